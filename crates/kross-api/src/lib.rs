@@ -1,0 +1,1 @@
+//! Turns YAML into typed objects with source positions; holds every wire type, label, reason and CRD.

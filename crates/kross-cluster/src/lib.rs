@@ -1,0 +1,1 @@
+//! Turns a cluster reference into a live connection: discovery, schemas, watch, poll, apply, inventory, audit.

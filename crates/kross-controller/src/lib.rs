@@ -1,0 +1,1 @@
+//! Turns events into reconciles: definitions, revisions and instances.

@@ -1,0 +1,1 @@
+//! Compiles a ResourceGraphDefinition into a typed, ordered, immutable graph.

@@ -1,0 +1,1 @@
+//! Turns SimpleSchema into OpenAPI, OpenAPI into CEL types, and definitions into CRDs.

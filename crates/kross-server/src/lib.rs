@@ -1,0 +1,1 @@
+//! Turns state into pages: probes, metrics, the read API and the dashboard.

@@ -1,0 +1,1 @@
+//! A fault proxy, builders, waiting and snapshots for tests.

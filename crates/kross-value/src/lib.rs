@@ -1,0 +1,1 @@
+//! Turns JSON and YAML into a compact, shared tree with interned keys, and back.

@@ -1,0 +1,2 @@
+//! The one index of tasks: assets, generate, test, ci.
+fn main() {}
