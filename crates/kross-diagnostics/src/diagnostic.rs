@@ -122,7 +122,8 @@ impl Diagnostic {
     /// Says what to do, with the corrected text.
     #[must_use]
     pub fn fix(mut self, text: impl Into<String>, span: Span, replacement: impl Into<String>) -> Self {
-        self.help.push(Help { text: text.into(), edit: Some(Edit { span, replacement: replacement.into() }) });
+        self.help
+            .push(Help { text: text.into(), edit: Some(Edit { span, replacement: replacement.into() }) });
         self
     }
 

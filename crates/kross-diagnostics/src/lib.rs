@@ -18,7 +18,9 @@
 mod code;
 mod diagnostic;
 mod source;
+mod suggest;
 
 pub use code::Code;
 pub use diagnostic::{Diagnostic, Diagnostics, Edit, Help, Label, Severity};
 pub use source::{Position, SourceId, Sources, Span};
+pub use suggest::suggest;
