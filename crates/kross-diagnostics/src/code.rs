@@ -45,9 +45,32 @@ macro_rules! codes {
     };
 }
 
+// One line of documentation and one line of table for each code; `codes/Kxxxx.md` explains it.
 codes! {
+    // 01 YAML
+
+    // 02 definition
+
     /// The schema's kind is not a Kubernetes kind.
     InvalidKind = "K0201" Error,
+
+    // 03 SimpleSchema
+
+    // 04 `${}`
+
+    // 05 CEL syntax
+
+    // 06 CEL types
+
+    // 07 templates against schemas
+
+    // 08 graph
+
+    // 09 placement and lifecycle
+
+    // 10 evaluation
+
+    // 11 compatibility of CRDs
 }
 
 impl Code {
