@@ -1,1 +1,14 @@
 //! Turns an expression into a checked, compiled program, and values out of it.
+//!
+//! The walk inside: text → [`ast`] (syntax, macros) → types ([`types`]) → program → [`value`]. Each function of
+//! the language is declared once, in [`library`], for the checker, the evaluator and the docs alike.
+
+pub mod ast;
+pub mod error;
+pub mod library;
+pub mod types;
+pub mod value;
+
+mod span;
+
+pub use span::Span;

@@ -1,0 +1,68 @@
+//! The table of functions: each declared once, with its signature, for the checker, the evaluator and the docs.
+//!
+//! A signature is written as people read it: `size(string) -> int` is global, `(string).charAt(int) -> string` is a
+//! member of what stands in the first parentheses, `math.greatest(A...) -> A` takes one or more. Single capital
+//! letters are type parameters; `list(A)`, `map(K, V)`, `optional(A)`, `type(A)` take arguments; any other name with a
+//! dot is an opaque type, such as `kubernetes.Quantity`.
+
+use crate::error::Fault;
+use crate::value::Value;
+
+/// What an implementation may ask of its caller.
+pub struct Call<'a> {
+    budget: &'a mut u64,
+}
+
+impl<'a> Call<'a> {
+    /// A call that draws on `budget`.
+    pub fn new(budget: &'a mut u64) -> Self {
+        Self { budget }
+    }
+
+    /// Pays for work that grows with the input: one unit for each element, or for about ten bytes.
+    ///
+    /// # Errors
+    /// When the budget is used up.
+    pub fn charge(&mut self, units: usize) -> Result<(), Fault> {
+        match self.budget.checked_sub(units as u64) {
+            Some(left) => {
+                *self.budget = left;
+                Ok(())
+            }
+            None => Err(Fault::BudgetExceeded),
+        }
+    }
+}
+
+/// Runs a function on values that fit its signature's outer shapes (a `list(A)` is some list). The receiver of
+/// a member function is the first argument.
+pub type Implementation = fn(&mut Call<'_>, &[Value]) -> Result<Value, Fault>;
+
+/// One signature of a function and the code behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct Overload {
+    /// The signature.
+    pub signature: &'static str,
+    /// The code.
+    pub implementation: Implementation,
+}
+
+/// A function with all its overloads.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// What it is called by, with its namespace: `charAt`, `math.greatest`, `==`.
+    pub name: &'static str,
+    /// One or two sentences for the docs.
+    pub doc: &'static str,
+    /// The signatures.
+    pub overloads: &'static [Overload],
+}
+
+/// Functions that belong together and are switched on together.
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    /// What the docs call it.
+    pub name: &'static str,
+    /// Its functions.
+    pub functions: &'static [Function],
+}

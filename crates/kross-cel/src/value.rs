@@ -1,0 +1,185 @@
+//! What expressions give. Lists and maps are either built by an expression or views of a shared
+//! [`kross_value::Value`] whose elements become values only when they are looked at.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use kross_value::{Object, Text, Value as Data};
+
+use crate::types::Type;
+
+/// A value of the language. 24 bytes; cloning is at most a reference count.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// `null`
+    Null,
+    /// `bool`
+    Bool(bool),
+    /// `int`
+    Int(i64),
+    /// `uint`
+    UInt(u64),
+    /// `double`
+    Double(f64),
+    /// `string`
+    String(Text),
+    /// `bytes`
+    Bytes(Arc<[u8]>),
+    /// `google.protobuf.Timestamp`
+    Timestamp(Timestamp),
+    /// `google.protobuf.Duration`
+    Duration(Duration),
+    /// `list`
+    List(List),
+    /// `map`, and objects
+    Map(Map),
+    /// `optional_type`
+    Optional(Option<Arc<Value>>),
+    /// A type as a value, by its name: `int`, `list`, `google.protobuf.Timestamp`.
+    Type(Text),
+    /// A value of a type known by name alone: a quantity, an IP address, kro's `omit()`.
+    Opaque(Arc<dyn Opaque>),
+}
+
+/// A point in time, between the years 1 and 9999.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp {
+    /// Seconds since 1970, negative before.
+    pub seconds: i64,
+    /// Nanoseconds after that second.
+    pub nanoseconds: u32,
+}
+
+/// A length of time in nanoseconds, as cel-go has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Duration {
+    /// The length; negative into the past.
+    pub nanoseconds: i64,
+}
+
+/// A list.
+#[derive(Clone, Debug)]
+pub enum List {
+    /// Made by an expression.
+    Built(Arc<Vec<Value>>),
+    /// Raw JSON that needs no conversion.
+    Data(Arc<[Data]>),
+    /// Raw JSON whose elements are read as a type says.
+    Typed(Arc<TypedList>),
+}
+
+/// Raw JSON elements with the type they are read as.
+#[derive(Debug)]
+pub struct TypedList {
+    /// The elements.
+    pub items: Arc<[Data]>,
+    /// The type of each.
+    pub item: Type,
+}
+
+/// A map, or an object seen as one.
+#[derive(Clone, Debug)]
+pub enum Map {
+    /// Made by an expression.
+    Built(Arc<BuiltMap>),
+    /// Raw JSON that needs no conversion.
+    Data(Object),
+    /// Raw JSON whose entries are read as a type says.
+    Typed(Arc<TypedObject>),
+}
+
+/// Entries made by an expression, in the order they were made. Keys are bool, int, uint or string.
+#[derive(Debug, Default)]
+pub struct BuiltMap {
+    /// The entries.
+    pub entries: Vec<(Value, Value)>,
+}
+
+/// A raw JSON object with the type it is read as: an object type or `map(string, T)`.
+#[derive(Debug)]
+pub struct TypedObject {
+    /// The entries.
+    pub object: Object,
+    /// How to read them.
+    pub object_type: Type,
+}
+
+/// A value of a type that the language knows by name alone.
+pub trait Opaque: fmt::Debug + Send + Sync + Any {
+    /// The type's qualified name, such as `kubernetes.Quantity`.
+    fn type_name(&self) -> &'static str;
+
+    /// Whether both are equal in the sense of `==`.
+    fn equals(&self, other: &dyn Opaque) -> bool;
+
+    /// For taking the concrete value out again.
+    fn as_any(&self) -> &dyn Any;
+
+    /// What JSON, status and `string()` show, if there is such a form.
+    fn text(&self) -> Option<String> {
+        None
+    }
+
+    /// A field, for types that have them, such as `kro.run.Condition`.
+    fn field(&self, _name: &str) -> Option<Value> {
+        None
+    }
+}
+
+impl Value {
+    /// A string.
+    pub fn string(text: impl Into<Text>) -> Self {
+        Self::String(text.into())
+    }
+
+    /// A list made of these values.
+    #[must_use]
+    pub fn list(items: Vec<Self>) -> Self {
+        Self::List(List::Built(Arc::new(items)))
+    }
+
+    /// A map made of these entries; keys must be distinct.
+    #[must_use]
+    pub fn map(entries: Vec<(Self, Self)>) -> Self {
+        Self::Map(Map::Built(Arc::new(BuiltMap { entries })))
+    }
+
+    /// A value of a type known by name alone.
+    pub fn opaque(value: impl Opaque) -> Self {
+        Self::Opaque(Arc::new(value))
+    }
+
+    /// An optional with a value in it.
+    #[must_use]
+    pub fn some(value: Self) -> Self {
+        Self::Optional(Some(Arc::new(value)))
+    }
+
+    /// The concrete value behind an opaque one.
+    #[must_use]
+    pub fn downcast<T: Opaque>(&self) -> Option<&T> {
+        if let Self::Opaque(value) = self { value.as_any().downcast_ref() } else { None }
+    }
+
+    /// The name of the value's type, as `type()` gives it.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null_type",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::UInt(_) => "uint",
+            Self::Double(_) => "double",
+            Self::String(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::Timestamp(_) => "google.protobuf.Timestamp",
+            Self::Duration(_) => "google.protobuf.Duration",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::Optional(_) => "optional_type",
+            Self::Type(_) => "type",
+            Self::Opaque(value) => value.type_name(),
+        }
+    }
+}
