@@ -17,6 +17,7 @@
 
 mod code;
 mod diagnostic;
+pub mod render;
 mod source;
 mod suggest;
 

@@ -1,6 +1,7 @@
 //! Turns byte offsets into files, lines and columns. Holds the texts that spans point into.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One text among the [`Sources`].
@@ -112,6 +113,17 @@ impl Sources {
     #[must_use]
     pub fn end_position(&self, span: Span) -> Position {
         self.place(span.source, span.end)
+    }
+
+    /// The bytes of the lines `first..=last`, counted from 1, cut to the lines that exist.
+    #[must_use]
+    pub fn line_range(&self, id: SourceId, first: u32, last: u32) -> Range<usize> {
+        let Some(source) = self.get(id) else { return 0..0 };
+        let begin =
+            |line: u32| source.lines.get(line.saturating_sub(1) as usize).map(|start| *start as usize);
+        let start = begin(first).unwrap_or(source.text.len());
+        let end = last.checked_add(1).and_then(begin).unwrap_or(source.text.len());
+        start..end.max(start)
     }
 
     fn place(&self, id: SourceId, offset: u32) -> Position {
