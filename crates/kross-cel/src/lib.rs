@@ -4,6 +4,7 @@
 //! the language is declared once, in [`library`], for the checker, the evaluator and the docs alike.
 
 pub mod ast;
+pub mod checked;
 pub mod error;
 pub mod library;
 pub mod types;

@@ -5,6 +5,12 @@
 //! letters are type parameters; `list(A)`, `map(K, V)`, `optional(A)`, `type(A)` take arguments; any other name with a
 //! dot is an opaque type, such as `kubernetes.Quantity`.
 
+mod signature;
+mod table;
+
+pub use signature::{Signature, SignatureError};
+pub use table::{DeclaredOverload, FunctionTable, OverloadId};
+
 use crate::error::Fault;
 use crate::value::Value;
 
