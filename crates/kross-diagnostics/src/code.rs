@@ -58,6 +58,15 @@ codes! {
 
     // 04 `${}`
 
+    /// A `${` without the `}` that belongs to it.
+    UnterminatedExpression = "K0401" Error,
+    /// Nothing between `${` and `}`.
+    EmptyExpression = "K0402" Error,
+    /// A `${` inside an expression.
+    NestedExpression = "K0403" Error,
+    /// A string literal in an expression that is never closed.
+    UnterminatedString = "K0404" Error,
+
     // 05 CEL syntax
 
     // 06 CEL types
