@@ -1,1 +1,27 @@
-//! Turns a name into a running local control plane: real etcd and kube-apiserver.
+//! Turns a name into a running local control plane: real etcd and kube-apiserver, for the demo, tests and benchmarks.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use kross_local::ControlPlane;
+//!
+//! let plane = ControlPlane::named("hub").start().await?;
+//! let client = plane.client().await?;
+//! assert_eq!(client.apiserver_version().await?.major, "1");
+//! plane.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod assets;
+mod certificates;
+mod kubeconfig;
+mod plane;
+mod progress;
+mod version;
+
+pub use assets::{Assets, AssetsError, Binary, BuildError, DownloadError, Sources};
+pub use certificates::{CertificateAuthority, CertificateError, Identity, Validity};
+pub use kubeconfig::{ClientError, Credential, Kubeconfig};
+pub use plane::{ControlPlane, DirectoryError, Options, SpawnError, StartError};
+pub use progress::Progress;
+pub use version::{KubernetesVersion, UnknownVersion, VERSION_VARIABLE};

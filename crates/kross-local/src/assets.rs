@@ -1,0 +1,247 @@
+//! Turns a Kubernetes version into a directory with `etcd`, `kube-apiserver`, `kube-controller-manager` and `kubectl`.
+//! Looks in `KUBEBUILDER_ASSETS`, then in the project's cache, then downloads, then builds.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::{KubernetesVersion, Progress};
+
+mod archive;
+mod build;
+mod cache;
+mod download;
+mod index;
+mod platform;
+
+/// One of the programs a control plane consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Binary {
+    /// The store.
+    Etcd,
+    /// The API server.
+    ApiServer,
+    /// The controllers: garbage collection, namespaces, deployments and so on.
+    ControllerManager,
+    /// The command line client.
+    Kubectl,
+}
+
+impl Binary {
+    /// Every program, in the order in which they are built.
+    pub const ALL: [Self; 4] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Kubectl];
+
+    /// The name of the file.
+    #[must_use]
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Kubectl => "kubectl",
+        }
+    }
+}
+
+/// Why the binaries of a control plane could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum AssetsError {
+    /// A directory that was chosen by hand lacks a program.
+    #[error(
+        "`{}` has no `{}`; put one there, or unset `KUBEBUILDER_ASSETS` to have the control plane downloaded or built",
+        directory.display(),
+        binary.file_name()
+    )]
+    Incomplete {
+        /// The directory that was looked into.
+        directory: PathBuf,
+        /// The program that is not there.
+        binary: Binary,
+    },
+    /// There is no home to keep a cache in.
+    #[error("cannot find a cache directory: set `XDG_CACHE_HOME` or `HOME`, or set `KUBEBUILDER_ASSETS`")]
+    NoCache,
+    /// A file or directory could not be worked with.
+    #[error("cannot {action} `{}`", path.display())]
+    File {
+        /// What was attempted.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Neither the download nor the build worked.
+    #[error(
+        "cannot get the control plane of Kubernetes {version}: download: {}; build: {}; or set `KUBEBUILDER_ASSETS` to a directory with `etcd`, `kube-apiserver`, `kube-controller-manager` and `kubectl`",
+        describe(download),
+        describe(build)
+    )]
+    Unobtainable {
+        /// The version that was asked for.
+        version: KubernetesVersion,
+        /// Why it could not be downloaded.
+        download: Box<DownloadError>,
+        /// Why it could not be built.
+        #[source]
+        build: Box<BuildError>,
+    },
+}
+
+pub use build::BuildError;
+pub use download::DownloadError;
+
+/// Where binaries may come from. [`Sources::from_environment`] is what everybody uses; tests point it elsewhere.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// A directory that wins over everything else (`KUBEBUILDER_ASSETS`).
+    pub directory: Option<PathBuf>,
+    /// The project's cache.
+    pub cache: PathBuf,
+    /// The index of published envtest archives.
+    pub releases: String,
+    /// The site with the single binaries of each Kubernetes release.
+    pub binaries: String,
+    /// How long a connection attempt may take before the download is given up.
+    pub connect_timeout: Duration,
+    /// The Go command.
+    pub go: PathBuf,
+}
+
+impl Sources {
+    /// The sources as the environment has them.
+    ///
+    /// # Errors
+    /// There is neither `KUBEBUILDER_ASSETS` nor a home directory.
+    pub fn from_environment() -> Result<Self, AssetsError> {
+        let directory =
+            std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()).map(PathBuf::from);
+        let cache = match (cache::default_directory(), &directory) {
+            (Some(cache), _) => cache,
+            (None, Some(directory)) => directory.clone(),
+            (None, None) => return Err(AssetsError::NoCache),
+        };
+        Ok(Self {
+            directory,
+            cache,
+            releases: index::PUBLISHED.to_owned(),
+            binaries: download::BINARIES.to_owned(),
+            connect_timeout: Duration::from_secs(4),
+            go: PathBuf::from("go"),
+        })
+    }
+}
+
+/// A directory with the programs of one Kubernetes version.
+#[derive(Clone, Debug)]
+pub struct Assets {
+    directory: PathBuf,
+}
+
+impl Assets {
+    /// Finds, downloads or builds the programs of `version`. Blocks, for minutes when it has to build.
+    ///
+    /// # Errors
+    /// Every source failed; the error says why each did and what to install or set.
+    pub fn resolve(version: KubernetesVersion, progress: &Progress) -> Result<Self, AssetsError> {
+        Self::resolve_from(&Sources::from_environment()?, version, progress)
+    }
+
+    /// Like [`Assets::resolve`], with sources of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Assets::resolve`].
+    pub fn resolve_from(
+        sources: &Sources,
+        version: KubernetesVersion,
+        progress: &Progress,
+    ) -> Result<Self, AssetsError> {
+        if let Some(directory) = &sources.directory {
+            let assets = Self { directory: directory.clone() };
+            // The published envtest archives have no controller manager, so that one is only missed when it is asked for.
+            for binary in [Binary::Etcd, Binary::ApiServer, Binary::Kubectl] {
+                assets.path(binary)?;
+            }
+            return Ok(assets);
+        }
+        let slot = cache::Slot::new(&sources.cache, version);
+        if let Some(directory) = slot.ready() {
+            return Ok(Self { directory });
+        }
+        let _lock = slot.lock(progress)?;
+        // Another process may have filled the slot while this one waited for the lock.
+        if let Some(directory) = slot.ready() {
+            return Ok(Self { directory });
+        }
+        let workspace = slot.workspace()?;
+        obtain(sources, version, workspace.path(), progress)?;
+        let directory = slot.install(&workspace)?;
+        progress.say(format!("Kubernetes {version} is ready in {}", directory.display()));
+        Ok(Self { directory })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where one program is.
+    ///
+    /// # Errors
+    /// The directory does not have it.
+    pub fn path(&self, binary: Binary) -> Result<PathBuf, AssetsError> {
+        let path = self.directory.join(binary.file_name());
+        if path.is_file() {
+            Ok(path)
+        } else {
+            Err(AssetsError::Incomplete { directory: self.directory.clone(), binary })
+        }
+    }
+}
+
+/// Fills `<workspace>/bin` with all four programs.
+fn obtain(
+    sources: &Sources,
+    version: KubernetesVersion,
+    workspace: &Path,
+    progress: &Progress,
+) -> Result<(), AssetsError> {
+    let started = Instant::now();
+    progress.say(format!(
+        "Kubernetes {version} is not in {} yet; downloading it, which takes about a minute where the network allows",
+        sources.cache.display()
+    ));
+    let download = match download::fetch(sources, version, workspace, progress) {
+        Ok(()) => {
+            progress.say(format!("downloaded in {}", elapsed(started)));
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    progress.say(format!("cannot download: {}", describe(&download)));
+    progress.say(format!(
+        "building Kubernetes {version} from source instead; this happens once and takes 5 to 15 minutes"
+    ));
+    build::build(&sources.go, version, &Binary::ALL, workspace, progress).map_err(|build| {
+        AssetsError::Unobtainable { version, download: Box::new(download), build: Box::new(build) }
+    })
+}
+
+/// An error with all its sources on one line.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// A duration as people say it: `8s`, `2m10s`.
+fn elapsed(since: Instant) -> String {
+    let seconds = since.elapsed().as_secs();
+    if seconds < 60 { format!("{seconds}s") } else { format!("{}m{:02}s", seconds / 60, seconds % 60) }
+}

@@ -1,0 +1,179 @@
+//! Turns the pinned Go module of a Kubernetes version into program files, with everything from the Go module proxy. The
+//! module's `go.sum` makes the sources exact.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Binary, elapsed};
+use crate::{KubernetesVersion, Progress};
+
+/// How many of the compiler's last lines an error quotes.
+const QUOTED_LINES: usize = 15;
+
+/// Why a build did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// There is no Go.
+    #[error("`{}` was not found; install Go 1.21 or newer from https://go.dev/dl (it fetches the exact version it needs)", .0.display())]
+    NoGo(PathBuf),
+    /// Go could not be run.
+    #[error("cannot run `{}`", go.display())]
+    Run {
+        /// The command.
+        go: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Go said no.
+    #[error("`go build` failed with {status}:\n{output}")]
+    Failed {
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// Its last lines.
+        output: String,
+    },
+    /// A file could not be written.
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Builds `binaries` into `<workspace>/bin`.
+pub(super) fn build(
+    go: &Path,
+    version: KubernetesVersion,
+    binaries: &[Binary],
+    workspace: &Path,
+    progress: &Progress,
+) -> Result<(), BuildError> {
+    let module = workspace.join("module");
+    let bin = workspace.join("bin");
+    for directory in [&module, &bin] {
+        std::fs::create_dir_all(directory).map_err(write_error(directory))?;
+    }
+    for (name, text) in [("go.mod", version.go_mod()), ("go.sum", version.go_sum())] {
+        let path = module.join(name);
+        std::fs::write(&path, text).map_err(write_error(&path))?;
+    }
+    let started = Instant::now();
+    run(command(go, version, binaries, &module, &bin), go, progress)?;
+    // Go names a program after its module, and etcd's is called `server`.
+    let server = bin.join("server");
+    if server.exists() {
+        let etcd = bin.join(Binary::Etcd.file_name());
+        std::fs::rename(&server, &etcd).map_err(write_error(&etcd))?;
+    }
+    progress.say(format!("built in {}", elapsed(started)));
+    Ok(())
+}
+
+fn command(go: &Path, version: KubernetesVersion, binaries: &[Binary], module: &Path, bin: &Path) -> Command {
+    let mut minor = version.minor().split('.');
+    let (major, minor) = (minor.next().unwrap_or_default(), minor.next().unwrap_or_default());
+    let package = "k8s.io/component-base/version";
+    let flags = format!(
+        "-s -w -X {package}.gitVersion=v{} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}",
+        version.exact()
+    );
+    let mut command = Command::new(go);
+    command
+        .current_dir(module)
+        .args(["build", "-v", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", &flags, "-o"])
+        .arg(bin)
+        .args(binaries.iter().map(|binary| package_of(*binary)))
+        .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off")
+        .env("GOFLAGS", "")
+        .env_remove("GOOS")
+        .env_remove("GOARCH")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn package_of(binary: Binary) -> &'static str {
+    match binary {
+        Binary::Etcd => "go.etcd.io/etcd/server/v3",
+        Binary::ApiServer => "k8s.io/kubernetes/cmd/kube-apiserver",
+        Binary::ControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
+        Binary::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+    }
+}
+
+fn run(mut command: Command, go: &Path, progress: &Progress) -> Result<(), BuildError> {
+    let mut child = command.spawn().map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => BuildError::NoGo(go.to_owned()),
+        _ => BuildError::Run { go: go.to_owned(), source },
+    })?;
+    let mut counter = Counter::new(progress);
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            counter.line(line);
+        }
+    }
+    let status = child.wait().map_err(|source| BuildError::Run { go: go.to_owned(), source })?;
+    if status.success() { Ok(()) } else { Err(BuildError::Failed { status, output: counter.last_lines() }) }
+}
+
+/// Counts what `go build -v` says, and says so every few seconds.
+struct Counter<'a> {
+    progress: &'a Progress,
+    started: Instant,
+    said: Instant,
+    modules: u32,
+    packages: u32,
+    last: std::collections::VecDeque<String>,
+}
+
+impl<'a> Counter<'a> {
+    fn new(progress: &'a Progress) -> Self {
+        let now = Instant::now();
+        Self {
+            progress,
+            started: now,
+            said: now,
+            modules: 0,
+            packages: 0,
+            last: std::collections::VecDeque::new(),
+        }
+    }
+
+    fn line(&mut self, line: String) {
+        if line.starts_with("go: downloading ") {
+            self.modules += 1;
+        } else if !line.contains(' ') {
+            self.packages += 1;
+        }
+        if self.last.len() == QUOTED_LINES {
+            self.last.pop_front();
+        }
+        self.last.push_back(line);
+        if self.said.elapsed() > Duration::from_secs(5) {
+            self.said = Instant::now();
+            self.progress.say(format!(
+                "{}: {} modules downloaded, {} packages compiled",
+                elapsed(self.started),
+                self.modules,
+                self.packages
+            ));
+        }
+    }
+
+    fn last_lines(&self) -> String {
+        self.last.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn write_error(path: &Path) -> impl FnOnce(std::io::Error) -> BuildError {
+    let path = path.to_owned();
+    move |source| BuildError::Write { path, source }
+}

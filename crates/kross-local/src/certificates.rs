@@ -1,0 +1,135 @@
+//! Turns names into certificates: one authority per control plane, which signs what the server shows and what clients show.
+
+use std::fmt;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+
+/// A certificate could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make a certificate for `{subject}`")]
+pub struct CertificateError {
+    subject: String,
+    #[source]
+    source: rcgen::Error,
+}
+
+/// A certificate and its private key, both in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate.
+    pub certificate: String,
+    /// The private key (PKCS #8).
+    pub key: String,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Identity")
+    }
+}
+
+/// Whether a certificate is good today.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// It is, for longer than any test runs.
+    Current,
+    /// It was, until the end of 2020.
+    Expired,
+}
+
+/// A certificate authority that lives in memory.
+pub struct CertificateAuthority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl fmt::Debug for CertificateAuthority {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("CertificateAuthority")
+    }
+}
+
+impl CertificateAuthority {
+    /// Makes a new authority.
+    ///
+    /// # Errors
+    /// The system has no randomness to give.
+    pub fn new(name: &str) -> Result<Self, CertificateError> {
+        let make = || {
+            let mut parameters = CertificateParams::default();
+            parameters.distinguished_name.push(DnType::CommonName, name);
+            parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            parameters.key_usages = vec![
+                KeyUsagePurpose::KeyCertSign,
+                KeyUsagePurpose::CrlSign,
+                KeyUsagePurpose::DigitalSignature,
+            ];
+            CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)
+        };
+        make().map(|issuer| Self { issuer }).map_err(error(name))
+    }
+
+    /// The authority's own certificate, in PEM.
+    #[must_use]
+    pub fn certificate(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// A certificate for a server that is reached under `names` (host names and addresses).
+    ///
+    /// # Errors
+    /// A name is not one.
+    pub fn server(&self, names: &[String], validity: Validity) -> Result<Identity, CertificateError> {
+        let subject = names.first().map_or("server", String::as_str);
+        let parameters = CertificateParams::new(names).map_err(error(subject))?;
+        self.issue(parameters, subject, None, ExtendedKeyUsagePurpose::ServerAuth, validity)
+    }
+
+    /// A certificate for a client that Kubernetes takes for `user`, as a member of `group` when given.
+    ///
+    /// # Errors
+    /// The system has no randomness to give.
+    pub fn client(
+        &self,
+        user: &str,
+        group: Option<&str>,
+        validity: Validity,
+    ) -> Result<Identity, CertificateError> {
+        self.issue(CertificateParams::default(), user, group, ExtendedKeyUsagePurpose::ClientAuth, validity)
+    }
+
+    fn issue(
+        &self,
+        mut parameters: CertificateParams,
+        subject: &str,
+        group: Option<&str>,
+        purpose: ExtendedKeyUsagePurpose,
+        validity: Validity,
+    ) -> Result<Identity, CertificateError> {
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        parameters.distinguished_name.push(DnType::CommonName, subject);
+        if let Some(group) = group {
+            parameters.distinguished_name.push(DnType::OrganizationName, group);
+        }
+        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        parameters.extended_key_usages = vec![purpose];
+        parameters.not_before = date_time_ymd(2020, 1, 1);
+        parameters.not_after = match validity {
+            Validity::Current => date_time_ymd(2099, 12, 31),
+            Validity::Expired => date_time_ymd(2020, 12, 31),
+        };
+        let make = || {
+            let key = KeyPair::generate()?;
+            let certificate = parameters.signed_by(&key, &self.issuer)?;
+            Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
+        };
+        make().map_err(error(subject))
+    }
+}
+
+fn error(subject: &str) -> impl FnOnce(rcgen::Error) -> CertificateError {
+    let subject = subject.to_owned();
+    move |source| CertificateError { subject, source }
+}

@@ -1,0 +1,164 @@
+//! Control planes start, answer, stop, and leave nothing behind, whatever happens to their owner.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Namespace;
+use kross_local::{Binary, ControlPlane};
+use kube::Api;
+
+/// Set for the copy of this test program that holds control planes until it is killed.
+const HOLDER: &str = "KROSS_TEST_HOLDER_ROOT";
+
+/// Whether a process is there and not just waiting to be collected by its parent.
+fn lives(number: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{number}/stat"))
+        .ok()
+        .and_then(|text| text.rsplit_once(')').map(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X'])))
+        .unwrap_or(false)
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < Duration::from_secs(20), "waited 20s for: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn directories(root: &Path) -> Vec<std::path::PathBuf> {
+    std::fs::read_dir(root)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hub_and_two_regions_start_together_in_seconds_and_leave_nothing_behind() {
+    let assets = ControlPlane::named("warm").start().await.unwrap().assets().clone();
+    let root = tempfile::tempdir().unwrap();
+    let named = |name| ControlPlane::named(name).root(root.path()).assets(assets.clone()).start();
+
+    let started = Instant::now();
+    let (hub, eu, us) = tokio::join!(named("hub"), named("eu"), named("us"));
+    let took = started.elapsed();
+    let planes = [hub.unwrap(), eu.unwrap(), us.unwrap()];
+    assert!(took < Duration::from_secs(60), "took {took:?}");
+    println!("hub and two regions were ready after {took:?}");
+
+    let mut identities = Vec::new();
+    let mut numbers = Vec::new();
+    for plane in &planes {
+        let namespaces: Api<Namespace> = Api::all(plane.client().await.unwrap());
+        identities.push(namespaces.get("kube-system").await.unwrap().metadata.uid.unwrap());
+        numbers.extend(plane.processes());
+        let kubectl = Command::new(plane.assets().path(Binary::Kubectl).unwrap())
+            .args([
+                "--kubeconfig",
+                &plane.admin_path().display().to_string(),
+                "get",
+                "namespaces",
+                "-o",
+                "name",
+            ])
+            .output()
+            .unwrap();
+        assert!(String::from_utf8_lossy(&kubectl.stdout).contains("namespace/default"), "{kubectl:?}");
+    }
+    identities.sort();
+    identities.dedup();
+    assert_eq!(identities.len(), 3);
+    assert_eq!(numbers.len(), 6);
+    assert!(numbers.iter().all(|number| lives(*number)));
+
+    for plane in planes {
+        plane.stop().await;
+    }
+    assert!(!numbers.iter().any(|number| lives(*number)));
+    assert_eq!(directories(root.path()), Vec::<std::path::PathBuf>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_while_a_control_plane_runs_ends_it() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().to_owned();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let task = tokio::spawn(async move {
+        let plane = ControlPlane::named("doomed").root(path).start().await.unwrap();
+        sender.send(plane.processes()).unwrap();
+        panic!("on purpose");
+    });
+    assert!(task.await.unwrap_err().is_panic());
+    let numbers = receiver.recv().unwrap();
+    assert_eq!(numbers.len(), 2);
+    assert!(!numbers.iter().any(|number| lives(*number)));
+    assert!(directories(root.path()).is_empty());
+}
+
+/// Not a test of its own: the process that the tests below kill.
+#[tokio::test(flavor = "multi_thread")]
+async fn holder() {
+    let Some(root) = std::env::var_os(HOLDER) else { return };
+    let plane = ControlPlane::named("held").root(root).start().await.unwrap();
+    let numbers: Vec<String> = plane.processes().iter().map(u32::to_string).collect();
+    println!("\nHOLDING {}", numbers.join(" "));
+    std::future::pending::<()>().await;
+}
+
+/// Starts this program again as a holder, and returns it with the numbers of its control plane's processes.
+fn start_holder(root: &Path) -> (std::process::Child, Vec<u32>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "holder", "--nocapture"])
+        .env(HOLDER, root)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let numbers = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("HOLDING ").map(str::to_owned))
+        .expect("the holder says what it holds");
+    (child, numbers.split(' ').map(|number| number.parse().unwrap()).collect())
+}
+
+#[test]
+fn killing_the_owner_ends_its_control_plane_at_once() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut holder, numbers) = start_holder(root.path());
+    assert!(numbers.iter().all(|number| lives(*number)));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    wait_for("the control plane to end with its owner", || !numbers.iter().any(|number| lives(*number)));
+    wait_for("its directory to go", || directories(root.path()).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_start_clears_what_a_killed_owner_and_its_watch_left() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut holder, numbers) = start_holder(root.path());
+    let directory = directories(root.path()).pop().unwrap();
+    let recorded = std::fs::read_to_string(directory.join("processes")).unwrap();
+    let watch: i32 = recorded.split(' ').next().unwrap().parse().unwrap();
+    let kill = |number| {
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(number).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+    };
+    // The watch first, so that nothing is left to end the others.
+    kill(watch).unwrap();
+    wait_for("the watch to be gone", || !lives(watch.unsigned_abs()));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(numbers.iter().all(|number| lives(*number)), "nothing has ended them yet");
+
+    let plane = ControlPlane::named("next").root(root.path()).start().await.unwrap();
+
+    assert!(!numbers.iter().any(|number| lives(*number)));
+    assert_eq!(directories(root.path()), vec![plane.directory().to_owned()]);
+}
