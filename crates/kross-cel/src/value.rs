@@ -3,11 +3,31 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kross_value::{Object, Text, Value as Data};
 
 use crate::types::Type;
+
+mod data;
+mod duration;
+mod equality;
+mod list;
+mod map;
+mod omit;
+mod order;
+mod show;
+mod timestamp;
+mod view;
+
+pub use data::to_data;
+pub(crate) use equality::numeric_as_int;
+pub use list::ListIter;
+pub use map::MapIter;
+pub use omit::Omit;
+
+/// Deeper values are neither compared nor converted: nobody writes them, and the stack is finite.
+pub(crate) const MAX_DEPTH: usize = 1_000;
 
 /// A value of the language. 24 bytes; cloning is at most a reference count.
 #[derive(Clone, Debug)]
@@ -92,8 +112,9 @@ pub enum Map {
 /// Entries made by an expression, in the order they were made. Keys are bool, int, uint or string.
 #[derive(Debug, Default)]
 pub struct BuiltMap {
-    /// The entries.
-    pub entries: Vec<(Value, Value)>,
+    entries: Vec<(Value, Value)>,
+    /// Positions in key order, made on the first look into a map that is not small.
+    sorted: OnceLock<Box<[u32]>>,
 }
 
 /// A raw JSON object with the type it is read as: an object type or `map(string, T)`.
@@ -142,7 +163,7 @@ impl Value {
     /// A map made of these entries; keys must be distinct.
     #[must_use]
     pub fn map(entries: Vec<(Self, Self)>) -> Self {
-        Self::Map(Map::Built(Arc::new(BuiltMap { entries })))
+        Self::Map(Map::Built(Arc::new(BuiltMap::new(entries))))
     }
 
     /// A value of a type known by name alone.
@@ -154,6 +175,18 @@ impl Value {
     #[must_use]
     pub fn some(value: Self) -> Self {
         Self::Optional(Some(Arc::new(value)))
+    }
+
+    /// kro's `omit()`: the map entry or list element that holds it disappears.
+    #[must_use]
+    pub fn omit() -> Self {
+        Self::Opaque(Arc::new(Omit))
+    }
+
+    /// Whether it is kro's `omit()`.
+    #[must_use]
+    pub fn is_omit(&self) -> bool {
+        self.downcast::<Omit>().is_some()
     }
 
     /// The concrete value behind an opaque one.
@@ -181,5 +214,16 @@ impl Value {
             Self::Type(_) => "type",
             Self::Opaque(value) => value.type_name(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_three_words() {
+        assert_eq!(size_of::<Value>(), 24);
+        assert_eq!(size_of::<Option<Value>>(), 24);
     }
 }

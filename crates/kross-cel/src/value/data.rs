@@ -1,0 +1,156 @@
+//! Turns values back into JSON, as kro writes them: times as Kubernetes does, empty optionals as null, and nothing
+//! where `omit()` stands.
+
+use kross_value::{Key, Object, Value as Data};
+
+use super::{List, MAX_DEPTH, Map, Value};
+use crate::error::Fault;
+
+/// More than fits into any object; shared parts can make a small value this large when written out.
+const MAX_NODES: usize = 2_000_000;
+
+/// The JSON of a value, or none where it is `omit()`, which takes its map entry or list element with it.
+///
+/// # Errors
+/// When the value has no JSON form: bytes, a uint beyond int, not a number, a map whose keys are no strings,
+/// a value of a type without a text, or one too large or too deep.
+pub fn to_data(value: &Value) -> Result<Option<Data>, Fault> {
+    convert(value, &mut Room { nodes: MAX_NODES }, 0)
+}
+
+struct Room {
+    nodes: usize,
+}
+
+impl Room {
+    fn take(&mut self, depth: usize) -> Result<(), Fault> {
+        if depth > MAX_DEPTH {
+            return Err(Fault::invalid(format!("the result is nested more than {MAX_DEPTH} levels deep")));
+        }
+        match self.nodes.checked_sub(1) {
+            Some(left) => {
+                self.nodes = left;
+                Ok(())
+            }
+            None => Err(Fault::invalid(format!("the result has more than {MAX_NODES} values"))),
+        }
+    }
+}
+
+fn convert(value: &Value, room: &mut Room, depth: usize) -> Result<Option<Data>, Fault> {
+    room.take(depth)?;
+    Ok(Some(match value {
+        Value::Null | Value::Optional(None) => Data::Null,
+        Value::Bool(value) => Data::Bool(*value),
+        Value::Int(value) => Data::Int(*value),
+        Value::UInt(value) => i64::try_from(*value)
+            .map(Data::Int)
+            .map_err(|_| Fault::Overflow(format!("uint {value} as an integer")))?,
+        Value::Double(value) if value.is_finite() => Data::Float(*value),
+        Value::Double(value) => return Err(Fault::invalid(format!("`{value}` has no form in JSON"))),
+        Value::String(text) => Data::String(text.clone()),
+        Value::Bytes(_) => {
+            return Err(Fault::invalid(
+                "bytes cannot be written into an object, use `base64.encode` to make a string of them",
+            ));
+        }
+        Value::Timestamp(time) => Data::from(time.to_seconds_text()),
+        Value::Duration(duration) => Data::from(duration.to_go_text()),
+        Value::List(list) => list_data(list, room, depth)?,
+        Value::Map(map) => map_data(map, room, depth)?,
+        Value::Optional(Some(inner)) => return convert(inner, room, depth + 1),
+        Value::Type(name) => Data::String(name.clone()),
+        Value::Opaque(_) if value.is_omit() => return Ok(None),
+        Value::Opaque(opaque) => match opaque.text() {
+            Some(text) => Data::from(text),
+            None => {
+                return Err(Fault::invalid(format!(
+                    "a value of type `{}` cannot be written into an object",
+                    opaque.type_name()
+                )));
+            }
+        },
+    }))
+}
+
+fn list_data(list: &List, room: &mut Room, depth: usize) -> Result<Data, Fault> {
+    match list {
+        List::Data(items) => Ok(Data::List(items.clone())),
+        // Read as a type says and written back, raw JSON is what it was.
+        List::Typed(typed) => Ok(Data::List(typed.items.clone())),
+        List::Built(items) => {
+            let mut written = Vec::with_capacity(items.len());
+            for item in items.iter() {
+                written.extend(convert(item, room, depth + 1)?);
+            }
+            Ok(Data::from(written))
+        }
+    }
+}
+
+fn map_data(map: &Map, room: &mut Room, depth: usize) -> Result<Data, Fault> {
+    let built = match map {
+        Map::Data(object) => return Ok(Data::Object(object.clone())),
+        Map::Typed(typed) => return Ok(Data::Object(typed.object.clone())),
+        Map::Built(built) => built,
+    };
+    let mut written: Vec<(Key, Data)> = Vec::with_capacity(built.entries().len());
+    for (key, value) in built.entries() {
+        let Value::String(name) = key else {
+            return Err(Fault::invalid(format!(
+                "the key {key} of type `{}` cannot be written into an object, whose keys are strings",
+                key.type_name()
+            )));
+        };
+        if let Some(data) = convert(value, room, depth + 1)? {
+            written.push((Key::new(name), data));
+        }
+    }
+    Ok(Data::Object(written.into_iter().collect::<Object>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{Duration, Timestamp};
+
+    fn json(value: &Value) -> String {
+        to_data(value).unwrap().map_or_else(|| "omitted".into(), |data| data.to_string())
+    }
+
+    #[test]
+    fn times_are_written_as_kubernetes_writes_them() {
+        let time = Timestamp::parse("2024-01-02T03:04:05.678Z").unwrap();
+        assert_eq!(json(&Value::Timestamp(time)), r#""2024-01-02T03:04:05Z""#);
+        assert_eq!(json(&Value::Duration(Duration { nanoseconds: 90_000_000_000 })), r#""1m30s""#);
+    }
+
+    #[test]
+    fn omit_takes_entries_and_elements_away_at_any_depth() {
+        let inner = Value::map(vec![
+            (Value::string("gone"), Value::omit()),
+            (Value::string("kept"), Value::list(vec![Value::omit(), Value::Int(1), Value::Optional(None)])),
+        ]);
+        let value = Value::map(vec![(Value::string("x"), Value::some(inner))]);
+        assert_eq!(json(&value), r#"{"x":{"kept":[1,null]}}"#);
+        assert_eq!(json(&Value::omit()), "omitted");
+    }
+
+    #[test]
+    fn what_has_no_form_in_json_is_refused_with_a_reason() {
+        assert!(to_data(&Value::Bytes((*b"x").into())).unwrap_err().to_string().contains("base64.encode"));
+        assert!(to_data(&Value::UInt(u64::MAX)).is_err());
+        assert_eq!(json(&Value::UInt(7)), "7");
+        assert!(to_data(&Value::Double(f64::NAN)).is_err());
+        assert!(to_data(&Value::map(vec![(Value::Int(1), Value::Null)])).is_err());
+    }
+
+    #[test]
+    fn values_that_share_their_parts_do_not_run_away() {
+        let mut value = Value::list(vec![Value::Int(1)]);
+        for _ in 0..60 {
+            value = Value::list(vec![value.clone(), value.clone()]);
+        }
+        assert!(to_data(&value).is_err());
+    }
+}

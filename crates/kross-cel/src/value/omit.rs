@@ -1,0 +1,23 @@
+//! kro's `omit()`: a value that takes its own place away when it is written into an object.
+
+use std::any::Any;
+
+use super::Opaque;
+
+/// What `omit()` gives.
+#[derive(Clone, Copy, Debug)]
+pub struct Omit;
+
+impl Opaque for Omit {
+    fn type_name(&self) -> &'static str {
+        "kro.run.Omit"
+    }
+
+    fn equals(&self, other: &dyn Opaque) -> bool {
+        other.as_any().is::<Self>()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
