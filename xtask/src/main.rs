@@ -1,8 +1,13 @@
 //! The one index of tasks: `cargo xtask <task>`. Each task is a module with its arguments and one `run`.
 
+#![allow(clippy::print_stderr, reason = "tasks talk to the developer's terminal")]
+
 use clap::{Parser, Subcommand};
 
 mod assets;
+mod deny;
+mod process;
+mod test;
 
 /// Everything a developer runs that is not plain cargo.
 #[derive(Parser)]
@@ -16,10 +21,16 @@ struct Arguments {
 enum Task {
     /// Get the control plane's programs and print the directory they are in
     Assets(assets::Arguments),
+    /// Check licences, bans and sources of dependencies, and advisories where the network allows
+    Deny,
+    /// Set up what the tests need and run all of them
+    Test(test::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Assets(arguments) => assets::run(&arguments),
+        Task::Deny => deny::run(),
+        Task::Test(arguments) => test::run(&arguments),
     }
 }

@@ -1,0 +1,17 @@
+//! Runs a program with its output shown, and turns its failure into an error that names it.
+
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+pub(crate) fn run_command(command: &mut Command) -> anyhow::Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let arguments: Vec<_> =
+        command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let line = format!("{name} {}", arguments.join(" "));
+    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed: {status}");
+    }
+    Ok(())
+}
