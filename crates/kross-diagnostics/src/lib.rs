@@ -17,11 +17,13 @@
 
 mod code;
 mod diagnostic;
+mod path;
 pub mod render;
 mod source;
 mod suggest;
 
 pub use code::Code;
 pub use diagnostic::{Diagnostic, Diagnostics, Edit, Help, Label, Severity};
+pub use path::{Path, PathError, Step};
 pub use source::{Position, SourceId, Sources, Span};
 pub use suggest::suggest;
