@@ -12,16 +12,22 @@
 //! # }
 //! ```
 
+mod access;
 mod assets;
 mod certificates;
 mod kubeconfig;
+mod mint;
 mod plane;
 mod progress;
+mod token;
 mod version;
 
+pub use access::{Access, rule};
 pub use assets::{Assets, AssetsError, Binary, BuildError, DownloadError, Sources};
 pub use certificates::{CertificateAuthority, CertificateError, Identity, Validity};
 pub use kubeconfig::{ClientError, Credential, Kubeconfig};
+pub use mint::MintError;
 pub use plane::{ControlPlane, DirectoryError, Options, SpawnError, StartError};
 pub use progress::Progress;
+pub use token::TokenError;
 pub use version::{KubernetesVersion, UnknownVersion, VERSION_VARIABLE};
