@@ -47,17 +47,38 @@ macro_rules! codes {
 
 // One line of documentation and one line of table for each code; `codes/Kxxxx.md` explains it.
 codes! {
-    // 01 YAML
-
-    // 02 definition
-
     /// The schema's kind is not a Kubernetes kind.
     InvalidKind = "K0201" Error,
-
-    // 03 SimpleSchema
-
-    // 04 `${}`
-
+    /// Two resources have the same id.
+    DuplicateId = "K0220" Error,
+    /// An id or variable is a word that kro or CEL keeps for itself.
+    ReservedName = "K0221" Error,
+    /// An id or variable is not in lower camel case.
+    InvalidName = "K0222" Error,
+    /// A resource has both a template and an external reference, or neither.
+    TemplateOrExternalRef = "K0223" Error,
+    /// A template lacks apiVersion, kind or metadata.
+    MissingTemplateField = "K0224" Error,
+    /// The apiVersion or kind of a template is an expression.
+    ExpressionInKind = "K0225" Error,
+    /// A place that takes one expression has text around it or none.
+    NotStandalone = "K0226" Error,
+    /// A forEach variable is used twice or is the id of a resource.
+    DuplicateVariable = "K0227" Error,
+    /// A resource has more forEach axes than allowed.
+    TooManyAxes = "K0228" Error,
+    /// An external reference has forEach.
+    ForEachOnExternalRef = "K0229" Error,
+    /// The definition has a field that does not exist.
+    UnknownDefinitionField = "K0230" Error,
+    /// A field of the definition has a value that the API does not take.
+    InvalidDefinitionField = "K0231" Error,
+    /// The version of the served API is not a Kubernetes version.
+    InvalidSchemaVersion = "K0232" Error,
+    /// A status field is not an expression.
+    LiteralStatus = "K0233" Error,
+    /// The text has no ResourceGraphDefinition in it.
+    NoDefinition = "K0234" Error,
     /// A `${` without the `}` that belongs to it.
     UnterminatedExpression = "K0401" Error,
     /// Nothing between `${` and `}`.
@@ -66,20 +87,62 @@ codes! {
     NestedExpression = "K0403" Error,
     /// A string literal in an expression that is never closed.
     UnterminatedString = "K0404" Error,
-
-    // 05 CEL syntax
-
-    // 06 CEL types
-
-    // 07 templates against schemas
-
-    // 08 graph
-
-    // 09 placement and lifecycle
-
-    // 10 evaluation
-
-    // 11 compatibility of CRDs
+    /// The type of an expression does not fit the field it is written to.
+    NotAssignable = "K0720" Error,
+    /// An expression inside text is not a string.
+    TextNeedsString = "K0721" Error,
+    /// A template sets a label or annotation that kross keeps for itself.
+    ReservedLabel = "K0722" Error,
+    /// A cluster-scoped object has a namespace.
+    NamespaceOnClusterScoped = "K0723" Error,
+    /// A namespaced object of a cluster-scoped instance has no namespace.
+    NamespaceRequired = "K0724" Error,
+    /// A CustomResourceDefinition template has an expression outside of metadata.
+    ExpressionInCrd = "K0725" Error,
+    /// omit() stands where nothing can be left out.
+    OmitNotAllowed = "K0726" Error,
+    /// Resources need each other.
+    Cycle = "K0801" Error,
+    /// A resource reads itself.
+    SelfReference = "K0802" Error,
+    /// An expression uses a name that exists but is not available in its place.
+    OutOfContext = "K0803" Error,
+    /// No schema is known for the kind of a template or reference.
+    UnknownKind = "K0804" Error,
+    /// A condition does not give a bool.
+    ConditionNotBool = "K0805" Error,
+    /// A forEach expression does not give a list.
+    ForEachNotList = "K0806" Error,
+    /// A forEach variable does not appear in the identity of the objects.
+    VariableNotInIdentity = "K0807" Error,
+    /// Two resources are the same object.
+    SameObject = "K0808" Error,
+    /// A status expression reads neither the schema nor a resource.
+    StatusReadsNothing = "K0809" Error,
+    /// An author-defined condition is not made with runtime.newCondition.
+    InvalidCondition = "K0810" Error,
+    /// Two author-defined conditions have the same type.
+    DuplicateCondition = "K0811" Error,
+    /// An author-defined condition reads another, or one that does not exist.
+    ConditionReference = "K0812" Error,
+    /// The cluster of a definition depends on one of its resources.
+    ClusterReadsResource = "K0920" Error,
+    /// A resource that inherits the cluster of a long-spelled reference depends on another.
+    InheritedDependency = "K0921" Error,
+    /// The poll interval is below the minimum.
+    PollTooOften = "K0922" Error,
+    /// delete.after names a resource that does not exist.
+    UnknownAfter = "K0930" Error,
+    /// Resources wait for each other in deletion.
+    DeletionCycle = "K0931" Error,
+    /// delete.policy is neither Delete nor Retain nor an expression that gives one.
+    InvalidPolicy = "K0932" Error,
+    /// delete.order is not an integer.
+    InvalidOrder = "K0933" Error,
+    /// A duration is not one.
+    InvalidDuration = "K0934" Error,
+    /// A resource depends on one that exists only during deletion.
+    NeedsDeletionResource = "K0935" Error,
 }
 
 impl Code {
