@@ -18,6 +18,7 @@
 mod code;
 mod diagnostic;
 mod path;
+mod problem;
 pub mod render;
 mod source;
 mod suggest;
@@ -25,5 +26,6 @@ mod suggest;
 pub use code::Code;
 pub use diagnostic::{Diagnostic, Diagnostics, Edit, Help, Label, Severity};
 pub use path::{Path, PathError, Step};
+pub use problem::{Locate, Part, Place, Problem};
 pub use source::{Position, SourceId, Sources, Span};
 pub use suggest::suggest;
