@@ -5,6 +5,16 @@
 //! letters are type parameters; `list(A)`, `map(K, V)`, `optional(A)`, `type(A)` take arguments; any other name with a
 //! dot is an opaque type, such as `kubernetes.Quantity`.
 
+pub mod encoders;
+pub mod extract;
+pub mod format;
+pub mod lists;
+pub mod math;
+pub mod pattern;
+pub mod sets;
+pub mod strings;
+
+mod arguments;
 mod signature;
 mod table;
 
@@ -71,4 +81,28 @@ pub struct Library {
     pub name: &'static str,
     /// Its functions.
     pub functions: &'static [Function],
+}
+
+/// All libraries beside the standard one, in the order of the docs. An environment picks the ones that it switches on.
+pub static ALL: &[&Library] = &[
+    &strings::LIBRARY,
+    &lists::LIBRARY,
+    &math::LIBRARY,
+    &sets::LIBRARY,
+    &encoders::LIBRARY,
+    &extract::LIBRARY,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signature_is_one_and_every_function_is_explained() {
+        let table = FunctionTable::new(ALL.iter().copied());
+        assert!(table.is_ok(), "{:?}", table.err());
+        for function in ALL.iter().flat_map(|library| library.functions) {
+            assert!(function.doc.ends_with('.') && !function.overloads.is_empty(), "{}", function.name);
+        }
+    }
 }

@@ -1,0 +1,249 @@
+//! Lists: pieces, order, repetition.
+
+use std::cmp::Ordering;
+
+use super::arguments::{MAX_OUTPUT, any, functions, int, items};
+use super::sets::has;
+use super::{Call, Library};
+use crate::error::Fault;
+use crate::value::{List, Value};
+
+/// The longest list that `lists.range` makes.
+const MAX_RANGE: i64 = 1_000_000;
+/// How deep lists are flattened at most.
+const MAX_DEPTH: i64 = 64;
+
+/// Functions of lists. `sortBy` is syntax: it sorts with [`sort_by_keys`].
+pub static LIBRARY: Library = Library {
+    name: "lists",
+    functions: functions! {
+        "distinct": "The elements without repetitions, each where it came first." {
+            "(list(T)).distinct() -> list(T)" => distinct,
+        }
+        "first": "The first element, if there is one." {
+            "(list(T)).first() -> optional(T)" => first,
+        }
+        "flatten": "The elements of the lists in the list, one level deep or as deep as said." {
+            "(list(list(T))).flatten() -> list(T)" => flatten,
+            "(list(dyn)).flatten(int) -> list(dyn)" => flatten,
+        }
+        "last": "The last element, if there is one." {
+            "(list(T)).last() -> optional(T)" => last,
+        }
+        "lists.range": "The whole numbers from 0 up to, without, the one given." {
+            "lists.range(int) -> list(int)" => range,
+        }
+        "reverse": "The elements in reverse order." {
+            "(list(T)).reverse() -> list(T)" => reverse,
+        }
+        "slice": "The elements from one index up to, without, another." {
+            "(list(T)).slice(int, int) -> list(T)" => slice,
+        }
+        "sort": "The elements in ascending order; all must be of one type that has an order." {
+            "(list(int)).sort() -> list(int)" => sort,
+            "(list(uint)).sort() -> list(uint)" => sort,
+            "(list(double)).sort() -> list(double)" => sort,
+            "(list(bool)).sort() -> list(bool)" => sort,
+            "(list(duration)).sort() -> list(duration)" => sort,
+            "(list(timestamp)).sort() -> list(timestamp)" => sort,
+            "(list(string)).sort() -> list(string)" => sort,
+            "(list(bytes)).sort() -> list(bytes)" => sort,
+        }
+    },
+};
+
+fn distinct(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    let items = items(call, arguments, 0)?;
+    let mut kept: Vec<Value> = Vec::new();
+    for item in items {
+        if !has(call, &kept, &item)? {
+            kept.push(item);
+        }
+    }
+    Ok(Value::list(kept))
+}
+
+fn first(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    Ok(optional(list(arguments)?.get(0)))
+}
+
+fn last(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    Ok(optional(list(arguments)?.iter().next_back()))
+}
+
+fn list(arguments: &[Value]) -> Result<&List, Fault> {
+    match any(arguments, 0)? {
+        Value::List(list) => Ok(list),
+        other => Err(Fault::WrongType { expected: "list".to_owned(), found: other.type_name().to_owned() }),
+    }
+}
+
+fn optional(value: Option<Value>) -> Value {
+    value.map_or(Value::Optional(None), Value::some)
+}
+
+fn flatten(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    let depth = if arguments.len() > 1 { int(arguments, 1)? } else { 1 };
+    if depth < 0 {
+        return Err(Fault::invalid(format!("flatten: the depth must not be negative, got {depth}")));
+    }
+    let mut flat = Vec::new();
+    flatten_into(call, &mut flat, arguments.get(..1).unwrap_or_default(), depth.min(MAX_DEPTH))?;
+    Ok(Value::list(flat))
+}
+
+/// Adds the elements of the only list in `list`, paying for each, so that lists that share parts cannot explode.
+fn flatten_into(call: &mut Call<'_>, flat: &mut Vec<Value>, list: &[Value], depth: i64) -> Result<(), Fault> {
+    for item in items(call, list, 0)? {
+        if depth > 0 && matches!(item, Value::List(_)) {
+            flatten_into(call, flat, &[item], depth - 1)?;
+        } else {
+            flat.push(item);
+        }
+    }
+    if flat.len() > MAX_OUTPUT / 8 {
+        return Err(Fault::invalid(format!("flatten: the result has more than {} elements", MAX_OUTPUT / 8)));
+    }
+    Ok(())
+}
+
+fn range(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    let size = int(arguments, 0)?;
+    if !(0..=MAX_RANGE).contains(&size) {
+        return Err(Fault::invalid(format!("lists.range: the size must be 0 to {MAX_RANGE}, got {size}")));
+    }
+    call.charge(usize::try_from(size).unwrap_or(usize::MAX))?;
+    Ok(Value::list((0..size).map(Value::Int).collect()))
+}
+
+fn reverse(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    let mut items = items(call, arguments, 0)?;
+    items.reverse();
+    Ok(Value::list(items))
+}
+
+fn slice(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    let (start, end) = (int(arguments, 1)?, int(arguments, 2)?);
+    let items = items(call, arguments, 0)?;
+    let refused = |why: &str| Fault::invalid(format!("slice({start}, {end}): {why}"));
+    if start < 0 || end < 0 {
+        return Err(refused("indexes must not be negative"));
+    }
+    if start > end {
+        return Err(refused("the start must not be after the end"));
+    }
+    let range = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
+    let piece = items.get(range).ok_or_else(|| refused(&format!("the list has {} elements", items.len())))?;
+    Ok(Value::list(piece.to_vec()))
+}
+
+fn sort(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    let items = items(call, arguments, 0)?;
+    sort_by_keys(call, &items, &items).map(Value::list)
+}
+
+/// The items in the ascending order of their keys; items of equal keys stay in order. For `sort` and `sortBy`.
+///
+/// # Errors
+/// When the keys are of several types, or of one without an order, or the budget is used up.
+pub fn sort_by_keys(call: &mut Call<'_>, items: &[Value], keys: &[Value]) -> Result<Vec<Value>, Fault> {
+    let Some(example) = keys.first() else { return Ok(Vec::new()) };
+    if example.compare(example).is_err() && !matches!(example, Value::Double(_)) {
+        return Err(Fault::invalid(format!("a list of {} cannot be sorted", example.type_name())));
+    }
+    let kind = std::mem::discriminant(example);
+    if let Some(other) = keys.iter().find(|key| std::mem::discriminant(*key) != kind) {
+        let (first, second) = (example.type_name(), other.type_name());
+        return Err(Fault::invalid(format!("a list of both {first} and {second} cannot be sorted")));
+    }
+    let rounds = usize::try_from(keys.len().ilog2()).unwrap_or(1) + 1;
+    call.charge(keys.len().saturating_mul(rounds))?;
+    let mut order: Vec<(&Value, &Value)> = keys.iter().zip(items).collect();
+    order.sort_by(|(a, _), (b, _)| total(a, b));
+    Ok(order.into_iter().map(|(_, item)| item.clone()).collect())
+}
+
+/// An order that is total also where doubles are not: `NaN` comes last.
+fn total(a: &Value, b: &Value) -> Ordering {
+    a.compare(b).unwrap_or_else(|_| is_nan(a).cmp(&is_nan(b)))
+}
+
+fn is_nan(value: &Value) -> bool {
+    matches!(value, Value::Double(number) if number.is_nan())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::testing::{err, ints, ok, run, strings};
+    use super::*;
+
+    #[test]
+    fn flattening_goes_as_deep_as_said() {
+        let nested = Value::list(vec![Value::Int(1), Value::list(vec![Value::Int(2), ints([3])]), ints([])]);
+        assert_eq!(ok(flatten, [nested.clone()]), "[1, 2, [3]]");
+        assert_eq!(ok(flatten, [nested.clone(), Value::Int(2)]), "[1, 2, 3]");
+        assert_eq!(ok(flatten, [nested.clone(), Value::Int(0)]), "[1, [2, [3]], []]");
+        assert_eq!(ok(flatten, [nested.clone(), Value::Int(i64::MAX)]), "[1, 2, 3]");
+        assert!(err(flatten, [nested, Value::Int(-1)]).contains("must not be negative"));
+    }
+
+    #[test]
+    fn flattening_shared_lists_runs_out_of_budget_and_not_of_memory() {
+        let mut list = ints([1, 2]);
+        for _ in 0..50 {
+            list = Value::list(vec![list.clone(), list]);
+        }
+        let fault = run(flatten, &[list, Value::Int(60)]).unwrap_err();
+        assert!(matches!(fault, Fault::BudgetExceeded | Fault::InvalidArgument(_)), "{fault}");
+    }
+
+    #[test]
+    fn sorting_needs_one_type_with_an_order() {
+        assert_eq!(ok(sort, [ints([3, 1, 2])]), "[1, 2, 3]");
+        assert_eq!(ok(sort, [strings(["b", "a"])]), r#"["a", "b"]"#);
+        assert_eq!(ok(sort, [ints([])]), "[]");
+        assert!(
+            err(sort, [Value::list(vec![Value::Int(1), Value::string("b")])]).contains("both int and string")
+        );
+        assert!(err(sort, [Value::list(vec![Value::Int(1), Value::UInt(1)])]).contains("both int and uint"));
+        assert!(err(sort, [Value::list(vec![ints([1])])]).contains("cannot be sorted"));
+        let doubles = Value::list([f64::NAN, 2.0, f64::NAN, 1.0].map(Value::Double).to_vec());
+        assert_eq!(ok(sort, [doubles]), "[1.0, 2.0, NaN, NaN]");
+    }
+
+    #[test]
+    fn items_follow_their_keys() {
+        let (items, keys) = (["a", "b", "c"].map(Value::string), [3, 1, 2].map(Value::Int));
+        let mut budget = 1_000;
+        let sorted = sort_by_keys(&mut Call::new(&mut budget), &items, &keys).unwrap();
+        assert_eq!(
+            ok(|_, items| Ok(Value::list(items.to_vec())), <[Value; 3]>::try_from(sorted).unwrap()),
+            r#"["b", "c", "a"]"#
+        );
+    }
+
+    #[test]
+    fn slices_stay_within_the_list() {
+        let cut = |start, end| [ints([1, 2, 3, 4]), Value::Int(start), Value::Int(end)];
+        assert_eq!(ok(slice, cut(1, 3)), "[2, 3]");
+        assert_eq!(ok(slice, cut(4, 4)), "[]");
+        assert!(err(slice, cut(0, 5)).contains("the list has 4 elements"));
+        assert!(err(slice, cut(3, 2)).contains("must not be after"));
+        assert!(err(slice, cut(-1, 2)).contains("must not be negative"));
+    }
+
+    #[test]
+    fn ends_are_optional_and_repetitions_go() {
+        assert_eq!(
+            (ok(first, [ints([1, 2])]), ok(last, [ints([1, 2])])),
+            ("some(1)".into(), "some(2)".into())
+        );
+        assert_eq!(ok(first, [ints([])]), "none");
+        let mixed = Value::list(vec![Value::Int(1), Value::Double(1.0), Value::string("b"), Value::Int(1)]);
+        assert_eq!(ok(distinct, [mixed]), r#"[1, "b"]"#);
+        assert_eq!(ok(reverse, [ints([1, 2])]), "[2, 1]");
+        assert_eq!(ok(range, [Value::Int(3)]), "[0, 1, 2]");
+        assert!(err(range, [Value::Int(1_000_001)]).contains("the size must be"));
+        assert!(err(range, [Value::Int(-1)]).contains("the size must be"));
+    }
+}
