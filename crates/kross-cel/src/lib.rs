@@ -7,6 +7,7 @@ pub mod ast;
 pub mod checked;
 pub mod error;
 pub mod library;
+pub mod syntax;
 pub mod template;
 pub mod types;
 pub mod value;

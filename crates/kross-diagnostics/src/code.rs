@@ -87,6 +87,70 @@ codes! {
     NestedExpression = "K0403" Error,
     /// A string literal in an expression that is never closed.
     UnterminatedString = "K0404" Error,
+    /// A word stands where the grammar wants another.
+    UnexpectedToken = "K0501" Error,
+    /// A character that no word of the language begins with.
+    UnexpectedCharacter = "K0502" Error,
+    /// A string is not closed.
+    UnclosedString = "K0503" Error,
+    /// A string has an escape that does not exist.
+    InvalidEscape = "K0504" Error,
+    /// A number is malformed or out of range.
+    InvalidNumber = "K0505" Error,
+    /// A bracket is not closed, or closes nothing.
+    UnbalancedBracket = "K0506" Error,
+    /// A reserved word names a variable or a function.
+    ReservedWord = "K0507" Error,
+    /// A macro has the wrong number of arguments.
+    MacroArguments = "K0508" Error,
+    /// A macro's variable is not a plain name.
+    MacroVariable = "K0509" Error,
+    /// `has()` is not given a field.
+    InvalidHas = "K0510" Error,
+    /// An expression is too long, too deep or has too many parts.
+    ExpressionTooLarge = "K0511" Error,
+    /// There is no expression.
+    MissingExpression = "K0512" Error,
+    /// A conditional inside another needs parentheses.
+    NestedConditional = "K0513" Error,
+    /// An operator of another language.
+    UnknownOperator = "K0514" Error,
+    /// A macro with two variables gives both the same name.
+    DuplicateMacroVariable = "K0515" Error,
+    /// A variable does not exist here.
+    UndeclaredReference = "K0601" Error,
+    /// A function does not exist.
+    UnknownFunction = "K0602" Error,
+    /// An object has no such field.
+    UndefinedField = "K0603" Error,
+    /// A function or operator does not take these types.
+    NoMatchingOverload = "K0604" Error,
+    /// A function has the wrong number of arguments.
+    WrongArgumentCount = "K0605" Error,
+    /// A condition is not a bool.
+    NotBoolean = "K0606" Error,
+    /// A macro goes over something that is neither a list nor a map.
+    NotIterable = "K0607" Error,
+    /// The branches of a conditional differ in type.
+    IncompatibleBranches = "K0608" Error,
+    /// A field is taken from something that has none.
+    NotSelectable = "K0609" Error,
+    /// An optional is needed.
+    NotOptional = "K0610" Error,
+    /// A struct literal names a type that cannot be built.
+    UnknownType = "K0611" Error,
+    /// Two values of different types are compared.
+    IncomparableTypes = "K0612" Error,
+    /// A value cannot be indexed like this.
+    InvalidIndex = "K0613" Error,
+    /// A field of a struct literal gets a value of another type.
+    WrongFieldType = "K0614" Error,
+    /// A function is called like a method, or the other way round.
+    WrongCallStyle = "K0615" Error,
+    /// `transformMapEntry` gives something that is no map.
+    NotAMapEntry = "K0616" Error,
+    /// Values of this type have no order.
+    NotSortable = "K0617" Error,
     /// The type of an expression does not fit the field it is written to.
     NotAssignable = "K0720" Error,
     /// An expression inside text is not a string.

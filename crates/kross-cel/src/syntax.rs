@@ -1,0 +1,69 @@
+//! Turns text into a tree. Mistakes are collected with their places, and parsing goes on after each at the next
+//! comma or bracket, so that independent ones are all found and none is reported twice.
+
+mod lexer;
+mod literal;
+mod macros;
+mod parser;
+mod primary;
+mod token;
+
+use kross_diagnostics::Code;
+use kross_value::Text;
+
+use crate::Span;
+use crate::ast::{Ast, Expr, ExprId, Node};
+use crate::error::Issue;
+
+/// How large an expression may be. What is larger is refused before it can cost anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of text.
+    pub length: usize,
+    /// How deep nodes and brackets may be nested; `a + b + c` is two deep, `a && b && …` is balanced.
+    pub depth: u32,
+    /// Nodes in the tree.
+    pub nodes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { length: 16 * 1024, depth: 250, nodes: 8 * 1024 }
+    }
+}
+
+/// A tree and the mistakes in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    /// The tree, with [`Node::Error`] in place of what could not be read.
+    pub ast: Ast,
+    /// The mistakes, in the order of the text.
+    pub issues: Vec<Issue>,
+}
+
+/// Parses an expression.
+///
+/// ```
+/// use kross_cel::syntax::{Limits, parse};
+///
+/// let parsed = parse("items.map(item, item.name)", &Limits::default());
+/// assert!(parsed.issues.is_empty());
+///
+/// let parsed = parse("f(1 +, 2 *)", &Limits::default());
+/// assert_eq!(parsed.issues.len(), 2);
+/// ```
+pub fn parse(source: impl Into<Text>, limits: &Limits) -> Parsed {
+    let source = source.into();
+    if source.len() > limits.length {
+        let span = Span::new(0, u32::try_from(source.len()).unwrap_or(u32::MAX));
+        let message =
+            format!("expected an expression of at most {} bytes, found {}", limits.length, source.len());
+        let issue = Issue::new(Code::ExpressionTooLarge, span, message)
+            .help("split the expression, for instance over several fields or resources");
+        let root = Expr { id: ExprId(0), span, node: Node::Error };
+        return Parsed { ast: Ast { source, root, nodes: 1 }, issues: vec![issue] };
+    }
+    let (root, nodes, mut issues) = parser::Parser::new(&source, limits).run();
+    issues.sort_by_key(|issue| (issue.span.start, issue.span.end));
+    Parsed { ast: Ast { source, root, nodes }, issues }
+}
