@@ -6,6 +6,7 @@ use std::fmt;
 use kross_diagnostics::Code;
 
 use crate::Span;
+use crate::value::Value;
 
 /// A mistake in an expression's text, with a place relative to the expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +100,15 @@ impl Fault {
     /// A refusal with its reason.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self::InvalidArgument(reason.into())
+    }
+
+    /// A call for which no overload takes the values.
+    #[cold]
+    pub fn no_such_overload(function: &str, arguments: &[Value]) -> Self {
+        Self::NoSuchOverload {
+            function: function.to_owned(),
+            arguments: arguments.iter().map(|argument| argument.type_name().to_owned()).collect(),
+        }
     }
 
     /// Whether the data is merely not there yet.

@@ -16,9 +16,11 @@ pub mod strings;
 
 mod arguments;
 mod signature;
+mod standard;
 mod table;
 
 pub use signature::{Signature, SignatureError};
+pub use standard::{STANDARD, compile_pattern};
 pub use table::{DeclaredOverload, FunctionTable, OverloadId};
 
 use crate::error::Fault;

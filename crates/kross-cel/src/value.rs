@@ -24,7 +24,9 @@ pub use data::to_data;
 pub(crate) use equality::numeric_as_int;
 pub use list::ListIter;
 pub use map::MapIter;
+pub(crate) use map::check_key;
 pub use omit::Omit;
+pub(crate) use timestamp::civil;
 
 /// Deeper values are neither compared nor converted: nobody writes them, and the stack is finite.
 pub(crate) const MAX_DEPTH: usize = 1_000;

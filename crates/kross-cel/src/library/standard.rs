@@ -1,0 +1,152 @@
+//! The functions that the language itself has: operators, conversions, text, time and optionals. Signatures are
+//! cel-go's; each implementation also decides among dynamic values.
+
+mod access;
+mod arithmetic;
+mod conversion;
+mod optional;
+mod pattern;
+mod text;
+mod time;
+
+pub(crate) use access::{index, is_in};
+pub(crate) use arithmetic::{add, divide, modulo, multiply, negate, subtract};
+pub use pattern::compile as compile_pattern;
+
+use super::{Call, Library};
+use crate::error::Fault;
+use crate::value::Value;
+
+/// Declares functions: `"name", "doc", implementation, ["signature", …];` for each.
+macro_rules! functions {
+    ($($name:literal, $doc:literal, $implementation:expr, [$($signature:literal),* $(,)?];)*) => {
+        &[$($crate::library::Function {
+            name: $name,
+            doc: $doc,
+            overloads: &[$($crate::library::Overload {
+                signature: $signature,
+                implementation: $implementation,
+            }),*],
+        }),*]
+    };
+}
+use functions;
+
+/// All libraries that the language itself has.
+pub const STANDARD: &[Library] = &[
+    Library { name: "Operators", functions: OPERATORS },
+    Library { name: "Conversions", functions: conversion::FUNCTIONS },
+    Library { name: "Text", functions: text::FUNCTIONS },
+    Library { name: "Time", functions: time::FUNCTIONS },
+    Library { name: "Optionals", functions: optional::FUNCTIONS },
+];
+
+const OPERATORS: &[super::Function] = functions! {
+    "==", "Whether both sides are equal. Numbers of different types are compared by value.",
+        |call, arguments| two("==", arguments, |a, b| call.equal(a, b).map(Value::Bool)),
+        ["==(A, A) -> bool"];
+    "!=", "Whether the sides differ.",
+        |call, arguments| two("!=", arguments, |a, b| call.equal(a, b).map(|same| Value::Bool(!same))),
+        ["!=(A, A) -> bool"];
+    "<", "Whether the left side comes before the right.",
+        |_, arguments| two("<", arguments, |a, b| a.compare(b).map(|order| Value::Bool(order.is_lt()))),
+        ["<(bool, bool) -> bool", "<(int, int) -> bool", "<(uint, uint) -> bool", "<(double, double) -> bool",
+         "<(string, string) -> bool", "<(bytes, bytes) -> bool", "<(timestamp, timestamp) -> bool",
+         "<(duration, duration) -> bool"];
+    "<=", "Whether the left side does not come after the right.",
+        |_, arguments| two("<=", arguments, |a, b| a.compare(b).map(|order| Value::Bool(order.is_le()))),
+        ["<=(bool, bool) -> bool", "<=(int, int) -> bool", "<=(uint, uint) -> bool", "<=(double, double) -> bool",
+         "<=(string, string) -> bool", "<=(bytes, bytes) -> bool", "<=(timestamp, timestamp) -> bool",
+         "<=(duration, duration) -> bool"];
+    ">", "Whether the left side comes after the right.",
+        |_, arguments| two(">", arguments, |a, b| a.compare(b).map(|order| Value::Bool(order.is_gt()))),
+        [">(bool, bool) -> bool", ">(int, int) -> bool", ">(uint, uint) -> bool", ">(double, double) -> bool",
+         ">(string, string) -> bool", ">(bytes, bytes) -> bool", ">(timestamp, timestamp) -> bool",
+         ">(duration, duration) -> bool"];
+    ">=", "Whether the left side does not come before the right.",
+        |_, arguments| two(">=", arguments, |a, b| a.compare(b).map(|order| Value::Bool(order.is_ge()))),
+        [">=(bool, bool) -> bool", ">=(int, int) -> bool", ">=(uint, uint) -> bool", ">=(double, double) -> bool",
+         ">=(string, string) -> bool", ">=(bytes, bytes) -> bool", ">=(timestamp, timestamp) -> bool",
+         ">=(duration, duration) -> bool"];
+    "+", "The sum of numbers or times, or both texts, byte strings or lists one after the other.",
+        |call, arguments| two("+", arguments, |a, b| add(call, a, b)),
+        ["+(int, int) -> int", "+(uint, uint) -> uint", "+(double, double) -> double", "+(string, string) -> string",
+         "+(bytes, bytes) -> bytes", "+(list(A), list(A)) -> list(A)", "+(timestamp, duration) -> timestamp",
+         "+(duration, timestamp) -> timestamp", "+(duration, duration) -> duration"];
+    "-", "The difference of numbers or times.",
+        |_, arguments| two("-", arguments, subtract),
+        ["-(int, int) -> int", "-(uint, uint) -> uint", "-(double, double) -> double",
+         "-(timestamp, timestamp) -> duration", "-(timestamp, duration) -> timestamp",
+         "-(duration, duration) -> duration"];
+    "*", "The product.",
+        |_, arguments| two("*", arguments, multiply),
+        ["*(int, int) -> int", "*(uint, uint) -> uint", "*(double, double) -> double"];
+    "/", "The quotient; of whole numbers without its fraction.",
+        |_, arguments| two("/", arguments, divide),
+        ["/(int, int) -> int", "/(uint, uint) -> uint", "/(double, double) -> double"];
+    "%", "The rest of a division, with the sign of the left side.",
+        |_, arguments| two("%", arguments, modulo),
+        ["%(int, int) -> int", "%(uint, uint) -> uint"];
+    "-_", "The number with its sign changed.",
+        |_, arguments| one("-_", arguments, negate),
+        ["-_(int) -> int", "-_(double) -> double"];
+    "!_", "The opposite.",
+        |_, arguments| one("!_", arguments, not),
+        ["!_(bool) -> bool"];
+    "in", "Whether the list has such an element, or the map such a key.",
+        |call, arguments| two("in", arguments, |a, b| is_in(call, a, b)),
+        ["in(A, list(A)) -> bool", "in(A, map(A, B)) -> bool"];
+    "[]", "The element of a list at a position, or the value of a map under a key.",
+        |_, arguments| two("[]", arguments, index),
+        ["[](list(A), int) -> A", "[](map(A, B), A) -> B"];
+};
+
+/// Runs a function of one argument.
+fn one(
+    function: &str,
+    arguments: &[Value],
+    run: impl FnOnce(&Value) -> Result<Value, Fault>,
+) -> Result<Value, Fault> {
+    match arguments {
+        [argument] => run(argument),
+        _ => Err(Fault::no_such_overload(function, arguments)),
+    }
+}
+
+/// Runs a function of two arguments.
+fn two(
+    function: &str,
+    arguments: &[Value],
+    run: impl FnOnce(&Value, &Value) -> Result<Value, Fault>,
+) -> Result<Value, Fault> {
+    match arguments {
+        [left, right] => run(left, right),
+        _ => Err(Fault::no_such_overload(function, arguments)),
+    }
+}
+
+/// `!x`
+pub(crate) fn not(value: &Value) -> Result<Value, Fault> {
+    match value {
+        Value::Bool(value) => Ok(Value::Bool(!value)),
+        other => Err(Fault::no_such_overload("!_", std::slice::from_ref(other))),
+    }
+}
+
+/// The argument of a conversion to itself.
+fn identity(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    one("dyn", arguments, |value| Ok(value.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::FunctionTable;
+
+    #[test]
+    fn every_signature_can_be_read() {
+        let table = FunctionTable::new(STANDARD).unwrap();
+        assert_eq!(table.find("size").map(<[_]>::len), Some(8));
+        assert!(table.is_namespace("optional"));
+    }
+}

@@ -1,0 +1,80 @@
+//! `in` and `[]` on values of any type.
+
+use crate::error::Fault;
+use crate::library::Call;
+use crate::value::{List, Map, Value, numeric_as_int};
+
+/// How many names a message lists.
+const SHOWN: usize = 5;
+
+/// `value in collection`
+pub(crate) fn is_in(call: &mut Call<'_>, value: &Value, collection: &Value) -> Result<Value, Fault> {
+    match collection {
+        Value::List(list) => {
+            for item in list {
+                call.charge(1)?;
+                if call.equal(value, &item)? {
+                    return Ok(Value::Bool(true));
+                }
+            }
+            Ok(Value::Bool(false))
+        }
+        Value::Map(map) => Ok(Value::Bool(map.contains_key(value))),
+        _ => Err(Fault::no_such_overload("in", &[value.clone(), collection.clone()])),
+    }
+}
+
+/// `collection[key]`
+pub(crate) fn index(collection: &Value, key: &Value) -> Result<Value, Fault> {
+    match collection {
+        Value::List(list) => list_index(list, key),
+        Value::Map(map) => match map.get(key) {
+            Some(value) => Ok(value),
+            None => Err(missing_key(map, key)),
+        },
+        _ => Err(Fault::no_such_overload("[]", &[collection.clone(), key.clone()])),
+    }
+}
+
+#[inline]
+fn list_index(list: &List, key: &Value) -> Result<Value, Fault> {
+    let position = match key {
+        Value::Int(position) => *position,
+        Value::UInt(_) | Value::Double(_) => numeric_as_int(key)
+            .and_then(|position| i64::try_from(position).ok())
+            .ok_or_else(|| Fault::invalid(format!("{key} is no position in a list")))?,
+        other => {
+            return Err(Fault::WrongType {
+                expected: "int as a position in a list".into(),
+                found: other.type_name().into(),
+            });
+        }
+    };
+    usize::try_from(position)
+        .ok()
+        .and_then(|at| list.get(at))
+        .ok_or_else(|| Fault::IndexOutOfBounds { index: position, length: list.len() })
+}
+
+/// Why there is nothing under a key.
+#[cold]
+pub(crate) fn missing_key(map: &Map, key: &Value) -> Fault {
+    match key {
+        Value::Double(_) => {}
+        key => {
+            if let Err(fault) = crate::value::check_key(key) {
+                return fault;
+            }
+        }
+    }
+    let key = if let Value::String(text) = key { text.to_string() } else { key.to_string() };
+    Fault::NoSuchKey { key, available: some_keys(map) }
+}
+
+/// A few keys of a map, for messages.
+pub(crate) fn some_keys(map: &Map) -> Vec<String> {
+    map.keys()
+        .take(SHOWN)
+        .map(|key| if let Value::String(text) = &key { text.to_string() } else { key.to_string() })
+        .collect()
+}

@@ -1,0 +1,62 @@
+//! Sizes, and questions about texts.
+
+use super::{compile_pattern, functions};
+use crate::error::Fault;
+use crate::library::{Call, Function};
+use crate::value::Value;
+
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "size", "How many characters a text has, how many bytes, elements or entries something else has.", size,
+        ["size(string) -> int", "(string).size() -> int", "size(bytes) -> int", "(bytes).size() -> int",
+         "size(list(A)) -> int", "(list(A)).size() -> int", "size(map(A, B)) -> int", "(map(A, B)).size() -> int"];
+    "contains", "Whether the text has the other within it.",
+        |call, arguments| ask("contains", call, arguments, |text, part| text.contains(part)),
+        ["(string).contains(string) -> bool"];
+    "startsWith", "Whether the text begins with the other.",
+        |call, arguments| ask("startsWith", call, arguments, |text, part| text.starts_with(part)),
+        ["(string).startsWith(string) -> bool"];
+    "endsWith", "Whether the text ends with the other.",
+        |call, arguments| ask("endsWith", call, arguments, |text, part| text.ends_with(part)),
+        ["(string).endsWith(string) -> bool"];
+    "matches", "Whether a part of the text fits the regular expression (RE2).", matches_pattern,
+        ["matches(string, string) -> bool", "(string).matches(string) -> bool"];
+};
+
+fn size(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    let size = match arguments {
+        [Value::String(text)] => {
+            call.charge(text.len() / 10)?;
+            text.chars().count()
+        }
+        [Value::Bytes(bytes)] => bytes.len(),
+        [Value::List(list)] => list.len(),
+        [Value::Map(map)] => map.len(),
+        _ => return Err(Fault::no_such_overload("size", arguments)),
+    };
+    Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))
+}
+
+fn ask(
+    function: &str,
+    call: &mut Call<'_>,
+    arguments: &[Value],
+    question: impl FnOnce(&str, &str) -> bool,
+) -> Result<Value, Fault> {
+    match arguments {
+        [Value::String(text), Value::String(part)] => {
+            call.charge((text.len() + part.len()) / 10)?;
+            Ok(Value::Bool(question(text, part)))
+        }
+        _ => Err(Fault::no_such_overload(function, arguments)),
+    }
+}
+
+fn matches_pattern(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
+    match arguments {
+        [Value::String(text), Value::String(pattern)] => {
+            call.charge(text.len() / 10 * (pattern.len() / 4 + 1) + pattern.len())?;
+            Ok(Value::Bool(compile_pattern(pattern)?.is_match(text)))
+        }
+        _ => Err(Fault::no_such_overload("matches", arguments)),
+    }
+}
