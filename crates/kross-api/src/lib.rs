@@ -1,1 +1,61 @@
 //! Turns YAML into typed objects with source positions; holds every wire type, label, reason and CRD.
+//!
+//! The types read what people and kro write, and write it back without adding or losing a field. However a cluster is
+//! named, [`lower_placement`] gives one [`ClusterReference`].
+//!
+//! ```
+//! use kross_api::{Place, PlacementOptions, ResourceGraphDefinition, Scope, lower_placement};
+//! use kross_diagnostics::Diagnostics;
+//!
+//! let definition: ResourceGraphDefinition = serde_json::from_str(r#"{
+//!     "apiVersion": "kro.run/v1alpha1",
+//!     "kind": "ResourceGraphDefinition",
+//!     "metadata": {"name": "web"},
+//!     "spec": {
+//!         "schema": {"apiVersion": "v1", "kind": "Web"},
+//!         "target": {"cluster": {"kubeconfigSecretName": "eu-kubeconfig"}},
+//!         "resources": [{"id": "web", "template": {"apiVersion": "v1", "kind": "ConfigMap"}}]
+//!     }
+//! }"#).unwrap();
+//!
+//! let mut diagnostics = Diagnostics::new();
+//! let placement = lower_placement(&definition.spec, PlacementOptions::default(), &mut diagnostics);
+//! assert!(diagnostics.is_empty());
+//! let Place::Inherited(reference) = placement.place(0) else { panic!("`web` has no reference of its own") };
+//! assert_eq!(reference.static_cluster(Scope::Namespaced).unwrap().display, "kro-system/eu-kubeconfig");
+//! ```
+
+mod cluster;
+mod condition;
+mod definition;
+mod external;
+mod lifecycle;
+mod list;
+mod openapi;
+mod placement;
+mod revision;
+mod selector;
+mod vocabulary;
+
+pub use cluster::{Cluster, ClusterTarget, KubeconfigSecret, KubernetesTargetReference, PollConfig, Target};
+pub use condition::{Condition, ConditionStatus};
+pub use definition::{
+    CrdMetadata, DEFAULT_GROUP, DefinitionState, Dependency, ForEach, PrinterColumn, Resource,
+    ResourceGraphDefinition, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, ResourceInformation,
+    Schema, Scope,
+};
+pub use external::{ExternalRef, ExternalRefMetadata, InstanceRef};
+pub use lifecycle::{DeleteLifecycle, DeletePolicy, Lifecycle, LifecyclePhase};
+pub use list::List;
+pub use placement::{
+    ClusterReference, Credentials, Place, Placement, PlacementOptions, Poll, Published, ResolveError,
+    ResolvedCluster, ResolvedCredentials, SecretAddress, SecretNamespace, SecretTemplate, SelectorTemplate,
+    Spelling, Template, lower_placement, parse_duration,
+};
+pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapshot};
+pub use selector::{LabelSelector, SelectorRequirement};
+pub use vocabulary::{
+    ConditionType, DOMAIN, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX,
+    KUBECONFIG_KEY, KUBECONFIG_NAME_SUFFIX, NodeState, Operation, Reason, ResourceState, SYSTEM_NAMESPACE,
+    SyncMode, annotations, labels, managers,
+};

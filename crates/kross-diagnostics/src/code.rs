@@ -189,6 +189,24 @@ codes! {
     DuplicateCondition = "K0811" Error,
     /// An author-defined condition reads another, or one that does not exist.
     ConditionReference = "K0812" Error,
+    /// `cluster` and `target` on one level.
+    TwoClusterReferences = "K0901" Error,
+    /// A cluster on a resource and on its external reference.
+    ClusterNamedTwice = "K0902" Error,
+    /// `kubeconfigSecret` beside `kubeconfigSecretRef`.
+    TwoKubeconfigSecrets = "K0903" Error,
+    /// `namespace` or `key` beside `kubeconfigSecret` or `kubeconfigSecretRef`.
+    MisplacedSecretField = "K0904" Error,
+    /// No protocol or several in `target`.
+    TargetProtocol = "K0905" Error,
+    /// Neither or both of `name` and `selector` in `kubernetesTarget`.
+    KubernetesTargetChoice = "K0906" Error,
+    /// A duration in `pollConfig` that is none.
+    InvalidPollConfig = "K0907" Error,
+    /// A `kubeconfigSecretRef` that names no Secret.
+    MalformedSecretReference = "K0909" Error,
+    /// A name, namespace or key that no Secret can have.
+    InvalidSecretAddress = "K0910" Error,
     /// The cluster of a definition depends on one of its resources.
     ClusterReadsResource = "K0920" Error,
     /// A resource that inherits the cluster of a long-spelled reference depends on another.

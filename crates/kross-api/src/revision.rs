@@ -1,0 +1,64 @@
+//! `GraphRevision`, as it is on the wire: one frozen copy of a definition's spec, and what came of compiling it.
+
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::openapi::immutable;
+use crate::{Condition, List, ResourceGraphDefinitionSpec, ResourceInformation};
+
+/// Which revision of which definition, and its text. Never changes.
+#[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "internal.kro.run",
+    version = "v1alpha1",
+    kind = "GraphRevision",
+    plural = "graphrevisions",
+    shortname = "gr",
+    status = "GraphRevisionStatus",
+    selectable = ".spec.snapshot.name",
+    doc = "A frozen copy of one revision of a ResourceGraphDefinition.",
+    derive = "PartialEq",
+    crates(kube_core = "::kube_core"),
+    printcolumn = r#"{"name": "RGD", "type": "string", "jsonPath": ".spec.snapshot.name", "priority": 1}"#,
+    printcolumn = r#"{"name": "REVISION", "type": "integer", "jsonPath": ".spec.revision"}"#,
+    printcolumn = r#"{"name": "HASH", "type": "string", "jsonPath": ".metadata.labels.kro\\.run/graph-revision-hash", "priority": 1}"#,
+    printcolumn = r#"{"name": "READY", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = immutable("spec")))]
+pub struct GraphRevisionSpec {
+    /// Number of the revision, counting from 1.
+    #[schemars(range(min = 1))]
+    pub revision: i64,
+    /// The definition as it was.
+    pub snapshot: Snapshot,
+}
+
+/// A definition as it was when the revision was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// Name of the definition.
+    pub name: String,
+    /// Generation of the definition.
+    pub generation: i64,
+    /// Spec of the definition.
+    pub spec: ResourceGraphDefinitionSpec,
+}
+
+/// What came of compiling the revision.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GraphRevisionStatus {
+    /// Ids in the order that resources are created in.
+    #[serde(default, skip_serializing_if = "List::is_absent")]
+    pub topological_order: List<String>,
+    /// The resources that depend on others.
+    #[serde(default, skip_serializing_if = "List::is_absent")]
+    pub resources: List<ResourceInformation>,
+    /// What is known about the revision.
+    #[serde(default, skip_serializing_if = "List::is_absent")]
+    pub conditions: List<Condition>,
+}

@@ -1,0 +1,94 @@
+//! Every word that objects on the wire carry: keys of labels and annotations, field managers, states, condition types
+//! and reasons. Nothing else in the workspace spells one of them.
+
+pub mod annotations;
+mod conditions;
+pub mod labels;
+pub mod managers;
+mod states;
+
+pub use conditions::{ConditionType, FailureReason, Operation, Reason};
+pub use states::{InstanceState, NodeState, ResourceState, SyncMode};
+
+/// The domain of the public API and the prefix of its keys.
+pub const DOMAIN: &str = "kro.run";
+/// Keys that templates may not set begin with this, or with [`INTERNAL_KEY_PREFIX`].
+pub const KEY_PREFIX: &str = "kro.run/";
+/// Keys of bookkeeping begin with this.
+pub const INTERNAL_KEY_PREFIX: &str = "internal.kro.run/";
+/// The finalizer of definitions, revisions and instances.
+pub const FINALIZER: &str = "kro.run/finalizer";
+/// Where kubeconfig Secrets are looked for when neither the reference nor the instance gives a namespace.
+pub const SYSTEM_NAMESPACE: &str = "kro-system";
+/// The key of a kubeconfig in its Secret when the reference gives none.
+pub const KUBECONFIG_KEY: &str = "kubeconfig";
+/// Names of Secrets that may be used as credentials without the label end in this.
+pub const KUBECONFIG_NAME_SUFFIX: &str = "-kubeconfig";
+
+/// Declares an enum whose variants are words on the wire.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            /// Every word of the set.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The word on the wire.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+
+            /// Reads a word from the wire.
+            #[must_use]
+            pub fn parse(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|item| item.as_str() == word)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let word = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                Self::parse(&word).ok_or_else(|| {
+                    serde::de::Error::custom(format_args!("`{word}` is not one of the words of {}", stringify!($name)))
+                })
+            }
+        }
+    };
+}
+
+use words;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_from_the_wire() {
+        for state in ResourceState::ALL {
+            let text = serde_json::to_string(state).unwrap();
+            assert_eq!(serde_json::from_str::<ResourceState>(&text).unwrap(), *state);
+        }
+        let error = serde_json::from_str::<InstanceState>("\"Sleepy\"").unwrap_err().to_string();
+        assert!(error.contains("`Sleepy`"), "{error}");
+    }
+}

@@ -1,0 +1,30 @@
+//! Keys and values of annotations.
+
+/// `"true"` on a definition lets a breaking change of its schema through.
+pub const ALLOW_BREAKING_CHANGES: &str = "kro.run/allow-breaking-changes";
+/// On an instance: one of [`RECONCILE_PAUSED`] in any case leaves it alone.
+pub const RECONCILE: &str = "kro.run/reconcile";
+/// The values of [`RECONCILE`] that suspend an instance.
+pub const RECONCILE_PAUSED: [&str; 2] = ["suspended", "disabled"];
+/// The tool that an apply set belongs to: `kro/<version>`.
+pub const APPLYSET_TOOLING: &str = "applyset.kubernetes.io/tooling";
+/// Kinds in the apply set.
+pub const APPLYSET_GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
+/// Namespaces of the apply set besides the parent's.
+pub const APPLYSET_NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
+/// Hash over the apply set's id, kinds and namespaces.
+pub const INVENTORY_HASH: &str = "internal.kro.run/applyset-inventory-hash";
+/// On an instance: kinds and namespaces in each remote cluster, with the cluster's reference and UID.
+pub const CLUSTER_INVENTORY: &str = "internal.kro.run/cluster-inventory";
+/// On a child: its layer in the order of creation.
+pub const APPLY_ORDER: &str = "internal.kro.run/apply-order";
+/// On a child: hash of the state that was last applied.
+pub const DESIRED_HASH: &str = "internal.kro.run/desired-hash";
+/// On a child: the last known answers of its lifecycle expressions.
+pub const LIFECYCLE: &str = "internal.kro.run/lifecycle";
+/// On an object of an existing type that is an instance: its state.
+pub const STATE: &str = "kro.run/state";
+/// On an object of an existing type that is an instance: the message that goes with its state.
+pub const MESSAGE: &str = "kro.run/message";
+/// On a kubeconfig Secret: the namespaces whose instances may use it, separated by commas.
+pub const ALLOWED_NAMESPACES: &str = "kro.run/allowed-namespaces";

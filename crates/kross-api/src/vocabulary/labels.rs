@@ -1,0 +1,42 @@
+//! Keys and values of labels.
+
+/// `"true"` on everything that the controller owns.
+pub const OWNED: &str = "kro.run/owned";
+/// The value of [`OWNED`].
+pub const OWNED_TRUE: &str = "true";
+/// The kro version that the controller stands for.
+pub const KRO_VERSION: &str = "kro.run/kro-version";
+/// UID of the definition.
+pub const DEFINITION_ID: &str = "kro.run/resource-graph-definition-id";
+/// Name of the definition.
+pub const DEFINITION_NAME: &str = "kro.run/resource-graph-definition-name";
+/// Hash of a revision's spec; informational.
+pub const REVISION_HASH: &str = "kro.run/graph-revision-hash";
+/// UID of the instance.
+pub const INSTANCE_ID: &str = "kro.run/instance-id";
+/// Name of the instance.
+pub const INSTANCE_NAME: &str = "kro.run/instance-name";
+/// Namespace of the instance; absent for cluster-scoped instances.
+pub const INSTANCE_NAMESPACE: &str = "kro.run/instance-namespace";
+/// API group of the instance.
+pub const INSTANCE_GROUP: &str = "kro.run/instance-group";
+/// API version of the instance.
+pub const INSTANCE_VERSION: &str = "kro.run/instance-version";
+/// Kind of the instance.
+pub const INSTANCE_KIND: &str = "kro.run/instance-kind";
+/// Id of the resource in the definition.
+pub const NODE_ID: &str = "kro.run/node-id";
+/// Position of an item in its collection.
+pub const COLLECTION_INDEX: &str = "kro.run/collection-index";
+/// How many items the collection has.
+pub const COLLECTION_SIZE: &str = "kro.run/collection-size";
+/// Who manages the object, as Kubernetes recommends.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The value of [`MANAGED_BY`].
+pub const MANAGED_BY_KRO: &str = "kro";
+/// Id of the apply set that an instance is the parent of.
+pub const APPLYSET_ID: &str = "applyset.kubernetes.io/id";
+/// Id of the apply set that an object is part of.
+pub const APPLYSET_PART_OF: &str = "applyset.kubernetes.io/part-of";
+/// `"true"` on Secrets that cluster references may name.
+pub const CLUSTER_CREDENTIALS: &str = "kro.run/cluster-credentials";

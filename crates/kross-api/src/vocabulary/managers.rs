@@ -1,0 +1,10 @@
+//! Field managers. Changing one would leave fields of objects that exist already with nobody to remove them.
+
+/// Writes children.
+pub const APPLYSET: &str = "kro.run/applyset";
+/// Writes the apply set's metadata on instances.
+pub const APPLYSET_PARENT: &str = "kro.run/applyset-parent";
+/// Writes finalizer and labels on instances.
+pub const LABELLER: &str = "kro.run/labeller";
+/// Writes state and message on instances whose type belongs to another controller.
+pub const STATE: &str = "kro.run/state";
