@@ -171,7 +171,7 @@ fn what_is_wrong_with_a_download_is_said_and_nothing_is_kept() {
             Answer::Whole(packed.clone()),
             "has the wrong checksum: expected sha512 00, got",
         ),
-        ("broken off", hash.clone(), Answer::Half(packed.clone()), "broke off after"),
+        ("broken off", hash, Answer::Half(packed), "broke off after"),
         ("truncated", sha512(&half), Answer::Whole(half), "the archive is damaged"),
         ("path traversal", sha512(&outside), Answer::Whole(outside), "has a path that leads outside"),
         (

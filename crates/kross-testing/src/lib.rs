@@ -1,1 +1,21 @@
-//! A fault proxy, builders, waiting and snapshots for tests.
+//! What tests share: control planes for a whole test program, a fault proxy to put in front of them, waiting, and objects.
+//!
+//! ```no_run
+//! # async fn example() {
+//! use kross_testing::{Fixture, wait};
+//!
+//! let fixture = Fixture::with(&["eu"]).await;
+//! let name = &fixture.namespace;
+//! wait::until("the namespace in eu", || async {
+//!     let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(fixture.remote("eu").client.clone());
+//!     namespaces.get(name).await.map_err(|error| error.to_string())
+//! })
+//! .await;
+//! # }
+//! ```
+
+mod fixture;
+pub mod objects;
+pub mod wait;
+
+pub use fixture::{Cluster, Fixture, shared};
