@@ -1,0 +1,319 @@
+//! Turns "this key needs a look" into work, one worker per key at a time. A key is never dropped: work that fails, or whose
+//! worker panics, comes again after a wait that grows up to a cap and ends at once when something happens to the key.
+
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+mod state;
+
+pub use state::{Backoff, Outcome, QueueKey, QueueStats};
+
+use state::State;
+
+/// A work queue of keys. Clones share it.
+///
+/// How many workers there are, and what bounds them, is the caller's: each of them loops over [`Queue::next`].
+///
+/// ```
+/// # use kross_cluster::{Backoff, Queue, QueueKey};
+/// #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+/// struct Instance(&'static str);
+///
+/// impl QueueKey for Instance {
+///     type Lane = ();
+///     fn lane(&self) {}
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let queue = Queue::new(Backoff::default());
+/// queue.add(&Instance("shop"));
+/// let work = queue.next().await.unwrap();
+/// assert_eq!(*work, Instance("shop"));
+/// work.done();
+/// # });
+/// ```
+pub struct Queue<K: QueueKey> {
+    shared: Arc<Shared<K>>,
+}
+
+struct Shared<K: QueueKey> {
+    inner: Mutex<Inner<K>>,
+    /// Wakes one waiting worker.
+    work: Notify,
+    /// Wakes everybody who waits for the end.
+    idle: Notify,
+}
+
+struct Inner<K: QueueKey> {
+    state: State<K>,
+    closed: bool,
+}
+
+impl<K: QueueKey> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<K: QueueKey> Queue<K> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(backoff: Backoff) -> Self {
+        let seed = std::hash::RandomState::new().build_hasher().finish();
+        let inner = Inner { state: State::new(backoff, seed), closed: false };
+        Self {
+            shared: Arc::new(Shared { inner: Mutex::new(inner), work: Notify::new(), idle: Notify::new() }),
+        }
+    }
+
+    /// Something happened to the key: it is due now, and its failures are forgotten.
+    pub fn add(&self, key: &K) {
+        self.shared.lock().state.add(key, Instant::now());
+        self.shared.work.notify_one();
+    }
+
+    /// The key is due after a time, or earlier if it is due earlier already.
+    pub fn add_after(&self, key: &K, wait: Duration) {
+        let now = Instant::now();
+        self.shared.lock().state.add_at(key, now + wait, now);
+        self.shared.work.notify_one();
+    }
+
+    /// The next key to work on, or nothing once the queue is closed. Cancelling it loses nothing.
+    pub async fn next(&self) -> Option<Work<K>> {
+        loop {
+            let woken = self.shared.work.notified();
+            let due = {
+                let mut inner = self.shared.lock();
+                if inner.closed {
+                    self.shared.work.notify_one();
+                    return None;
+                }
+                if let Some((key, failures)) = inner.state.pop(Instant::now()) {
+                    if inner.state.stats().ready > 0 {
+                        self.shared.work.notify_one();
+                    }
+                    return Some(Work { shared: Arc::clone(&self.shared), key: Some(key), failures });
+                }
+                inner.state.next_due()
+            };
+            match due {
+                Some(due) => tokio::select! {
+                    () = woken => {}
+                    () = sleep_until(due) => {}
+                },
+                None => woken.await,
+            }
+        }
+    }
+
+    /// How many keys are in which phase.
+    #[must_use]
+    pub fn stats(&self) -> QueueStats {
+        self.shared.lock().state.stats()
+    }
+
+    /// Hands out no more work. What is being worked on may finish.
+    pub fn close(&self) {
+        self.shared.lock().closed = true;
+        self.shared.work.notify_one();
+        self.shared.idle.notify_waiters();
+    }
+
+    /// Returns when nothing is being worked on. Call [`Queue::close`] first, or it may never be.
+    pub async fn idle(&self) {
+        loop {
+            let changed = self.shared.idle.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.stats().active == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl<K: QueueKey> Shared<K> {
+    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish(&self, key: &K, outcome: Outcome) {
+        self.lock().state.finish(key, outcome, Instant::now());
+        self.work.notify_one();
+        self.idle.notify_waiters();
+    }
+}
+
+/// A key that is being worked on; nobody else gets it meanwhile. Dropping it without an outcome, as a panic does, counts
+/// as a failure.
+pub struct Work<K: QueueKey> {
+    shared: Arc<Shared<K>>,
+    key: Option<K>,
+    failures: u32,
+}
+
+impl<K: QueueKey> Work<K> {
+    /// How often in a row this key failed before.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Nothing is left to do until the key is added again.
+    pub fn done(self) {
+        self.finish(Outcome::Done);
+    }
+
+    /// It failed: the key comes again after a growing wait.
+    pub fn retry(self) {
+        self.finish(Outcome::Retry);
+    }
+
+    /// The key comes again after this time.
+    pub fn again_after(self, wait: Duration) {
+        self.finish(Outcome::After(wait));
+    }
+
+    /// Ends the work.
+    pub fn finish(mut self, outcome: Outcome) {
+        if let Some(key) = self.key.take() {
+            self.shared.finish(&key, outcome);
+        }
+    }
+}
+
+impl<K: QueueKey> Deref for Work<K> {
+    type Target = K;
+
+    #[expect(clippy::expect_used, reason = "the key is taken only by methods that consume the work")]
+    fn deref(&self) -> &K {
+        self.key.as_ref().expect("work has its key until it ends")
+    }
+}
+
+impl<K: QueueKey> Drop for Work<K> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.shared.finish(&key, Outcome::Retry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct Key(u32);
+
+    impl QueueKey for Key {
+        type Lane = ();
+
+        fn lane(&self) {}
+    }
+
+    fn queue() -> Queue<Key> {
+        Queue::new(Backoff::default())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delayed_key_comes_when_its_time_has_come() {
+        let queue = queue();
+        let started = Instant::now();
+        queue.add_after(&Key(1), Duration::from_secs(30));
+        queue.next().await.unwrap().done();
+        assert_eq!(started.elapsed().as_secs(), 30);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiting_worker_notices_an_earlier_time() {
+        let queue = queue();
+        queue.add_after(&Key(1), Duration::from_secs(60));
+        let waiting = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.next().await.map(|work| work.0) }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let started = Instant::now();
+        queue.add_after(&Key(2), Duration::from_secs(2));
+        assert_eq!(waiting.await.unwrap(), Some(2));
+        assert_eq!(started.elapsed().as_secs(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_whose_worker_panics_comes_again() {
+        let queue = queue();
+        queue.add(&Key(1));
+        let worker = tokio::spawn({
+            let queue = queue.clone();
+            async move {
+                let _work = queue.next().await;
+                panic!("the worker fails");
+            }
+        });
+        assert!(worker.await.is_err());
+        let work = queue.next().await.unwrap();
+        assert_eq!((work.0, work.failures()), (1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_workers_share_many_keys_without_meeting() {
+        let queue = queue();
+        let active = Arc::new(Mutex::new(HashSet::new()));
+        let mut seen = Vec::new();
+        let workers: Vec<_> = (0..8)
+            .map(|_| {
+                let (queue, active) = (queue.clone(), Arc::clone(&active));
+                tokio::spawn(async move {
+                    let mut mine = Vec::new();
+                    while let Some(work) = queue.next().await {
+                        assert!(active.lock().unwrap().insert(work.0));
+                        tokio::time::sleep(Duration::from_millis(u64::from(work.0 % 7))).await;
+                        active.lock().unwrap().remove(&work.0);
+                        mine.push(work.0);
+                        if work.failures() == 0 && work.0 % 3 == 0 { work.retry() } else { work.done() }
+                    }
+                    mine
+                })
+            })
+            .collect();
+        for round in 0..3 {
+            (0..100).for_each(|key| queue.add(&Key(key)));
+            tokio::time::sleep(Duration::from_millis(round * 20)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        queue.close();
+        queue.idle().await;
+        for worker in workers {
+            seen.extend(worker.await.unwrap());
+        }
+        assert_eq!(seen.iter().collect::<HashSet<_>>().len(), 100);
+        assert_eq!(queue.stats(), QueueStats::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_queue_lets_running_work_finish() {
+        let queue = queue();
+        queue.add(&Key(1));
+        let work = queue.next().await.unwrap();
+        queue.close();
+        assert!(queue.next().await.is_none());
+        let waiting = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.idle().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        work.done();
+        waiting.await.unwrap();
+    }
+}
