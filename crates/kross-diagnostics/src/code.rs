@@ -79,6 +79,52 @@ codes! {
     LiteralStatus = "K0233" Error,
     /// The text has no ResourceGraphDefinition in it.
     NoDefinition = "K0234" Error,
+    /// `schema.spec` or `schema.types` is not a map.
+    SchemaNotMap = "K0301" Error,
+    /// A field is neither text nor a map.
+    FieldNotType = "K0302" Error,
+    /// A field's text has no type.
+    TypeMissing = "K0303" Error,
+    /// A type is neither built in nor among the custom types.
+    UnknownSchemaType = "K0304" Error,
+    /// A list or map does not say what it holds, or is not closed.
+    IncompleteType = "K0305" Error,
+    /// A map has keys that are not strings.
+    MapKeyNotString = "K0306" Error,
+    /// A type nests too many lists and maps.
+    TypeTooDeep = "K0307" Error,
+    /// Custom types contain themselves.
+    CyclicTypes = "K0308" Error,
+    /// A custom type has the name of a built-in one.
+    TypeShadowed = "K0309" Warning,
+    /// The schema is too deep or too large.
+    SchemaTooLarge = "K0310" Error,
+    /// A field is written as OpenAPI.
+    OpenApiInSimpleSchema = "K0311" Error,
+    /// A marker has no name or no value.
+    MarkerIncomplete = "K0312" Error,
+    /// A marker has an unknown name.
+    UnknownMarker = "K0313" Error,
+    /// A quote or bracket in a marker is not closed, or closed twice.
+    MarkerUnclosed = "K0314" Error,
+    /// A marker is given twice.
+    MarkerRepeated = "K0315" Warning,
+    /// A marker's value is not what the marker needs.
+    InvalidMarkerValue = "K0316" Error,
+    /// A marker is for another type of value.
+    MarkerNotApplicable = "K0317" Error,
+    /// A default is not a value of its type.
+    InvalidDefault = "K0318" Error,
+    /// The values of an enum are empty or of the wrong type.
+    InvalidEnum = "K0319" Error,
+    /// A pattern is not a regular expression.
+    InvalidPattern = "K0320" Error,
+    /// Markers of one field contradict each other.
+    ConflictingMarkers = "K0321" Error,
+    /// A list's key is not a field that every item has.
+    InvalidListMapKey = "K0322" Error,
+    /// A default is refused by the field's own markers.
+    DefaultRefused = "K0323" Error,
     /// A `${` without the `}` that belongs to it.
     UnterminatedExpression = "K0401" Error,
     /// Nothing between `${` and `}`.
@@ -151,6 +197,24 @@ codes! {
     NotAMapEntry = "K0616" Error,
     /// Values of this type have no order.
     NotSortable = "K0617" Error,
+    /// A template has a field that its kind does not have.
+    UnknownField = "K0701" Error,
+    /// A literal in a template is of the wrong type.
+    WrongKind = "K0702" Error,
+    /// A literal is not among the values that the field takes.
+    ValueNotAllowed = "K0703" Error,
+    /// A literal does not match the pattern of its field.
+    PatternMismatch = "K0704" Error,
+    /// A literal is too small, too large, too short or too long.
+    OutOfRange = "K0705" Error,
+    /// A literal is not of the format of its field.
+    InvalidFormat = "K0706" Error,
+    /// A kind exists, but not in the group and version given.
+    UnknownApiVersion = "K0709" Error,
+    /// Two items of a list are the same where none may be.
+    DuplicateListItem = "K0710" Error,
+    /// A CustomResourceDefinition cannot be used as a schema.
+    InvalidCrd = "K0711" Error,
     /// The type of an expression does not fit the field it is written to.
     NotAssignable = "K0720" Error,
     /// An expression inside text is not a string.
@@ -225,6 +289,16 @@ codes! {
     InvalidDuration = "K0934" Error,
     /// A resource depends on one that exists only during deletion.
     NeedsDeletionResource = "K0935" Error,
+    /// A property is gone that instances may have.
+    PropertyRemoved = "K1101" Error,
+    /// A property has another type than before.
+    TypeChanged = "K1102" Error,
+    /// A property is required that was not.
+    RequirementAdded = "K1103" Error,
+    /// A property takes fewer values than before.
+    ConstraintTightened = "K1104" Error,
+    /// A version, the scope or a subresource is not as before.
+    ServingChanged = "K1105" Error,
 }
 
 impl Code {
