@@ -1,1 +1,21 @@
-//! Turns SimpleSchema into OpenAPI, OpenAPI into CEL types, and definitions into CRDs.
+//! Turns SimpleSchema into OpenAPI, OpenAPI into CEL types, definitions into CRDs, and two CRDs into a compatibility
+//! report.
+//!
+//! ```
+//! use kross_schema::{Path, simple};
+//! use kross_value::Value;
+//!
+//! let spec: Value = serde_json::from_str(r#"{"replicas": "integer | default=3 minimum=1"}"#).unwrap();
+//! let translation = simple::translate(Some(&spec), None, &Path::of(&["spec", "schema"]));
+//! assert!(translation.problems.is_empty());
+//! assert_eq!(
+//!     translation.schema.properties.get("replicas").unwrap().to_value().to_string(),
+//!     r#"{"default":3,"minimum":1,"type":"integer"}"#
+//! );
+//! ```
+
+pub mod openapi;
+mod problem;
+pub mod simple;
+
+pub use problem::{Part, Path, Problem, Step};

@@ -1,0 +1,314 @@
+//! An OpenAPI schema as Kubernetes uses it, compact and shared: what is rare is boxed, and descriptions are dropped
+//! where nobody reads them. Read from OpenAPI v3 documents and CRDs, written back to CRDs exactly.
+
+mod read;
+mod value_reader;
+mod write;
+
+use std::sync::{Arc, LazyLock};
+
+use kross_value::{Key, Object, Text, Value};
+
+pub use read::Keep;
+
+/// What JSON calls the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `string`
+    String,
+    /// `integer`
+    Integer,
+    /// `number`
+    Number,
+    /// `boolean`
+    Boolean,
+    /// `object`
+    Object,
+    /// `array`
+    Array,
+}
+
+impl Kind {
+    /// The word in a schema.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Object => "object",
+            Self::Array => "array",
+        }
+    }
+
+    /// The kind that a word in a schema means.
+    #[must_use]
+    pub fn find(word: &str) -> Option<Self> {
+        [Self::String, Self::Integer, Self::Number, Self::Boolean, Self::Object, Self::Array]
+            .into_iter()
+            .find(|kind| kind.as_str() == word)
+    }
+}
+
+/// What may stand in an object beside its named properties.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Additional {
+    /// Nothing is said.
+    #[default]
+    Unsaid,
+    /// Anything, or nothing.
+    Allowed(bool),
+    /// Values of a schema: the object is a map.
+    Schema(Arc<Schema>),
+}
+
+/// A rule in the expression language that a value must satisfy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Validation {
+    /// The expression.
+    pub rule: Text,
+    /// What to say when it is false.
+    pub message: Option<Text>,
+    /// Everything else: `reason`, `fieldPath`, `messageExpression`, `optionalOldSelf`.
+    pub rest: Object,
+}
+
+impl Validation {
+    /// A rule, and what to say when it is false.
+    #[must_use]
+    pub fn new(rule: &str, message: &str) -> Self {
+        Self { rule: rule.into(), message: Some(message.into()), rest: Object::new() }
+    }
+}
+
+/// What few schemas say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Details {
+    /// For people.
+    pub title: Option<Text>,
+    /// For people.
+    pub description: Option<Text>,
+    /// Regular expression for strings.
+    pub pattern: Option<Text>,
+    /// Smallest number.
+    pub minimum: Option<f64>,
+    /// Whether `minimum` itself is too small.
+    pub exclusive_minimum: bool,
+    /// Largest number.
+    pub maximum: Option<f64>,
+    /// Whether `maximum` itself is too large.
+    pub exclusive_maximum: bool,
+    /// The number is a multiple of this.
+    pub multiple_of: Option<f64>,
+    /// Shortest string.
+    pub min_length: Option<i64>,
+    /// Longest string.
+    pub max_length: Option<i64>,
+    /// Shortest array.
+    pub min_items: Option<i64>,
+    /// Longest array.
+    pub max_items: Option<i64>,
+    /// No element twice. Forbidden in CRDs; a list type of `set` says it there.
+    pub unique_items: bool,
+    /// Fewest entries.
+    pub min_properties: Option<i64>,
+    /// Most entries.
+    pub max_properties: Option<i64>,
+    /// All of these hold too.
+    pub all_of: Vec<Arc<Schema>>,
+    /// At least one of these holds.
+    pub any_of: Vec<Arc<Schema>>,
+    /// Exactly one of these holds.
+    pub one_of: Vec<Arc<Schema>>,
+    /// This does not hold.
+    pub not: Option<Arc<Schema>>,
+    /// `x-kubernetes-list-type`
+    pub list_type: Option<Text>,
+    /// `x-kubernetes-list-map-keys`
+    pub list_map_keys: Vec<Text>,
+    /// `x-kubernetes-map-type`
+    pub map_type: Option<Text>,
+    /// `x-kubernetes-validations`
+    pub validations: Vec<Validation>,
+    /// `example` and `externalDocs`: kept so that a CRD survives the round trip.
+    pub rest: Object,
+}
+
+/// Details that say nothing.
+static NO_DETAILS: LazyLock<Details> = LazyLock::new(Details::default);
+
+/// A schema.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Schema {
+    /// `type`
+    pub kind: Option<Kind>,
+    /// `nullable`
+    pub nullable: bool,
+    /// `x-kubernetes-preserve-unknown-fields`
+    pub preserve_unknown: bool,
+    /// `x-kubernetes-int-or-string`, or the format that says the same
+    pub int_or_string: bool,
+    /// `x-kubernetes-embedded-resource`
+    pub embedded: bool,
+    /// `format`
+    pub format: Option<Text>,
+    /// `$ref`, cut to the definition's name
+    pub reference: Option<Text>,
+    /// `properties`
+    pub properties: Properties,
+    /// `required`, in the order written
+    pub required: Vec<Text>,
+    /// `items`
+    pub items: Option<Arc<Schema>>,
+    /// `additionalProperties`
+    pub additional: Additional,
+    /// `enum`
+    pub values: Vec<Value>,
+    /// `default`
+    pub default: Option<Value>,
+    /// The rest
+    details: Option<Box<Details>>,
+}
+
+impl Schema {
+    /// A schema that says the kind alone.
+    #[must_use]
+    pub fn of(kind: Kind) -> Self {
+        Self { kind: Some(kind), ..Self::default() }
+    }
+
+    /// An object of these properties.
+    pub fn object<'a>(properties: impl IntoIterator<Item = (&'a str, Self)>) -> Self {
+        let properties =
+            properties.into_iter().map(|(name, schema)| (Key::new(name), Arc::new(schema))).collect();
+        Self { properties, ..Self::of(Kind::Object) }
+    }
+
+    /// An array.
+    pub fn array(items: impl Into<Arc<Self>>) -> Self {
+        Self { items: Some(items.into()), ..Self::of(Kind::Array) }
+    }
+
+    /// An object whose entries have any name.
+    pub fn map(values: impl Into<Arc<Self>>) -> Self {
+        Self { additional: Additional::Schema(values.into()), ..Self::of(Kind::Object) }
+    }
+
+    /// An object of which nothing is known.
+    #[must_use]
+    pub fn free_object() -> Self {
+        Self { preserve_unknown: true, ..Self::of(Kind::Object) }
+    }
+
+    /// Any value at all.
+    #[must_use]
+    pub fn anything() -> Self {
+        Self { preserve_unknown: true, ..Self::default() }
+    }
+
+    /// A string of a format.
+    #[must_use]
+    pub fn format(format: &str) -> Self {
+        Self { format: Some(format.into()), ..Self::of(Kind::String) }
+    }
+
+    /// What is defined under a name elsewhere.
+    #[must_use]
+    pub fn reference(name: &str) -> Self {
+        Self { reference: Some(name.into()), ..Self::default() }
+    }
+
+    /// What few schemas say; says nothing if this one does not.
+    #[must_use]
+    pub fn details(&self) -> &Details {
+        self.details.as_deref().unwrap_or(&NO_DETAILS)
+    }
+
+    /// What few schemas say, for editing.
+    pub fn details_mut(&mut self) -> &mut Details {
+        self.details.get_or_insert_default()
+    }
+
+    /// Whether a property must be there.
+    #[must_use]
+    pub fn requires(&self, property: &str) -> bool {
+        self.required.iter().any(|name| name == property)
+    }
+
+    /// Forgets details that say nothing, so that equal schemas are equal.
+    fn settle(&mut self) {
+        if self.details.as_deref().is_some_and(|details| *details == *NO_DETAILS) {
+            self.details = None;
+        }
+    }
+}
+
+/// The named properties of an object, sorted by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Properties(Vec<(Key, Arc<Schema>)>);
+
+impl Properties {
+    /// The schema of a property.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<Schema>> {
+        let at = self.position(name).ok()?;
+        self.0.get(at).map(|(_, schema)| schema)
+    }
+
+    /// Sets the schema of a property.
+    pub fn insert(&mut self, name: impl Into<Key>, schema: impl Into<Arc<Schema>>) {
+        let name = name.into();
+        match self.position(&name) {
+            Ok(at) => {
+                if let Some(entry) = self.0.get_mut(at) {
+                    entry.1 = schema.into();
+                }
+            }
+            Err(at) => self.0.insert(at, (name, schema.into())),
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The properties, sorted by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Key, &Arc<Schema>)> {
+        self.0.iter().map(|(name, schema)| (name, schema))
+    }
+
+    /// The names, sorted.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &Key> {
+        self.0.iter().map(|(name, _)| name)
+    }
+
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(key, _)| key.as_str().cmp(name))
+    }
+}
+
+/// Of several properties with one name the last wins, as in JSON.
+impl FromIterator<(Key, Arc<Schema>)> for Properties {
+    fn from_iter<T: IntoIterator<Item = (Key, Arc<Schema>)>>(entries: T) -> Self {
+        let mut sorted: Vec<_> = entries.into_iter().collect();
+        sorted.sort_by(|a, b| a.0.cmp(&b.0));
+        sorted.dedup_by(|later, first| {
+            let repeated = later.0 == first.0;
+            if repeated {
+                std::mem::swap(later, first);
+            }
+            repeated
+        });
+        sorted.shrink_to_fit();
+        Self(sorted)
+    }
+}

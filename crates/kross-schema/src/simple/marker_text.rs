@@ -1,0 +1,283 @@
+//! Turns the text after the first `|` of a field into markers: `key=value`, separated by spaces or by `|`. Values may
+//! be quoted, and brackets hold them together.
+
+use std::ops::Range;
+
+use kross_diagnostics::{Code, suggest};
+
+use crate::problem::{Path, Problem};
+
+macro_rules! markers {
+    ($($name:ident = $word:literal,)*) => {
+        /// What a marker is about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum MarkerName { $($name,)* }
+
+        impl MarkerName {
+            const WORDS: &'static [&'static str] = &[$($word,)*];
+
+            pub(super) fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $word,)* }
+            }
+
+            fn find(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+markers! {
+    Required = "required",
+    Default = "default",
+    Description = "description",
+    Minimum = "minimum",
+    Maximum = "maximum",
+    Validation = "validation",
+    Enum = "enum",
+    Immutable = "immutable",
+    Pattern = "pattern",
+    UniqueItems = "uniqueItems",
+    MinLength = "minLength",
+    MaxLength = "maxLength",
+    MinItems = "minItems",
+    MaxItems = "maxItems",
+    ListType = "listType",
+    ListMapKey = "listMapKey",
+}
+
+/// A marker: its name, its value without quotes, and where both stand in the field.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Marker {
+    pub(super) name: MarkerName,
+    pub(super) value: String,
+    pub(super) key_range: Range<usize>,
+    pub(super) value_range: Range<usize>,
+}
+
+impl Marker {
+    /// Whether it makes its field required.
+    pub(super) fn is_required(&self) -> bool {
+        self.name == MarkerName::Required && super::apply::parse_bool(&self.value) == Some(true)
+    }
+
+    /// Whether it may be said more than once.
+    fn repeats(&self) -> bool {
+        matches!(self.name, MarkerName::Validation | MarkerName::ListMapKey)
+    }
+}
+
+/// Parses markers; `offset` is where the text begins in its field.
+pub(super) fn parse(text: &str, offset: usize, path: &Path, problems: &mut Vec<Problem>) -> Vec<Marker> {
+    let mut scanner = Scanner { text, offset, path, problems, at: 0 };
+    let mut markers: Vec<Marker> = Vec::new();
+    if text.trim().is_empty() {
+        let problem = Problem::new(Code::MarkerIncomplete, path, "there is no marker after `|`");
+        scanner
+            .problems
+            .push(problem.within(offset.saturating_sub(1)..offset).help("remove the `|`, or add a marker"));
+        return markers;
+    }
+    while let Some(found) = scanner.next_marker() {
+        let Ok(marker) = found else { continue };
+        let repeated = markers.iter().any(|other| other.name == marker.name) && !marker.repeats();
+        if repeated {
+            let message = format!("marker `{}` is given twice; the last one counts", marker.name.as_str());
+            let problem = Problem::new(Code::MarkerRepeated, path, message);
+            scanner.problems.push(problem.within(marker.key_range.clone()));
+            markers.retain(|other| other.name != marker.name);
+        }
+        markers.push(marker);
+    }
+    markers
+}
+
+struct Scanner<'a> {
+    text: &'a str,
+    offset: usize,
+    path: &'a Path,
+    problems: &'a mut Vec<Problem>,
+    at: usize,
+}
+
+/// A marker that was reported already.
+struct Reported;
+
+impl Scanner<'_> {
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or("")
+    }
+
+    fn range(&self, start: usize, end: usize) -> Range<usize> {
+        start + self.offset..end + self.offset
+    }
+
+    fn skip_spaces(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    fn next_marker(&mut self) -> Option<Result<Marker, Reported>> {
+        let separator = self.skip_separators();
+        if self.rest().is_empty() {
+            if let Some(at) = separator {
+                let problem = Problem::new(Code::MarkerIncomplete, self.path, "there is no marker after `|`");
+                let problem = problem.within(self.range(at, at + 1)).help("remove the `|`");
+                self.problems.push(problem);
+            }
+            return None;
+        }
+        Some(self.marker())
+    }
+
+    /// Skips spaces and `|`, and says where the last `|` was.
+    fn skip_separators(&mut self) -> Option<usize> {
+        let mut last = None;
+        loop {
+            self.skip_spaces();
+            if !self.rest().starts_with('|') {
+                return last;
+            }
+            last = Some(self.at);
+            self.at += 1;
+        }
+    }
+
+    fn marker(&mut self) -> Result<Marker, Reported> {
+        let start = self.at;
+        let length =
+            self.rest().find(|letter: char| letter == '=' || letter == '|' || letter.is_whitespace());
+        let end = start + length.unwrap_or_else(|| self.rest().len());
+        let key_range = self.range(start, end);
+        let key = self.text.get(start..end).unwrap_or("").to_owned();
+        self.at = end;
+        self.skip_spaces();
+        if !self.rest().starts_with('=') {
+            self.at = end;
+            self.without_value(&key, key_range);
+            return Err(Reported);
+        }
+        self.at += 1;
+        let value_start = self.at;
+        let complete = self.skip_value();
+        let value_range = self.range(value_start, self.at);
+        let raw = self.text.get(value_start..self.at).unwrap_or("").to_owned();
+        let name = self.named(&key, &key_range);
+        complete?;
+        let name = name?;
+        Ok(Marker { name, value: unquoted(&raw), key_range, value_range })
+    }
+
+    fn named(&mut self, key: &str, range: &Range<usize>) -> Result<MarkerName, Reported> {
+        if key.is_empty() {
+            let problem = Problem::new(Code::MarkerIncomplete, self.path, "empty marker key");
+            self.problems.push(problem.within(range.clone()).help("write the marker's name before `=`"));
+            return Err(Reported);
+        }
+        MarkerName::find(key).ok_or_else(|| {
+            let problem = Problem::new(Code::UnknownMarker, self.path, format!("unknown marker: `{key}`"))
+                .within(range.clone());
+            let meant = translated(key).or_else(|| suggest(key, MarkerName::WORDS.iter().copied()));
+            self.problems.push(match meant {
+                Some(_) => problem.did_you_mean(meant),
+                None => problem.help(format!("the markers are {}", MarkerName::WORDS.join(", "))),
+            });
+            Reported
+        })
+    }
+
+    fn without_value(&mut self, key: &str, range: Range<usize>) {
+        let message = format!("marker key `{key}` without a value");
+        let problem = Problem::new(Code::MarkerIncomplete, self.path, message).within(range);
+        self.problems.push(match MarkerName::find(key) {
+            Some(MarkerName::Required | MarkerName::Immutable | MarkerName::UniqueItems) => {
+                problem.help(format!("write `{key}=true`")).replace(format!("{key}=true"))
+            }
+            Some(_) => problem.help(format!("write `{key}=` and the value")),
+            None => problem.help("quote a value that contains spaces"),
+        });
+    }
+
+    /// Moves past a value: up to a space or a separating `|` outside of quotes and brackets.
+    fn skip_value(&mut self) -> Result<(), Reported> {
+        let start = self.at;
+        let mut quote: Option<usize> = None;
+        let mut brackets: Vec<usize> = Vec::new();
+        let mut escaped = false;
+        let mut stray = None;
+        let mut end = self.text.len();
+        for (index, letter) in self.rest().char_indices().map(|(index, letter)| (start + index, letter)) {
+            if escaped {
+                escaped = false;
+                continue;
+            }
+            match letter {
+                '\\' if quote.is_some() => escaped = true,
+                '"' => quote = if quote.is_some() { None } else { Some(index) },
+                _ if quote.is_some() => {}
+                '{' | '[' => brackets.push(index),
+                '}' | ']' => stray = if brackets.pop().is_some() { stray } else { Some(index) },
+                '|' if brackets.is_empty() && self.separates(index) => {
+                    end = index;
+                    break;
+                }
+                _ if letter.is_whitespace() && brackets.is_empty() => {
+                    end = index;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        self.at = end;
+        let (place, message) = match (quote, brackets.first(), stray) {
+            (Some(place), _, _) => (place, "unclosed quote"),
+            (None, Some(place), _) => (*place, "unclosed bracket/brace"),
+            (None, None, Some(place)) => (place, "unmatched closing bracket/brace"),
+            (None, None, None) => return Ok(()),
+        };
+        let problem = Problem::new(Code::MarkerUnclosed, self.path, message);
+        let problem = problem.within(self.range(place, place + 1));
+        self.problems.push(problem.help("put the value into double quotes, with `\\\"` for a quote inside"));
+        Err(Reported)
+    }
+
+    /// Whether a `|` right behind a value ends it: it does if a marker follows, else it is part of the value, as in
+    /// a regular expression.
+    fn separates(&self, index: usize) -> bool {
+        let rest = self.text.get(index + 1..).unwrap_or("").trim_start();
+        rest.split_once('=').is_some_and(|(key, _)| MarkerName::find(key.trim_end()).is_some())
+    }
+}
+
+/// What OpenAPI or other tools call a marker that this language has.
+fn translated(key: &str) -> Option<&'static str> {
+    match key {
+        "min" => Some("minimum"),
+        "max" => Some("maximum"),
+        "desc" | "doc" => Some("description"),
+        "regex" => Some("pattern"),
+        "optional" => Some("required"),
+        "values" | "oneOf" => Some("enum"),
+        "x-kubernetes-list-type" => Some("listType"),
+        "x-kubernetes-list-map-keys" | "listMapKeys" => Some("listMapKey"),
+        "readonly" | "readOnly" => Some("immutable"),
+        _ => None,
+    }
+}
+
+/// Takes surrounding quotes off, and the backslashes before quotes and backslashes. Other backslashes stay, so that
+/// regular expressions survive.
+fn unquoted(raw: &str) -> String {
+    let Some(inner) = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
+        return raw.trim().to_owned();
+    };
+    let mut result = String::with_capacity(inner.len());
+    let mut letters = inner.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (letter, letters.peek()) {
+            ('\\', Some('"' | '\\')) => result.extend(letters.next()),
+            _ => result.push(letter),
+        }
+    }
+    result
+}
