@@ -1,2 +1,12 @@
 //! Turns arguments into calls: the controller and the command line in one binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod commands;
+mod output;
+
+fn main() -> ExitCode {
+    commands::Arguments::parse().run(&mut output::Output::new())
+}

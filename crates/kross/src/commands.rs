@@ -1,0 +1,39 @@
+//! Turns what was typed into one command with its arguments. A command is a module with its `Arguments` and one `run`.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::output::{Outcome, Output};
+
+mod demo;
+
+/// One graph of Kubernetes objects over many clusters
+#[derive(Debug, Parser)]
+#[command(name = "kross", version, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a hub and two regions on this machine
+    Demo(demo::Arguments),
+}
+
+impl Arguments {
+    /// Runs the command. The exit code is 0 when the answer is yes, 1 when it is no, 2 when it could not be found out.
+    pub(crate) fn run(self, output: &mut Output) -> ExitCode {
+        let outcome = match self.command {
+            Command::Demo(arguments) => demo::run(&arguments, output),
+        };
+        ExitCode::from(match outcome {
+            Ok(outcome) => outcome.exit_code(),
+            Err(error) => {
+                output.error(&error);
+                Outcome::COULD_NOT_FIND_OUT
+            }
+        })
+    }
+}
