@@ -109,6 +109,20 @@ impl Problem {
         self
     }
 
+    /// Narrows the place to a range of the string at its path.
+    #[must_use]
+    pub fn within(mut self, range: Range<usize>) -> Self {
+        self.place.part = Part::Within(range);
+        self
+    }
+
+    /// Narrows the place to the key that its value stands under.
+    #[must_use]
+    pub fn on_key(mut self) -> Self {
+        self.place.part = Part::Key;
+        self
+    }
+
     /// Points to the name that was probably meant, if there is one.
     #[must_use]
     pub fn did_you_mean(self, meant: Option<&str>) -> Self {

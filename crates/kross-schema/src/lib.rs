@@ -2,11 +2,11 @@
 //! report.
 //!
 //! ```
-//! use kross_schema::{Path, simple};
+//! use kross_schema::simple;
 //! use kross_value::Value;
 //!
 //! let spec: Value = serde_json::from_str(r#"{"replicas": "integer | default=3 minimum=1"}"#).unwrap();
-//! let translation = simple::translate(Some(&spec), None, &Path::of(&["spec", "schema"]));
+//! let translation = simple::translate(Some(&spec), None, &"spec.schema".parse().unwrap());
 //! assert!(translation.problems.is_empty());
 //! assert_eq!(
 //!     translation.schema.properties.get("replicas").unwrap().to_value().to_string(),
@@ -15,7 +15,4 @@
 //! ```
 
 pub mod openapi;
-mod problem;
 pub mod simple;
-
-pub use problem::{Part, Path, Problem, Step};

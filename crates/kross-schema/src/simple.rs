@@ -13,7 +13,7 @@ use kross_diagnostics::Code;
 use kross_value::{Key, Object, Value};
 
 use crate::openapi::{Kind, Properties, Schema};
-use crate::problem::{Path, Problem};
+use kross_diagnostics::{Path, Place, Problem};
 
 use custom::CustomTypes;
 use type_text::{Shape, TypeText};
@@ -47,7 +47,7 @@ pub fn translate(spec: Option<&Value>, types: Option<&Value>, at: &Path) -> Tran
         }
         Some(other) => {
             let message = format!("`{path}` must be a map of fields, found {}", article(other.kind()));
-            problems.push(Problem::new(Code::SchemaNotMap, &path, message));
+            problems.push(Problem::new(Code::SchemaNotMap, Place::value(&path), message));
             Schema::anything()
         }
     };
@@ -88,21 +88,21 @@ impl Builder<'_, '_> {
     fn structure(&mut self, fields: &Object, path: &Path, depth: usize) -> (Schema, usize) {
         if depth > MAX_STRUCT_DEPTH {
             let message = format!("the schema nests more than {MAX_STRUCT_DEPTH} levels deep");
-            self.problems.push(Problem::new(Code::SchemaTooLarge, path, message));
+            self.problems.push(Problem::new(Code::SchemaTooLarge, Place::value(path), message));
             return (Schema::anything(), 1);
         }
         let mut schema = Schema::of(Kind::Object);
         let mut properties: Vec<(Key, Arc<Schema>)> = Vec::with_capacity(fields.len());
         let mut total = 1;
         for (name, value) in fields.iter() {
-            let path = path.key(name.text().clone());
+            let path = path.key(name.as_str());
             let mut field = self.field(value, &path, depth);
             total += field.size;
             if total > MAX_FIELDS {
                 let message = format!(
                     "the schema comes to more than {MAX_FIELDS} fields once custom types are written out"
                 );
-                self.problems.push(Problem::new(Code::SchemaTooLarge, &path, message));
+                self.problems.push(Problem::new(Code::SchemaTooLarge, Place::value(&path), message));
                 total -= field.size;
                 field = Field::anything();
             }
@@ -126,7 +126,8 @@ impl Builder<'_, '_> {
                 let message =
                     format!("`{path}` is written as OpenAPI, but a field of this schema is one line of text");
                 let help = format!("write `{}`", inline_form(fields));
-                self.problems.push(Problem::new(Code::OpenApiInSimpleSchema, path, message).help(help));
+                self.problems
+                    .push(Problem::new(Code::OpenApiInSimpleSchema, Place::value(path), message).help(help));
                 Field::anything()
             }
             Value::Object(fields) => {
@@ -137,7 +138,7 @@ impl Builder<'_, '_> {
                 let found = article(other.kind());
                 let message =
                     format!("a field is a type such as `string`, or a map of fields, but this is {found}");
-                let problem = Problem::new(Code::FieldNotType, path, message);
+                let problem = Problem::new(Code::FieldNotType, Place::value(path), message);
                 self.problems.push(match example_type(other) {
                     Some(example) => problem.help(format!("write `{example}`")),
                     None => problem,

@@ -4,7 +4,8 @@
 
 use std::fmt::Write as _;
 
-use kross_schema::{Part, Path, Problem, simple};
+use kross_diagnostics::{Part, Path, Problem, Step};
+use kross_schema::simple;
 use kross_value::Value;
 use proptest::prelude::*;
 
@@ -12,8 +13,12 @@ fn parse(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{error} in {json}"))
 }
 
+fn at() -> Path {
+    "spec.schema".parse().unwrap()
+}
+
 fn translate(spec: &str, types: &str) -> simple::Translation {
-    simple::translate(Some(&parse(spec)), Some(&parse(types)), &Path::of(&["spec", "schema"]))
+    simple::translate(Some(&parse(spec)), Some(&parse(types)), &at())
 }
 
 /// The schema of a spec without mistakes, compact.
@@ -26,7 +31,7 @@ fn schema(spec: &str, types: &str) -> String {
 /// The schema of one field.
 fn field(text: &str) -> String {
     let spec = Value::object([("field", Value::from(text))]);
-    let translation = simple::translate(Some(&spec), None, &Path::of(&["spec", "schema"]));
+    let translation = simple::translate(Some(&spec), None, &at());
     assert_eq!(translation.problems, [], "{text}");
     translation.schema.properties.get("field").unwrap().to_value().to_string()
 }
@@ -34,7 +39,7 @@ fn field(text: &str) -> String {
 fn shown(problems: &[Problem], texts: &[&Value]) -> String {
     let mut lines = String::new();
     for problem in problems {
-        let place = match &problem.part {
+        let place = match &problem.place.part {
             Part::Value => String::new(),
             Part::Key => " (key)".to_owned(),
             Part::Within(range) => {
@@ -43,7 +48,7 @@ fn shown(problems: &[Problem], texts: &[&Value]) -> String {
                 format!(" «{part}»")
             }
         };
-        writeln!(lines, "{} {}{place}: {}", problem.code, problem.path, problem.message).unwrap();
+        writeln!(lines, "{} {}{place}: {}", problem.code, problem.place.path, problem.message).unwrap();
         if let Some(help) = &problem.help {
             writeln!(lines, "    help: {help}").unwrap();
         }
@@ -56,8 +61,8 @@ fn shown(problems: &[Problem], texts: &[&Value]) -> String {
 
 fn find(root: &Value, problem: &Problem) -> Option<String> {
     let mut value = root;
-    for step in problem.path.steps().iter().skip(2) {
-        let kross_schema::Step::Key(key) = step else { return None };
+    for step in problem.place.path.steps().iter().skip(2) {
+        let Step::Key(key) = step else { return None };
         value = value.get(key)?;
     }
     value.as_str().map(str::to_owned)
@@ -65,7 +70,7 @@ fn find(root: &Value, problem: &Problem) -> Option<String> {
 
 fn problems(spec: &str, types: &str) -> String {
     let (spec, types) = (parse(spec), parse(types));
-    let translation = simple::translate(Some(&spec), Some(&types), &Path::of(&["spec", "schema"]));
+    let translation = simple::translate(Some(&spec), Some(&types), &at());
     let root = Value::object([("spec", spec), ("types", types)]);
     shown(&translation.problems, &[&root])
 }
@@ -75,7 +80,7 @@ fn field_problems(texts: &[&str]) -> String {
     for text in texts {
         let spec = Value::object([("field", Value::from(*text))]);
         let root = Value::object([("spec", spec.clone())]);
-        let translation = simple::translate(Some(&spec), None, &Path::of(&["spec", "schema"]));
+        let translation = simple::translate(Some(&spec), None, &at());
         assert!(!translation.problems.is_empty(), "nothing is wrong with {text:?}");
         writeln!(all, "{text:?}\n{}", shown(&translation.problems, &[&root])).unwrap();
     }
@@ -374,7 +379,7 @@ proptest! {
         let types = Value::object([("T", Value::from(text.as_str()))]);
         let translation = simple::translate(Some(&spec), Some(&types), &Path::root());
         for problem in &translation.problems {
-            if let Part::Within(range) = &problem.part {
+            if let Part::Within(range) = &problem.place.part {
                 prop_assert!(text.get(range.clone()).is_some(), "{range:?} is not within {text:?}");
             }
         }

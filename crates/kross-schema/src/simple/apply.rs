@@ -5,7 +5,7 @@ use kross_value::Value;
 use regex::Regex;
 
 use crate::openapi::{Kind, Schema, Validation};
-use crate::problem::{Path, Problem};
+use kross_diagnostics::{Path, Place, Problem};
 
 use super::marker_text::{Marker, MarkerName};
 
@@ -79,7 +79,7 @@ impl Applying<'_> {
     }
 
     fn problem(&self, code: Code, message: impl Into<String>) -> Box<Problem> {
-        Box::new(Problem::new(code, self.path, message).within(self.marker.value_range.clone()))
+        Box::new(Problem::new(code, Place::value(self.path), message).within(self.marker.value_range.clone()))
     }
 
     fn invalid(&self, expected: &str) -> Box<Problem> {
@@ -95,7 +95,7 @@ impl Applying<'_> {
         let name = self.marker.name.as_str();
         let what = if kind == Kind::String { "strings" } else { "lists" };
         let message = format!("`{name}` is for {what}, but this is {}", self.found());
-        let problem = Problem::new(Code::MarkerNotApplicable, self.path, message);
+        let problem = Problem::new(Code::MarkerNotApplicable, Place::value(self.path), message);
         let meant = match (self.marker.name, self.schema.kind) {
             (MarkerName::MinLength, Some(Kind::Integer | Kind::Number)) => Some("minimum"),
             (MarkerName::MaxLength, Some(Kind::Integer | Kind::Number)) => Some("maximum"),
@@ -182,7 +182,7 @@ impl Applying<'_> {
             Some(kind @ (Kind::String | Kind::Integer)) => kind,
             _ => {
                 let message = format!("`enum` is for strings and integers, but this is {}", self.found());
-                let problem = Problem::new(Code::MarkerNotApplicable, self.path, message);
+                let problem = Problem::new(Code::MarkerNotApplicable, Place::value(self.path), message);
                 return Err(Box::new(problem.within(self.marker.key_range.clone())));
             }
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kross_diagnostics::{Code, Severity, suggest};
 use kross_value::{Text, Value};
 
-use crate::problem::{Part, Path, Problem};
+use kross_diagnostics::{Path, Place, Problem};
 
 use super::type_text::{self, BUILTIN};
 use super::{Builder, Field, MAX_STRUCT_DEPTH, article};
@@ -38,8 +38,8 @@ impl<'a> CustomTypes<'a> {
                     if type_text::builtin(name).is_some() {
                         let message = format!("`{name}` is a type already, so this one is never used");
                         let problem =
-                            Problem::new(Code::TypeShadowed, &path.key(name.text().clone()), message);
-                        problems.push(problem.part(Part::Key).help("give it another name"));
+                            Problem::new(Code::TypeShadowed, Place::value(&path.key(name.as_str())), message);
+                        problems.push(problem.on_key().help("give it another name"));
                     }
                     definitions.insert(name.text().clone(), value);
                 }
@@ -47,7 +47,7 @@ impl<'a> CustomTypes<'a> {
             Some(other) => {
                 let found = article(other.kind());
                 let message = format!("`{path}` must be a map of types, found {found}");
-                problems.push(Problem::new(Code::SchemaNotMap, path, message));
+                problems.push(Problem::new(Code::SchemaNotMap, Place::value(path), message));
             }
         }
         Self { path: path.clone(), definitions, states: BTreeMap::new(), stack: Vec::new() }
@@ -80,7 +80,8 @@ impl<'a> CustomTypes<'a> {
         }
         if depth > MAX_STRUCT_DEPTH {
             let message = format!("custom types nest more than {MAX_STRUCT_DEPTH} levels deep");
-            problems.push(Problem::new(Code::SchemaTooLarge, path, message).within(range.clone()));
+            problems
+                .push(Problem::new(Code::SchemaTooLarge, Place::value(path), message).within(range.clone()));
             return None;
         }
         self.define(name, depth + 1, problems);
@@ -99,7 +100,7 @@ impl<'a> CustomTypes<'a> {
         let Some(value) = self.definitions.get(name).copied() else { return };
         self.states.insert(name.clone(), State::Resolving);
         self.stack.push(name.clone());
-        let path = self.path.key(name.clone());
+        let path = self.path.key(name.as_str());
         let before = problems.len();
         let field = Builder { types: self, problems: &mut *problems }.field(value, &path, depth);
         let errors =
@@ -111,8 +112,9 @@ impl<'a> CustomTypes<'a> {
     }
 
     fn unknown(&self, name: &Text, range: &Range<usize>, path: &Path) -> Problem {
-        let problem = Problem::new(Code::UnknownSchemaType, path, format!("unknown type: `{name}`"))
-            .within(range.clone());
+        let problem =
+            Problem::new(Code::UnknownSchemaType, Place::value(path), format!("unknown type: `{name}`"))
+                .within(range.clone());
         let known = BUILTIN.iter().copied().chain(self.definitions.keys().map(Text::as_str));
         match type_text::translated(name).or_else(|| suggest(name, known)) {
             Some(meant) => problem.did_you_mean(Some(meant)),
@@ -128,7 +130,7 @@ impl<'a> CustomTypes<'a> {
         let mut way: Vec<&str> = self.stack.iter().skip(start).map(Text::as_str).collect();
         way.push(name);
         let message = format!("a type cannot contain itself: {}", way.join(" -> "));
-        Problem::new(Code::CyclicTypes, path, message)
+        Problem::new(Code::CyclicTypes, Place::value(path), message)
             .within(range.clone())
             .help("use `object` where the type would repeat")
     }

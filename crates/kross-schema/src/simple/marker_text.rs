@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use kross_diagnostics::{Code, suggest};
 
-use crate::problem::{Path, Problem};
+use kross_diagnostics::{Path, Place, Problem};
 
 macro_rules! markers {
     ($($name:ident = $word:literal,)*) => {
@@ -72,7 +72,8 @@ pub(super) fn parse(text: &str, offset: usize, path: &Path, problems: &mut Vec<P
     let mut scanner = Scanner { text, offset, path, problems, at: 0 };
     let mut markers: Vec<Marker> = Vec::new();
     if text.trim().is_empty() {
-        let problem = Problem::new(Code::MarkerIncomplete, path, "there is no marker after `|`");
+        let problem =
+            Problem::new(Code::MarkerIncomplete, Place::value(path), "there is no marker after `|`");
         scanner
             .problems
             .push(problem.within(offset.saturating_sub(1)..offset).help("remove the `|`, or add a marker"));
@@ -83,7 +84,7 @@ pub(super) fn parse(text: &str, offset: usize, path: &Path, problems: &mut Vec<P
         let repeated = markers.iter().any(|other| other.name == marker.name) && !marker.repeats();
         if repeated {
             let message = format!("marker `{}` is given twice; the last one counts", marker.name.as_str());
-            let problem = Problem::new(Code::MarkerRepeated, path, message);
+            let problem = Problem::new(Code::MarkerRepeated, Place::value(path), message);
             scanner.problems.push(problem.within(marker.key_range.clone()));
             markers.retain(|other| other.name != marker.name);
         }
@@ -121,7 +122,11 @@ impl Scanner<'_> {
         let separator = self.skip_separators();
         if self.rest().is_empty() {
             if let Some(at) = separator {
-                let problem = Problem::new(Code::MarkerIncomplete, self.path, "there is no marker after `|`");
+                let problem = Problem::new(
+                    Code::MarkerIncomplete,
+                    Place::value(self.path),
+                    "there is no marker after `|`",
+                );
                 let problem = problem.within(self.range(at, at + 1)).help("remove the `|`");
                 self.problems.push(problem);
             }
@@ -170,13 +175,17 @@ impl Scanner<'_> {
 
     fn named(&mut self, key: &str, range: &Range<usize>) -> Result<MarkerName, Reported> {
         if key.is_empty() {
-            let problem = Problem::new(Code::MarkerIncomplete, self.path, "empty marker key");
+            let problem = Problem::new(Code::MarkerIncomplete, Place::value(self.path), "empty marker key");
             self.problems.push(problem.within(range.clone()).help("write the marker's name before `=`"));
             return Err(Reported);
         }
         MarkerName::find(key).ok_or_else(|| {
-            let problem = Problem::new(Code::UnknownMarker, self.path, format!("unknown marker: `{key}`"))
-                .within(range.clone());
+            let problem = Problem::new(
+                Code::UnknownMarker,
+                Place::value(self.path),
+                format!("unknown marker: `{key}`"),
+            )
+            .within(range.clone());
             let meant = translated(key).or_else(|| suggest(key, MarkerName::WORDS.iter().copied()));
             self.problems.push(match meant {
                 Some(_) => problem.did_you_mean(meant),
@@ -188,7 +197,7 @@ impl Scanner<'_> {
 
     fn without_value(&mut self, key: &str, range: Range<usize>) {
         let message = format!("marker key `{key}` without a value");
-        let problem = Problem::new(Code::MarkerIncomplete, self.path, message).within(range);
+        let problem = Problem::new(Code::MarkerIncomplete, Place::value(self.path), message).within(range);
         self.problems.push(match MarkerName::find(key) {
             Some(MarkerName::Required | MarkerName::Immutable | MarkerName::UniqueItems) => {
                 problem.help(format!("write `{key}=true`")).replace(format!("{key}=true"))
@@ -235,7 +244,7 @@ impl Scanner<'_> {
             (None, None, Some(place)) => (place, "unmatched closing bracket/brace"),
             (None, None, None) => return Ok(()),
         };
-        let problem = Problem::new(Code::MarkerUnclosed, self.path, message);
+        let problem = Problem::new(Code::MarkerUnclosed, Place::value(self.path), message);
         let problem = problem.within(self.range(place, place + 1));
         self.problems.push(problem.help("put the value into double quotes, with `\\\"` for a quote inside"));
         Err(Reported)

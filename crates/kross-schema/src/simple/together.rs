@@ -3,7 +3,7 @@
 use kross_diagnostics::{Code, suggest};
 
 use crate::openapi::{Additional, Kind, Schema};
-use crate::problem::{Path, Problem};
+use kross_diagnostics::{Path, Place, Problem};
 
 use super::marker_text::{Marker, MarkerName};
 
@@ -27,7 +27,7 @@ impl Checking<'_> {
 
     /// A problem at one of these markers, the first that the field has itself: the rest comes from its type.
     fn problem(&self, names: &[MarkerName], message: String) -> Problem {
-        let problem = Problem::new(Code::ConflictingMarkers, self.path, message);
+        let problem = Problem::new(Code::ConflictingMarkers, Place::value(self.path), message);
         match names.iter().find_map(|name| self.find(*name)) {
             Some(marker) => problem.within(marker.key_range.start..marker.value_range.end),
             None => problem,
@@ -98,7 +98,8 @@ impl Checking<'_> {
         for marker in self.markers.iter().filter(|marker| marker.name == MarkerName::ListMapKey) {
             let key = marker.value.as_str();
             let problem = |message: String| {
-                Problem::new(Code::InvalidListMapKey, self.path, message).within(marker.value_range.clone())
+                Problem::new(Code::InvalidListMapKey, Place::value(self.path), message)
+                    .within(marker.value_range.clone())
             };
             match item.properties.get(key) {
                 None => {

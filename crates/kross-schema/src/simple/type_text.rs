@@ -6,7 +6,7 @@ use kross_diagnostics::Code;
 use kross_value::Text;
 
 use crate::openapi::Kind;
-use crate::problem::{Path, Problem};
+use kross_diagnostics::{Path, Place, Problem};
 
 /// How deep lists and maps may nest in one type.
 const MAX_DEPTH: usize = 16;
@@ -64,14 +64,15 @@ pub(super) fn translated(word: &str) -> Option<&'static str> {
 pub(super) fn parse(text: &str, path: &Path, problems: &mut Vec<Problem>) -> Option<TypeText> {
     let range = trimmed(text, 0..text.len());
     if range.is_empty() {
-        let problem = Problem::new(Code::TypeMissing, path, "the type is missing").within(range);
+        let problem =
+            Problem::new(Code::TypeMissing, Place::value(path), "the type is missing").within(range);
         problems.push(problem.help("write a type such as `string` before the markers"));
         return None;
     }
     match parse_range(text, range, 0) {
         Ok(parsed) => Some(parsed),
         Err((code, range, message, help)) => {
-            let problem = Problem::new(code, path, message).within(range);
+            let problem = Problem::new(code, Place::value(path), message).within(range);
             problems.push(match help {
                 Some(help) => problem.help(help),
                 None => problem,
