@@ -36,6 +36,7 @@ mod placement;
 mod revision;
 mod selector;
 mod vocabulary;
+pub mod yaml;
 
 pub use cluster::{Cluster, ClusterTarget, KubeconfigSecret, KubernetesTargetReference, PollConfig, Target};
 pub use condition::{Condition, ConditionStatus};

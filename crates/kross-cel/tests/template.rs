@@ -204,7 +204,7 @@ fn covers(text: &str, scan: &Scan) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4096))]
+    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn parts_put_together_are_the_text(text in "([${}'\"/\\\\rb\n ae]|\\$\\{|\"\"\"|'''|é){0,40}|.{0,40}") {

@@ -47,6 +47,34 @@ macro_rules! codes {
 
 // One line of documentation and one line of table for each code; `codes/Kxxxx.md` explains it.
 codes! {
+    /// The text is not YAML.
+    InvalidYaml = "K0101" Error,
+    /// A quote or bracket is never closed.
+    UnclosedYaml = "K0102" Error,
+    /// A tab where YAML wants blanks.
+    TabInYaml = "K0103" Error,
+    /// A key stands twice in one mapping.
+    DuplicateKey = "K0104" Error,
+    /// A key that cannot be the name of a field.
+    InvalidKey = "K0105" Error,
+    /// An alias for something that is not there.
+    UnknownAlias = "K0106" Error,
+    /// A merge of something that is no mapping.
+    InvalidMerge = "K0107" Error,
+    /// A number that JSON does not have.
+    NotANumber = "K0108" Error,
+    /// A tag that the value does not agree with.
+    InvalidTag = "K0109" Error,
+    /// The text is not UTF-8.
+    InvalidEncoding = "K0110" Error,
+    /// The text is larger than the limits allow.
+    YamlTooLarge = "K0111" Error,
+    /// The values are nested deeper than the limits allow.
+    YamlTooDeep = "K0112" Error,
+    /// A word that YAML 1.1 reads as a boolean.
+    BooleanWord = "K0113" Warning,
+    /// A tag that has no meaning here.
+    UnknownTag = "K0114" Warning,
     /// The schema's kind is not a Kubernetes kind.
     InvalidKind = "K0201" Error,
     /// Two resources have the same id.

@@ -1,0 +1,166 @@
+//! A document's value together with the places of all its parts. Turns a path, or a range within the text at a path,
+//! into a span of the source.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use kross_diagnostics::{Diagnostic, Diagnostics, Path, SourceId, Span};
+use kross_value::Value;
+
+use super::build::Built;
+use super::node::{Bytes, Kind, Node};
+use super::offset;
+use super::offsets::Offsets;
+
+/// A document of a YAML file.
+#[derive(Clone, Debug)]
+pub struct Document {
+    value: Value,
+    root: Arc<Node>,
+    source: SourceId,
+    text: Arc<str>,
+}
+
+impl Document {
+    /// None for a document without content.
+    pub(super) fn new(built: Built, source: SourceId, text: Arc<str>) -> Option<Self> {
+        let Built { value, node: root, .. } = built;
+        (!value.is_null()).then_some(Self { value, root, source, text })
+    }
+
+    /// What the document says.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The document's value alone.
+    #[must_use]
+    pub fn into_value(self) -> Value {
+        self.value
+    }
+
+    /// The text that the document is part of.
+    #[must_use]
+    pub fn source(&self) -> SourceId {
+        self.source
+    }
+
+    /// The whole document.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.at(&self.root.bytes)
+    }
+
+    /// The exact extent of the value at a path, all lines of it; none if there is no such value.
+    #[must_use]
+    pub fn exact_span(&self, path: &Path) -> Option<Span> {
+        let found = self.walk(path);
+        found.complete.then(|| self.at(&found.node.bytes))
+    }
+
+    /// The key of the value at a path; none if there is no such value, or if it is an item of a list.
+    #[must_use]
+    pub fn key_span(&self, path: &Path) -> Option<Span> {
+        let found = self.walk(path);
+        found.key.filter(|_| found.complete).map(|key| self.at(key))
+    }
+
+    /// The place to point at for a value: a scalar or a collection on one line itself, the key of a longer collection
+    /// (its first line if it has no key). If there is no such value, the same for the closest one that contains it.
+    #[must_use]
+    pub fn span_of(&self, path: &Path) -> Span {
+        let Found { node, key, complete, last_key } = self.walk(path);
+        let one_line = !self.slice(&node.bytes).contains('\n');
+        match (key, last_key) {
+            _ if complete && (!node.is_collection() || one_line) => self.at(&node.bytes),
+            (Some(key), _) => self.at(key),
+            (None, _) if !one_line || node.is_collection() => self.at(&self.first_line(&node.bytes)),
+            (None, Some(key)) => self.at(key),
+            (None, None) => self.at(&node.bytes),
+        }
+    }
+
+    /// A part of the text at a path, by bytes of the string that the YAML stands for: quotes, escapes, folding and
+    /// indentation are reckoned with. The place of the value if it is no string, [`Document::span_of`] if there is none.
+    #[must_use]
+    pub fn span_within(&self, path: &Path, range: Range<usize>) -> Span {
+        let found = self.walk(path);
+        let (Some(decoded), Kind::Scalar { style, indent }) = (self.string_at(path), &found.node.kind) else {
+            return self.span_of(path);
+        };
+        if !found.complete {
+            return self.span_of(path);
+        }
+        let bytes = &found.node.bytes;
+        let offsets = Offsets::new(*style, *indent as usize, self.slice(bytes), decoded);
+        let mapped = offsets.map(range);
+        let base = bytes.start;
+        Span::new(self.source, base + offset(mapped.start), base + offset(mapped.end))
+    }
+
+    fn string_at(&self, path: &Path) -> Option<&str> {
+        use kross_diagnostics::Step;
+        path.steps()
+            .iter()
+            .try_fold(&self.value, |value, step| match step {
+                Step::Key(key) => value.get(key),
+                Step::Index(index) => value.as_list()?.get(*index),
+            })?
+            .as_str()
+    }
+
+    fn walk(&self, path: &Path) -> Found<'_> {
+        let mut found = Found { node: &self.root, key: None, complete: true, last_key: None };
+        for step in path.steps() {
+            let Some((node, key)) = found.node.child(step) else {
+                found.complete = false;
+                break;
+            };
+            found = Found { node, key, complete: true, last_key: key.or(found.last_key) };
+        }
+        found
+    }
+
+    fn first_line(&self, bytes: &Bytes) -> Bytes {
+        let length = self.slice(bytes).lines().next().map_or(0, |line| line.trim_end().len());
+        bytes.start..bytes.start + offset(length)
+    }
+
+    fn slice(&self, bytes: &Bytes) -> &str {
+        self.text.get(bytes.start as usize..bytes.end as usize).unwrap_or_default()
+    }
+
+    fn at(&self, bytes: &Bytes) -> Span {
+        Span::new(self.source, bytes.start, bytes.end)
+    }
+}
+
+/// How far a path could be followed.
+struct Found<'a> {
+    node: &'a Node,
+    /// The key of `node`.
+    key: Option<&'a Bytes>,
+    /// Whether the path ends here.
+    complete: bool,
+    /// The closest key on the way.
+    last_key: Option<&'a Bytes>,
+}
+
+/// Gives a diagnostic that has a path and no place yet its place in the document.
+#[must_use]
+pub fn attach(diagnostic: Diagnostic, document: &Document) -> Diagnostic {
+    let path = diagnostic.path.as_deref().and_then(|path| path.parse::<Path>().ok());
+    match path {
+        Some(path) if diagnostic.primary.is_none() => diagnostic.at(document.span_of(&path)),
+        _ => diagnostic,
+    }
+}
+
+/// [`attach`] for a whole collection.
+#[must_use]
+pub fn attach_all(found: Diagnostics, document: &Document) -> Diagnostics {
+    let mut attached = Diagnostics::new();
+    attached.extend(found.into_iter().map(|diagnostic| attach(diagnostic, document)));
+    attached
+}
