@@ -6,6 +6,7 @@
 pub mod ast;
 pub mod checked;
 pub mod error;
+pub mod eval;
 pub mod library;
 pub mod syntax;
 pub mod template;
@@ -14,4 +15,5 @@ pub mod value;
 
 mod span;
 
+pub use eval::{Budget, Program};
 pub use span::Span;

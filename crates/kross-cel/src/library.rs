@@ -20,6 +20,7 @@ mod standard;
 mod table;
 
 pub use signature::{Signature, SignatureError};
+pub(crate) use standard::operators;
 pub use standard::{STANDARD, compile_pattern};
 pub use table::{DeclaredOverload, FunctionTable, OverloadId};
 

@@ -9,11 +9,20 @@ mod pattern;
 mod text;
 mod time;
 
-pub(crate) use access::{index, is_in};
-pub(crate) use arithmetic::{add, divide, modulo, multiply, negate, subtract};
+/// The operators on values of any type, as the evaluator uses them.
+pub(crate) mod operators {
+    pub(crate) use super::access::{index, is_in, missing, some_keys};
+    pub(crate) use super::arithmetic::{add, check_length, divide, modulo, multiply, negate, subtract};
+    pub(crate) use super::conversion::write_text;
+    pub(crate) use super::{binary, not};
+}
+use operators::{add, divide, index, is_in, modulo, multiply, negate, subtract};
 pub use pattern::compile as compile_pattern;
 
+use std::cmp::Ordering;
+
 use super::{Call, Library};
+use crate::ast::BinaryOperator;
 use crate::error::Fault;
 use crate::value::Value;
 
@@ -43,28 +52,28 @@ pub const STANDARD: &[Library] = &[
 
 const OPERATORS: &[super::Function] = functions! {
     "==", "Whether both sides are equal. Numbers of different types are compared by value.",
-        |call, arguments| two("==", arguments, |a, b| call.equal(a, b).map(Value::Bool)),
+        |call, arguments| two("==", arguments, |a, b| binary(call, BinaryOperator::Equal, a, b)),
         ["==(A, A) -> bool"];
     "!=", "Whether the sides differ.",
-        |call, arguments| two("!=", arguments, |a, b| call.equal(a, b).map(|same| Value::Bool(!same))),
+        |call, arguments| two("!=", arguments, |a, b| binary(call, BinaryOperator::NotEqual, a, b)),
         ["!=(A, A) -> bool"];
     "<", "Whether the left side comes before the right.",
-        |_, arguments| two("<", arguments, |a, b| a.compare(b).map(|order| Value::Bool(order.is_lt()))),
+        |call, arguments| two("<", arguments, |a, b| binary(call, BinaryOperator::Less, a, b)),
         ["<(bool, bool) -> bool", "<(int, int) -> bool", "<(uint, uint) -> bool", "<(double, double) -> bool",
          "<(string, string) -> bool", "<(bytes, bytes) -> bool", "<(timestamp, timestamp) -> bool",
          "<(duration, duration) -> bool"];
     "<=", "Whether the left side does not come after the right.",
-        |_, arguments| two("<=", arguments, |a, b| a.compare(b).map(|order| Value::Bool(order.is_le()))),
+        |call, arguments| two("<=", arguments, |a, b| binary(call, BinaryOperator::LessOrEqual, a, b)),
         ["<=(bool, bool) -> bool", "<=(int, int) -> bool", "<=(uint, uint) -> bool", "<=(double, double) -> bool",
          "<=(string, string) -> bool", "<=(bytes, bytes) -> bool", "<=(timestamp, timestamp) -> bool",
          "<=(duration, duration) -> bool"];
     ">", "Whether the left side comes after the right.",
-        |_, arguments| two(">", arguments, |a, b| a.compare(b).map(|order| Value::Bool(order.is_gt()))),
+        |call, arguments| two(">", arguments, |a, b| binary(call, BinaryOperator::Greater, a, b)),
         [">(bool, bool) -> bool", ">(int, int) -> bool", ">(uint, uint) -> bool", ">(double, double) -> bool",
          ">(string, string) -> bool", ">(bytes, bytes) -> bool", ">(timestamp, timestamp) -> bool",
          ">(duration, duration) -> bool"];
     ">=", "Whether the left side does not come before the right.",
-        |_, arguments| two(">=", arguments, |a, b| a.compare(b).map(|order| Value::Bool(order.is_ge()))),
+        |call, arguments| two(">=", arguments, |a, b| binary(call, BinaryOperator::GreaterOrEqual, a, b)),
         [">=(bool, bool) -> bool", ">=(int, int) -> bool", ">=(uint, uint) -> bool", ">=(double, double) -> bool",
          ">=(string, string) -> bool", ">=(bytes, bytes) -> bool", ">=(timestamp, timestamp) -> bool",
          ">=(duration, duration) -> bool"];
@@ -122,6 +131,47 @@ fn two(
     match arguments {
         [left, right] => run(left, right),
         _ => Err(Fault::no_such_overload(function, arguments)),
+    }
+}
+
+/// Any operator with two sides, but `&&` and `||`, which do not run both.
+pub(crate) fn binary(
+    call: &mut Call<'_>,
+    operator: BinaryOperator,
+    left: &Value,
+    right: &Value,
+) -> Result<Value, Fault> {
+    match operator {
+        BinaryOperator::Add => add(call, left, right),
+        BinaryOperator::Subtract => subtract(left, right),
+        BinaryOperator::Multiply => multiply(left, right),
+        BinaryOperator::Divide => divide(left, right),
+        BinaryOperator::Modulo => modulo(left, right),
+        BinaryOperator::In => is_in(call, left, right),
+        BinaryOperator::Equal => call.equal(left, right).map(Value::Bool),
+        BinaryOperator::NotEqual => call.equal(left, right).map(|same| Value::Bool(!same)),
+        BinaryOperator::Less => ordered(operator, left, right, Ordering::is_lt),
+        BinaryOperator::LessOrEqual => ordered(operator, left, right, Ordering::is_le),
+        BinaryOperator::Greater => ordered(operator, left, right, Ordering::is_gt),
+        BinaryOperator::GreaterOrEqual => ordered(operator, left, right, Ordering::is_ge),
+        BinaryOperator::And | BinaryOperator::Or => {
+            Err(Fault::no_such_overload(operator.symbol(), &[left.clone(), right.clone()]))
+        }
+    }
+}
+
+fn ordered(
+    operator: BinaryOperator,
+    left: &Value,
+    right: &Value,
+    ask: fn(Ordering) -> bool,
+) -> Result<Value, Fault> {
+    match left.compare(right) {
+        Ok(order) => Ok(Value::Bool(ask(order))),
+        Err(Fault::NoSuchOverload { arguments, .. }) => {
+            Err(Fault::NoSuchOverload { function: operator.symbol().to_owned(), arguments })
+        }
+        Err(fault) => Err(fault),
     }
 }
 

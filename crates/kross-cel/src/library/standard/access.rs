@@ -56,9 +56,18 @@ fn list_index(list: &List, key: &Value) -> Result<Value, Fault> {
         .ok_or_else(|| Fault::IndexOutOfBounds { index: position, length: list.len() })
 }
 
+/// Why there is nothing under a key of some value.
+#[cold]
+pub(crate) fn missing(value: &Value, key: &Value) -> Fault {
+    match value {
+        Value::Map(map) => missing_key(map, key),
+        other => Fault::no_such_overload("[]", &[other.clone(), key.clone()]),
+    }
+}
+
 /// Why there is nothing under a key.
 #[cold]
-pub(crate) fn missing_key(map: &Map, key: &Value) -> Fault {
+fn missing_key(map: &Map, key: &Value) -> Fault {
     match key {
         Value::Double(_) => {}
         key => {

@@ -1,0 +1,42 @@
+//! Computes what is constant, once. What fails or takes long is left for the run, which reports it in its place.
+
+use super::super::Budget;
+use super::super::machine::Machine;
+use super::super::node::Node;
+
+/// Enough for what people write, too little to make a program slow or large.
+const UNITS: u64 = 1_000;
+
+/// The constant that a node stands for, or the node.
+pub(super) fn fold(node: Node) -> Node {
+    if !is_constant(&node) {
+        return node;
+    }
+    match Machine::new(&[], 0, &[], &mut Budget::new(UNITS)).run(&node) {
+        Ok(value) => Node::Constant(value),
+        Err(_) => node,
+    }
+}
+
+/// Whether all parts are constants already; they were folded before.
+fn is_constant(node: &Node) -> bool {
+    match node {
+        Node::Not(unary) | Node::Negate(unary) => known(&unary.operand),
+        Node::And(terms) | Node::Or(terms) | Node::Concat(terms) => terms.terms.iter().all(known),
+        Node::Binary(binary) => known(&binary.left) && known(&binary.right),
+        Node::Conditional(conditional) => {
+            known(&conditional.condition) && known(&conditional.then) && known(&conditional.otherwise)
+        }
+        Node::Select(select) => known(&select.operand),
+        Node::Index(index) => known(&index.operand) && known(&index.index),
+        Node::Call(call) => call.arguments.iter().all(known),
+        Node::OrElse(or_else) => known(&or_else.operand) && known(&or_else.other),
+        Node::List(list) => list.items.iter().all(|(item, _)| known(item)),
+        Node::Map(map) => map.entries.iter().all(|entry| known(&entry.key) && known(&entry.value)),
+        _ => false,
+    }
+}
+
+fn known(node: &Node) -> bool {
+    matches!(node, Node::Constant(_))
+}

@@ -1,0 +1,227 @@
+//! Runs the macros that go over lists and maps, each as the loop it is.
+
+use super::super::is_fatal;
+use super::super::node::{Loop, Node};
+use super::{Machine, Outcome, at, build};
+use crate::Span;
+use crate::ast::ComprehensionKind as Kind;
+use crate::error::Fault;
+use crate::value::Value;
+
+/// What a loop makes of one element.
+enum Next {
+    Continue,
+    Break,
+}
+
+impl Machine<'_> {
+    pub(super) fn run_loop(&mut self, inner: &Loop) -> Outcome {
+        let range = self.eval(&inner.range)?;
+        match inner.kind {
+            Kind::All => self.quantify(inner, &range, false),
+            Kind::Exists => self.quantify(inner, &range, true),
+            Kind::ExistsOne => self.exists_one(inner, &range),
+            Kind::Filter => self.filter(inner, &range),
+            Kind::Map | Kind::TransformList => self.transform(inner, &range),
+            Kind::TransformMap => self.transform_map(inner, &range),
+            Kind::TransformMapEntry => self.transform_entries(inner, &range),
+            Kind::SortBy => self.sort_by(inner, &range),
+        }
+    }
+
+    /// Runs `body` with the variables set to each element in turn.
+    #[inline]
+    fn each(
+        &mut self,
+        inner: &Loop,
+        range: &Value,
+        mut body: impl FnMut(&mut Self) -> Outcome<Next>,
+    ) -> Outcome<()> {
+        match (range, inner.second) {
+            (Value::List(list), second) => {
+                for (position, item) in list.iter().enumerate() {
+                    self.spend(1, inner.span)?;
+                    match second {
+                        Some(second) => {
+                            let position = i64::try_from(position).unwrap_or(i64::MAX);
+                            self.set_local(inner.variable, Value::Int(position));
+                            self.set_local(second, item);
+                        }
+                        None => self.set_local(inner.variable, item),
+                    }
+                    if let Next::Break = body(self)? {
+                        break;
+                    }
+                }
+            }
+            (Value::Map(map), second) => {
+                for position in 0..map.len() {
+                    self.spend(1, inner.span)?;
+                    match second {
+                        Some(second) => {
+                            let Some((key, value)) = map.entry(position) else { break };
+                            self.set_local(inner.variable, key);
+                            self.set_local(second, value);
+                        }
+                        None => {
+                            let Some(key) = map.key(position) else { break };
+                            self.set_local(inner.variable, key);
+                        }
+                    }
+                    if let Next::Break = body(self)? {
+                        break;
+                    }
+                }
+            }
+            (other, _) => {
+                return Err(at(inner.span)(Fault::WrongType {
+                    expected: "a list or a map to go over".into(),
+                    found: other.type_name().into(),
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// The predicate of the current element.
+    #[inline]
+    fn predicate(&mut self, node: &Node, span: Span) -> Outcome<bool> {
+        match self.eval(node)? {
+            Value::Bool(value) => Ok(value),
+            other => {
+                Err(at(span)(Fault::WrongType { expected: "bool".into(), found: other.type_name().into() }))
+            }
+        }
+    }
+
+    /// Whether the current element passes the filter, if there is one.
+    #[inline]
+    fn passes(&mut self, inner: &Loop) -> Outcome<bool> {
+        match &inner.filter {
+            Some(filter) => self.predicate(filter, inner.filter_span),
+            None => Ok(true),
+        }
+    }
+
+    /// `all` and `exists`: one element decides, and errors of others do not matter then.
+    fn quantify(&mut self, inner: &Loop, range: &Value, decisive: bool) -> Outcome {
+        let mut decided = false;
+        let mut first_error = None;
+        self.each(inner, range, |machine| match machine.predicate(&inner.body, inner.body_span) {
+            Ok(value) if value == decisive => {
+                decided = true;
+                Ok(Next::Break)
+            }
+            Ok(_) => Ok(Next::Continue),
+            Err(error) if is_fatal(&error.fault) => Err(error),
+            Err(error) => {
+                first_error.get_or_insert(error);
+                Ok(Next::Continue)
+            }
+        })?;
+        match first_error {
+            Some(error) if !decided => Err(error),
+            _ => Ok(Value::Bool(decided == decisive)),
+        }
+    }
+
+    fn exists_one(&mut self, inner: &Loop, range: &Value) -> Outcome {
+        let mut count = 0_usize;
+        self.each(inner, range, |machine| {
+            count += usize::from(machine.predicate(&inner.body, inner.body_span)?);
+            Ok(Next::Continue)
+        })?;
+        Ok(Value::Bool(count == 1))
+    }
+
+    fn filter(&mut self, inner: &Loop, range: &Value) -> Outcome {
+        let mut items = Vec::new();
+        self.each(inner, range, |machine| {
+            if machine.predicate(&inner.body, inner.body_span)? {
+                items.push(machine.local(inner.variable).clone());
+            }
+            Ok(Next::Continue)
+        })?;
+        Ok(Value::list(items))
+    }
+
+    fn transform(&mut self, inner: &Loop, range: &Value) -> Outcome {
+        let mut items = Vec::with_capacity(if inner.filter.is_none() { size_of_range(range) } else { 0 });
+        self.each(inner, range, |machine| {
+            if machine.passes(inner)? {
+                items.push(machine.eval(&inner.body)?);
+            }
+            Ok(Next::Continue)
+        })?;
+        Ok(Value::list(items))
+    }
+
+    fn transform_map(&mut self, inner: &Loop, range: &Value) -> Outcome {
+        let mut entries = Vec::new();
+        self.each(inner, range, |machine| {
+            if machine.passes(inner)? {
+                let value = machine.eval(&inner.body)?;
+                entries.push((machine.local(inner.variable).clone(), value));
+            }
+            Ok(Next::Continue)
+        })?;
+        Ok(Value::map(entries))
+    }
+
+    fn transform_entries(&mut self, inner: &Loop, range: &Value) -> Outcome {
+        let mut entries = Vec::new();
+        self.each(inner, range, |machine| {
+            if machine.passes(inner)? {
+                match machine.eval(&inner.body)? {
+                    Value::Map(map) => {
+                        machine.spend(map.len() as u64, inner.body_span)?;
+                        entries.extend(map.into_entries());
+                    }
+                    other => {
+                        return Err(at(inner.body_span)(Fault::WrongType {
+                            expected: "a map of the new entries".into(),
+                            found: other.type_name().into(),
+                        }));
+                    }
+                }
+            }
+            Ok(Next::Continue)
+        })?;
+        build::built(entries, inner.span)
+    }
+
+    fn sort_by(&mut self, inner: &Loop, range: &Value) -> Outcome {
+        let mut keyed = Vec::with_capacity(size_of_range(range));
+        self.each(inner, range, |machine| {
+            let key = machine.eval(&inner.body)?;
+            keyed.push((key, machine.local(inner.variable).clone()));
+            Ok(Next::Continue)
+        })?;
+        // Compared once before, so that the sort itself cannot fail.
+        if let Some((first, _)) = keyed.first() {
+            for (key, _) in &keyed {
+                comparable(first, key).map_err(at(inner.body_span))?;
+            }
+        }
+        let length = keyed.len() as u64;
+        self.spend(length * u64::from(length.checked_ilog2().unwrap_or(0) + 1), inner.span)?;
+        keyed.sort_by(|(a, _), (b, _)| a.compare(b).unwrap_or(std::cmp::Ordering::Equal));
+        Ok(Value::list(keyed.into_iter().map(|(_, item)| item).collect()))
+    }
+}
+
+/// Keys must all be of one type that has an order.
+fn comparable(first: &Value, key: &Value) -> Result<(), Fault> {
+    if std::mem::discriminant(first) != std::mem::discriminant(key) {
+        return Err(Fault::no_such_overload("sortBy", &[first.clone(), key.clone()]));
+    }
+    key.compare(key).map(|_| ())
+}
+
+fn size_of_range(range: &Value) -> usize {
+    match range {
+        Value::List(list) => list.len(),
+        Value::Map(map) => map.len(),
+        _ => 0,
+    }
+}
