@@ -1,0 +1,225 @@
+//! Turns the bytes of an answer into objects as the caches keep them: a compact tree without managed fields, what is asked
+//! for most at hand, and a digest of the fields that we own, taken before the managed fields are dropped.
+
+use std::fmt;
+
+use kross_value::{Object, Text, Value};
+
+mod digest;
+mod fields;
+mod parse;
+
+pub use digest::Digest;
+pub use parse::{ObjectList, UnreadableObject, read_list, read_object};
+
+use fields::Ownership;
+
+/// Which cluster something is in. The local one is a value like any other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClusterId(Text);
+
+impl ClusterId {
+    /// A cluster by the id it is registered under.
+    #[must_use]
+    pub fn new(id: &str) -> Self {
+        Self(id.into())
+    }
+
+    /// The cluster kross runs in.
+    #[must_use]
+    pub fn local() -> Self {
+        Self::new("local")
+    }
+
+    /// The id.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What identifies an object everywhere: in stores, queues, indexes, inventories and metrics. The version of its kind is
+/// no part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// Where it is.
+    pub cluster: ClusterId,
+    /// The API group of its kind; empty for the core group.
+    pub group: Text,
+    /// Its kind.
+    pub kind: Text,
+    /// Its namespace, if it is in one.
+    pub namespace: Option<Text>,
+    /// Its name.
+    pub name: Text,
+}
+
+impl ObjectKey {
+    /// `Kind.group`, or `Kind` in the core group, as inventories write it.
+    #[must_use]
+    pub fn group_kind(&self) -> String {
+        if self.group.is_empty() { self.kind.to_string() } else { format!("{}.{}", self.kind, self.group) }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    /// `Kind.group namespace/name in cluster`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.group_kind())?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        write!(f, "{} in {}", self.name, self.cluster)
+    }
+}
+
+/// An object as the caches keep it. Managed fields and `kubectl`'s copy of the last applied object are not in it.
+///
+/// ```
+/// use kross_cluster::{StoredObject, read_object};
+///
+/// let object: StoredObject = read_object(br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":
+///     {"name":"a","namespace":"shop","uid":"7","resourceVersion":"12","labels":{"tier":"web"}}}"#).unwrap();
+/// assert_eq!(object.label("tier"), Some("web"));
+/// assert_eq!(object.version(), Some(12));
+/// ```
+#[derive(Clone, Debug)]
+pub struct StoredObject {
+    value: Value,
+    name: Text,
+    namespace: Option<Text>,
+    uid: Text,
+    resource_version: Text,
+    labels: Object,
+    generation: Option<i64>,
+    deletion: Option<Text>,
+    ownership: Option<Ownership>,
+}
+
+impl StoredObject {
+    /// The object itself.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// Its API version, such as `apps/v1`.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        self.value.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Its API group; empty for the core group.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.api_version().split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.value.get("kind").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &Text {
+        &self.name
+    }
+
+    /// Its namespace, if it is in one.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&Text> {
+        self.namespace.as_ref()
+    }
+
+    /// What tells it from another object of the same name.
+    #[must_use]
+    pub fn uid(&self) -> &Text {
+        &self.uid
+    }
+
+    /// The version of its content, for preconditions.
+    #[must_use]
+    pub fn resource_version(&self) -> &Text {
+        &self.resource_version
+    }
+
+    /// The version of its content as a number, to tell earlier from later. Servers that are not Kubernetes' own may have
+    /// versions that are no numbers.
+    #[must_use]
+    pub fn version(&self) -> Option<u64> {
+        self.resource_version.parse().ok()
+    }
+
+    /// The version of its spec.
+    #[must_use]
+    pub fn generation(&self) -> Option<i64> {
+        self.generation
+    }
+
+    /// Since when it is being deleted, if it is.
+    #[must_use]
+    pub fn deletion_timestamp(&self) -> Option<&str> {
+        self.deletion.as_deref()
+    }
+
+    /// Its labels.
+    #[must_use]
+    pub fn labels(&self) -> &Object {
+        &self.labels
+    }
+
+    /// One of its labels.
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).and_then(Value::as_str)
+    }
+
+    /// One of its annotations.
+    #[must_use]
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.value.at(&["metadata", "annotations"])?.get(name)?.as_str()
+    }
+
+    /// The digest of the fields we own and their values, if we own any. It changes when somebody changes, removes or takes
+    /// over one of them, and with nothing else.
+    #[must_use]
+    pub fn owned_digest(&self) -> Option<Digest> {
+        self.ownership.as_ref().map(|ownership| ownership.digest)
+    }
+
+    /// Whether we own exactly the fields of `desired`, with the values of `desired`: then applying it again changes nothing.
+    ///
+    /// `false` is no proof of drift, since the server may write a value in another way (`1000m` as `1`). So after an apply
+    /// remember the digest that it gave, and ask this only for objects without such a memory.
+    #[must_use]
+    pub fn is_applied(&self, desired: &Value) -> bool {
+        self.ownership.as_ref().is_some_and(|ownership| ownership.fields.cover(&self.value, desired))
+    }
+
+    /// The key of this object in a cluster.
+    #[must_use]
+    pub fn key(&self, cluster: &ClusterId) -> ObjectKey {
+        ObjectKey {
+            cluster: cluster.clone(),
+            group: self.group().into(),
+            kind: self.kind().into(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// Two are equal when they are the same version of the same object.
+impl PartialEq for StoredObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.resource_version == other.resource_version && self.value == other.value
+    }
+}

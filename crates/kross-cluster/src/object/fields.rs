@@ -1,0 +1,253 @@
+//! Turns a `fieldsV1` set into paths to follow: into a digest of the values at them, and into an answer to whether an
+//! object already is as somebody wants to apply it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use kross_value::{Key, Object, Value};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+use super::digest::{Digest, Digester, whole};
+
+/// How many sets are shared. Objects of one template have the same set, so there are about as many as templates.
+const MAX_SHARED: usize = 2048;
+/// Longer sets are read every time.
+const MAX_SHARED_LENGTH: usize = 16 * 1024;
+
+static SHARED: LazyLock<Mutex<HashMap<Box<str>, Arc<FieldSet>>>> = LazyLock::new(Mutex::default);
+
+/// What we own of an object.
+#[derive(Clone, Debug)]
+pub(super) struct Ownership {
+    pub(super) digest: Digest,
+    pub(super) fields: Arc<FieldSet>,
+}
+
+/// The fields of one manager, as a tree.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct FieldSet {
+    /// Whether the container itself is owned, not only things in it.
+    itself: bool,
+    children: Box<[(Step, FieldSet)]>,
+}
+
+/// One step of a path.
+#[derive(Debug, PartialEq)]
+enum Step {
+    /// `f:`: an entry of an object.
+    Field(Key),
+    /// `k:`: the item of a list that has these values under these keys.
+    Keyed(Object),
+    /// `v:`: the item of a list that equals this.
+    Value(Value),
+    /// `i:`: the item of a list at this position.
+    Index(usize),
+}
+
+impl FieldSet {
+    /// Reads a set, or shares one that was read before.
+    pub(super) fn read(text: &str) -> Option<Arc<Self>> {
+        if text.len() > MAX_SHARED_LENGTH {
+            return serde_json::from_str(text).ok().map(Arc::new);
+        }
+        if let Some(known) = SHARED.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+            return Some(Arc::clone(known));
+        }
+        let set: Arc<Self> = Arc::new(serde_json::from_str(text).ok()?);
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if shared.len() >= MAX_SHARED {
+            shared.clear();
+        }
+        shared.insert(text.into(), Arc::clone(&set));
+        Some(set)
+    }
+
+    /// The digest of this set and of the values at its paths.
+    pub(super) fn digest(&self, object: &Value) -> Digest {
+        let mut digester = Digester::new();
+        self.feed(Some(object), &mut digester);
+        digester.finish()
+    }
+
+    fn feed(&self, value: Option<&Value>, digester: &mut Digester) {
+        if self.children.is_empty() {
+            return match value {
+                Some(value) => digester.value(value),
+                None => digester.mark(b'-'),
+            };
+        }
+        digester.mark(if self.itself { b'.' } else { b'(' });
+        for (step, child) in &self.children {
+            step.feed(digester);
+            child.feed(value.and_then(|value| step.follow(value)), digester);
+        }
+        digester.mark(b')');
+    }
+
+    /// Whether `desired` has exactly these fields, and the values of `live` in them.
+    pub(super) fn cover(&self, live: &Value, desired: &Value) -> bool {
+        let Some(desired) = desired.as_object() else { return false };
+        let applied = desired
+            .iter()
+            .filter(|(key, _)| !matches!(key.as_str(), "apiVersion" | "kind"))
+            .filter_map(|(key, value)| match key.as_str() {
+                "metadata" => applied_metadata(value).map(|metadata| (key.clone(), metadata)),
+                _ => Some((key.clone(), value.clone())),
+            })
+            .collect();
+        self.covers(Some(live), Some(&Value::Object(applied)))
+    }
+
+    fn covers(&self, live: Option<&Value>, desired: Option<&Value>) -> bool {
+        if self.children.is_empty() {
+            return same(live, desired);
+        }
+        let entries = match desired {
+            Some(Value::Object(object)) => object.iter().filter(|(_, value)| !value.is_null()).count(),
+            Some(Value::List(items)) => items.len(),
+            _ => return false,
+        };
+        entries == self.children.len()
+            && self.children.iter().all(|(step, child)| {
+                let wanted = desired.and_then(|value| step.follow_desired(value));
+                let there = live.and_then(|value| step.follow(value));
+                wanted.is_some() && there.is_some_and(|there| child.covers(Some(there), wanted))
+            })
+    }
+}
+
+/// Metadata without what identifies an object: managers never own that.
+fn applied_metadata(metadata: &Value) -> Option<Value> {
+    let kept: Object = metadata
+        .as_object()?
+        .iter()
+        .filter(|(key, value)| {
+            !value.is_null()
+                && !matches!(
+                    key.as_str(),
+                    "name"
+                        | "namespace"
+                        | "uid"
+                        | "resourceVersion"
+                        | "generation"
+                        | "creationTimestamp"
+                        | "managedFields"
+                        | "selfLink"
+                )
+        })
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    (!kept.is_empty()).then_some(Value::Object(kept))
+}
+
+/// Equal as Kubernetes sees it: a whole double is an integer, `null` is as good as absent, and so is an empty container.
+fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(only), None) | (None, Some(only)) => match only {
+            Value::Null => true,
+            Value::Object(object) => object.iter().all(|(_, value)| same(Some(value), None)),
+            Value::List(items) => items.is_empty(),
+            _ => false,
+        },
+        (Some(Value::Int(int)), Some(Value::Float(float)))
+        | (Some(Value::Float(float)), Some(Value::Int(int))) => whole(*float) == Some(*int),
+        (Some(Value::List(a)), Some(Value::List(b))) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(Some(a), Some(b)))
+        }
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            a.iter().all(|(key, value)| same(Some(value), b.get(key)))
+                && b.iter().all(|(key, value)| a.contains_key(key) || same(None, Some(value)))
+        }
+        (Some(a), Some(b)) => a == b,
+    }
+}
+
+impl Step {
+    /// Unknown kinds of steps are left out: then their fields are not ours to judge.
+    fn read(text: &str) -> Option<Self> {
+        let (kind, rest) = text.split_once(':')?;
+        match kind {
+            "f" => Some(Self::Field(Key::new(rest))),
+            "k" => serde_json::from_str(rest).ok().map(Self::Keyed),
+            "v" => serde_json::from_str(rest).ok().map(Self::Value),
+            "i" => rest.parse().ok().map(Self::Index),
+            _ => None,
+        }
+    }
+
+    fn follow<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        match self {
+            Self::Field(name) => value.get(name),
+            Self::Keyed(keys) => value
+                .as_list()?
+                .iter()
+                .find(|item| keys.iter().all(|(key, expected)| same(item.get(key), Some(expected)))),
+            Self::Value(expected) => value.as_list()?.iter().find(|item| same(Some(item), Some(expected))),
+            Self::Index(at) => value.as_list()?.get(*at),
+        }
+    }
+
+    /// Like [`Step::follow`], in an object as somebody wrote it: keys that the server fills in may be missing.
+    fn follow_desired<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        let Self::Keyed(keys) = self else { return self.follow(value) };
+        self.follow(value).or_else(|| {
+            value.as_list()?.iter().find(|item| {
+                keys.iter().any(|(key, _)| item.get(key).is_some())
+                    && keys.iter().all(|(key, expected)| {
+                        item.get(key).is_none_or(|there| same(Some(there), Some(expected)))
+                    })
+            })
+        })
+    }
+
+    fn feed(&self, digester: &mut Digester) {
+        match self {
+            Self::Field(name) => {
+                digester.mark(b'F');
+                digester.text(name);
+            }
+            Self::Keyed(keys) => {
+                digester.mark(b'K');
+                digester.value(&Value::Object(keys.clone()));
+            }
+            Self::Value(value) => {
+                digester.mark(b'V');
+                digester.value(value);
+            }
+            Self::Index(at) => {
+                digester.mark(b'I');
+                digester.text(&at.to_string());
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for FieldSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SetVisitor;
+        impl<'de> Visitor<'de> for SetVisitor {
+            type Value = FieldSet;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a set of fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FieldSet, A::Error> {
+                let mut itself = false;
+                let mut children = Vec::new();
+                while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+                    let child: FieldSet = map.next_value()?;
+                    if key == "." {
+                        itself = true;
+                    } else if let Some(step) = Step::read(&key) {
+                        children.push((step, child));
+                    }
+                }
+                Ok(FieldSet { itself, children: children.into() })
+            }
+        }
+        deserializer.deserialize_map(SetVisitor)
+    }
+}

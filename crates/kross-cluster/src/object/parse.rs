@@ -1,0 +1,331 @@
+//! Turns the bytes of one object, or of a page of a list, straight into stored objects. Managed fields are scanned, not
+//! built: only the set of our own manager is looked at.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use kross_api::managers;
+use kross_value::{Key, Object, Text, Value};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::StoredObject;
+use super::fields::{FieldSet, Ownership};
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// An answer that is no object, or a list of something else.
+///
+/// It says where reading stopped and never what was there: that may be a Secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read the object in the answer: {problem} at byte {column} of line {line}")]
+pub struct UnreadableObject {
+    problem: &'static str,
+    line: usize,
+    column: usize,
+}
+
+impl UnreadableObject {
+    fn new(error: &serde_json::Error) -> Self {
+        let problem = match error.classify() {
+            serde_json::error::Category::Eof => "it ends too early",
+            serde_json::error::Category::Data => "it is not what an object looks like",
+            serde_json::error::Category::Syntax | serde_json::error::Category::Io => "it is not JSON",
+        };
+        Self { problem, line: error.line(), column: error.column() }
+    }
+}
+
+/// What the items of a list are, since lists of built-in kinds leave it out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KindNames {
+    api_version: Text,
+    kind: Text,
+}
+
+/// A page of a list.
+#[derive(Debug, Default)]
+pub struct ObjectList {
+    /// The objects.
+    pub items: Vec<StoredObject>,
+    /// The version of the list, to watch from.
+    pub resource_version: String,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+}
+
+/// Reads one object.
+///
+/// # Errors
+/// It is no JSON, has no name, or is otherwise no object of Kubernetes.
+pub fn read_object(bytes: &[u8]) -> Result<StoredObject, UnreadableObject> {
+    read(bytes, ObjectSeed { kind: None })
+}
+
+/// Reads a page of a list whose items are of a known kind.
+///
+/// # Errors
+/// As [`read_object`].
+pub fn read_list(bytes: &[u8], api_version: &str, kind: &str) -> Result<ObjectList, UnreadableObject> {
+    let kind = KindNames { api_version: api_version.into(), kind: kind.into() };
+    read(bytes, ListSeed { kind: &kind })
+}
+
+fn read<'de, S: DeserializeSeed<'de>>(bytes: &'de [u8], seed: S) -> Result<S::Value, UnreadableObject> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = seed.deserialize(&mut deserializer).map_err(|error| UnreadableObject::new(&error))?;
+    deserializer.end().map_err(|error| UnreadableObject::new(&error))?;
+    Ok(value)
+}
+
+#[derive(Clone, Copy)]
+struct ObjectSeed<'k> {
+    kind: Option<&'k KindNames>,
+}
+
+impl<'de> DeserializeSeed<'de> for ObjectSeed<'_> {
+    type Value = StoredObject;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<StoredObject, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ObjectSeed<'_> {
+    type Value = StoredObject;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StoredObject, A::Error> {
+        let mut entries: Vec<(Key, Value)> = Vec::with_capacity(8);
+        let mut managed = None;
+        while let Some(InternedKey(key)) = map.next_key()? {
+            if key.as_str() == "metadata" {
+                let metadata: Metadata<'de> = map.next_value()?;
+                managed = metadata.managed;
+                entries.push((key, Value::Object(metadata.entries)));
+            } else {
+                entries.push((key, map.next_value()?));
+            }
+        }
+        let mut object: Object = entries.into_iter().collect();
+        if let Some(kind) = self.kind {
+            if !object.contains_key("apiVersion") {
+                object.insert("apiVersion", Value::String(kind.api_version.clone()));
+            }
+            if !object.contains_key("kind") {
+                object.insert("kind", Value::String(kind.kind.clone()));
+            }
+        }
+        stored(Value::Object(object), managed).ok_or_else(|| A::Error::custom("an object without a name"))
+    }
+}
+
+fn stored(value: Value, managed: Option<Managed<'_>>) -> Option<StoredObject> {
+    let metadata = value.get("metadata")?.as_object()?;
+    let text = |name: &str| match metadata.get(name) {
+        Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
+        _ => None,
+    };
+    let ownership = managed.and_then(|managed| {
+        let fields = FieldSet::read(managed.fields)?;
+        // A set in the words of another version says nothing about the values here; the set alone still does.
+        let digest = if value.get("apiVersion").and_then(Value::as_str) == Some(&managed.api_version) {
+            fields.digest(&value)
+        } else {
+            fields.digest(&Value::Null)
+        };
+        Some(Ownership { digest, fields })
+    });
+    Some(StoredObject {
+        name: text("name")?,
+        namespace: text("namespace"),
+        uid: text("uid").unwrap_or_else(|| "".into()),
+        resource_version: text("resourceVersion").unwrap_or_else(|| "".into()),
+        labels: metadata.get("labels").and_then(Value::as_object).cloned().unwrap_or_default(),
+        generation: metadata.get("generation").and_then(Value::as_int),
+        deletion: text("deletionTimestamp"),
+        ownership,
+        value,
+    })
+}
+
+/// Metadata without managed fields, and the set of our manager.
+struct Metadata<'de> {
+    entries: Object,
+    managed: Option<Managed<'de>>,
+}
+
+struct Managed<'de> {
+    api_version: Cow<'de, str>,
+    fields: &'de str,
+}
+
+#[derive(Deserialize)]
+struct ManagedEntry<'a> {
+    #[serde(borrow, default)]
+    manager: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    #[serde(borrow, default)]
+    subresource: Cow<'a, str>,
+    #[serde(borrow, default, rename = "apiVersion")]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default, rename = "fieldsV1")]
+    fields: Option<&'a RawValue>,
+}
+
+impl<'de> Deserialize<'de> for Metadata<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MetadataVisitor)
+    }
+}
+
+struct MetadataVisitor;
+
+impl<'de> Visitor<'de> for MetadataVisitor {
+    type Value = Metadata<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the metadata of an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata<'de>, A::Error> {
+        let mut entries: Vec<(Key, Value)> = Vec::with_capacity(10);
+        let mut managed = None;
+        while let Some(InternedKey(key)) = map.next_key()? {
+            match key.as_str() {
+                "managedFields" => {
+                    let all: Option<Vec<ManagedEntry<'de>>> = map.next_value()?;
+                    managed = ours(all.unwrap_or_default());
+                }
+                "annotations" => {
+                    if let Some(kept) = annotations(map.next_value()?) {
+                        entries.push((key, kept));
+                    }
+                }
+                _ => entries.push((key, map.next_value()?)),
+            }
+        }
+        Ok(Metadata { entries: entries.into_iter().collect(), managed })
+    }
+}
+
+fn ours(all: Vec<ManagedEntry<'_>>) -> Option<Managed<'_>> {
+    all.into_iter()
+        .find(|entry| {
+            entry.manager == managers::APPLYSET && entry.operation == "Apply" && entry.subresource.is_empty()
+        })
+        .and_then(|entry| Some(Managed { api_version: entry.api_version, fields: entry.fields?.get() }))
+}
+
+fn annotations(mut value: Value) -> Option<Value> {
+    let object = value.as_object_mut()?;
+    object.remove(LAST_APPLIED);
+    (!object.is_empty()).then_some(value)
+}
+
+struct ListSeed<'k> {
+    kind: &'k KindNames,
+}
+
+impl<'de> DeserializeSeed<'de> for ListSeed<'_> {
+    type Value = ObjectList;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ObjectList, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct ListMetadata {
+    #[serde(default, rename = "resourceVersion")]
+    resource_version: String,
+    #[serde(default, rename = "continue")]
+    next: Option<String>,
+}
+
+impl<'de> Visitor<'de> for ListSeed<'_> {
+    type Value = ObjectList;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectList, A::Error> {
+        let mut items = None;
+        let mut metadata = ListMetadata::default();
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match &*key {
+                "items" => items = Some(map.next_value_seed(ItemsSeed { kind: self.kind })?),
+                "metadata" => metadata = map.next_value()?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(ObjectList {
+            items: items.ok_or_else(|| A::Error::custom("a list without items"))?,
+            resource_version: metadata.resource_version,
+            next: metadata.next.filter(|next| !next.is_empty()),
+        })
+    }
+}
+
+struct ItemsSeed<'k> {
+    kind: &'k KindNames,
+}
+
+impl<'de> DeserializeSeed<'de> for ItemsSeed<'_> {
+    type Value = Vec<StoredObject>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<StoredObject>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ItemsSeed<'_> {
+    type Value = Vec<StoredObject>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the items of a list")
+    }
+
+    /// Some servers write `null` for an empty list.
+    fn visit_unit<E>(self) -> Result<Vec<StoredObject>, E> {
+        Ok(Vec::new())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<StoredObject>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = sequence.next_element_seed(ObjectSeed { kind: Some(self.kind) })? {
+            items.push(item);
+        }
+        Ok(items)
+    }
+}
+
+/// Interns straight from the reader's buffer.
+struct InternedKey(Key);
+
+impl<'de> Deserialize<'de> for InternedKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl Visitor<'_> for KeyVisitor {
+            type Value = InternedKey;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string key")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<InternedKey, E> {
+                Ok(InternedKey(Key::new(name)))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+use serde_json::{Value as Json, json};
+
+use super::*;
+
+fn ours() -> Json {
+    json!({"f:metadata": {"f:labels": {"f:tier": {}}},
+           "f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:containers": {
+               "k:{\"name\":\"web\"}": {".": {}, "f:name": {}, "f:image": {}}}}}}})
+}
+
+fn deployment() -> Json {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": "12", "generation": 3,
+            "labels": {"tier": "web", "other": "x"},
+            "annotations": {LAST_APPLIED: "{}"},
+            "managedFields": [
+                {"manager": "kubectl", "operation": "Update", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+                 "fieldsV1": {"f:spec": {"f:paused": {}}}},
+                {"manager": managers::APPLYSET, "operation": "Apply", "apiVersion": "apps/v1", "time": "2026-01-01T00:00:00Z",
+                 "fieldsType": "FieldsV1", "fieldsV1": ours()},
+                {"manager": managers::APPLYSET, "operation": "Apply", "apiVersion": "apps/v1", "subresource": "status",
+                 "fieldsV1": {"f:status": {}}}
+            ]
+        },
+        "spec": {"replicas": 3, "paused": false, "template": {"spec": {"containers": [
+            {"name": "sidecar", "image": "s:1"}, {"name": "web", "image": "w:1", "imagePullPolicy": "Always"}]}}}
+    })
+}
+
+fn desired() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop", "labels": {"tier": "web"}, "creationTimestamp": null},
+        "spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "web", "image": "w:1"}]}}}
+    })
+    .into()
+}
+
+fn object(json: &Json) -> StoredObject {
+    read_object(json.to_string().as_bytes()).unwrap()
+}
+
+fn changed(change: impl FnOnce(&mut Json)) -> StoredObject {
+    let mut json = deployment();
+    change(&mut json);
+    object(&json)
+}
+
+#[test]
+fn an_object_loses_bookkeeping_and_keeps_the_rest() {
+    let object = object(&deployment());
+    assert_eq!((object.api_version(), object.group(), object.kind()), ("apps/v1", "apps", "Deployment"));
+    assert_eq!((object.name().as_str(), object.namespace().unwrap().as_str()), ("web", "shop"));
+    assert_eq!((object.version(), object.generation()), (Some(12), Some(3)));
+    assert_eq!((object.label("tier"), object.deletion_timestamp()), (Some("web"), None));
+    assert_eq!(object.value().at(&["spec", "replicas"]), Some(&Value::Int(3)));
+    assert!(object.value().at(&["metadata", "managedFields"]).is_none());
+    assert!(object.value().at(&["metadata", "annotations"]).is_none());
+}
+
+#[test]
+fn the_digest_ignores_what_others_own() {
+    let digest = object(&deployment()).owned_digest().unwrap();
+    let noise: [fn(&mut Json); 5] = [
+        |json| json["metadata"]["resourceVersion"] = json!("99"),
+        |json| json["metadata"]["labels"]["other"] = json!("y"),
+        |json| json["metadata"]["managedFields"][1]["time"] = json!("2027-01-01T00:00:00Z"),
+        |json| json["spec"]["template"]["spec"]["containers"][0]["image"] = json!("s:2"),
+        |json| json["status"] = json!({"replicas": 3}),
+    ];
+    for change in noise {
+        assert_eq!(changed(change).owned_digest(), Some(digest));
+    }
+}
+
+#[test]
+fn the_digest_changes_with_what_we_own() {
+    let digest = object(&deployment()).owned_digest().unwrap();
+    let drift: [fn(&mut Json); 5] = [
+        |json| json["spec"]["replicas"] = json!(4),
+        |json| json["metadata"]["labels"]["tier"] = json!("db"),
+        |json| json["spec"]["template"]["spec"]["containers"][1]["image"] = json!("w:2"),
+        |json| json["spec"]["template"]["spec"]["containers"] = json!([]),
+        // Somebody took a field over: the value is the same, the set is not.
+        |json| {
+            drop(
+                json["metadata"]["managedFields"][1]["fieldsV1"]["f:spec"]
+                    .as_object_mut()
+                    .unwrap()
+                    .remove("f:replicas"),
+            );
+        },
+    ];
+    for change in drift {
+        assert_ne!(changed(change).owned_digest(), Some(digest));
+    }
+}
+
+#[test]
+fn what_is_applied_already_is_recognised_without_a_memory() {
+    assert!(object(&deployment()).is_applied(&desired()));
+    assert!(!changed(|json| json["spec"]["replicas"] = json!(4)).is_applied(&desired()));
+    let set = |json: &mut Json, set: Json| json["metadata"]["managedFields"][1]["fieldsV1"] = set;
+    assert!(!changed(|json| set(json, json!({"f:spec": {"f:replicas": {}}}))).is_applied(&desired()));
+    let mut more = desired();
+    let spec = more.as_object_mut().unwrap().get_mut("spec").unwrap().as_object_mut().unwrap();
+    spec.insert("minReadySeconds", Value::Int(5));
+    assert!(!object(&deployment()).is_applied(&more));
+    // We own a field that is wanted no more.
+    let mut extra = ours();
+    extra["f:spec"]["f:paused"] = json!({});
+    assert!(!changed(|json| set(json, extra)).is_applied(&desired()));
+}
+
+#[test]
+fn keys_of_list_items_that_the_server_fills_in_may_be_left_out() {
+    let service = object(&json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "web", "managedFields": [
+            {"manager": managers::APPLYSET, "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:spec": {"f:ports": {
+                "k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}},
+                "k:{\"port\":80,\"protocol\":\"UDP\"}": {".": {}, "f:port": {}, "f:protocol": {}}}}}}]},
+        "spec": {"ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}, {"port": 80, "protocol": "UDP", "targetPort": 80}]}
+    }));
+    let desired = |first: Json| -> Value {
+        json!({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80, "protocol": "UDP"}, first]}})
+            .into()
+    };
+    assert!(service.is_applied(&desired(json!({"port": 80}))));
+    assert!(!service.is_applied(&desired(json!({"port": 81}))));
+}
+
+#[test]
+fn an_object_that_we_do_not_own_has_no_digest() {
+    let stranger = changed(|json| json["metadata"]["managedFields"] = json!([]));
+    assert_eq!(stranger.owned_digest(), None);
+    assert!(!stranger.is_applied(&desired()));
+    assert!(changed(|json| json["metadata"]["managedFields"] = Json::Null).owned_digest().is_none());
+}
+
+#[test]
+fn items_of_a_list_get_the_kind_that_the_server_left_out() {
+    let list = json!({
+        "kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "7", "continue": "next", "remainingItemCount": 2},
+        "items": [{"metadata": {"name": "a", "uid": "1"}}, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}]
+    });
+    let list = read_list(list.to_string().as_bytes(), "v1", "ConfigMap").unwrap();
+    assert_eq!((list.resource_version.as_str(), list.next.as_deref()), ("7", Some("next")));
+    assert!(list.items.iter().all(|item| (item.api_version(), item.kind()) == ("v1", "ConfigMap")));
+    let empty =
+        read_list(br#"{"items":null,"metadata":{"resourceVersion":"7","continue":""}}"#, "v1", "ConfigMap")
+            .unwrap();
+    assert!(empty.items.is_empty() && empty.next.is_none());
+}
+
+#[test]
+fn what_cannot_be_read_is_never_repeated() {
+    let answers = [
+        r#"{"metadata":{"name":"a","managedFields":"s3cret"}}"#,
+        r#"{"metadata":"s3cret"}"#,
+        r#"{"data":{"password":"s3cret"}}"#,
+        r#"{"metadata":{"name":"a"}} s3cret"#,
+        r#"{"metadata":{"name":"s3cret"#,
+        "s3cret",
+        "",
+    ];
+    for answer in answers {
+        let error = read_object(answer.as_bytes()).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+    }
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(read_object(format!(r#"{{"metadata":{{"name":"a"}},"x":{deep}}}"#).as_bytes()).is_err());
+}
