@@ -4,7 +4,9 @@
 //! the language is declared once, in [`library`], for the checker, the evaluator and the docs alike.
 
 pub mod ast;
+pub mod check;
 pub mod checked;
+pub mod env;
 pub mod error;
 pub mod eval;
 pub mod library;
@@ -15,5 +17,7 @@ pub mod value;
 
 mod span;
 
+pub use checked::Checked;
+pub use env::Env;
 pub use eval::{Budget, Program};
 pub use span::Span;

@@ -27,6 +27,21 @@ pub use table::{DeclaredOverload, FunctionTable, OverloadId};
 use crate::error::Fault;
 use crate::value::Value;
 
+/// The libraries beyond the language itself that are always on.
+pub static EXTENSIONS: &[&Library] = &[
+    &strings::LIBRARY,
+    &lists::LIBRARY,
+    &math::LIBRARY,
+    &sets::LIBRARY,
+    &encoders::LIBRARY,
+    &extract::LIBRARY,
+];
+
+/// Every library that is always on.
+pub fn standard() -> impl Iterator<Item = &'static Library> {
+    STANDARD.iter().chain(EXTENSIONS.iter().copied())
+}
+
 /// What an implementation may ask of its caller.
 pub struct Call<'a> {
     budget: &'a mut u64,

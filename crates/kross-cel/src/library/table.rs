@@ -102,6 +102,14 @@ impl FunctionTable {
         self.namespaces.binary_search(&name).is_ok()
     }
 
+    /// Whether a namespace begins with this part, as `a` of `a.b.f`.
+    #[must_use]
+    pub fn is_namespace_root(&self, name: &str) -> bool {
+        self.namespaces.iter().any(|namespace| {
+            namespace.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
+
     /// The opaque types that signatures speak of.
     #[must_use]
     pub fn opaque_types(&self) -> &[Type] {

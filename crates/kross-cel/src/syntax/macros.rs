@@ -4,7 +4,7 @@ use kross_diagnostics::Code;
 
 use super::parser::Parser;
 use crate::Span;
-use crate::ast::{Access, Comprehension, ComprehensionKind, Expr, Name, Node};
+use crate::ast::{Access, Comprehension, ComprehensionKind, Expr, Item, Literal, Name, Node};
 use crate::error::Issue;
 
 /// A macro and how many arguments it takes.
@@ -62,6 +62,9 @@ impl Parser<'_> {
             Some(receiver) if function.text == "bind" && is_cel(&receiver) => {
                 self.bind(start, &function, arguments, intact)
             }
+            Some(receiver) if is_extreme(&receiver, &function) && arguments.len() > 2 => {
+                self.extreme(start, function, receiver, arguments)
+            }
             Some(receiver) => match find(&function.text) {
                 Some((kind, counts, usage)) => {
                     if !self.count(&function, arguments.len(), counts, usage, intact) {
@@ -91,6 +94,25 @@ impl Parser<'_> {
         let span = self.since(start);
         let node = Node::Call { function, receiver: receiver.map(Box::new), arguments };
         self.node(span, height, node)
+    }
+
+    /// `math.greatest(a, b, c)` is `math.greatest([a, b, c])`, as long as all of them may be numbers.
+    fn extreme(&mut self, start: u32, function: Name, receiver: Expr, arguments: Vec<Expr>) -> Expr {
+        let numbers = arguments.iter().all(|argument| match &argument.node {
+            Node::Literal(literal) => {
+                matches!(literal, Literal::Int(_) | Literal::UInt(_) | Literal::Double(_))
+            }
+            Node::List { .. } | Node::Map { .. } | Node::Struct { .. } => false,
+            _ => true,
+        });
+        if !numbers {
+            return self.plain_call(start, function, Some(receiver), arguments);
+        }
+        let span = arguments.iter().fold(function.span, |span, argument| span.to(argument.span));
+        let height = self.highest(&arguments);
+        let items = arguments.into_iter().map(|value| Item { value, optional: false }).collect();
+        let list = self.node(span, height, Node::List { items });
+        self.plain_call(start, function, Some(receiver), vec![list])
     }
 
     fn count(&mut self, function: &Name, found: usize, counts: &[usize], usage: &str, intact: bool) -> bool {
@@ -229,6 +251,11 @@ impl Parser<'_> {
         let issue = Issue::new(Code::MacroVariable, span, message);
         self.lexer.issues.push(issue.help("use a plain name such as `item`"));
     }
+}
+
+fn is_extreme(receiver: &Expr, function: &Name) -> bool {
+    matches!(&receiver.node, Node::Ident { name, rooted: false } if *name == "math")
+        && matches!(&*function.text, "greatest" | "least")
 }
 
 fn is_cel(expr: &Expr) -> bool {

@@ -1,0 +1,235 @@
+//! Finds the type of every node and what every name stands for, as cel-go decides it, and reports what does not fit.
+//! A mistake has the type [`Type::Error`], which fits everywhere, so that it is reported once.
+
+mod aggregates;
+mod calls;
+mod comprehensions;
+mod messages;
+mod names;
+mod overloads;
+mod resolve;
+mod selections;
+mod substitution;
+
+use kross_diagnostics::Code;
+use kross_value::Text;
+
+use crate::ast::{Ast, BinaryOperator, Expr, ExprId, Literal, Node, UnaryOperator};
+use crate::checked::{Checked, Reference};
+use crate::env::Env;
+use crate::error::Issue;
+use crate::types::Type;
+use substitution::{Substitution, is_at_least_as_general};
+
+pub(crate) use resolve::resolve;
+
+/// Whether a value of type `from` can stand where `to` is wanted, as cel-go decides it.
+///
+/// ```
+/// use kross_cel::check::is_assignable;
+/// use kross_cel::types::Type;
+///
+/// assert!(is_assignable(&Type::list(Type::Int), &Type::list(Type::Dyn)));
+/// assert!(!is_assignable(&Type::Int, &Type::Double));
+/// ```
+#[must_use]
+pub fn is_assignable(from: &Type, to: &Type) -> bool {
+    Substitution::new().assign(from, to)
+}
+
+/// Checks a tree.
+pub(crate) fn check(env: &Env, ast: Ast) -> (Checked, Vec<Issue>) {
+    let count = ast.nodes as usize;
+    let mut checker = Checker {
+        env,
+        source: &ast.source,
+        substitution: Substitution::new(),
+        types: vec![Type::Dyn; count],
+        references: vec![Reference::None; count],
+        locals: Vec::new(),
+        issues: Vec::new(),
+    };
+    checker.expr(&ast.root);
+    let Checker { mut substitution, mut types, references, mut issues, .. } = checker;
+    if !substitution.is_empty() {
+        for found in &mut types {
+            *found = substitution.finish(found);
+        }
+    }
+    if substitution.is_exhausted() {
+        let message =
+            "expected types of a reasonable size, found ones that grow with every use of a variable";
+        issues = vec![
+            Issue::new(Code::ExpressionTooLarge, ast.root.span, message)
+                .help("split the expression into simpler ones"),
+        ];
+    }
+    let functions = std::sync::Arc::clone(env.functions());
+    (Checked { ast, types, references, functions }, issues)
+}
+
+/// The state of one check.
+struct Checker<'a> {
+    env: &'a Env,
+    source: &'a str,
+    substitution: Substitution,
+    types: Vec<Type>,
+    references: Vec<Reference>,
+    /// The variables of enclosing macros, outermost first.
+    locals: Vec<(Text, Type)>,
+    issues: Vec<Issue>,
+}
+
+impl<'a> Checker<'a> {
+    /// Checks a node, remembers its type and gives it.
+    fn expr(&mut self, expr: &Expr) -> Type {
+        let found = self.node(expr);
+        self.set_type(expr.id, &found);
+        found
+    }
+
+    fn node(&mut self, expr: &Expr) -> Type {
+        match &expr.node {
+            Node::Literal(literal) => literal_type(literal),
+            Node::Ident { name, rooted } => self.ident(expr, name, *rooted),
+            Node::Select { operand, field, access } => self.select(expr, operand, field, *access),
+            Node::Index { operand, index, optional } => self.index(operand, index, *optional),
+            Node::Unary { operator, operand } => self.unary(expr, *operator, operand),
+            Node::Binary { operator: BinaryOperator::And | BinaryOperator::Or, left, right, .. } => {
+                self.condition(left, "an operand of a logical operator");
+                self.condition(right, "an operand of a logical operator");
+                Type::Bool
+            }
+            Node::Binary { operator, left, right, .. } => {
+                let arguments = [self.expr(left), self.expr(right)];
+                self.operator(expr, *operator, left, right, &arguments)
+            }
+            Node::Conditional { condition, then, otherwise } => self.conditional(condition, then, otherwise),
+            Node::Call { function, receiver, arguments } => {
+                self.call(expr, function, receiver.as_deref(), arguments)
+            }
+            Node::List { items } => self.list(items),
+            Node::Map { entries } => self.map(entries),
+            Node::Struct { type_name, fields } => self.structure(expr, type_name, fields),
+            Node::Comprehension(comprehension) => self.comprehension(comprehension),
+            Node::Bind { variable, value, body } => {
+                let bound = self.expr(value);
+                self.with_locals(&[(variable, bound)], |checker| checker.expr(body))
+            }
+            Node::OptionalMap { operand, variable, body, flat } => {
+                self.optional_map(operand, variable, body, *flat)
+            }
+            Node::Error => Type::Error,
+        }
+    }
+
+    fn set_type(&mut self, id: ExprId, found: &Type) {
+        if let Some(place) = self.types.get_mut(id.0 as usize) {
+            place.clone_from(found);
+        }
+    }
+
+    fn set_reference(&mut self, id: ExprId, reference: Reference) {
+        if let Some(place) = self.references.get_mut(id.0 as usize) {
+            *place = reference;
+        }
+    }
+
+    fn report(&mut self, issue: Issue) {
+        self.issues.push(issue);
+    }
+
+    /// The text of a node.
+    fn text(&self, expr: &Expr) -> &'a str {
+        self.source.get(expr.span.range()).unwrap_or("")
+    }
+
+    /// A type as a message shows it.
+    fn show(&mut self, of: &Type) -> String {
+        self.substitution.finish(of).to_string()
+    }
+
+    /// Checks something that must be a bool.
+    fn condition(&mut self, expr: &Expr, what: &str) {
+        let found = self.expr(expr);
+        if !self.substitution.assign(&found, &Type::Bool) {
+            let found = self.substitution.finish(&found);
+            self.not_boolean(expr, what, &found);
+        }
+    }
+
+    fn unary(&mut self, expr: &Expr, operator: UnaryOperator, operand: &Expr) -> Type {
+        let name = match operator {
+            UnaryOperator::Negate => "-_",
+            UnaryOperator::Not => "!_",
+        };
+        let arguments = [self.expr(operand)];
+        if operator == UnaryOperator::Not && !self.substitution.assign(&arguments[0], &Type::Bool) {
+            let found = self.substitution.finish(&arguments[0]);
+            self.not_boolean(operand, "the operand of `!`", &found);
+            return Type::Error;
+        }
+        match self.resolve_name(expr, name, false, &arguments) {
+            Some(result) => result,
+            None => self.no_overload(expr, name, &[operand], &arguments),
+        }
+    }
+
+    fn operator(
+        &mut self,
+        expr: &Expr,
+        operator: BinaryOperator,
+        left: &Expr,
+        right: &Expr,
+        arguments: &[Type; 2],
+    ) -> Type {
+        match self.resolve_name(expr, operator.symbol(), false, arguments) {
+            Some(result) => result,
+            None if matches!(operator, BinaryOperator::Equal | BinaryOperator::NotEqual) => {
+                self.incomparable(expr, operator, left, right, arguments)
+            }
+            None => self.no_overload(expr, operator.symbol(), &[left, right], arguments),
+        }
+    }
+
+    fn conditional(&mut self, condition: &Expr, then: &Expr, otherwise: &Expr) -> Type {
+        self.condition(condition, "the condition before `?`");
+        let branches = [self.expr(then), self.expr(otherwise)];
+        match self.unify(&branches[0], &branches[1]) {
+            Some(result) => result,
+            None => self.incompatible_branches(then, otherwise, &branches),
+        }
+    }
+
+    /// The one type of two branches, as a function `(A, A) -> A` would give it.
+    fn unify(&mut self, first: &Type, second: &Type) -> Option<Type> {
+        let mark = self.substitution.mark();
+        let result = self.substitution.fresh();
+        if self.substitution.fits(first, &result) && self.substitution.fits(second, &result) {
+            return Some(self.substitution.resolve(&result));
+        }
+        self.substitution.roll_back(mark);
+        None
+    }
+
+    /// The type of elements of both types; `dyn` where they differ, as cel-go has it by default.
+    fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
+        let Some(previous) = previous else { return current };
+        if !self.substitution.assign(&previous, &current) {
+            return Type::Dyn;
+        }
+        if is_at_least_as_general(&previous, &current) { previous } else { current }
+    }
+}
+
+fn literal_type(literal: &Literal) -> Type {
+    match literal {
+        Literal::Null => Type::Null,
+        Literal::Bool(_) => Type::Bool,
+        Literal::Int(_) => Type::Int,
+        Literal::UInt(_) => Type::UInt,
+        Literal::Double(_) => Type::Double,
+        Literal::String(_) => Type::String,
+        Literal::Bytes(_) => Type::Bytes,
+    }
+}
