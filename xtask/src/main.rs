@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod assets;
 mod deny;
+mod generate;
 mod process;
 mod test;
 
@@ -23,6 +24,8 @@ enum Task {
     Assets(assets::Arguments),
     /// Check licences, bans and sources of dependencies, and advisories where the network allows
     Deny,
+    /// Write the files that are generated from the code, or check that they are up to date
+    Generate(generate::Arguments),
     /// Set up what the tests need and run all of them
     Test(test::Arguments),
 }
@@ -31,6 +34,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Assets(arguments) => assets::run(&arguments),
         Task::Deny => deny::run(),
+        Task::Generate(arguments) => generate::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
     }
 }

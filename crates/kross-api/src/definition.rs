@@ -27,6 +27,7 @@ use crate::{Cluster, Lifecycle, List, Target};
     status = "ResourceGraphDefinitionStatus",
     doc = "A graph of objects over any number of clusters, and the API whose instances bring it to life.",
     derive = "PartialEq",
+    schema = "disabled",
     crates(kube_core = "::kube_core"),
     printcolumn = r#"{"name": "APIVERSION", "type": "string", "jsonPath": ".spec.schema.apiVersion"}"#,
     printcolumn = r#"{"name": "KIND", "type": "string", "jsonPath": ".spec.schema.kind"}"#,

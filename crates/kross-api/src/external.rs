@@ -12,14 +12,15 @@ use crate::{Cluster, LabelSelector, Target};
 /// An existing object, or every existing object that a selector chooses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = external_rules(), "anyOf" = some_name_or_selector()))]
+#[schemars(extend("x-kubernetes-validations" = external_rules()))]
 pub struct ExternalRef {
     /// API version of the object, such as `v1` or `apps/v1`.
     pub api_version: String,
     /// Kind of the object, such as `ConfigMap`; with `selector` it may be written as a list, such as `ConfigMapList`.
     pub kind: String,
-    /// Name or selector, and namespace. May be left out beside `selector`.
+    /// Name or selector, and namespace. May be left out beside `selector`, or hold the namespace alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("anyOf" = [{"required": ["name"]}, {"required": ["selector"]}, {"required": ["namespace"]}]))]
     pub metadata: Option<ExternalRefMetadata>,
     /// Chooses objects by their labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +36,7 @@ pub struct ExternalRef {
     pub target: Option<Target>,
 }
 
-/// Which object an external reference is about.
+/// Which object an external reference is about. Rules about `selector` are in JSON Schema: CEL does not see untyped fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("not" = {"required": ["name", "selector"]}))]
@@ -68,15 +69,6 @@ fn external_rules() -> Json {
             "!has(self.namespaceSelector) || !has(self.metadata) || (!has(self.metadata.name) && !has(self.metadata.namespace))",
             "`namespaceSelector` goes with a selector: remove `metadata.name` and `metadata.namespace`"
         ),
-    ])
-}
-
-/// CEL does not see an untyped field, and `metadata.selector` is one, so this rule is in JSON Schema.
-fn some_name_or_selector() -> Json {
-    json!([
-        {"required": ["selector"]},
-        {"properties": {"metadata": {"required": ["name"]}}},
-        {"properties": {"metadata": {"required": ["selector"]}}},
     ])
 }
 

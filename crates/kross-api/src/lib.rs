@@ -27,6 +27,7 @@
 
 mod cluster;
 mod condition;
+mod crds;
 mod definition;
 mod external;
 mod lifecycle;
@@ -40,6 +41,7 @@ pub mod yaml;
 
 pub use cluster::{Cluster, ClusterTarget, KubeconfigSecret, KubernetesTargetReference, PollConfig, Target};
 pub use condition::{Condition, ConditionStatus};
+pub use crds::{crd_yaml, crds, crds_yaml, generated_files, to_yaml};
 pub use definition::{
     CrdMetadata, DEFAULT_GROUP, DefinitionState, Dependency, ForEach, PrinterColumn, Resource,
     ResourceGraphDefinition, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, ResourceInformation,

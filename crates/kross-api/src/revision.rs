@@ -19,6 +19,7 @@ use crate::{Condition, List, ResourceGraphDefinitionSpec, ResourceInformation};
     selectable = ".spec.snapshot.name",
     doc = "A frozen copy of one revision of a ResourceGraphDefinition.",
     derive = "PartialEq",
+    schema = "disabled",
     crates(kube_core = "::kube_core"),
     printcolumn = r#"{"name": "RGD", "type": "string", "jsonPath": ".spec.snapshot.name", "priority": 1}"#,
     printcolumn = r#"{"name": "REVISION", "type": "integer", "jsonPath": ".spec.revision"}"#,

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::output::{Outcome, Output};
 
+mod crds;
 mod demo;
 
 /// One graph of Kubernetes objects over many clusters
@@ -18,6 +19,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Print the CustomResourceDefinitions of kross as YAML
+    Crds,
     /// Run a hub and two regions on this machine
     Demo(demo::Arguments),
 }
@@ -26,6 +29,7 @@ impl Arguments {
     /// Runs the command. The exit code is 0 when the answer is yes, 1 when it is no, 2 when it could not be found out.
     pub(crate) fn run(self, output: &mut Output) -> ExitCode {
         let outcome = match self.command {
+            Command::Crds => crds::run(output),
             Command::Demo(arguments) => demo::run(&arguments, output),
         };
         ExitCode::from(match outcome {

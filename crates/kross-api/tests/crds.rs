@@ -1,0 +1,89 @@
+//! The CustomResourceDefinitions as they are shipped, and what must hold for all of them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::path::Path;
+
+use kross_api::{crd_yaml, crds, generated_files};
+use serde_json::Value;
+
+fn find<'a>(value: &'a Value, key: &str, path: &str, found: &mut Vec<(String, &'a Value)>) {
+    match value {
+        Value::Object(map) => {
+            for (name, inner) in map {
+                let path = format!("{path}.{name}");
+                if name == key {
+                    found.push((path.clone(), inner));
+                }
+                find(inner, key, &path, found);
+            }
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, item)| find(item, key, &format!("{path}[{at}]"), found));
+        }
+        _ => {}
+    }
+}
+
+/// The files in `crds/` are the snapshot: a change of a type shows there.
+#[test]
+fn the_committed_files_are_up_to_date() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (path, contents) in generated_files() {
+        let committed = std::fs::read_to_string(root.join(&path)).unwrap_or_default();
+        assert!(committed == contents, "{path} is out of date: run `cargo xtask generate`");
+    }
+}
+
+#[test]
+fn yaml_reads_back_as_the_definition() {
+    for crd in crds() {
+        let read: Value = serde_saphyr::from_str(&crd_yaml(&crd)).unwrap();
+        let mut written = serde_json::to_value(&crd).unwrap();
+        whole_numbers(&mut written);
+        assert_eq!(read, written);
+    }
+}
+
+/// `1.0` is written as `1`.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Object(map) => map.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        #[allow(clippy::cast_possible_truncation)]
+        Value::Number(number) if number.is_f64() => *value = Value::from(number.as_f64().unwrap() as i64),
+        _ => {}
+    }
+}
+
+#[test]
+fn only_fields_of_kro_have_defaults() {
+    for crd in crds() {
+        let crd = serde_json::to_value(&crd).unwrap();
+        let mut found = Vec::new();
+        find(&crd, "default", "", &mut found);
+        let mut defaults: Vec<_> = found
+            .iter()
+            .map(|(path, value)| (path.rsplit('.').nth(1).unwrap(), value.as_str().unwrap()))
+            .collect();
+        defaults.sort_unstable();
+        assert_eq!(defaults, [("group", "kro.run"), ("scope", "Namespaced")]);
+    }
+}
+
+#[test]
+fn no_field_takes_null_and_every_rule_has_a_message() {
+    for crd in crds() {
+        let crd = serde_json::to_value(&crd).unwrap();
+        let mut found = Vec::new();
+        find(&crd, "nullable", "", &mut found);
+        assert!(found.is_empty(), "{found:?}");
+        let mut rules = Vec::new();
+        find(&crd, "x-kubernetes-validations", "", &mut rules);
+        assert!(rules.len() >= 10);
+        for (path, rules) in rules {
+            for rule in rules.as_array().unwrap() {
+                assert!(!rule["message"].as_str().unwrap_or_default().is_empty(), "{path}");
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Turns the wire types into the YAML that `kubectl apply -f -` takes.
+
+use crate::output::{Outcome, Output};
+
+pub(crate) fn run(output: &mut Output) -> anyhow::Result<Outcome> {
+    output.data(kross_api::crds_yaml().trim_end())?;
+    Ok(Outcome::Success)
+}

@@ -1,0 +1,73 @@
+//! Turns the code into the files that are generated from it, or says which of them are out of date.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Change nothing, and fail when a file is out of date
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let root = repository();
+    let files = kross_api::generated_files();
+    let mut stale = Vec::new();
+    for (path, contents) in &files {
+        if fs::read_to_string(root.join(path)).ok().as_deref() == Some(contents) {
+            continue;
+        }
+        stale.push(path.as_str());
+        if !arguments.check {
+            write(&root.join(path), contents)?;
+        }
+    }
+    let left = leftovers(&root, &files)?;
+    if !arguments.check {
+        for path in &left {
+            fs::remove_file(root.join(path)).with_context(|| format!("cannot remove {path}"))?;
+        }
+    }
+    stale.extend(left.iter().map(String::as_str));
+    if arguments.check && !stale.is_empty() {
+        bail!("out of date: {}; run `cargo xtask generate` and commit what it changes", stale.join(", "));
+    }
+    for path in stale {
+        eprintln!("generated {path}");
+    }
+    Ok(())
+}
+
+fn repository() -> PathBuf {
+    let task = Path::new(env!("CARGO_MANIFEST_DIR"));
+    task.parent().unwrap_or(task).to_owned()
+}
+
+fn write(path: &Path, contents: &str) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    fs::write(path, contents).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Files in a folder of generated files that nothing generates any more.
+fn leftovers(root: &Path, files: &[(String, String)]) -> anyhow::Result<Vec<String>> {
+    let folder = root.join("crds");
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut left = Vec::new();
+    for entry in entries {
+        let name = entry.with_context(|| format!("cannot read {}", folder.display()))?.file_name();
+        let path = format!("crds/{}", name.to_string_lossy());
+        if !files.iter().any(|(known, _)| *known == path) {
+            left.push(path);
+        }
+    }
+    left.sort();
+    Ok(left)
+}
