@@ -16,6 +16,10 @@
 
 mod fixture;
 pub mod objects;
+mod proxy;
 pub mod wait;
 
 pub use fixture::{Cluster, Fixture, shared};
+pub use proxy::{
+    Action, Answer, Counts, Fault, FaultProxy, ProxyError, Record, Request, Requests, RuleId, TlsError, Verb,
+};

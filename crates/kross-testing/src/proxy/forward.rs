@@ -1,0 +1,161 @@
+//! Turns a client's request into the API server's answer, unless a rule has other plans for it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, Uri, Version, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
+use tokio::sync::Notify;
+
+use super::journal::Record;
+use super::request::Request;
+use super::rules::{Action, Answer};
+use super::{Fault, Shared};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type AnswerBody = BoxBody<Bytes, Failure>;
+
+/// Headers that belong to one connection and are not passed on.
+const CONNECTION_HEADERS: [HeaderName; 5] =
+    [header::CONNECTION, header::HOST, header::TE, header::TRANSFER_ENCODING, header::UPGRADE];
+
+/// The API server, as one client identity reaches it. HTTP/1.1, since HTTP/2 has a limit of streams per connection that the
+/// proxy would have to share among its clients.
+#[derive(Clone, Debug)]
+pub(super) struct Upstream {
+    client: Client<HttpsConnector<HttpConnector>, Incoming>,
+    authority: Authority,
+}
+
+impl Upstream {
+    pub(super) fn new(config: ClientConfig, authority: Authority) -> Self {
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().build();
+        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        Self { client, authority }
+    }
+
+    async fn pass(&self, mut request: http::Request<Incoming>) -> Result<Response<Incoming>, Failure> {
+        let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        *request.uri_mut() = Uri::builder()
+            .scheme(Scheme::HTTPS)
+            .authority(self.authority.clone())
+            .path_and_query(path)
+            .build()?;
+        *request.version_mut() = Version::HTTP_11;
+        strip(request.headers_mut());
+        let mut response = self.client.request(request).await?;
+        strip(response.headers_mut());
+        *response.version_mut() = Version::default();
+        Ok(response)
+    }
+}
+
+fn strip(headers: &mut HeaderMap) {
+    for name in CONNECTION_HEADERS {
+        headers.remove(name);
+    }
+}
+
+/// What one connection's requests need.
+pub(super) struct Forward {
+    pub(super) shared: Arc<Shared>,
+    pub(super) upstream: Upstream,
+    /// Told when the connection is to break.
+    pub(super) cut: Arc<Notify>,
+}
+
+impl Forward {
+    /// Answers one request.
+    pub(super) async fn answer(
+        self: Arc<Self>,
+        request: http::Request<Incoming>,
+    ) -> Result<Response<AnswerBody>, Failure> {
+        let meaning = Request::read(request.method(), request.uri(), request.headers());
+        let action = self.shared.rules().take(&meaning);
+        let record = Arc::new(Record::new(meaning, request.version() == Version::HTTP_2));
+        self.shared.journal().add(&record);
+
+        let mut limit = None;
+        match self.shared.fault() {
+            Fault::Latency(delay) => tokio::time::sleep(delay).await,
+            Fault::CutAfter(bytes) => limit = Some(bytes),
+            _ => {}
+        }
+        match action {
+            Some(Action::Answer(answer)) => return refuse(&record, &answer),
+            Some(Action::Delay(delay)) => tokio::time::sleep(delay).await,
+            Some(Action::Hang) => std::future::pending::<()>().await,
+            Some(Action::CutAfter(bytes)) => limit = Some(bytes),
+            None => {}
+        }
+        let response = self.upstream.pass(request).await?;
+        record.answered(response.status().as_u16());
+        let cut = Arc::clone(&self.cut);
+        Ok(response.map(|body| BodyExt::boxed(LimitedBody { body, left: limit, cut })))
+    }
+}
+
+fn refuse(record: &Record, answer: &Answer) -> Result<Response<AnswerBody>, Failure> {
+    record.answered(answer.code());
+    let body = Full::new(Bytes::from(answer.body())).map_err(|never| match never {}).boxed();
+    let mut response = Response::builder()
+        .status(answer.code())
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(body)?;
+    if let Some(seconds) = answer.retry_after_seconds() {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    Ok(response)
+}
+
+/// A body that may end too early, and its connection with it.
+struct LimitedBody {
+    body: Incoming,
+    left: Option<u64>,
+    cut: Arc<Notify>,
+}
+
+impl Body for LimitedBody {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        if self.left == Some(0) {
+            // Nothing more comes; the bytes that were let through have been written by the time this is polled again.
+            self.cut.notify_one();
+            return Poll::Pending;
+        }
+        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
+            return Poll::Ready(None);
+        };
+        let frame = frame?;
+        let Some(left) = self.left else { return Poll::Ready(Some(Ok(frame))) };
+        let mut data = frame.into_data().unwrap_or_default();
+        data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        self.left = Some(left.saturating_sub(data.len() as u64));
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left != Some(0) && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,187 @@
+//! Turns a description of requests into what happens to those that fit it.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::request::{Request, Verb};
+
+/// Which requests are meant. Everything that is not said fits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    verb: Option<Verb>,
+    resource: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl Requests {
+    /// All of them.
+    #[must_use]
+    pub fn any() -> Self {
+        Self::default()
+    }
+
+    /// Those with this verb.
+    #[must_use]
+    pub fn verb(mut self, verb: Verb) -> Self {
+        self.verb = Some(verb);
+        self
+    }
+
+    /// Those on this resource: `configmaps`, `deployments.apps`, `deployments.apps/status`, or a path such as `/readyz`.
+    #[must_use]
+    pub fn resource(mut self, resource: &str) -> Self {
+        self.resource = Some(resource.to_owned());
+        self
+    }
+
+    /// Those in this namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Those on the object with this name.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Whether a request is one of them.
+    #[must_use]
+    pub fn fit(&self, request: &Request) -> bool {
+        let Self { verb, resource, namespace, name } = self;
+        verb.is_none_or(|verb| verb == request.verb)
+            && resource.as_ref().is_none_or(|resource| *resource == request.resource)
+            && (namespace.is_none() || *namespace == request.namespace)
+            && (name.is_none() || *name == request.name)
+    }
+}
+
+/// What happens to a chosen request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The proxy answers with an error and the API server never sees it.
+    Answer(Answer),
+    /// It is passed on after a while.
+    Delay(Duration),
+    /// It is never answered.
+    Hang,
+    /// The connection breaks after so many bytes of the answer's body.
+    CutAfter(u64),
+}
+
+/// An error as the API server would send it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    code: u16,
+    retry_after: Option<u32>,
+    message: Option<String>,
+}
+
+impl Answer {
+    /// An error with this HTTP status.
+    #[must_use]
+    pub fn status(code: u16) -> Self {
+        Self { code, retry_after: None, message: None }
+    }
+
+    /// Says when to try again, in seconds.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// Says this instead of the usual message.
+    #[must_use]
+    pub fn message(mut self, message: &str) -> Self {
+        self.message = Some(message.to_owned());
+        self
+    }
+
+    pub(super) fn code(&self) -> u16 {
+        self.code
+    }
+
+    pub(super) fn retry_after_seconds(&self) -> Option<u32> {
+        self.retry_after
+    }
+
+    /// The body: a Kubernetes `Status`.
+    pub(super) fn body(&self) -> String {
+        let (reason, usual) = match self.code {
+            401 => ("Unauthorized", "Unauthorized"),
+            403 => ("Forbidden", "forbidden by the fault proxy"),
+            404 => ("NotFound", "not found by the fault proxy"),
+            409 => ("Conflict", "the object has been modified"),
+            410 => ("Expired", "too old resource version"),
+            429 => ("TooManyRequests", "too many requests, please try again later"),
+            500 => ("InternalError", "internal error by the fault proxy"),
+            503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
+            504 => ("Timeout", "the request did not complete in time"),
+            _ => ("", "answered by the fault proxy"),
+        };
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message.as_deref().unwrap_or(usual),
+            "reason": reason,
+            "code": self.code,
+        });
+        if let (Some(seconds), Some(fields)) = (self.retry_after, status.as_object_mut()) {
+            fields.insert("details".to_owned(), json!({ "retryAfterSeconds": seconds }));
+        }
+        status.to_string()
+    }
+}
+
+/// A rule that was set, to take it away again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleId(u64);
+
+/// The rules in force, first come, first served.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    rules: Vec<Rule>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Rule {
+    id: RuleId,
+    requests: Requests,
+    action: Action,
+    left: Option<u32>,
+}
+
+impl Rules {
+    pub(super) fn add(&mut self, requests: Requests, action: Action, times: Option<u32>) -> RuleId {
+        let id = RuleId(self.next);
+        self.next += 1;
+        self.rules.push(Rule { id, requests, action, left: times });
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: RuleId) {
+        self.rules.retain(|rule| rule.id != id);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.rules.clear();
+    }
+
+    /// What happens to this request; a rule for a number of requests is used up by it.
+    pub(super) fn take(&mut self, request: &Request) -> Option<Action> {
+        let rule = self.rules.iter_mut().find(|rule| rule.left != Some(0) && rule.requests.fit(request))?;
+        if let Some(left) = &mut rule.left {
+            *left -= 1;
+        }
+        Some(rule.action.clone())
+    }
+}
