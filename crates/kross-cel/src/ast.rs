@@ -33,6 +33,32 @@ pub struct Expr {
     pub node: Node,
 }
 
+impl Expr {
+    /// The nodes directly below this one, in the order of the text.
+    #[must_use]
+    pub fn children(&self) -> Vec<&Self> {
+        match &self.node {
+            Node::Literal(_) | Node::Ident { .. } | Node::Error => Vec::new(),
+            Node::Select { operand, .. } | Node::Unary { operand, .. } => vec![operand],
+            Node::Index { operand, index, .. } => vec![operand, index],
+            Node::Binary { left, right, .. } => vec![left, right],
+            Node::Conditional { condition, then, otherwise } => vec![condition, then, otherwise],
+            Node::Call { receiver, arguments, .. } => {
+                receiver.as_deref().into_iter().chain(arguments).collect()
+            }
+            Node::List { items } => items.iter().map(|item| &item.value).collect(),
+            Node::Map { entries } => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect(),
+            Node::Struct { fields, .. } => fields.iter().map(|field| &field.value).collect(),
+            Node::Comprehension(comprehension) => {
+                let Comprehension { range, filter, body, .. } = &**comprehension;
+                [range].into_iter().chain(filter).chain([body]).collect()
+            }
+            Node::Bind { value, body, .. } => vec![value, body],
+            Node::OptionalMap { operand, body, .. } => vec![operand, body],
+        }
+    }
+}
+
 /// A name with its place in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Name {

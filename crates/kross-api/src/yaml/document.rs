@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use kross_diagnostics::{Diagnostic, Diagnostics, Path, SourceId, Span};
+use kross_diagnostics::{Diagnostic, Diagnostics, Locate, Part, Path, Place, SourceId, Span};
 use kross_value::Value;
 
 use super::build::Built;
@@ -145,6 +145,16 @@ struct Found<'a> {
     complete: bool,
     /// The closest key on the way.
     last_key: Option<&'a Bytes>,
+}
+
+impl Locate for Document {
+    fn locate(&self, place: &Place) -> Option<Span> {
+        Some(match &place.part {
+            Part::Value => self.span_of(&place.path),
+            Part::Key => self.key_span(&place.path).unwrap_or_else(|| self.span_of(&place.path)),
+            Part::Within(range) => self.span_within(&place.path, range.clone()),
+        })
+    }
 }
 
 /// Gives a diagnostic that has a path and no place yet its place in the document.
