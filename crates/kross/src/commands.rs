@@ -8,6 +8,7 @@ use crate::output::{Outcome, Output};
 
 mod crds;
 mod demo;
+mod explain;
 
 /// One graph of Kubernetes objects over many clusters
 #[derive(Debug, Parser)]
@@ -23,6 +24,8 @@ enum Command {
     Crds,
     /// Run a hub and two regions on this machine
     Demo(demo::Arguments),
+    /// Explain a mistake at length, or list all that are known
+    Explain(explain::Arguments),
 }
 
 impl Arguments {
@@ -31,6 +34,7 @@ impl Arguments {
         let outcome = match self.command {
             Command::Crds => crds::run(output),
             Command::Demo(arguments) => demo::run(&arguments, output),
+            Command::Explain(arguments) => explain::run(&arguments, output),
         };
         ExitCode::from(match outcome {
             Ok(outcome) => outcome.exit_code(),
