@@ -242,3 +242,52 @@ fn several_at_once_fill_the_cache_once() {
     let downloads = lines.lock().unwrap().iter().filter(|line| line.ends_with("/archive")).count();
     assert_eq!(downloads, 1);
 }
+
+/// A stand-in for the Go command that runs `script` with the output directory in `$bin`. What is executed is never written
+/// here: another test's child could still have it open for writing, and then it cannot be run.
+fn go(directory: &Path, script: &str) -> PathBuf {
+    let path = directory.join("go");
+    std::os::unix::fs::symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in/go"), &path).unwrap();
+    std::fs::write(directory.join("go.script"), script).unwrap();
+    path
+}
+
+#[test]
+fn without_a_download_the_pinned_module_is_built() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut sources = sources(cache.path(), "http://127.0.0.1:1");
+    sources.go = go(
+        cache.path(),
+        r#"grep -q 'k8s.io/kubernetes v1.36.3' go.mod || exit 3
+        test -s go.sum || exit 4
+        test "$CGO_ENABLED" = 0 || exit 5
+        for name in server kube-apiserver kube-controller-manager kubectl; do echo built > "$bin/$name"; done"#,
+    );
+    let (progress, lines) = listening();
+    let assets = Assets::resolve_from(&sources, KubernetesVersion::DEFAULT, &progress).unwrap();
+    assert_eq!(content(&assets, Binary::Etcd), "built\n");
+    let lines = lines.lock().unwrap();
+    assert!(lines.iter().any(|line| line.contains("takes 5 to 15 minutes")), "{lines:?}");
+}
+
+#[test]
+fn a_build_that_fails_is_quoted() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut sources = sources(cache.path(), "http://127.0.0.1:1");
+    sources.go = go(cache.path(), "echo 'go: no space left on device' >&2; exit 1");
+    let text = resolve(&sources).unwrap_err().to_string();
+    assert!(text.contains("`go build` failed with exit status: 1:\ngo: no space left on device"), "{text}");
+}
+
+#[test]
+fn an_archive_without_a_published_controller_manager_has_it_built() {
+    let cache = tempfile::tempdir().unwrap();
+    let packed = archive(&COMPLETE);
+    let mut answers = site(&sha512(&packed), Answer::Whole(packed));
+    answers.retain(|path, _| !path.ends_with("kube-controller-manager"));
+    let mut sources = sources(cache.path(), &serve_site(answers));
+    sources.go = go(cache.path(), r#"echo built > "$bin/kube-controller-manager""#);
+    let assets = resolve(&sources).unwrap();
+    assert_eq!(content(&assets, Binary::ApiServer), "real");
+    assert_eq!(content(&assets, Binary::ControllerManager), "built\n");
+}

@@ -162,3 +162,34 @@ async fn the_next_start_clears_what_a_killed_owner_and_its_watch_left() {
     assert!(!numbers.iter().any(|number| lives(*number)));
     assert_eq!(directories(root.path()), vec![plane.directory().to_owned()]);
 }
+
+/// The processes with `text` in their arguments.
+fn processes_with(text: &str) -> Vec<String> {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
+        .filter(|line| line.contains(text))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killing_the_owner_at_any_moment_leaves_nothing_after_the_next_start() {
+    let root = tempfile::tempdir().unwrap();
+    for delay in [0, 20, 50, 100, 200, 400, 800, 1600] {
+        let mut holder = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "holder", "--nocapture"])
+            .env(HOLDER, root.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(delay));
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+    }
+    let plane = ControlPlane::named("next").root(root.path()).start().await.unwrap();
+    assert_eq!(directories(root.path()), vec![plane.directory().to_owned()]);
+    plane.stop().await;
+    assert_eq!(processes_with(&root.path().display().to_string()), Vec::<String>::new());
+}

@@ -115,6 +115,15 @@ async fn a_flag_the_api_server_does_not_know_is_quoted_in_the_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_somebody_else_took_is_replaced_by_a_free_one() {
+    let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = somebody.local_addr().unwrap();
+    let plane = ControlPlane::named("moved").port(taken.port()).start().await.unwrap();
+    assert_ne!(plane.address(), taken);
+    assert_eq!(list_namespaces(&plane.client().await.unwrap()).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_controller_manager_finishes_namespaces() {
     let plane = ControlPlane::named("managed").controller_manager().start().await.unwrap();
     let namespaces: Api<Namespace> = Api::all(plane.client().await.unwrap());

@@ -1,9 +1,11 @@
 //! Turns the pinned Go module of a Kubernetes version into program files, with everything from the Go module proxy. The
 //! module's `go.sum` makes the sources exact.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use super::{Binary, elapsed};
@@ -11,6 +13,8 @@ use crate::{KubernetesVersion, Progress};
 
 /// How many of the compiler's last lines an error quotes.
 const QUOTED_LINES: usize = 15;
+/// How often progress is said.
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why a build did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -116,9 +120,7 @@ fn run(mut command: Command, go: &Path, progress: &Progress) -> Result<(), Build
     })?;
     let mut counter = Counter::new(progress);
     if let Some(stderr) = child.stderr.take() {
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            counter.line(line);
-        }
+        counter.follow(stderr);
     }
     let status = child.wait().map_err(|source| BuildError::Run { go: go.to_owned(), source })?;
     if status.success() { Ok(()) } else { Err(BuildError::Failed { status, output: counter.last_lines() }) }
@@ -128,22 +130,36 @@ fn run(mut command: Command, go: &Path, progress: &Progress) -> Result<(), Build
 struct Counter<'a> {
     progress: &'a Progress,
     started: Instant,
-    said: Instant,
     modules: u32,
     packages: u32,
-    last: std::collections::VecDeque<String>,
+    last: VecDeque<String>,
 }
 
 impl<'a> Counter<'a> {
     fn new(progress: &'a Progress) -> Self {
-        let now = Instant::now();
-        Self {
-            progress,
-            started: now,
-            said: now,
-            modules: 0,
-            packages: 0,
-            last: std::collections::VecDeque::new(),
+        Self { progress, started: Instant::now(), modules: 0, packages: 0, last: VecDeque::new() }
+    }
+
+    /// Reads to the end. A thread does the reading, so that progress is said also while the linker is silent.
+    fn follow(&mut self, output: ChildStderr) {
+        let (sender, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let mut said = Instant::now();
+        loop {
+            match lines.recv_timeout(INTERVAL) {
+                Ok(line) => self.line(line),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if said.elapsed() >= INTERVAL {
+                said = Instant::now();
+                let (modules, packages) = (self.modules, self.packages);
+                let elapsed = elapsed(self.started);
+                self.progress
+                    .say(format!("{elapsed}: {modules} modules downloaded, {packages} packages compiled"));
+            }
         }
     }
 
@@ -157,15 +173,6 @@ impl<'a> Counter<'a> {
             self.last.pop_front();
         }
         self.last.push_back(line);
-        if self.said.elapsed() > Duration::from_secs(5) {
-            self.said = Instant::now();
-            self.progress.say(format!(
-                "{}: {} modules downloaded, {} packages compiled",
-                elapsed(self.started),
-                self.modules,
-                self.packages
-            ));
-        }
     }
 
     fn last_lines(&self) -> String {

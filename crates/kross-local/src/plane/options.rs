@@ -15,6 +15,7 @@ pub struct Options {
     pub(super) assets: Option<Assets>,
     pub(super) progress: Progress,
     pub(super) controller_manager: bool,
+    pub(super) port: Option<u16>,
     pub(super) second_address: Option<IpAddr>,
     pub(super) names: Vec<String>,
     pub(super) flags: Vec<String>,
@@ -31,6 +32,7 @@ impl Options {
             assets: None,
             progress: Progress::stderr(),
             controller_manager: false,
+            port: None,
             second_address: None,
             names: Vec::new(),
             flags: Vec::new(),
@@ -73,6 +75,13 @@ impl Options {
     #[must_use]
     pub fn controller_manager(mut self) -> Self {
         self.controller_manager = true;
+        self
+    }
+
+    /// Prefers this port for the API server; when somebody else has it, a free one is taken.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
         self
     }
 

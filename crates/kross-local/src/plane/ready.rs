@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Api;
 
+use super::StartError;
 use super::processes::{Member, ProcessGroup};
-use super::{PATIENCE, StartError};
 use crate::Binary;
 
+/// How long each program may take. Generous: three API servers on two busy cores are slow.
+const PATIENCE: Duration = Duration::from_secs(90);
 const QUOTED_LINES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(40);
 
