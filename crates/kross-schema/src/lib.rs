@@ -14,5 +14,17 @@
 //! );
 //! ```
 
+mod infer;
+mod library;
 pub mod openapi;
+pub mod resolver;
 pub mod simple;
+mod types;
+mod view;
+
+pub use infer::schema_of;
+pub use library::{CLUSTER_OBJECT_META, Library, OBJECT_META};
+pub use resolver::{
+    Bundle, CrdSchemas, GroupVersionKind, LiveSchemas, Overlay, ResolvedKind, SchemaResolver,
+};
+pub use view::{FieldView, SchemaView};

@@ -182,7 +182,20 @@ impl Schema {
     pub fn object<'a>(properties: impl IntoIterator<Item = (&'a str, Self)>) -> Self {
         let properties =
             properties.into_iter().map(|(name, schema)| (Key::new(name), Arc::new(schema))).collect();
+        Self::of_properties(properties)
+    }
+
+    /// An object of these properties.
+    #[must_use]
+    pub fn of_properties(properties: Properties) -> Self {
         Self { properties, ..Self::of(Kind::Object) }
+    }
+
+    /// The same, or null.
+    #[must_use]
+    pub fn or_null(mut self) -> Self {
+        self.nullable = true;
+        self
     }
 
     /// An array.

@@ -1,0 +1,210 @@
+//! Turns OpenAPI into the types of expressions. An object becomes a type when an expression first looks at it; asking
+//! twice gives the same type.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use kross_cel::types::{ObjectType, Type, TypeId, TypeProvider};
+use kross_value::Text;
+
+use crate::library::{Library, OBJECT_META};
+use crate::openapi::{Additional, Kind, Schema};
+
+/// The object types of a library that somebody asked for.
+#[derive(Default)]
+pub(crate) struct TypeTable {
+    entries: Vec<Arc<TypeEntry>>,
+    /// By the address of the schema, which the entry keeps alive.
+    by_address: HashMap<usize, TypeId>,
+}
+
+struct TypeEntry {
+    schema: Arc<Schema>,
+    name: Text,
+    needs_conversion: OnceLock<bool>,
+}
+
+/// What a type is called if it is new: after its definition, or after the way from the type around it.
+#[derive(Clone, Copy)]
+pub(crate) enum Named<'a> {
+    /// A definition's name, of which people use the last part.
+    Definition(&'a str),
+    /// This name.
+    Exact(&'a str),
+    /// A field of an object.
+    Field(&'a str, &'a str),
+    /// The items of a list, or the values of a map.
+    Items(&'a Named<'a>),
+}
+
+impl Named<'_> {
+    fn text(&self) -> String {
+        match self {
+            Self::Definition(name) => short_name(name).to_owned(),
+            Self::Exact(name) => (*name).to_owned(),
+            Self::Field(parent, field) => format!("{parent}.{field}"),
+            Self::Items(list) => format!("{}[]", list.text()),
+        }
+    }
+}
+
+/// `io.k8s.api.core.v1.PodSpec` is `PodSpec` to people.
+pub(crate) fn short_name(definition: &str) -> &str {
+    definition.rsplit('.').next().unwrap_or(definition)
+}
+
+impl Library {
+    /// The type of values of a schema.
+    pub(crate) fn type_of(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> Type {
+        let reference = last_reference(schema);
+        let named = reference.as_deref().map_or(named, Named::Definition);
+        let (library, schema) = self.resolve(schema);
+        let plain = library.plain_type(&schema, named);
+        if schema.nullable { Type::nullable(plain) } else { plain }
+    }
+
+    fn plain_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> Type {
+        if schema.preserve_unknown || schema.int_or_string {
+            return Type::Dyn;
+        }
+        match schema.kind {
+            Some(Kind::String) => string_type(schema.format.as_deref()),
+            Some(Kind::Integer) => Type::Int,
+            Some(Kind::Number) => Type::Double,
+            Some(Kind::Boolean) => Type::Bool,
+            Some(Kind::Array) => Type::list(match &schema.items {
+                Some(items) => self.type_of(items, Named::Items(&named)),
+                None => Type::Dyn,
+            }),
+            Some(Kind::Object) => self.object_type(schema, named),
+            None if !schema.properties.is_empty() => self.object_type(schema, named),
+            None => Type::Dyn,
+        }
+    }
+
+    fn object_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> Type {
+        match &schema.additional {
+            Additional::Schema(values) if schema.properties.is_empty() => {
+                Type::map(Type::String, self.type_of(values, Named::Items(&named)))
+            }
+            Additional::Allowed(true) if schema.properties.is_empty() => Type::map(Type::String, Type::Dyn),
+            // Named properties and others beside them: no type of the language says that.
+            Additional::Schema(_) | Additional::Allowed(true) => Type::Dyn,
+            Additional::Unsaid | Additional::Allowed(false) => Type::Object(ObjectType::new(
+                Arc::clone(self) as Arc<dyn TypeProvider>,
+                self.type_id(schema, named),
+            )),
+        }
+    }
+
+    fn type_id(&self, schema: &Arc<Schema>, named: Named<'_>) -> TypeId {
+        let address = Arc::as_ptr(schema) as usize;
+        let known =
+            self.types.read().unwrap_or_else(PoisonError::into_inner).by_address.get(&address).copied();
+        if let Some(id) = known {
+            return id;
+        }
+        let mut table = self.types.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(id) = table.by_address.get(&address) {
+            return *id;
+        }
+        let id = TypeId(u32::try_from(table.entries.len()).unwrap_or(u32::MAX));
+        let entry = TypeEntry {
+            schema: Arc::clone(schema),
+            name: named.text().into(),
+            needs_conversion: OnceLock::new(),
+        };
+        table.entries.push(Arc::new(entry));
+        table.by_address.insert(address, id);
+        id
+    }
+
+    fn entry(&self, id: TypeId) -> Option<Arc<TypeEntry>> {
+        let table = self.types.read().unwrap_or_else(PoisonError::into_inner);
+        table.entries.get(id.0 as usize).map(Arc::clone)
+    }
+
+    /// Whether raw JSON of a schema must be converted for expressions, anywhere inside.
+    fn converts(self: &Arc<Self>, schema: &Arc<Schema>, seen: &mut HashSet<usize>) -> bool {
+        let (library, schema) = self.resolve(schema);
+        if schema.preserve_unknown || schema.int_or_string {
+            return false;
+        }
+        match schema.kind {
+            Some(Kind::String) => !matches!(string_type(schema.format.as_deref()), Type::String),
+            Some(Kind::Number) => true,
+            Some(Kind::Integer | Kind::Boolean) => false,
+            Some(Kind::Array) => schema.items.iter().any(|items| library.converts(items, seen)),
+            Some(Kind::Object) | None => {
+                // What is being looked at already adds nothing to the answer.
+                if !seen.insert(Arc::as_ptr(&schema) as usize) {
+                    return false;
+                }
+                if let Additional::Schema(values) = &schema.additional {
+                    return schema.properties.is_empty() && library.converts(values, seen);
+                }
+                schema.embedded || schema.properties.iter().any(|(_, field)| library.converts(field, seen))
+            }
+        }
+    }
+}
+
+/// The definition that a schema is but another name for.
+fn last_reference(schema: &Schema) -> Option<Text> {
+    match (&schema.reference, schema.details().all_of.as_slice()) {
+        (Some(name), _) => Some(name.clone()),
+        (None, [only]) => only.reference.clone(),
+        (None, _) => None,
+    }
+}
+
+fn string_type(format: Option<&str>) -> Type {
+    match format {
+        Some("byte") => Type::Bytes,
+        Some("date-time" | "date") => Type::Timestamp,
+        Some("duration") => Type::Duration,
+        _ => Type::String,
+    }
+}
+
+impl TypeProvider for Library {
+    fn type_name(&self, id: TypeId) -> String {
+        self.entry(id).map_or_else(|| "object".to_owned(), |entry| entry.name.to_string())
+    }
+
+    fn field(&self, id: TypeId, field: &str) -> Option<Type> {
+        let entry = self.entry(id)?;
+        let me = self.me()?;
+        if let Some(schema) = entry.schema.properties.get(field) {
+            return Some(me.type_of(schema, Named::Field(&entry.name, field)));
+        }
+        match field {
+            "apiVersion" | "kind" if entry.schema.embedded => Some(Type::String),
+            "metadata" if entry.schema.embedded => {
+                let (library, schema) = me.definition(OBJECT_META)?;
+                Some(library.type_of(&schema, Named::Definition(OBJECT_META)))
+            }
+            _ => None,
+        }
+    }
+
+    fn field_names(&self, id: TypeId) -> Vec<Text> {
+        let Some(entry) = self.entry(id) else { return Vec::new() };
+        let mut names: Vec<Text> = entry.schema.properties.names().map(|name| name.text().clone()).collect();
+        if entry.schema.embedded {
+            let implied = ["apiVersion", "kind", "metadata"].map(Text::from);
+            let missing: Vec<Text> = implied.into_iter().filter(|name| !names.contains(name)).collect();
+            names.extend(missing);
+        }
+        names
+    }
+
+    fn is_required(&self, id: TypeId, field: &str) -> bool {
+        self.entry(id).is_some_and(|entry| entry.schema.requires(field))
+    }
+
+    fn needs_conversion(&self, id: TypeId) -> bool {
+        let (Some(entry), Some(me)) = (self.entry(id), self.me()) else { return true };
+        *entry.needs_conversion.get_or_init(|| me.converts(&entry.schema, &mut HashSet::new()))
+    }
+}

@@ -1,0 +1,176 @@
+//! A schema with the library that its references lead into: what templates are checked against, step by step.
+
+use std::sync::Arc;
+
+use kross_cel::types::Type;
+use kross_value::Text;
+
+use crate::library::{CLUSTER_OBJECT_META, Library, OBJECT_META};
+use crate::openapi::{Additional, Kind, Schema};
+use crate::types::{Named, short_name};
+
+/// A schema, references resolved. Cloning is two reference counts.
+#[derive(Clone, Debug)]
+pub struct SchemaView {
+    library: Arc<Library>,
+    schema: Arc<Schema>,
+    /// What its type is called: the definition, or the way from one.
+    name: Text,
+}
+
+/// What an object says about one of its fields.
+#[derive(Clone, Debug)]
+pub enum FieldView {
+    /// It is of this schema.
+    Known(SchemaView),
+    /// It may be there, and nothing is known of it.
+    Free,
+    /// There is no such field.
+    Unknown,
+}
+
+impl SchemaView {
+    /// A definition of a library.
+    #[must_use]
+    pub fn definition(library: &Arc<Library>, name: &str) -> Option<Self> {
+        let (library, schema) = library.definition(name)?;
+        Some(Self::new(&library, &schema, short_name(name)))
+    }
+
+    /// A schema by itself, called `name`.
+    #[must_use]
+    pub fn of(name: &str, schema: Schema) -> Self {
+        let library = Library::of_schemas([(name.into(), schema)]);
+        Self::definition(&library, name).unwrap_or_else(|| Self {
+            library,
+            schema: Arc::new(Schema::anything()),
+            name: short_name(name).into(),
+        })
+    }
+
+    /// An object as expressions see it: `apiVersion`, `kind`, `metadata`, and the given properties.
+    #[must_use]
+    pub fn object<'a>(
+        kind: &str,
+        namespaced: bool,
+        properties: impl IntoIterator<Item = (&'a str, Schema)>,
+    ) -> Self {
+        let metadata = if namespaced { OBJECT_META } else { CLUSTER_OBJECT_META };
+        let own = [
+            ("apiVersion", Schema::of(Kind::String)),
+            ("kind", Schema::of(Kind::String)),
+            ("metadata", Schema::reference(metadata)),
+        ];
+        Self::of(kind, Schema::object(own.into_iter().chain(properties)))
+    }
+
+    fn new(library: &Arc<Library>, schema: &Arc<Schema>, name: &str) -> Self {
+        let (library, schema) = library.resolve(schema);
+        Self { library, schema, name: name.into() }
+    }
+
+    /// The schema itself.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// What people call it: `Deployment`, `Widget.spec.ports[]`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.name.to_string()
+    }
+
+    /// The type of its values in expressions.
+    #[must_use]
+    pub fn cel_type(&self) -> Type {
+        self.library.type_of(&self.schema, Named::Exact(&self.name))
+    }
+
+    /// The schema of an entry of an object.
+    #[must_use]
+    pub fn field(&self, name: &str) -> FieldView {
+        if let Some(schema) = self.schema.properties.get(name) {
+            return FieldView::Known(self.inner(schema, &format!("{}.{name}", self.name)));
+        }
+        match &self.schema.additional {
+            Additional::Schema(values) => FieldView::Known(self.inner(values, &format!("{}[]", self.name))),
+            Additional::Allowed(true) => FieldView::Free,
+            Additional::Unsaid | Additional::Allowed(false) => self.unnamed_field(name),
+        }
+    }
+
+    fn unnamed_field(&self, name: &str) -> FieldView {
+        let implied = match name {
+            "apiVersion" | "kind" => Some(Arc::new(Schema::of(Kind::String))),
+            "metadata" => Some(Arc::new(Schema::reference(OBJECT_META))),
+            _ => None,
+        };
+        match implied {
+            Some(schema) if self.schema.embedded => {
+                FieldView::Known(self.inner(&schema, &format!("{}.{name}", self.name)))
+            }
+            _ if self.is_free() => FieldView::Free,
+            _ => FieldView::Unknown,
+        }
+    }
+
+    /// The names of the object's fields.
+    pub fn field_names(&self) -> impl Iterator<Item = &str> {
+        self.schema.properties.names().map(|name| name.as_str())
+    }
+
+    /// The schema of the elements of an array, where it is known.
+    #[must_use]
+    pub fn items(&self) -> Option<Self> {
+        let items = self.schema.items.as_ref()?;
+        Some(self.inner(items, &format!("{}[]", self.name)))
+    }
+
+    /// The schema of the values of a map.
+    #[must_use]
+    pub fn values(&self) -> Option<Self> {
+        match &self.schema.additional {
+            Additional::Schema(values) => Some(self.inner(values, &format!("{}[]", self.name))),
+            Additional::Unsaid | Additional::Allowed(_) => None,
+        }
+    }
+
+    /// The schemas of which a value has to satisfy at least one, where the schema says no type itself.
+    #[must_use]
+    pub fn choices(&self) -> Vec<Self> {
+        if self.schema.kind.is_some() || self.schema.int_or_string {
+            return Vec::new();
+        }
+        let details = self.schema.details();
+        let schemas = details.one_of.iter().chain(&details.any_of);
+        schemas.map(|schema| self.inner(schema, &self.name)).collect()
+    }
+
+    /// Whether a value of any shape may stand here, known properties aside.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        let details = self.schema.details();
+        self.schema.preserve_unknown
+            || (self.schema.kind.is_none()
+                && !self.schema.int_or_string
+                && self.schema.properties.is_empty()
+                && self.schema.additional == Additional::Unsaid
+                && details.one_of.is_empty()
+                && details.any_of.is_empty())
+    }
+
+    fn inner(&self, schema: &Arc<Schema>, name: &str) -> Self {
+        let reference = schema.reference.as_ref().or_else(|| match schema.details().all_of.as_slice() {
+            [only] => only.reference.as_ref(),
+            _ => None,
+        });
+        Self::new(&self.library, schema, reference.map_or(name, |reference| short_name(reference)))
+    }
+
+    /// Whether both are the same schema of the same library.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.schema, &other.schema)
+    }
+}
