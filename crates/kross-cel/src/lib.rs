@@ -10,6 +10,7 @@ pub mod env;
 pub mod error;
 pub mod eval;
 pub mod library;
+pub mod references;
 pub mod syntax;
 pub mod template;
 pub mod types;
