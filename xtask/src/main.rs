@@ -5,6 +5,7 @@
 use clap::{Parser, Subcommand};
 
 mod assets;
+mod bench;
 mod deny;
 mod generate;
 mod process;
@@ -22,6 +23,8 @@ struct Arguments {
 enum Task {
     /// Get the control plane's programs and print the directory they are in
     Assets(assets::Arguments),
+    /// Measure, beside the others where there are others
+    Bench(bench::Arguments),
     /// Check licences, bans and sources of dependencies, and advisories where the network allows
     Deny,
     /// Write the files that are generated from the code, or check that they are up to date
@@ -33,6 +36,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Assets(arguments) => assets::run(&arguments),
+        Task::Bench(arguments) => bench::run(&arguments),
         Task::Deny => deny::run(),
         Task::Generate(arguments) => generate::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
