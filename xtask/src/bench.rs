@@ -42,12 +42,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn cel(side: Side) -> anyhow::Result<()> {
-    let ours = measured(Command::new("cargo").args(["bench", "--quiet", "--package", "kross-cel", "--bench", "cel"]))?;
+    let ours = measured(Command::new("cargo").args([
+        "bench",
+        "--quiet",
+        "--package",
+        "kross-cel",
+        "--bench",
+        "cel",
+    ]))?;
     let theirs = match side {
         Side::Kross => HashMap::new(),
         Side::Both => {
             let folder: PathBuf =
-                [env!("CARGO_MANIFEST_DIR"), "..", "crates", "kross-cel", "benches", "cel-go"].iter().collect();
+                [env!("CARGO_MANIFEST_DIR"), "..", "crates", "kross-cel", "benches", "cel-go"]
+                    .iter()
+                    .collect();
             measured(Command::new("go").args(["run", "."]).current_dir(folder))?
         }
     };
@@ -55,10 +64,9 @@ fn cel(side: Side) -> anyhow::Result<()> {
     for (name, target) in TARGETS {
         let Some(mine) = ours.get(*name) else { bail!("the benchmark did not measure `{name}`") };
         match theirs.get(*name) {
-            Some(other) => eprintln!(
-                "{name:<16} {mine:>9.0} ns {other:>9.0} ns {:>7.1}x {target:>7.1}x",
-                other / mine
-            ),
+            Some(other) => {
+                eprintln!("{name:<16} {mine:>9.0} ns {other:>9.0} ns {:>7.1}x {target:>7.1}x", other / mine)
+            }
             None => eprintln!("{name:<16} {mine:>9.0} ns"),
         }
     }
@@ -68,7 +76,8 @@ fn cel(side: Side) -> anyhow::Result<()> {
 /// Runs a program that prints lines of a name and a number of nanoseconds.
 fn measured(command: &mut Command) -> anyhow::Result<HashMap<String, f64>> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start `{name}`"))?;
+    let output =
+        command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start `{name}`"))?;
     if !output.status.success() {
         bail!("`{name}` failed: {}", output.status);
     }

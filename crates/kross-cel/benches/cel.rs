@@ -1,7 +1,12 @@
 //! Times the engine on the expressions of `cel-go/main.go` and prints a line of "name nanoseconds" for each, to be read
 //! by `cargo xtask bench cel`.
 
-#![allow(clippy::print_stdout, clippy::expect_used, missing_docs, reason = "a benchmark is a program of its own")]
+#![allow(
+    clippy::print_stdout,
+    clippy::expect_used,
+    missing_docs,
+    reason = "a benchmark is a program of its own"
+)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -19,15 +24,14 @@ const EXPRESSIONS: &[(&str, &str)] = &[
 ];
 
 fn main() {
-    let env = Env::standard().with_variables([
-        ("schema", Type::map(Type::String, Type::Dyn)),
-        ("items", Type::list(Type::Int)),
-    ]);
+    let env = Env::standard()
+        .with_variables([("schema", Type::map(Type::String, Type::Dyn)), ("items", Type::list(Type::Int))]);
     let schema: kross_value::Value =
         serde_json::from_str(r#"{"spec": {"name": "web", "replicas": 3}}"#).expect("it is JSON");
     let items = kross_value::Value::list((0..1000).map(kross_value::Value::Int));
     for (name, expression) in EXPRESSIONS {
-        let program = Program::new(&env.compile(*expression).expect("it is well-typed")).expect("it is small");
+        let program =
+            Program::new(&env.compile(*expression).expect("it is well-typed")).expect("it is small");
         let slots: Vec<Option<Value>> = program
             .variables()
             .iter()

@@ -20,8 +20,8 @@ mod standard;
 mod table;
 
 pub use signature::{Signature, SignatureError};
+pub use standard::STANDARD;
 pub(crate) use standard::operators;
-pub use standard::{STANDARD, compile_pattern};
 pub use table::{DeclaredOverload, FunctionTable, OverloadId};
 
 use crate::error::Fault;

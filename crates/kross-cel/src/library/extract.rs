@@ -25,7 +25,7 @@ pub static LIBRARY: Library = Library {
     },
 };
 
-fn single_group(call: &mut Call<'_>, arguments: &[Value]) -> Result<regex::Regex, Fault> {
+fn single_group(call: &mut Call<'_>, arguments: &[Value]) -> Result<std::sync::Arc<regex::Regex>, Fault> {
     let (subject, pattern) = (text(arguments, 0)?, text(arguments, 1)?);
     charge_search(call, subject, pattern)?;
     let regex = compile(call, pattern)?;

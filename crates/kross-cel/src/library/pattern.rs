@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::iter::Peekable;
 use std::str::Chars;
+use std::sync::Arc;
 
 use kross_value::Text;
 use regex::{Regex, RegexBuilder};
@@ -20,19 +21,20 @@ const MAX_LENGTH: usize = 8 << 10;
 const MAX_REPEAT: u32 = 1_000;
 
 thread_local! {
-    static COMPILED: RefCell<HashMap<Text, Regex>> = RefCell::default();
+    static COMPILED: RefCell<HashMap<Text, Arc<Regex>>> = RefCell::default();
 }
 
 /// The compiled pattern, made once for each thread while it is in use.
 ///
 /// # Errors
 /// When it is not a pattern of Go's, or too large, or the budget is used up.
-pub fn compile(call: &mut Call<'_>, pattern: &Text) -> Result<Regex, Fault> {
+pub fn compile(call: &mut Call<'_>, pattern: &Text) -> Result<Arc<Regex>, Fault> {
     if let Some(known) = COMPILED.with_borrow(|known| known.get(pattern).cloned()) {
         return Ok(known);
     }
     call.charge(pattern.len())?;
-    let compiled = build(pattern).map_err(Fault::InvalidArgument)?;
+    // Shared, not cloned: a clone starts without what the original has learned while matching.
+    let compiled = Arc::new(build(pattern).map_err(Fault::InvalidArgument)?);
     COMPILED.with_borrow_mut(|known| {
         if known.len() >= KEPT {
             known.clear();

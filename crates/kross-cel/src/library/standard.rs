@@ -5,7 +5,6 @@ mod access;
 mod arithmetic;
 mod conversion;
 mod optional;
-mod pattern;
 mod text;
 mod time;
 
@@ -17,7 +16,6 @@ pub(crate) mod operators {
     pub(crate) use super::{binary, not};
 }
 use operators::{add, divide, index, is_in, modulo, multiply, negate, subtract};
-pub use pattern::compile as compile_pattern;
 
 use std::cmp::Ordering;
 

@@ -1,8 +1,8 @@
 //! Sizes, and questions about texts.
 
-use super::{compile_pattern, functions};
+use super::functions;
 use crate::error::Fault;
-use crate::library::{Call, Function};
+use crate::library::{Call, Function, pattern};
 use crate::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
@@ -53,9 +53,9 @@ fn ask(
 
 fn matches_pattern(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     match arguments {
-        [Value::String(text), Value::String(pattern)] => {
-            call.charge(text.len() / 10 * (pattern.len() / 4 + 1) + pattern.len())?;
-            Ok(Value::Bool(compile_pattern(pattern)?.is_match(text)))
+        [Value::String(text), Value::String(wanted)] => {
+            call.charge(text.len() / 10 * (wanted.len() / 4 + 1))?;
+            Ok(Value::Bool(pattern::compile(call, wanted)?.is_match(text)))
         }
         _ => Err(Fault::no_such_overload("matches", arguments)),
     }
