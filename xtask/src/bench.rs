@@ -65,7 +65,7 @@ fn cel(side: Side) -> anyhow::Result<()> {
         let Some(mine) = ours.get(*name) else { bail!("the benchmark did not measure `{name}`") };
         match theirs.get(*name) {
             Some(other) => {
-                eprintln!("{name:<16} {mine:>9.0} ns {other:>9.0} ns {:>7.1}x {target:>7.1}x", other / mine)
+                eprintln!("{name:<16} {mine:>9.0} ns {other:>9.0} ns {:>7.1}x {target:>7.1}x", other / mine);
             }
             None => eprintln!("{name:<16} {mine:>9.0} ns"),
         }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -74,25 +75,21 @@ func run() error {
 	return nil
 }
 
-// measure gives the best mean of five runs of about a fifth of a second, in nanoseconds.
+// measure gives the best mean of many short runs, in nanoseconds: short enough for some of them to have a core to
+// themselves.
 func measure(work func()) float64 {
-	for start := time.Now(); time.Since(start) < 100*time.Millisecond; {
+	warm := 0
+	for start := time.Now(); time.Since(start) < 100*time.Millisecond; warm++ {
 		work()
 	}
-	best := 0.0
-	for run := 0; run < 5; run++ {
-		count := 0
+	batch := max(warm/25, 1)
+	best := math.Inf(1)
+	for run := 0; run < 150; run++ {
 		start := time.Now()
-		for time.Since(start) < 200*time.Millisecond {
-			for batch := 0; batch < 10; batch++ {
-				work()
-			}
-			count += 10
+		for at := 0; at < batch; at++ {
+			work()
 		}
-		mean := float64(time.Since(start).Nanoseconds()) / float64(count)
-		if best == 0 || mean < best {
-			best = mean
-		}
+		best = min(best, float64(time.Since(start).Nanoseconds())/float64(batch))
 	}
 	return best
 }

@@ -38,17 +38,21 @@ impl Machine<'_> {
         mut body: impl FnMut(&mut Self) -> Outcome<Next>,
     ) -> Outcome<()> {
         match (range, inner.second) {
-            (Value::List(list), second) => {
+            (Value::List(list), None) => {
+                for item in list {
+                    self.spend(1, inner.span)?;
+                    self.set_local(inner.variable, item);
+                    if let Next::Break = body(self)? {
+                        break;
+                    }
+                }
+            }
+            (Value::List(list), Some(second)) => {
                 for (position, item) in list.iter().enumerate() {
                     self.spend(1, inner.span)?;
-                    match second {
-                        Some(second) => {
-                            let position = i64::try_from(position).unwrap_or(i64::MAX);
-                            self.set_local(inner.variable, Value::Int(position));
-                            self.set_local(second, item);
-                        }
-                        None => self.set_local(inner.variable, item),
-                    }
+                    let position = i64::try_from(position).unwrap_or(i64::MAX);
+                    self.set_local(inner.variable, Value::Int(position));
+                    self.set_local(second, item);
                     if let Next::Break = body(self)? {
                         break;
                     }
