@@ -30,10 +30,12 @@ mod condition;
 mod crds;
 mod definition;
 mod external;
+mod identity;
 mod lifecycle;
 mod list;
 mod openapi;
 mod placement;
+mod plural;
 mod revision;
 mod selector;
 mod vocabulary;
@@ -48,6 +50,10 @@ pub use definition::{
     Schema, Scope,
 };
 pub use external::{ExternalRef, ExternalRefMetadata, InstanceRef};
+pub use identity::{
+    DEFAULT_KRO_VERSION, GroupKind, Inventory, InventoryError, applyset_id, label_version,
+    remote_applyset_id, revision_name, spec_hash, tooling,
+};
 pub use lifecycle::{DeleteLifecycle, DeletePolicy, Lifecycle, LifecyclePhase};
 pub use list::List;
 pub use placement::{
@@ -55,6 +61,7 @@ pub use placement::{
     ResolvedCluster, ResolvedCredentials, SecretAddress, SecretNamespace, SecretTemplate, SelectorTemplate,
     Spelling, Template, lower_placement, parse_duration,
 };
+pub use plural::{crd_name, plural};
 pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapshot};
 pub use selector::{LabelSelector, SelectorRequirement};
 pub use vocabulary::{
