@@ -1,5 +1,11 @@
 //! One condition of a status, as kro writes it.
 
+mod set;
+#[cfg(test)]
+mod tests;
+
+pub use set::{ConditionSet, ObjectFacts};
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -38,11 +38,12 @@ mod placement;
 mod plural;
 mod revision;
 mod selector;
+mod status;
 mod vocabulary;
 pub mod yaml;
 
 pub use cluster::{Cluster, ClusterTarget, KubeconfigSecret, KubernetesTargetReference, PollConfig, Target};
-pub use condition::{Condition, ConditionStatus};
+pub use condition::{Condition, ConditionSet, ConditionStatus, ObjectFacts};
 pub use crds::{crd_yaml, crds, crds_yaml, generated_files, to_yaml};
 pub use definition::{
     CrdMetadata, DEFAULT_GROUP, DefinitionState, Dependency, ForEach, PrinterColumn, Resource,
@@ -64,6 +65,7 @@ pub use placement::{
 pub use plural::{crd_name, plural};
 pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapshot};
 pub use selector::{LabelSelector, SelectorRequirement};
+pub use status::{ClusterStatus, ManagedResource, instance_status_schemas};
 pub use vocabulary::{
     ConditionType, DOMAIN, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX,
     KUBECONFIG_KEY, KUBECONFIG_NAME_SUFFIX, NodeState, Operation, Reason, ResourceState, SYSTEM_NAMESPACE,

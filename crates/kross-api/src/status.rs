@@ -1,0 +1,157 @@
+//! What every instance reports beside its author's status: each resource and each cluster, in the order of the graph.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use crate::crds::structural_schema;
+use crate::vocabulary::{FailureReason, Operation, ResourceState, SyncMode};
+
+/// One object of the graph, or the summary of a large collection: an entry of `status.managedResources`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ManagedResource {
+    /// Id of the resource in the definition.
+    pub id: String,
+    /// The cluster's name; left out for the local one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// API version of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Kind of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Namespace of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// UID of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// `Ready`, `Pending`, `Blocked`, `Applying`, `Skipped`, `Deleting`, `Retained` or `Error`.
+    #[schemars(with = "String")]
+    pub state: ResourceState,
+    /// Class of the failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub reason: Option<FailureReason>,
+    /// What is being waited for, or what went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What was being done: `connect`, `get`, `create`, `update`, `delete` or `watch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub operation: Option<Operation>,
+    /// The object's generation that was last seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// When state, reason or observed generation last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_update_time: Option<String>,
+}
+
+impl ManagedResource {
+    /// Takes over the time of the entry before, unless state, reason or observed generation changed.
+    #[must_use]
+    pub fn since(mut self, before: Option<&Self>, now: &str) -> Self {
+        let unchanged = before.filter(|before| {
+            (before.state, before.reason, before.observed_generation)
+                == (self.state, self.reason, self.observed_generation)
+        });
+        self.last_update_time =
+            unchanged.and_then(|before| before.last_update_time.clone()).or_else(|| Some(now.to_owned()));
+        self
+    }
+}
+
+/// One cluster of the graph: an entry of `status.clusters`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterStatus {
+    /// The name that messages use.
+    pub name: String,
+    /// The kubeconfig's Secret, as `namespace/name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// UID of the cluster's `kube-system` namespace, or its URL where that may not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// Whether `uid` is only the server's URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<bool>,
+    /// `Watch` or `Poll`.
+    #[schemars(with = "String")]
+    pub mode: SyncMode,
+    /// Whether the cluster answers.
+    pub connected: bool,
+    /// Since when `connected` is as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// When the cluster last answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_contact: Option<String>,
+    /// How many of the instance's resources there are ready.
+    pub ready: i64,
+    /// How many of the instance's resources live there.
+    pub total: i64,
+}
+
+/// Schemas of the status fields that every generated CustomResourceDefinition gets, unless its author has a field of the
+/// name: `state`, `conditions`, `managedResources`, `clusters`.
+#[must_use]
+pub fn instance_status_schemas() -> Vec<(&'static str, Json)> {
+    let list = |items: Json| json!({"type": "array", "items": items});
+    vec![
+        ("state", json!({"type": "string"})),
+        ("conditions", list(instance_condition_schema())),
+        ("managedResources", list(structural_schema::<ManagedResource>())),
+        ("clusters", list(structural_schema::<ClusterStatus>())),
+    ]
+}
+
+/// As kro has it in the types that it generates: nothing required, times as plain texts.
+fn instance_condition_schema() -> Json {
+    json!({
+        "type": "object",
+        "properties": {
+            "type": {"type": "string"},
+            "status": {"type": "string"},
+            "reason": {"type": "string"},
+            "message": {"type": "string"},
+            "lastTransitionTime": {"type": "string"},
+            "observedGeneration": {"type": "integer"},
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(state: ResourceState) -> ManagedResource {
+        serde_json::from_value(json!({"id": "a", "state": state})).unwrap()
+    }
+
+    #[test]
+    fn the_time_of_an_entry_moves_only_with_what_it_says() {
+        let before = resource(ResourceState::Pending).since(None, "one");
+        assert_eq!(before.last_update_time.as_deref(), Some("one"));
+        let mut same = resource(ResourceState::Pending);
+        same.message = Some("another message".to_owned());
+        assert_eq!(same.since(Some(&before), "two").last_update_time.as_deref(), Some("one"));
+        let ready = resource(ResourceState::Ready).since(Some(&before), "two");
+        assert_eq!(ready.last_update_time.as_deref(), Some("two"));
+        let mut failed = resource(ResourceState::Pending);
+        failed.reason = Some(FailureReason::Unreachable);
+        assert_eq!(failed.since(Some(&before), "two").last_update_time.as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn status_entries_have_a_schema() {
+        let schemas = serde_json::to_value(instance_status_schemas()).unwrap();
+        insta::assert_snapshot!(crate::to_yaml(&schemas));
+    }
+}
