@@ -131,3 +131,12 @@ fn many_warnings_do_not_stop_reading() {
     assert_eq!(found.iter().filter(|code| **code == Code::BooleanWord).count(), 100);
     assert_eq!(found.iter().filter(|code| **code == Code::DuplicateKey).count(), 1);
 }
+
+#[test]
+fn a_tab_on_the_line_below_does_not_cut_a_character() {
+    let text = "-\ré\n\t*";
+    let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
+    yaml::parse(&mut sources, "a.yaml", text, &Limits::default(), &mut found);
+    let span = found.iter().next().unwrap().primary.as_ref().unwrap().span;
+    assert!(text.get(span.start as usize..span.end as usize).is_some(), "{span:?}");
+}

@@ -141,7 +141,9 @@ impl Place<'_> {
             (None, Some(found)) => self.at + found,
             (None, None) => self.at,
         };
-        let span = Span::new(self.source, offset(start), offset(start + 1));
+        let is_tab = self.text.as_bytes().get(start) == Some(&b'\t');
+        let span =
+            if is_tab { Span::new(self.source, offset(start), offset(start + 1)) } else { self.sign() };
         Diagnostic::new(Code::TabInYaml, "a tab stands where YAML wants blanks")
             .at(span)
             .help("use blanks in its place")
