@@ -1,9 +1,19 @@
 //! Turns a cluster reference into a live connection: discovery, schemas, watch, poll, apply, inventory, audit.
 
+mod apply;
+mod connection;
+mod discovery;
+mod error;
 mod object;
 mod queue;
+mod transport;
 
+pub use apply::{Apply, Delete, Deleted, FieldValidation, Propagation};
+pub use connection::{Connection, ConnectionOptions, ConnectionStats, Credential, LocalCluster, LocalError};
+pub use discovery::{ApiKind, Discovery};
+pub use error::{ApiError, FieldConflict, Missing, Retry};
 pub use object::{
     ClusterId, Digest, ObjectKey, ObjectList, StoredObject, UnreadableObject, read_list, read_object,
 };
 pub use queue::{Backoff, Outcome, Queue, QueueKey, QueueStats, Work};
+pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};

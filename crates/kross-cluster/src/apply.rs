@@ -1,0 +1,415 @@
+//! Turns decisions into requests: server-side apply, patches, deletes with preconditions, reads and lists. Each is one
+//! request (a list one per page), and its answer comes back as stored objects or as a classified error.
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use http::{Method, StatusCode};
+use kross_api::{FailureReason, Operation};
+use kross_value::Value;
+use serde_json::json;
+
+use crate::connection::{ApiAnswer, ApiRequest, Connection, JSON};
+use crate::discovery::{ApiKind, push_encoded};
+use crate::error::{ApiError, Attempt, Status};
+use crate::object::{ObjectList, StoredObject, read_list, read_object};
+
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+/// Objects per page. Larger pages save requests and cost memory on both sides.
+const PAGE: usize = 500;
+/// Lists that run at once when several kinds are listed.
+const LISTS_AT_ONCE: usize = 8;
+
+/// How the server treats fields that it does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Refuses the object.
+    Strict,
+    /// Drops them and says so, as `kubectl` without the option does.
+    #[default]
+    Warn,
+    /// Drops them.
+    Ignore,
+}
+
+impl FieldValidation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "Strict",
+            Self::Warn => "Warn",
+            Self::Ignore => "Ignore",
+        }
+    }
+}
+
+/// How an object is applied.
+#[derive(Clone, Copy, Debug)]
+pub struct Apply<'a> {
+    /// Who owns the fields afterwards.
+    pub manager: &'a str,
+    /// Whether fields are taken from other managers.
+    pub force: bool,
+    /// What happens to unknown fields.
+    pub validation: FieldValidation,
+    /// Applies to a part of the object, such as `status`.
+    pub subresource: Option<&'a str>,
+    /// What the error says was being done: create or update.
+    pub operation: Operation,
+}
+
+impl<'a> Apply<'a> {
+    /// Applies as a manager, without taking fields from others.
+    #[must_use]
+    pub fn by(manager: &'a str) -> Self {
+        Self {
+            manager,
+            force: false,
+            validation: FieldValidation::default(),
+            subresource: None,
+            operation: Operation::Update,
+        }
+    }
+
+    /// Takes fields from other managers.
+    #[must_use]
+    pub fn force(self) -> Self {
+        Self { force: true, ..self }
+    }
+}
+
+/// What happens to what an object owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// It goes afterwards.
+    Background,
+    /// It goes first.
+    Foreground,
+    /// It stays.
+    Orphan,
+}
+
+/// Only if the object still is what it was.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delete<'a> {
+    /// It must be this object, not another of the same name.
+    pub uid: Option<&'a str>,
+    /// Nobody may have changed it.
+    pub resource_version: Option<&'a str>,
+    /// What happens to what it owns; without it the kind decides.
+    pub propagation: Option<Propagation>,
+}
+
+/// What a delete led to.
+#[derive(Clone, Debug)]
+pub enum Deleted {
+    /// The object is gone.
+    Gone,
+    /// The object waits for its finalizers or for what it owns.
+    Terminating(StoredObject),
+}
+
+impl Connection {
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// It is not there, or the cluster refuses or does not answer.
+    pub async fn get(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<StoredObject, ApiError> {
+        let target = Target { kind, namespace, name, operation: Operation::Get };
+        let answer = self.perform(&target, ApiRequest::get(target.path(self, None)?)).await?;
+        self.object(&target, &answer)
+    }
+
+    /// Lists the objects that a label selector selects, in one namespace or in all.
+    ///
+    /// # Errors
+    /// The cluster refuses or does not answer.
+    pub async fn list(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        selector: Option<&str>,
+    ) -> Result<Vec<StoredObject>, ApiError> {
+        let query = Query { labels: selector, ..Query::default() };
+        let mut items = Vec::new();
+        let mut next = None;
+        loop {
+            let page = self.list_page(kind, namespace, &query, next.as_deref()).await?;
+            items.extend(page.items);
+            if page.next.is_none() {
+                return Ok(items);
+            }
+            next = page.next;
+        }
+    }
+
+    /// Lists several kinds in several namespaces at once, each answer at the place of its question.
+    pub async fn list_many(
+        &self,
+        places: &[(&ApiKind, Option<&str>)],
+        selector: &str,
+    ) -> Vec<Result<Vec<StoredObject>, ApiError>> {
+        stream::iter(places)
+            .map(|(kind, namespace)| self.list(kind, *namespace, Some(selector)))
+            .buffered(LISTS_AT_ONCE)
+            .collect()
+            .await
+    }
+
+    /// Creates or changes an object so that we own the given fields with the given values. The object carries its kind,
+    /// its name and, if it is in one, its namespace.
+    ///
+    /// # Errors
+    /// The cluster refuses, somebody else owns a field (see [`ApiError::conflicts`]), or it does not answer.
+    pub async fn apply(
+        &self,
+        kind: &ApiKind,
+        object: &Value,
+        options: Apply<'_>,
+    ) -> Result<StoredObject, ApiError> {
+        let (namespace, name) = identity(object);
+        let target = Target { kind, namespace, name, operation: options.operation };
+        let mut path = target.path(self, options.subresource)?;
+        path.push_str("?fieldManager=");
+        push_encoded(&mut path, options.manager);
+        path.push_str("&fieldValidation=");
+        path.push_str(options.validation.as_str());
+        if options.force {
+            path.push_str("&force=true");
+        }
+        let request = ApiRequest::write(Method::PATCH, path, APPLY_PATCH, body(object));
+        let answer = self.perform(&target, request).await?;
+        self.object(&target, &answer)
+    }
+
+    /// Changes an object by a JSON merge patch. With `metadata.resourceVersion` in the patch it applies only to that version.
+    ///
+    /// # Errors
+    /// The cluster refuses, the object has changed, or it does not answer.
+    pub async fn merge_patch(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+        subresource: Option<&str>,
+        manager: &str,
+        patch: &Value,
+    ) -> Result<StoredObject, ApiError> {
+        let target = Target { kind, namespace, name, operation: Operation::Update };
+        let path = managed(target.path(self, subresource)?, manager);
+        let answer =
+            self.perform(&target, ApiRequest::write(Method::PATCH, path, MERGE_PATCH, body(patch))).await?;
+        self.object(&target, &answer)
+    }
+
+    /// Creates an object.
+    ///
+    /// # Errors
+    /// The cluster refuses, something of that name is there, or it does not answer.
+    pub async fn create(
+        &self,
+        kind: &ApiKind,
+        object: &Value,
+        manager: &str,
+    ) -> Result<StoredObject, ApiError> {
+        let (namespace, name) = identity(object);
+        let target = Target { kind, namespace, name, operation: Operation::Create };
+        let path = managed(kind.collection_path(namespace), manager);
+        let answer = self.perform(&target, ApiRequest::write(Method::POST, path, JSON, body(object))).await?;
+        self.object(&target, &answer)
+    }
+
+    /// Replaces an object, or a part of it such as `status`. With `metadata.resourceVersion` it replaces only that version.
+    ///
+    /// # Errors
+    /// The cluster refuses, the object has changed, or it does not answer.
+    pub async fn replace(
+        &self,
+        kind: &ApiKind,
+        object: &Value,
+        subresource: Option<&str>,
+        manager: &str,
+    ) -> Result<StoredObject, ApiError> {
+        let (namespace, name) = identity(object);
+        let target = Target { kind, namespace, name, operation: Operation::Update };
+        let path = managed(target.path(self, subresource)?, manager);
+        let answer = self.perform(&target, ApiRequest::write(Method::PUT, path, JSON, body(object))).await?;
+        self.object(&target, &answer)
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// It is not there ([`ApiError::is_gone`]), it is another one or has changed (`Conflict`), or the cluster refuses or does
+    /// not answer.
+    pub async fn delete(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+        options: Delete<'_>,
+    ) -> Result<Deleted, ApiError> {
+        let target = Target { kind, namespace, name, operation: Operation::Delete };
+        let mut wanted = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if let Some(wanted) = wanted.as_object_mut() {
+            if options.uid.is_some() || options.resource_version.is_some() {
+                let mut preconditions = serde_json::Map::new();
+                if let Some(uid) = options.uid {
+                    preconditions.insert("uid".to_owned(), uid.into());
+                }
+                if let Some(version) = options.resource_version {
+                    preconditions.insert("resourceVersion".to_owned(), version.into());
+                }
+                wanted.insert("preconditions".to_owned(), preconditions.into());
+            }
+            if let Some(propagation) = options.propagation {
+                wanted.insert("propagationPolicy".to_owned(), format!("{propagation:?}").into());
+            }
+        }
+        let request =
+            ApiRequest::write(Method::DELETE, target.path(self, None)?, JSON, wanted.to_string().into());
+        let answer = self.perform(&target, request).await?;
+        // A `Status` has no name, so it does not read as an object: then nothing is left.
+        Ok(read_object(&answer.body)
+            .ok()
+            .filter(|object| object.kind() == kind.kind.as_str() && object.deletion_timestamp().is_some())
+            .map_or(Deleted::Gone, Deleted::Terminating))
+    }
+
+    /// One page of a list.
+    pub(crate) async fn list_page(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        query: &Query<'_>,
+        next: Option<&str>,
+    ) -> Result<ObjectList, ApiError> {
+        let target = Target { kind, namespace, name: "", operation: Operation::Get };
+        let mut path = kind.collection_path(namespace);
+        path.push_str(&format!("?limit={PAGE}"));
+        query.push(&mut path);
+        if let Some(next) = next {
+            path.push_str("&continue=");
+            push_encoded(&mut path, next);
+        }
+        let answer = self.perform(&target, ApiRequest::list(path)).await?;
+        read_list(&answer.body, &kind.api_version(), &kind.kind)
+            .map_err(|error| ApiError::unreadable(target.attempt(self), &error))
+    }
+
+    async fn perform(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
+        let answer = self
+            .exchange(request)
+            .await
+            .map_err(|error| ApiError::from_transport(target.attempt(self), &error))?;
+        if answer.status.is_success() {
+            return Ok(answer);
+        }
+        Err(self.refused(target, &answer))
+    }
+
+    fn refused(&self, target: &Target<'_>, answer: &ApiAnswer) -> ApiError {
+        if answer.status != StatusCode::NOT_FOUND {
+            return ApiError::from_answer(target.attempt(self), answer);
+        }
+        let mut status = Status::read(&answer.body).unwrap_or_else(Status::no_such_path);
+        if target.kind.plural == "namespaces" && target.kind.group.is_empty() {
+            status = status.about_namespaces();
+        }
+        let error = ApiError::from_status(target.attempt(self), answer.status, Some(status), None);
+        if error.missing() == Some(&crate::Missing::Kind) {
+            self.discovery().forget(&target.kind.group, &target.kind.kind);
+        }
+        error
+    }
+
+    /// Reads an answer, and makes sure that it is about what was asked for: a hostile server can answer anything.
+    fn object(&self, target: &Target<'_>, answer: &ApiAnswer) -> Result<StoredObject, ApiError> {
+        let object =
+            read_object(&answer.body).map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
+        let right = object.kind() == target.kind.kind.as_str()
+            && (target.name.is_empty() || object.name() == target.name)
+            && (!target.kind.namespaced || object.namespace().map(|text| &**text) == target.namespace);
+        if right {
+            Ok(object)
+        } else {
+            let problem = "the answer is about another object";
+            Err(ApiError::own(target.attempt(self), FailureReason::ServerError, problem))
+        }
+    }
+}
+
+/// Which objects of a kind a list or a watch is about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Query<'a> {
+    pub(crate) labels: Option<&'a str>,
+    pub(crate) fields: Option<&'a str>,
+}
+
+impl Query<'_> {
+    pub(crate) fn push(&self, path: &mut String) {
+        for (name, value) in [("&labelSelector=", self.labels), ("&fieldSelector=", self.fields)] {
+            if let Some(value) = value {
+                path.push_str(name);
+                push_encoded(path, value);
+            }
+        }
+    }
+}
+
+/// What a request is about.
+struct Target<'a> {
+    kind: &'a ApiKind,
+    namespace: Option<&'a str>,
+    name: &'a str,
+    operation: Operation,
+}
+
+impl Target<'_> {
+    fn attempt(&self, connection: &Connection) -> Attempt {
+        let target = match (self.name, self.namespace) {
+            ("", Some(namespace)) => format!("the {} objects of namespace `{namespace}`", self.kind.kind),
+            ("", None) => format!("the {} objects", self.kind.kind),
+            (name, namespace) => self.kind.display(namespace, name),
+        };
+        Attempt { cluster: connection.cluster().clone(), operation: self.operation, target }
+    }
+
+    /// The path of the object, whose name must be one: dots alone would lead elsewhere.
+    fn path(&self, connection: &Connection, subresource: Option<&str>) -> Result<String, ApiError> {
+        let problem = match (self.name, self.namespace) {
+            ("" | "." | "..", _) => Some("`metadata.name` is empty or not a name"),
+            (_, Some("" | "." | "..")) => Some("`metadata.namespace` is empty or not a name"),
+            (_, None) if self.kind.namespaced => Some("`metadata.namespace` is missing"),
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            return Err(ApiError::own(self.attempt(connection), FailureReason::Invalid, problem));
+        }
+        let mut path = self.kind.object_path(self.namespace, self.name);
+        if let Some(subresource) = subresource {
+            path.push('/');
+            path.push_str(subresource);
+        }
+        Ok(path)
+    }
+}
+
+fn managed(mut path: String, manager: &str) -> String {
+    path.push_str("?fieldManager=");
+    push_encoded(&mut path, manager);
+    path
+}
+
+fn identity(object: &Value) -> (Option<&str>, &str) {
+    let text = |name| object.at(&["metadata", name]).and_then(Value::as_str);
+    (text("namespace").filter(|namespace| !namespace.is_empty()), text("name").unwrap_or_default())
+}
+
+fn body(value: &Value) -> Bytes {
+    value.to_string().into()
+}

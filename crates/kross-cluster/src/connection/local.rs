@@ -1,0 +1,119 @@
+//! Turns the environment, or a kubeconfig that the operator names, into a connection to the local cluster. Unlike the
+//! kubeconfigs of remote clusters this one is trusted: it may name files and run plugins.
+
+use std::path::PathBuf;
+
+use http::{HeaderMap, Request, Response};
+use kube::client::{Body, ConfigExt};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tower::{BoxError, ServiceBuilder};
+
+use super::credential::HeaderService;
+use super::{Connection, ConnectionOptions, Credential};
+use crate::ClusterId;
+use crate::transport::{Endpoint, TransportError};
+
+/// Where the local cluster's configuration is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalCluster {
+    /// A kubeconfig file. Left out: `KUBECONFIG`, then the user's own, then the pod's ServiceAccount.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context to use. Left out: the current one.
+    pub context: Option<String>,
+}
+
+/// There is no way to the local cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// The kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig `{}`", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: Box<kube::config::KubeconfigError>,
+    },
+    /// Neither a kubeconfig nor a ServiceAccount.
+    #[error("cannot find a cluster: name a file with `--kubeconfig`, set `KUBECONFIG`, or run in a pod")]
+    Nowhere(#[source] Box<kube::config::InferConfigError>),
+    /// Certificates or credentials cannot be used.
+    #[error("cannot use the credentials of the local cluster")]
+    Credentials(#[source] Box<kube::Error>),
+    /// The address cannot be used.
+    #[error("cannot use the address of the local cluster")]
+    Transport(#[from] TransportError),
+    /// The task that was loading it was cancelled.
+    #[error("loading the configuration of the local cluster was cancelled")]
+    Cancelled,
+}
+
+impl Connection {
+    /// A connection to the local cluster.
+    ///
+    /// # Errors
+    /// There is no configuration, or it cannot be used. Whether the cluster answers is not tried.
+    pub async fn local(source: &LocalCluster, options: ConnectionOptions) -> Result<Self, LocalError> {
+        let config = load(source).await?;
+        Self::trusted(ClusterId::local(), config, options).await
+    }
+
+    /// A connection from a configuration that the operator vouches for.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub async fn trusted(
+        cluster: ClusterId,
+        config: kube::Config,
+        options: ConnectionOptions,
+    ) -> Result<Self, LocalError> {
+        if config.proxy_url.is_some() {
+            tracing::warn!(%cluster, "the configured proxy is not used: the cluster is connected to directly");
+        }
+        let default_namespace = config.default_namespace.clone();
+        // Plugins are run here, and they block.
+        let (endpoint, service) = tokio::task::spawn_blocking(move || prepare(&config))
+            .await
+            .map_err(|_| LocalError::Cancelled)??;
+        let mut connection = Self::new(cluster, &endpoint, Credential::trusted(service), options)?;
+        if let Some(shared) = std::sync::Arc::get_mut(&mut connection.shared) {
+            shared.default_namespace = default_namespace;
+        }
+        Ok(connection)
+    }
+}
+
+async fn load(source: &LocalCluster) -> Result<kube::Config, LocalError> {
+    let options = KubeConfigOptions { context: source.context.clone(), ..KubeConfigOptions::default() };
+    let Some(path) = &source.kubeconfig else {
+        return if source.context.is_some() {
+            kube::Config::from_kubeconfig(&options).await.map_err(|source| LocalError::Kubeconfig {
+                path: PathBuf::from("KUBECONFIG"),
+                source: Box::new(source),
+            })
+        } else {
+            kube::Config::infer().await.map_err(|source| LocalError::Nowhere(Box::new(source)))
+        };
+    };
+    let error = |source| LocalError::Kubeconfig { path: path.clone(), source: Box::new(source) };
+    let kubeconfig = Kubeconfig::read_from(path).map_err(error)?;
+    kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(error)
+}
+
+fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalError> {
+    // Only the first call of a process has an effect; the answer is the same for all.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let credentials = |source| LocalError::Credentials(Box::new(source));
+    let tls = config.rustls_client_config().map_err(credentials)?;
+    let endpoint = Endpoint::new(&config.cluster_url, tls, config.tls_server_name.as_deref())?;
+    let echo = tower::service_fn(async |request: Request<Body>| {
+        let headers: HeaderMap = request.headers().clone();
+        Ok::<_, BoxError>(Response::new(headers))
+    });
+    let service = ServiceBuilder::new()
+        .layer(config.extra_headers_layer().map_err(credentials)?)
+        .option_layer(config.auth_layer().map_err(credentials)?)
+        .map_err(BoxError::from)
+        .service(echo);
+    Ok((endpoint, HeaderService::new(service)))
+}

@@ -1,0 +1,57 @@
+//! Turns a connection into the service that a `kube::Client` stands on.
+
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use http::{Request, Response, header};
+use kube::client::Body;
+use tokio::time::Instant;
+use tower::{BoxError, Service};
+
+use super::Connection;
+use crate::transport::{Call, ResponseBody};
+
+#[derive(Clone)]
+pub(super) struct ConnectionService {
+    connection: Connection,
+}
+
+impl ConnectionService {
+    pub(super) fn new(connection: Connection) -> Self {
+        Self { connection }
+    }
+}
+
+impl Service<Request<Body>> for ConnectionService {
+    type Response = Response<ResponseBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<ResponseBody>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let connection = self.connection.clone();
+        Box::pin(async move {
+            let shared = &connection.shared;
+            let (head, body) = request.into_parts();
+            let watches = head.uri.query().is_some_and(is_endless);
+            let mut headers = head.headers;
+            // Nobody decompresses on this way.
+            headers.remove(header::ACCEPT_ENCODING);
+            headers.extend(shared.headers.clone());
+            shared.credential.add_to(&mut headers).await?;
+            let deadline = (!watches).then(|| Instant::now() + shared.options.list_timeout);
+            let body = body.collect_bytes().await?;
+            let call = Call { method: head.method, path: head.uri, headers, body, deadline };
+            let transport = if watches { &shared.watches } else { &shared.requests };
+            Ok(transport.send(&call).await?)
+        })
+    }
+}
+
+/// Whether a query asks for an answer without an end.
+fn is_endless(query: &str) -> bool {
+    query.split('&').any(|pair| matches!(pair.split_once('='), Some(("watch" | "follow", "true" | "1"))))
+}

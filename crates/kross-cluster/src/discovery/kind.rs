@@ -1,0 +1,125 @@
+//! A kind as one cluster serves it, and the paths of its objects.
+
+use std::fmt::Write;
+
+use kross_value::Text;
+
+/// A kind as one cluster serves it in one version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ApiKind {
+    /// The API group; empty for the core group.
+    pub group: Text,
+    /// The version.
+    pub version: Text,
+    /// The kind.
+    pub kind: Text,
+    /// Its name in paths.
+    pub plural: Text,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+    /// Whether its status is written apart.
+    pub has_status: bool,
+    /// What can be done with it.
+    pub verbs: Vec<Text>,
+}
+
+impl ApiKind {
+    /// A kind with every verb, as a CustomResourceDefinition makes it.
+    #[must_use]
+    pub fn custom(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
+        const VERBS: [&str; 8] =
+            ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            plural: plural.into(),
+            namespaced,
+            has_status: true,
+            verbs: VERBS.iter().map(|verb| (*verb).into()).collect(),
+        }
+    }
+
+    /// `version`, or `group/version` outside of the core group.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Whether the cluster allows a verb on it.
+    #[must_use]
+    pub fn supports(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+
+    /// The path of all objects, or of those in a namespace. Kinds without namespaces ignore it.
+    pub(crate) fn collection_path(&self, namespace: Option<&str>) -> String {
+        let mut path = if self.group.is_empty() {
+            format!("/api/{}", self.version)
+        } else {
+            format!("/apis/{}/{}", self.group, self.version)
+        };
+        if let (true, Some(namespace)) = (self.namespaced, namespace) {
+            path.push_str("/namespaces/");
+            push_encoded(&mut path, namespace);
+        }
+        path.push('/');
+        path.push_str(&self.plural);
+        path
+    }
+
+    /// The path of one object.
+    pub(crate) fn object_path(&self, namespace: Option<&str>, name: &str) -> String {
+        let mut path = self.collection_path(namespace);
+        path.push('/');
+        push_encoded(&mut path, name);
+        path
+    }
+
+    /// What a person calls an object of this kind.
+    pub(crate) fn display(&self, namespace: Option<&str>, name: &str) -> String {
+        match namespace.filter(|_| self.namespaced) {
+            Some(namespace) => format!("{} `{namespace}/{name}`", self.kind),
+            None => format!("{} `{name}`", self.kind),
+        }
+    }
+}
+
+/// Adds a segment of a path, or a value of a query, so that it stays one.
+pub(crate) fn push_encoded(path: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            path.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(path, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_follow_group_and_scope() {
+        let deployment = ApiKind::custom("apps", "v1", "Deployment", "deployments", true);
+        assert_eq!(
+            deployment.object_path(Some("shop"), "web"),
+            "/apis/apps/v1/namespaces/shop/deployments/web"
+        );
+        assert_eq!(deployment.collection_path(None), "/apis/apps/v1/deployments");
+        let namespace = ApiKind::custom("", "v1", "Namespace", "namespaces", false);
+        assert_eq!(namespace.object_path(Some("ignored"), "shop"), "/api/v1/namespaces/shop");
+    }
+
+    #[test]
+    fn a_name_stays_one_segment() {
+        let role = ApiKind::custom("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false);
+        assert!(role.object_path(None, "a/../b?x=%2f#").ends_with("/clusterroles/a%2F..%2Fb%3Fx%3D%252f%23"));
+    }
+}

@@ -1,0 +1,139 @@
+//! Turns the `Status` object of a refusal into the few facts that decide what to do next.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// How many causes are looked at. A hostile server can send any number.
+const MOST_CAUSES: usize = 64;
+
+/// A field that another manager owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldConflict {
+    /// The field as the server writes it, such as `.spec.replicas`.
+    pub field: String,
+    /// Who owns it.
+    pub manager: String,
+}
+
+/// What was not found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The object.
+    Object,
+    /// The namespace that it should be in.
+    Namespace(String),
+    /// The whole kind: the cluster does not serve it.
+    Kind,
+}
+
+/// What a `Status` says. Empty when the answer was something else.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Status {
+    pub(super) message: String,
+    pub(super) reason: String,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) conflicts: Vec<FieldConflict>,
+    pub(super) missing: Option<Missing>,
+    pub(super) namespace_terminating: bool,
+    code: Option<u16>,
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    kind: String,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    code: Option<u16>,
+    #[serde(default)]
+    details: Option<Details>,
+}
+
+#[derive(Default, Deserialize)]
+struct Details {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    causes: Option<Vec<Cause>>,
+    #[serde(default, rename = "retryAfterSeconds")]
+    retry_after: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Cause {
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    field: Option<String>,
+}
+
+impl Status {
+    /// Reads a `Status`, and nothing else.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let wire: Wire = serde_json::from_slice(bytes).ok()?;
+        (wire.kind == "Status").then(|| Self::new(wire))
+    }
+
+    /// The code that the `Status` itself gives, for those that come inside a watch.
+    #[expect(dead_code, reason = "watches come next")]
+    pub(crate) fn code(&self) -> Option<u16> {
+        self.code
+    }
+
+    fn new(wire: Wire) -> Self {
+        let details = wire.details.unwrap_or_default();
+        let causes = details.causes.unwrap_or_default();
+        let causes = causes.get(..MOST_CAUSES.min(causes.len())).unwrap_or_default();
+        let reason = wire.reason.unwrap_or_default();
+        let missing = (reason == "NotFound").then(|| match (details.kind.as_deref(), &details.name) {
+            (Some("namespaces"), Some(name)) => Missing::Namespace(name.clone()),
+            (Some(_), Some(_)) => Missing::Object,
+            _ => Missing::Kind,
+        });
+        Self {
+            message: wire.message.unwrap_or_default(),
+            retry_after: details.retry_after.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            conflicts: causes.iter().filter_map(conflict).collect(),
+            missing,
+            namespace_terminating: causes
+                .iter()
+                .any(|cause| cause.reason.as_deref() == Some("NamespaceTerminating")),
+            code: wire.code,
+            reason,
+        }
+    }
+
+    /// Says that a 404 on a kind whose plural is `namespaces` is about the object.
+    pub(crate) fn about_namespaces(mut self) -> Self {
+        if matches!(self.missing, Some(Missing::Namespace(_))) {
+            self.missing = Some(Missing::Object);
+        }
+        self
+    }
+
+    /// Says that a 404 without a `Status` is about the kind: the server has no such path.
+    pub(crate) fn no_such_path() -> Self {
+        Self { missing: Some(Missing::Kind), ..Self::default() }
+    }
+}
+
+/// The server writes `conflict with "manager" using v1`, sometimes with a subresource and a time in between.
+fn conflict(cause: &Cause) -> Option<FieldConflict> {
+    if cause.reason.as_deref() != Some("FieldManagerConflict") {
+        return None;
+    }
+    let message = cause.message.as_deref().unwrap_or_default();
+    let quoted = message.split_once('"').and_then(|(_, rest)| rest.split_once('"'));
+    let manager = quoted.map_or("", |(manager, _)| manager);
+    Some(FieldConflict {
+        field: super::sanitise(cause.field.as_deref().unwrap_or_default()),
+        manager: super::sanitise(manager),
+    })
+}

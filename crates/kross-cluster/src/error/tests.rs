@@ -1,0 +1,116 @@
+use super::*;
+
+fn attempt() -> Attempt {
+    Attempt {
+        cluster: ClusterId::local(),
+        operation: Operation::Update,
+        target: "ConfigMap `shop/web`".to_owned(),
+    }
+}
+
+fn error(code: u16, body: &str) -> ApiError {
+    let answer = ApiAnswer {
+        status: StatusCode::from_u16(code).unwrap(),
+        headers: HeaderMap::new(),
+        body: body.to_owned().into(),
+    };
+    ApiError::from_answer(attempt(), &answer)
+}
+
+#[test]
+fn every_status_code_has_its_class() {
+    let classes = [
+        (400, FailureReason::Invalid),
+        (401, FailureReason::Unauthorized),
+        (403, FailureReason::Forbidden),
+        (404, FailureReason::NotFound),
+        (409, FailureReason::Conflict),
+        (413, FailureReason::Invalid),
+        (422, FailureReason::Invalid),
+        (429, FailureReason::Throttled),
+        (500, FailureReason::ServerError),
+        (503, FailureReason::ServerError),
+        (504, FailureReason::Timeout),
+    ];
+    for (code, reason) in classes {
+        assert_eq!(error(code, "").reason(), reason, "{code}");
+    }
+    let slow = r#"{"kind":"Status","reason":"ServerTimeout","code":500,"message":"m","details":{"retryAfterSeconds":2}}"#;
+    assert_eq!(error(500, slow).reason(), FailureReason::Timeout);
+    assert_eq!(error(500, slow).retry(), Retry::After(Duration::from_secs(2)));
+}
+
+#[test]
+fn a_server_cannot_make_us_wait_for_long() {
+    let endless =
+        r#"{"kind":"Status","reason":"TooManyRequests","code":429,"details":{"retryAfterSeconds":31536000}}"#;
+    assert_eq!(error(429, endless).retry(), Retry::After(Duration::from_secs(60)));
+}
+
+#[test]
+fn an_answer_that_is_no_status_is_never_repeated() {
+    for body in ["s3cret", r#"{"kind":"Secret","message":"s3cret"}"#, "<html>s3cret</html>"] {
+        let error = error(502, body);
+        assert_eq!(
+            error.to_string(),
+            "cannot update ConfigMap `shop/web` in cluster `local`: the server answered 502 Bad Gateway"
+        );
+        assert!(!format!("{error:?}").contains("s3cret"));
+    }
+}
+
+#[test]
+fn messages_are_one_bounded_line_without_control_characters() {
+    let long = format!(r#"{{"kind":"Status","message":"\u001b[31mred\n\ttext\u0000 {}"}}"#, "é".repeat(5000));
+    let error = error(400, &long);
+    let message = error.message();
+    assert!(message.starts_with("[31mred text é"), "{message}");
+    assert!(message.len() <= LONGEST_MESSAGE && message.ends_with('…'));
+}
+
+#[test]
+fn conflicts_say_who_owns_which_field() {
+    let body = r#"{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"Apply failed with 2 conflicts",
+        "details":{"causes":[
+            {"reason":"FieldManagerConflict","message":"conflict with \"kubectl\" using v1","field":".data.key"},
+            {"reason":"FieldManagerConflict","message":"conflict with \"other\" with subresource \"scale\" using apps/v1 at 2026-01-01T00:00:00Z",
+             "field":".metadata.labels.applyset.kubernetes.io/part-of"},
+            {"reason":"FieldValueInvalid","message":"x","field":"y"}]}}"#;
+    let error = error(409, body);
+    assert_eq!(error.conflicts().len(), 2);
+    assert_eq!(error.conflicts()[0], FieldConflict { field: ".data.key".into(), manager: "kubectl".into() });
+    assert_eq!(error.label_conflict(kross_api::labels::APPLYSET_PART_OF).unwrap().manager, "other");
+    assert_eq!(error.label_conflict("tier"), None);
+    assert_eq!(error.retry(), Retry::Backoff);
+}
+
+#[test]
+fn what_is_missing_is_told_apart() {
+    let missing = |details: &str| {
+        let body = format!(
+            r#"{{"kind":"Status","reason":"NotFound","code":404,"message":"m","details":{details}}}"#
+        );
+        error(404, &body).missing().cloned()
+    };
+    assert_eq!(missing(r#"{"name":"web","kind":"configmaps"}"#), Some(Missing::Object));
+    assert_eq!(missing(r#"{"name":"shop","kind":"namespaces"}"#), Some(Missing::Namespace("shop".into())));
+    assert_eq!(missing("{}"), Some(Missing::Kind));
+}
+
+#[test]
+fn a_connection_that_cannot_be_opened_is_an_operation_of_its_own() {
+    let refused =
+        TransportError::Connect { authority: "eu:443".into(), problem: "connection refused".into() };
+    let error = ApiError::from_transport(attempt(), &refused);
+    assert_eq!((error.reason(), error.operation()), (FailureReason::Unreachable, Operation::Connect));
+    assert_eq!(
+        error.to_string(),
+        "cannot connect to cluster `local` for ConfigMap `shop/web`: cannot connect to `eu:443`: connection refused"
+    );
+    let wrong = TransportError::Tls {
+        authority: "eu:443".into(),
+        problem: "UnknownIssuer".into(),
+        certificate: true,
+    };
+    assert_eq!(ApiError::from_transport(attempt(), &wrong).reason(), FailureReason::Credentials);
+}

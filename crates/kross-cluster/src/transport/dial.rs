@@ -1,0 +1,188 @@
+//! Turns an address into an open connection: socket, TLS, and HTTP/2, or HTTP/1 where the server offers nothing else.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use http_body_util::Full;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::{TransportError, TransportOptions};
+
+const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
+/// Where a server is and how its certificate is checked.
+#[derive(Clone)]
+pub struct Endpoint {
+    scheme: http::uri::Scheme,
+    host: String,
+    port: u16,
+    authority: http::uri::Authority,
+    /// Comes before the path of every request; without a slash at its end.
+    prefix: String,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+impl Endpoint {
+    /// An endpoint at an address. `tls` holds the authorities and the client's certificate; `server_name` is what the
+    /// server's certificate must be for, when that is not the host.
+    ///
+    /// # Errors
+    /// The address has no host, or a scheme other than `https` and `http`.
+    pub fn new(
+        address: &Uri,
+        mut tls: rustls::ClientConfig,
+        server_name: Option<&str>,
+    ) -> Result<Self, TransportError> {
+        let parts = address.clone().into_parts();
+        let (scheme, authority) = parts.scheme.zip(parts.authority).ok_or(TransportError::Address)?;
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let secure = match scheme.as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return Err(TransportError::Address),
+        };
+        let port = authority.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        tls.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+        let name = ServerName::try_from(server_name.unwrap_or(&host).to_owned())
+            .map_err(|_| TransportError::Address)?;
+        let prefix = address.path().trim_end_matches('/').to_owned();
+        let tls = secure.then(|| (TlsConnector::from(Arc::new(tls)), name));
+        Ok(Self { scheme, host, port, authority, prefix, tls })
+    }
+
+    pub(super) fn scheme(&self) -> http::uri::Scheme {
+        self.scheme.clone()
+    }
+
+    pub(super) fn authority(&self) -> &str {
+        self.authority.as_str()
+    }
+
+    /// The path of a request on this server.
+    pub(super) fn path(&self, request: &Uri) -> String {
+        let path = request.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+        format!("{}{path}", self.prefix)
+    }
+
+    fn unreachable(&self, error: &io::Error) -> TransportError {
+        TransportError::Connect { authority: self.authority.to_string(), problem: error.to_string() }
+    }
+}
+
+/// Not the TLS configuration: it holds a private key.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({}://{}{})", self.scheme, self.authority, self.prefix)
+    }
+}
+
+pub(super) type Http2Connection<T> = http2::Connection<TokioIo<T>, Full<Bytes>, TokioExecutor>;
+pub(super) type Http1Connection<T> = http1::Connection<TokioIo<T>, Full<Bytes>>;
+
+/// An open connection, still without somebody who drives it.
+pub(super) enum Opened {
+    SecureHttp2(http2::SendRequest<Full<Bytes>>, Box<Http2Connection<TlsStream>>),
+    SecureHttp1(http1::SendRequest<Full<Bytes>>, Box<Http1Connection<TlsStream>>),
+    PlainHttp1(http1::SendRequest<Full<Bytes>>, Box<Http1Connection<TcpStream>>),
+}
+
+pub(super) type TlsStream = tokio_rustls::client::TlsStream<TcpStream>;
+
+pub(super) async fn dial(endpoint: &Endpoint, options: &TransportOptions) -> Result<Opened, TransportError> {
+    let socket = within(options.connect_timeout, connect(endpoint)).await?;
+    let Some((connector, name)) = &endpoint.tls else {
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(socket)).await.map_err(|error| TransportError::broken(&error))?;
+        return Ok(Opened::PlainHttp1(sender, Box::new(connection)));
+    };
+    let secure = within(options.tls_timeout, async {
+        connector.connect(name.clone(), socket).await.map_err(|error| tls_error(endpoint, &error))
+    })
+    .await?;
+    if secure.get_ref().1.alpn_protocol() == Some(HTTP2) {
+        let (sender, connection) = within(options.tls_timeout, http2_handshake(secure, options)).await?;
+        Ok(Opened::SecureHttp2(sender, Box::new(connection)))
+    } else {
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(secure)).await.map_err(|error| TransportError::broken(&error))?;
+        Ok(Opened::SecureHttp1(sender, Box::new(connection)))
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    step: impl Future<Output = Result<T, TransportError>>,
+) -> Result<T, TransportError> {
+    timeout(limit, step).await.unwrap_or(Err(TransportError::Timeout { after: limit }))
+}
+
+async fn connect(endpoint: &Endpoint) -> Result<TcpStream, TransportError> {
+    let addresses =
+        tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await.map_err(|error| {
+            TransportError::Resolve { host: endpoint.host.clone(), problem: error.to_string() }
+        })?;
+    let mut last = None;
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(socket) => {
+                // Requests are small and somebody waits for each of them.
+                socket.set_nodelay(true).map_err(|error| endpoint.unreachable(&error))?;
+                return Ok(socket);
+            }
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.map_or_else(
+        || TransportError::Resolve { host: endpoint.host.clone(), problem: "no address".to_owned() },
+        |error| endpoint.unreachable(&error),
+    ))
+}
+
+async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: T,
+    options: &TransportOptions,
+) -> Result<(http2::SendRequest<Full<Bytes>>, Http2Connection<T>), TransportError> {
+    http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(options.ping_interval)
+        .keep_alive_timeout(options.ping_timeout)
+        .keep_alive_while_idle(true)
+        // A watch that nobody reads for a moment must not stop its neighbours.
+        .initial_stream_window_size(1 << 20)
+        .initial_connection_window_size(16 << 20)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| TransportError::broken(&error))
+}
+
+fn tls_error(endpoint: &Endpoint, error: &io::Error) -> TransportError {
+    let certificate =
+        error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some_and(|error| {
+            matches!(
+                error,
+                rustls::Error::InvalidCertificate(_)
+                    | rustls::Error::NoCertificatesPresented
+                    | rustls::Error::AlertReceived(
+                        rustls::AlertDescription::BadCertificate
+                            | rustls::AlertDescription::UnknownCA
+                            | rustls::AlertDescription::CertificateExpired
+                            | rustls::AlertDescription::CertificateRequired
+                            | rustls::AlertDescription::CertificateRevoked
+                            | rustls::AlertDescription::CertificateUnknown
+                            | rustls::AlertDescription::AccessDenied
+                    )
+            )
+        });
+    TransportError::Tls { authority: endpoint.authority.to_string(), problem: error.to_string(), certificate }
+}

@@ -1,0 +1,81 @@
+//! What can go wrong before a server has answered.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+/// No answer, or half of one. Cheap to clone: requests that waited for one connection fail with one error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TransportError {
+    /// The address of the server or of the request makes no sense.
+    #[error("the address is not valid")]
+    Address,
+    /// The server's name has no address.
+    #[error("cannot find `{host}`: {problem}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        problem: String,
+    },
+    /// No socket to the server.
+    #[error("cannot connect to `{authority}`: {problem}")]
+    Connect {
+        /// The server.
+        authority: String,
+        /// What the system said.
+        problem: String,
+    },
+    /// The server could not prove who it is, or did not accept the client's certificate.
+    #[error("cannot secure the connection to `{authority}`: {problem}")]
+    Tls {
+        /// The server.
+        authority: String,
+        /// What went wrong.
+        problem: String,
+        /// Whether a certificate is at fault, not the network.
+        certificate: bool,
+    },
+    /// No answer in time.
+    #[error("no answer after {:.1}s", after.as_secs_f64())]
+    Timeout {
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The connection broke while a request was under way.
+    #[error("the connection broke: {problem}")]
+    Broken {
+        /// What the protocol said.
+        problem: String,
+    },
+    /// The answer is larger than anything a client should hold.
+    #[error("the answer is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// The credentials cannot be had, before anything is sent.
+    #[error("cannot get the credentials: {problem}")]
+    Credentials {
+        /// What went wrong, without a byte of them.
+        problem: String,
+    },
+    /// The transport is shut down.
+    #[error("the connection is closed")]
+    Closed,
+}
+
+impl TransportError {
+    /// From an error of the protocol, with what caused it, since `hyper` keeps the interesting part there.
+    pub(super) fn broken(error: &hyper::Error) -> Self {
+        let mut problem = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            if !problem.contains(&text) {
+                problem = format!("{problem}: {text}");
+            }
+            source = cause.source();
+        }
+        Self::Broken { problem }
+    }
+}

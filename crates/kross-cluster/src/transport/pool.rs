@@ -1,0 +1,227 @@
+//! Turns "a stream, please" into one on a connection with room, or on a new connection. Whoever needs a connection while one
+//! is being opened waits for that one, and fails with it if it fails: a dead server is dialled once, not once per request.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+use super::dial::{Endpoint, Http1Connection, Http2Connection, Opened, dial};
+use super::stats::Counters;
+use super::{TransportError, TransportOptions};
+
+pub(super) struct Pool {
+    endpoint: Endpoint,
+    options: TransportOptions,
+    connections: Mutex<Vec<Arc<Connection>>>,
+    /// Held by whoever opens a connection.
+    dialling: tokio::sync::Mutex<()>,
+    last_dial: Mutex<LastDial>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct LastDial {
+    count: u64,
+    error: Option<TransportError>,
+}
+
+struct Connection {
+    sender: Sender,
+    /// Streams in use.
+    used: AtomicUsize,
+    /// Streams that fit; the server may change its mind.
+    room: AtomicUsize,
+    idle_since: Mutex<Instant>,
+}
+
+enum Sender {
+    Http2(http2::SendRequest<Full<Bytes>>),
+    /// One request at a time: the lock is never waited for, since a connection without multiplexing has room for one.
+    Http1(tokio::sync::Mutex<http1::SendRequest<Full<Bytes>>>),
+}
+
+/// A place on a connection; given back when dropped.
+pub(super) struct Stream {
+    connection: Arc<Connection>,
+}
+
+/// Why a request got no answer, and whether any of it may have reached the server.
+pub(super) struct Unsent {
+    pub(super) error: hyper::Error,
+    pub(super) sent: bool,
+}
+
+impl Pool {
+    pub(super) fn new(endpoint: Endpoint, options: TransportOptions, counters: Arc<Counters>) -> Self {
+        Self {
+            endpoint,
+            options,
+            connections: Mutex::default(),
+            dialling: tokio::sync::Mutex::default(),
+            last_dial: Mutex::default(),
+            counters,
+        }
+    }
+
+    /// A stream on a connection that is open, as far as anybody knows.
+    pub(super) async fn stream(&self) -> Result<Stream, TransportError> {
+        if let Some(stream) = self.free_stream() {
+            return Ok(stream);
+        }
+        let before = lock(&self.last_dial).count;
+        let _turn = self.dialling.lock().await;
+        if let Some(stream) = self.free_stream() {
+            return Ok(stream);
+        }
+        {
+            let last = lock(&self.last_dial);
+            if let (true, Some(error)) = (last.count != before, &last.error) {
+                return Err(error.clone());
+            }
+        }
+        let opened = dial(&self.endpoint, &self.options).await;
+        self.counters.dialled(opened.is_ok());
+        let mut last = lock(&self.last_dial);
+        last.count += 1;
+        last.error = opened.as_ref().err().cloned();
+        drop(last);
+        Ok(self.add(opened?))
+    }
+
+    /// How many connections and streams are in use.
+    pub(super) fn usage(&self) -> (usize, usize) {
+        let connections = lock(&self.connections);
+        let open = connections.iter().filter(|connection| !connection.is_closed());
+        let used = |connection: &Arc<Connection>| connection.used.load(Ordering::Relaxed);
+        (open.clone().count(), open.map(used).sum())
+    }
+
+    /// Fills connections in order, so that the last ones run empty and can be let go.
+    fn free_stream(&self) -> Option<Stream> {
+        let mut connections = lock(&self.connections);
+        connections.retain(|connection| !connection.is_closed());
+        let stream = connections.iter().find_map(Connection::take);
+        if connections.len() > 1 {
+            let idle_timeout = self.options.idle_timeout;
+            connections.retain(|connection| {
+                connection.used.load(Ordering::Acquire) > 0
+                    || lock(&connection.idle_since).elapsed() < idle_timeout
+            });
+        }
+        stream
+    }
+
+    fn add(&self, opened: Opened) -> Stream {
+        let limit = self.options.streams_per_connection.max(1);
+        let connection = match opened {
+            Opened::SecureHttp2(sender, driver) => {
+                let connection = Connection::new(Sender::Http2(sender), limit);
+                tokio::spawn(drive_http2(driver, Arc::downgrade(&connection), limit));
+                connection
+            }
+            Opened::SecureHttp1(sender, driver) => http1_connection(sender, driver),
+            Opened::PlainHttp1(sender, driver) => http1_connection(sender, driver),
+        };
+        connection.used.store(1, Ordering::Release);
+        lock(&self.connections).push(Arc::clone(&connection));
+        Stream { connection }
+    }
+}
+
+fn http1_connection<T>(
+    sender: http1::SendRequest<Full<Bytes>>,
+    driver: Box<Http1Connection<T>>,
+) -> Arc<Connection>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    // How it ends is told to the request that it carries.
+    tokio::spawn(async move { drop(driver.await) });
+    Connection::new(Sender::Http1(tokio::sync::Mutex::new(sender)), 1)
+}
+
+/// Drives a connection to its end and keeps an eye on how many streams the server allows.
+async fn drive_http2<T>(
+    mut driver: Box<Http2Connection<T>>,
+    connection: std::sync::Weak<Connection>,
+    limit: usize,
+) where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let ended = std::future::poll_fn(|context| {
+        let ended = std::pin::Pin::new(&mut *driver).poll(context);
+        if let Some(connection) = connection.upgrade() {
+            let allowed = driver.current_max_send_streams();
+            connection.room.store(limit.min(allowed.max(1)), Ordering::Release);
+        }
+        ended
+    });
+    // How it ends is told to the requests that it carries.
+    drop(ended.await);
+}
+
+impl Connection {
+    fn new(sender: Sender, room: usize) -> Arc<Self> {
+        Arc::new(Self {
+            sender,
+            used: AtomicUsize::new(0),
+            room: AtomicUsize::new(room),
+            idle_since: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// Takes a place, if there is one. Called under the pool's lock, so nobody else takes it meanwhile.
+    fn take(self: &Arc<Self>) -> Option<Stream> {
+        let free = self.used.load(Ordering::Acquire) < self.room.load(Ordering::Acquire);
+        free.then(|| {
+            self.used.fetch_add(1, Ordering::AcqRel);
+            Stream { connection: Arc::clone(self) }
+        })
+    }
+
+    fn is_closed(&self) -> bool {
+        match &self.sender {
+            Sender::Http2(sender) => sender.is_closed(),
+            Sender::Http1(sender) => sender.try_lock().is_ok_and(|sender| sender.is_closed()),
+        }
+    }
+}
+
+impl Stream {
+    pub(super) fn is_multiplexed(&self) -> bool {
+        matches!(self.connection.sender, Sender::Http2(_))
+    }
+
+    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Unsent> {
+        let answer = match &self.connection.sender {
+            Sender::Http2(sender) => sender.clone().try_send_request(request).await,
+            Sender::Http1(sender) => {
+                let mut sender = sender.lock().await;
+                sender.ready().await.map_err(|error| Unsent { error, sent: false })?;
+                sender.try_send_request(request).await
+            }
+        };
+        answer.map_err(|error| {
+            let sent = error.message().is_none();
+            Unsent { error: error.into_error(), sent }
+        })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        *lock(&self.connection.idle_since) = Instant::now();
+        self.connection.used.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

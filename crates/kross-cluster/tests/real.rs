@@ -1,0 +1,16 @@
+//! Connections, discovery, applies, watches and leases against a real control plane.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "real/apply.rs"]
+mod apply;
+#[path = "real/discovery.rs"]
+mod discovery;
+#[path = "real/setup.rs"]
+mod setup;
