@@ -14,16 +14,20 @@
 //! );
 //! ```
 
+mod assign;
 mod infer;
 mod library;
+mod literal;
 pub mod openapi;
 pub mod resolver;
 pub mod simple;
 mod types;
 mod view;
 
+pub use assign::{Mismatch, Written, assignable, describe};
 pub use infer::schema_of;
 pub use library::{CLUSTER_OBJECT_META, Library, OBJECT_META};
+pub use literal::{FoundText, Texts, check_complete, check_template};
 pub use resolver::{
     Bundle, CrdSchemas, GroupVersionKind, LiveSchemas, Overlay, ResolvedKind, SchemaResolver,
 };

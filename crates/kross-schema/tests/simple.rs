@@ -291,6 +291,11 @@ fn mistakes_in_markers_are_reported() {
         "[]object | listType=map listMapKey=name listMapKey=name",
         "[]object | uniqueItems=true",
         "integer | minimum=3 maximum=1",
+        "string | enum=small,large default=medium",
+        "integer | minimum=1 default=0",
+        "[]string | default=[1]",
+        "map[string]integer | default={\"a\": \"b\"}",
+        "string | pattern=\"^v\" default=x",
     ]));
 }
 

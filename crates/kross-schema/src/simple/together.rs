@@ -2,7 +2,9 @@
 
 use kross_diagnostics::{Code, suggest};
 
+use crate::literal::check_complete;
 use crate::openapi::{Additional, Kind, Schema};
+use crate::view::SchemaView;
 use kross_diagnostics::{Path, Place, Problem};
 
 use super::marker_text::{Marker, MarkerName};
@@ -12,6 +14,7 @@ pub(super) fn check(schema: &Schema, markers: &[Marker], path: &Path, problems: 
     let checking = Checking { schema, markers, path };
     checking.ranges(problems);
     checking.list(problems);
+    checking.default(problems);
 }
 
 struct Checking<'a> {
@@ -83,6 +86,27 @@ impl Checking<'_> {
             let message = "items of a set must be strings, numbers or booleans".to_owned();
             problems.push(self.problem(&[MarkerName::ListType, MarkerName::UniqueItems], message));
         }
+    }
+
+    /// The API server refuses a CRD whose default its own schema refuses.
+    fn default(&self, problems: &mut Vec<Problem>) {
+        let Some(default) = &self.schema.default else { return };
+        let mut refused = Vec::new();
+        let mut schema = self.schema.clone();
+        schema.default = None;
+        let view = SchemaView::of("default", schema);
+        check_complete(default, &view, &Path::root(), Code::DefaultRefused, &mut refused);
+        let Some(reason) = refused.first() else { return };
+        let place = match reason.place.path.to_string() {
+            path if path.is_empty() => String::new(),
+            path => format!(" at `{path}`"),
+        };
+        let message = format!("the default is refused by its own field: {}{place}", reason.message);
+        let problem = Problem::new(Code::DefaultRefused, Place::value(self.path), message);
+        problems.push(match self.find(MarkerName::Default) {
+            Some(marker) => problem.within(marker.value_range.clone()),
+            None => problem,
+        });
     }
 
     fn map_keys(&self, problems: &mut Vec<Problem>) {

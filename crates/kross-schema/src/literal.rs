@@ -1,0 +1,260 @@
+//! Checks the values that a template or default writes down against the schema of their field, and shows every text
+//! with the schema that it has to satisfy, so that whoever finds expressions in it can check those.
+
+mod format;
+mod lists;
+mod scalar;
+
+use kross_diagnostics::{Code, Path, Place, Problem, Step, suggest};
+use kross_value::{Object, Text, Value};
+
+use crate::assign::describe;
+use crate::openapi::Kind;
+use crate::view::{FieldView, SchemaView};
+
+/// Deeper values are not looked into.
+const MAX_DEPTH: usize = 128;
+
+/// A text in the value that is checked.
+#[derive(Debug)]
+pub struct FoundText<'a> {
+    /// Where it stands.
+    pub path: &'a Path,
+    /// The text.
+    pub text: &'a Text,
+    /// What it has to satisfy; none where nothing is known or the field is unknown.
+    pub target: Option<&'a SchemaView>,
+}
+
+/// Takes every text of a value, and says whether it holds expressions: those are not checked as literals.
+pub type Texts<'a> = &'a mut dyn FnMut(FoundText<'_>) -> bool;
+
+/// Checks a template against the schema of its kind. Missing fields are no mistake: others may own them.
+pub fn check_template(
+    value: &Value,
+    target: &SchemaView,
+    at: &Path,
+    texts: Texts<'_>,
+    problems: &mut Vec<Problem>,
+) {
+    Checking { path: at.clone(), texts, problems, missing: None }.value(value, Some(target));
+}
+
+/// Checks a value that must be complete, such as a default: missing fields are reported with `missing`.
+pub fn check_complete(
+    value: &Value,
+    target: &SchemaView,
+    at: &Path,
+    missing: Code,
+    problems: &mut Vec<Problem>,
+) {
+    let texts: Texts<'_> = &mut |_| false;
+    Checking { path: at.clone(), texts, problems, missing: Some(missing) }.value(value, Some(target));
+}
+
+struct Checking<'a> {
+    path: Path,
+    texts: Texts<'a>,
+    problems: &'a mut Vec<Problem>,
+    /// The code for required fields that are not there.
+    missing: Option<Code>,
+}
+
+impl Checking<'_> {
+    fn value(&mut self, value: &Value, target: Option<&SchemaView>) {
+        if self.path.steps().len() > MAX_DEPTH {
+            return;
+        }
+        if let Value::String(text) = value {
+            let found = FoundText { path: &self.path, text, target };
+            if (self.texts)(found) {
+                return;
+            }
+        }
+        match target {
+            None => self.children(value),
+            Some(target) => self.typed(value, target),
+        }
+    }
+
+    /// Looks for texts where nothing is known.
+    fn children(&mut self, value: &Value) {
+        match value {
+            Value::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.inside(Step::Index(index), |this| this.value(item, None));
+                }
+            }
+            Value::Object(object) => {
+                for (name, value) in object.iter() {
+                    self.inside(Step::Key(name.to_string()), |this| this.value(value, None));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn inside(&mut self, step: Step, check: impl FnOnce(&mut Self)) {
+        self.path.push(step);
+        check(self);
+        self.path.pop();
+    }
+
+    fn typed(&mut self, value: &Value, target: &SchemaView) {
+        let schema = target.schema();
+        // An empty key in YAML is null, and the API server takes null for a field that is not there.
+        if value.is_null() {
+            return;
+        }
+        let choices = target.choices();
+        if !choices.is_empty() {
+            return self.choose(value, target, &choices);
+        }
+        if schema.int_or_string {
+            return match value {
+                Value::Int(_) | Value::String(_) => self.scalar(value, schema),
+                _ => self.wrong_kind(value, target),
+            };
+        }
+        match (value, schema.kind) {
+            (Value::Object(object), Some(Kind::Object)) => self.object(object, target),
+            (Value::Object(object), None) if !schema.properties.is_empty() => self.object(object, target),
+            (Value::List(items), Some(Kind::Array)) => self.list(items, target),
+            (_, None) => self.children(value),
+            (Value::Bool(_), Some(Kind::Boolean))
+            | (Value::Int(_), Some(Kind::Integer | Kind::Number))
+            | (Value::Float(_), Some(Kind::Number))
+            | (Value::String(_), Some(Kind::String)) => self.scalar(value, schema),
+            _ => {
+                self.wrong_kind(value, target);
+                self.children(value);
+            }
+        }
+    }
+
+    /// The value has to satisfy one of several schemas.
+    fn choose(&mut self, value: &Value, target: &SchemaView, choices: &[SchemaView]) {
+        let fits = choices.iter().any(|choice| {
+            let mut problems = Vec::new();
+            let texts: Texts<'_> = &mut |_| false;
+            let mut trial =
+                Checking { path: Path::root(), texts, problems: &mut problems, missing: self.missing };
+            trial.typed(value, choice);
+            problems.is_empty()
+        });
+        if !fits && !matches!(value, Value::Object(_) | Value::List(_)) {
+            self.wrong_kind(value, target);
+        }
+        self.children(value);
+    }
+
+    fn object(&mut self, object: &Object, target: &SchemaView) {
+        for (name, value) in object.iter() {
+            self.path.push(Step::Key(name.to_string()));
+            match target.field(name) {
+                FieldView::Known(field) => self.value(value, Some(&field)),
+                FieldView::Free => self.value(value, None),
+                FieldView::Unknown => {
+                    self.unknown_field(name, target);
+                    self.value(value, None);
+                }
+            }
+            self.path.pop();
+        }
+        self.count(object.len(), target.schema());
+        if let Some(code) = self.missing {
+            self.required(object, target, code);
+        }
+    }
+
+    fn required(&mut self, object: &Object, target: &SchemaView, code: Code) {
+        let schema = target.schema();
+        for name in schema.required.iter().filter(|name| !object.contains_key(name)) {
+            let defaulted = schema.properties.get(name).is_some_and(|field| field.default.is_some());
+            if !defaulted {
+                self.report(code, format!("the required field `{name}` is missing"));
+            }
+        }
+    }
+
+    fn unknown_field(&mut self, name: &str, target: &SchemaView) {
+        let message = format!("`{}` has no field `{name}`", target.name());
+        let problem = Problem::new(Code::UnknownField, Place::key(&self.path), message);
+        let meant = suggest(name, target.field_names());
+        let problem = match (meant, owner(name, target)) {
+            (Some(_), _) => problem.did_you_mean(meant),
+            (None, Some(owner)) => problem.help(format!("it is a field of `{owner}`")),
+            (None, None) => match listed(target) {
+                Some(fields) => problem.help(format!("the fields are {fields}")),
+                None => problem,
+            },
+        };
+        self.problems.push(problem);
+    }
+
+    fn wrong_kind(&mut self, value: &Value, target: &SchemaView) {
+        let found = match value {
+            Value::Object(_) | Value::List(_) => value.kind().to_owned(),
+            scalar => format!("{} `{}`", scalar.kind(), shortened(scalar)),
+        };
+        let message = format!("expected {}, found {found}", describe(target));
+        let problem = Problem::new(Code::WrongKind, Place::value(&self.path), message);
+        self.problems.push(match (value, target.schema().kind) {
+            (Value::Bool(_) | Value::Int(_) | Value::Float(_), Some(Kind::String)) => {
+                problem.help("put it into quotes").replace(format!("\"{value}\""))
+            }
+            (Value::String(text), Some(Kind::Integer | Kind::Number | Kind::Boolean)) => {
+                let unquoted: Option<Value> = serde_json::from_str(text).ok();
+                let fits = matches!(
+                    (&unquoted, target.schema().kind),
+                    (Some(Value::Int(_)), Some(Kind::Integer | Kind::Number))
+                        | (Some(Value::Float(_)), Some(Kind::Number))
+                        | (Some(Value::Bool(_)), Some(Kind::Boolean))
+                );
+                if fits { problem.help("write it without quotes").replace(text.as_str()) } else { problem }
+            }
+            (Value::Object(_), Some(Kind::Array)) => problem.help("begin each item of the list with `-`"),
+            _ => problem,
+        });
+    }
+
+    fn problem(&self, code: Code, message: impl Into<String>) -> Problem {
+        Problem::new(code, Place::value(&self.path), message)
+    }
+
+    fn report(&mut self, code: Code, message: String) {
+        self.problems.push(self.problem(code, message));
+    }
+}
+
+/// The field of the target that has a field of this name: it was written one level too high.
+fn owner(name: &str, target: &SchemaView) -> Option<String> {
+    let properties = target.field_names().filter(|property| !matches!(*property, "metadata" | "status"));
+    for property in properties {
+        let FieldView::Known(view) = target.field(property) else { continue };
+        if view.schema().properties.get(name).is_some() {
+            return Some(property.to_owned());
+        }
+    }
+    None
+}
+
+/// The names of all fields, if they are few enough to read.
+fn listed(target: &SchemaView) -> Option<String> {
+    const MOST: usize = 12;
+    let names: Vec<String> = target.field_names().map(|name| format!("`{name}`")).collect();
+    (!names.is_empty() && names.len() <= MOST).then(|| names.join(", "))
+}
+
+/// A scalar as it is shown in a message.
+fn shortened(value: &Value) -> String {
+    const MOST: usize = 40;
+    let text = match value {
+        Value::String(text) => text.to_string(),
+        other => other.to_string(),
+    };
+    if text.chars().count() <= MOST {
+        return text;
+    }
+    text.chars().take(MOST).chain(['…']).collect()
+}
