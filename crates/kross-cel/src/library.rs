@@ -8,6 +8,8 @@
 pub mod encoders;
 pub mod extract;
 pub mod format;
+pub mod kro;
+pub mod kubernetes;
 pub mod lists;
 pub mod math;
 pub mod pattern;
@@ -15,10 +17,12 @@ pub mod sets;
 pub mod strings;
 
 mod arguments;
+mod reference;
 mod signature;
 mod standard;
 mod table;
 
+pub use reference::reference_markdown;
 pub use signature::{Signature, SignatureError};
 pub use standard::STANDARD;
 pub(crate) use standard::operators;
@@ -35,7 +39,23 @@ pub static EXTENSIONS: &[&Library] = &[
     &sets::LIBRARY,
     &encoders::LIBRARY,
     &extract::LIBRARY,
+    &kubernetes::lists::LIBRARY,
+    &kubernetes::find::LIBRARY,
+    &kubernetes::url::LIBRARY,
+    &kubernetes::ip::LIBRARY,
+    &kubernetes::cidr::LIBRARY,
+    &kubernetes::quantity::LIBRARY,
+    &kubernetes::semver::LIBRARY,
+    &kubernetes::formats::LIBRARY,
+    &kro::random::LIBRARY,
+    &kro::json::LIBRARY,
+    &kro::maps::LIBRARY,
+    &kro::hash::LIBRARY,
+    &kro::lists::LIBRARY,
 ];
+
+/// The libraries that only some contexts have: `omit()` behind its gate, `runtime` in conditions.
+pub static GATED: &[&Library] = &[&kro::omit::LIBRARY, &kro::runtime::LIBRARY];
 
 /// Every library that is always on.
 pub fn standard() -> impl Iterator<Item = &'static Library> {
@@ -101,25 +121,15 @@ pub struct Library {
     pub functions: &'static [Function],
 }
 
-/// All libraries beside the standard one, in the order of the docs. An environment picks the ones that it switches on.
-pub static ALL: &[&Library] = &[
-    &strings::LIBRARY,
-    &lists::LIBRARY,
-    &math::LIBRARY,
-    &sets::LIBRARY,
-    &encoders::LIBRARY,
-    &extract::LIBRARY,
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_signature_is_one_and_every_function_is_explained() {
-        let table = FunctionTable::new(ALL.iter().copied());
+        let table = FunctionTable::new(standard().chain(GATED.iter().copied()));
         assert!(table.is_ok(), "{:?}", table.err());
-        for function in ALL.iter().flat_map(|library| library.functions) {
+        for function in standard().chain(GATED.iter().copied()).flat_map(|library| library.functions) {
             assert!(function.doc.ends_with('.') && !function.overloads.is_empty(), "{}", function.name);
         }
     }

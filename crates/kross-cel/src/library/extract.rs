@@ -1,6 +1,8 @@
 //! Regular expressions: pieces out of text, and replacements that refer to them.
 
-use regex::Captures;
+use std::sync::Arc;
+
+use regex::{Captures, Regex};
 
 use super::arguments::{MAX_OUTPUT, any, charge_bytes, functions, grow, int, text};
 use super::pattern::compile;
@@ -25,7 +27,7 @@ pub static LIBRARY: Library = Library {
     },
 };
 
-fn single_group(call: &mut Call<'_>, arguments: &[Value]) -> Result<std::sync::Arc<regex::Regex>, Fault> {
+fn single_group(call: &mut Call<'_>, arguments: &[Value]) -> Result<Arc<Regex>, Fault> {
     let (subject, pattern) = (text(arguments, 0)?, text(arguments, 1)?);
     charge_search(call, subject, pattern)?;
     let regex = compile(call, pattern)?;
@@ -135,7 +137,7 @@ mod tests {
         assert_eq!(ok(extract_all, texts(["id:1, id:, id:2", r"id:(\d*)"])), r#"["1", "2"]"#);
         assert_eq!(ok(extract_all, texts(["a", "b"])), "[]");
         assert!(err(extract, texts(["a@b", "(.*)@([^.]*)"])).contains("more than one"));
-        assert!(err(extract, texts(["a", "("])).contains("is not a regular expression"));
+        assert!(err(extract, texts(["a", "("])).contains("is no regular expression"));
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::arguments::{MAX_OUTPUT, any, functions, int, items};
+use super::arguments::{MAX_OUTPUT, functions, int, items};
 use super::sets::has;
 use super::{Call, Library};
 use crate::error::Fault;
-use crate::value::{List, Value};
+use crate::value::Value;
 
 /// The longest list that `lists.range` makes.
 const MAX_RANGE: i64 = 1_000_000;
@@ -20,15 +20,9 @@ pub static LIBRARY: Library = Library {
         "distinct": "The elements without repetitions, each where it came first." {
             "(list(T)).distinct() -> list(T)" => distinct,
         }
-        "first": "The first element, if there is one." {
-            "(list(T)).first() -> optional(T)" => first,
-        }
         "flatten": "The elements of the lists in the list, one level deep or as deep as said." {
             "(list(list(T))).flatten() -> list(T)" => flatten,
             "(list(dyn)).flatten(int) -> list(dyn)" => flatten,
-        }
-        "last": "The last element, if there is one." {
-            "(list(T)).last() -> optional(T)" => last,
         }
         "lists.range": "The whole numbers from 0 up to, without, the one given." {
             "lists.range(int) -> list(int)" => range,
@@ -61,25 +55,6 @@ fn distinct(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
         }
     }
     Ok(Value::list(kept))
-}
-
-fn first(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
-    Ok(optional(list(arguments)?.get(0)))
-}
-
-fn last(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
-    Ok(optional(list(arguments)?.iter().next_back()))
-}
-
-fn list(arguments: &[Value]) -> Result<&List, Fault> {
-    match any(arguments, 0)? {
-        Value::List(list) => Ok(list),
-        other => Err(Fault::WrongType { expected: "list".to_owned(), found: other.type_name().to_owned() }),
-    }
-}
-
-fn optional(value: Option<Value>) -> Value {
-    value.map_or(Value::Optional(None), Value::some)
 }
 
 fn flatten(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
@@ -233,12 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_optional_and_repetitions_go() {
-        assert_eq!(
-            (ok(first, [ints([1, 2])]), ok(last, [ints([1, 2])])),
-            ("some(1)".into(), "some(2)".into())
-        );
-        assert_eq!(ok(first, [ints([])]), "none");
+    fn repetitions_go_and_ranges_have_bounds() {
         let mixed = Value::list(vec![Value::Int(1), Value::Double(1.0), Value::string("b"), Value::Int(1)]);
         assert_eq!(ok(distinct, [mixed]), r#"[1, "b"]"#);
         assert_eq!(ok(reverse, [ints([1, 2])]), "[2, 1]");

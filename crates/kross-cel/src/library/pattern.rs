@@ -13,10 +13,13 @@ use regex::{Regex, RegexBuilder};
 use super::Call;
 use crate::error::Fault;
 
-/// How many compiled patterns a thread keeps. Programs have few, and most are literals.
+/// How many compiled patterns a thread keeps, because expressions ask with the same ones again and again; when there are
+/// more, all are forgotten.
 const KEPT: usize = 64;
-/// The longest pattern.
-const MAX_LENGTH: usize = 8 << 10;
+/// Of a compiled pattern, in bytes.
+const LARGEST: usize = 1 << 20;
+/// Of a pattern's text, in bytes.
+const LONGEST: usize = 16 << 10;
 /// The most that Go repeats.
 const MAX_REPEAT: u32 = 1_000;
 
@@ -24,17 +27,17 @@ thread_local! {
     static COMPILED: RefCell<HashMap<Text, Arc<Regex>>> = RefCell::default();
 }
 
-/// The compiled pattern, made once for each thread while it is in use.
+/// The compiled form of a pattern in Go's notation, made once for each thread while it is in use.
 ///
 /// # Errors
-/// When it is not a pattern of Go's, or too large, or the budget is used up.
+/// When the pattern is no regular expression, or too large a one, or the budget is used up.
 pub fn compile(call: &mut Call<'_>, pattern: &Text) -> Result<Arc<Regex>, Fault> {
     if let Some(known) = COMPILED.with_borrow(|known| known.get(pattern).cloned()) {
         return Ok(known);
     }
     call.charge(pattern.len())?;
     // Shared, not cloned: a clone starts without what the original has learned while matching.
-    let compiled = Arc::new(build(pattern).map_err(Fault::InvalidArgument)?);
+    let compiled = Arc::new(build(pattern)?);
     COMPILED.with_borrow_mut(|known| {
         if known.len() >= KEPT {
             known.clear();
@@ -47,18 +50,24 @@ pub fn compile(call: &mut Call<'_>, pattern: &Text) -> Result<Arc<Regex>, Fault>
 /// Compiles a pattern anew. The checker does so for literal ones.
 ///
 /// # Errors
-/// What is wrong with the pattern.
-pub fn build(pattern: &str) -> Result<Regex, String> {
-    if pattern.len() > MAX_LENGTH {
-        return Err(format!("the regular expression is longer than {MAX_LENGTH} bytes"));
+/// When the pattern is no regular expression, or too large a one.
+pub fn build(pattern: &str) -> Result<Regex, Fault> {
+    if pattern.len() > LONGEST {
+        return Err(Fault::invalid(format!("the regular expression is longer than {LONGEST} bytes")));
     }
-    let translated = translate(pattern)?;
-    RegexBuilder::new(&translated).size_limit(4 << 20).build().map_err(|error| {
-        // The library draws the pattern in several lines; what is wrong is in the last.
-        let text = error.to_string();
-        let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        format!("`{pattern}` is not a regular expression: {reason}")
-    })
+    let refused = |reason: &str| Fault::invalid(format!("`{pattern}` is no regular expression: {reason}"));
+    RegexBuilder::new(&translate(pattern).map_err(|reason| refused(&reason))?)
+        .size_limit(LARGEST)
+        .dfa_size_limit(LARGEST)
+        .nest_limit(100)
+        .build()
+        .map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => refused("it is too large"),
+            // The library draws the pattern in several lines; what is wrong is in the last.
+            other => refused(
+                other.to_string().lines().last().unwrap_or_default().trim().trim_start_matches("error: "),
+            ),
+        })
 }
 
 /// Rewrites what Go and we spell differently.
@@ -91,7 +100,7 @@ fn translate(pattern: &str) -> Result<String, String> {
             }
         };
         if repeats && repeated {
-            return Err(format!("`{pattern}` is not a regular expression: it repeats a repetition"));
+            return Err("it repeats a repetition".to_owned());
         }
         repeated = repeats;
         if repeats {
@@ -144,7 +153,7 @@ fn counted(out: &mut String, rest: &mut Peekable<Chars<'_>>) -> Result<bool, Str
 /// What follows a backslash.
 fn escape(out: &mut String, rest: &mut Peekable<Chars<'_>>, in_class: bool) -> Result<(), String> {
     let Some(character) = rest.next() else {
-        return Err("the regular expression ends in a backslash".to_owned());
+        return Err("it ends in a backslash".to_owned());
     };
     let (inside, outside) = match character {
         'd' => ("0-9", "[0-9]"),
@@ -159,8 +168,18 @@ fn escape(out: &mut String, rest: &mut Peekable<Chars<'_>>, in_class: bool) -> R
             quoted(out, rest);
             return Ok(());
         }
+        'p' | 'P' | 'x' if rest.peek() == Some(&'{') => {
+            out.extend(['\\', character]);
+            for inner in rest.by_ref() {
+                out.push(inner);
+                if inner == '}' {
+                    break;
+                }
+            }
+            return Ok(());
+        }
         '<' | '>' | 'u' | 'U' | 'G' | 'K' | 'h' | 'R' | 'X' => {
-            return Err(format!("`\\{character}` means nothing in a regular expression"));
+            return Err(format!("`\\{character}` means nothing"));
         }
         other => {
             out.push('\\');
@@ -261,8 +280,9 @@ mod tests {
         ] {
             assert!(build(pattern).is_err(), "{pattern}");
         }
-        assert!(build(&"a".repeat(10_000)).is_err());
-        assert!(build("((a{500}){500}){500}").is_err());
+        assert!(build(&"a".repeat(20_000)).is_err());
+        assert!(build(&"(".repeat(2_000)).is_err());
+        assert!(build("((a{500}){500}){500}").unwrap_err().to_string().contains("too large"));
     }
 
     #[test]

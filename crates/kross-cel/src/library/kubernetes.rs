@@ -1,0 +1,10 @@
+//! The functions that Kubernetes adds to the language, with its answers.
+
+pub mod cidr;
+pub mod find;
+pub mod formats;
+pub mod ip;
+pub mod lists;
+pub mod quantity;
+pub mod semver;
+pub mod url;
