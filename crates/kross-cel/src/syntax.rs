@@ -1,6 +1,7 @@
 //! Turns text into a tree. Mistakes are collected with their places, and parsing goes on after each at the next
 //! comma or bracket, so that independent ones are all found and none is reported twice.
 
+mod conditions;
 mod lexer;
 mod literal;
 mod macros;

@@ -3,6 +3,7 @@
 use super::Checker;
 use super::names::{qualified, root};
 use crate::ast::{Access, Expr, Name};
+use crate::library::kro::runtime::field_type;
 use crate::types::Type;
 
 impl Checker<'_> {
@@ -44,6 +45,10 @@ impl Checker<'_> {
             Type::Object(object) => match object.field(&field.text) {
                 Some(found) => found,
                 None => self.undefined_field(object, field),
+            },
+            Type::Opaque(opaque) => match field_type(&opaque.name, &field.text) {
+                Some(found) => found,
+                None => self.not_selectable(expr, target, field),
             },
             Type::Nullable(inner) => self.field(expr, inner, field),
             Type::Variable(_) => {

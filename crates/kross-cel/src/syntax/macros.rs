@@ -2,6 +2,7 @@
 
 use kross_diagnostics::Code;
 
+use super::conditions::is_new_condition;
 use super::parser::Parser;
 use crate::Span;
 use crate::ast::{Access, Comprehension, ComprehensionKind, Expr, Item, Literal, Name, Node};
@@ -54,10 +55,14 @@ impl Parser<'_> {
         start: u32,
         function: Name,
         receiver: Option<Expr>,
-        arguments: Vec<Expr>,
+        mut arguments: Vec<Expr>,
         intact: bool,
     ) -> Expr {
         match receiver {
+            Some(receiver) if is_new_condition(&receiver, &function) => {
+                self.condition_fields(&function, &mut arguments);
+                self.plain_call(start, function, Some(receiver), arguments)
+            }
             None if function.text == "has" => self.has(start, &function, arguments, intact),
             Some(receiver) if function.text == "bind" && is_cel(&receiver) => {
                 self.bind(start, &function, arguments, intact)
