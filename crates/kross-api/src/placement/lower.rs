@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kross_diagnostics::{Code, Diagnostic, Diagnostics};
+use kross_diagnostics::{Code, Diagnostic, Diagnostics, Path};
 
 use super::resolve::split_secret_text;
 use super::{
@@ -316,14 +316,18 @@ impl Lowering<'_> {
 }
 
 fn lower_selector(path: &str, selector: &LabelSelector) -> SelectorTemplate {
+    // Keys of labels have dots and slashes, which a path quotes.
+    let path: Path = path.parse().unwrap_or_default();
+    let (labels, expressions) = (path.key("matchLabels"), path.key("matchExpressions"));
     let label = |(key, value): (&String, &String)| {
-        (key.clone(), Template::new(value.as_str(), format!("{path}.matchLabels.{key}")))
+        (key.clone(), Template::new(value.as_str(), labels.key(key).to_string()))
     };
     let requirement = |(index, requirement): (usize, &SelectorRequirement)| {
-        let at = |at: usize| format!("{path}.matchExpressions[{index}].values[{at}]");
+        let values_path = expressions.index(index).key("values");
         let values = requirement.values.iter().enumerate();
-        let values = values.map(|(item, value)| Template::new(value.as_str(), at(item))).collect();
-        (requirement.key.clone(), requirement.operator.clone(), values)
+        let value =
+            |(at, value): (usize, &String)| Template::new(value.as_str(), values_path.index(at).to_string());
+        (requirement.key.clone(), requirement.operator.clone(), values.map(value).collect())
     };
     SelectorTemplate {
         labels: selector.match_labels.iter().flatten().map(label).collect(),

@@ -131,13 +131,13 @@ fn expressions_are_found_with_their_paths_and_resolved() {
 
 #[test]
 fn a_selector_keeps_its_shape_when_it_is_resolved() {
-    let selector = json!({"matchLabels": {"region": "${r}"}, "matchExpressions": [{"key": "tier", "operator": "In", "values": ["${t}", "b"]}]});
+    let selector = json!({"matchLabels": {"example.com/region": "${r}"}, "matchExpressions": [{"key": "tier", "operator": "In", "values": ["${t}", "b"]}]});
     let reference = good(json!({"target": {"kubernetesTarget": {"selector": selector}}}));
     let paths: Vec<_> = reference.templates().iter().map(|template| template.path().to_owned()).collect();
     assert_eq!(
         paths,
         [
-            "spec.target.kubernetesTarget.selector.matchLabels.region",
+            "spec.target.kubernetesTarget.selector.matchLabels[\"example.com/region\"]",
             "spec.target.kubernetesTarget.selector.matchExpressions[0].values[0]",
             "spec.target.kubernetesTarget.selector.matchExpressions[0].values[1]",
         ]
@@ -150,7 +150,7 @@ fn a_selector_keeps_its_shape_when_it_is_resolved() {
     assert_eq!(namespace, "shop");
     assert_eq!(
         serde_json::to_value(selector).unwrap(),
-        json!({"matchLabels": {"region": "r"}, "matchExpressions": [{"key": "tier", "operator": "In", "values": ["t", "b"]}]})
+        json!({"matchLabels": {"example.com/region": "r"}, "matchExpressions": [{"key": "tier", "operator": "In", "values": ["t", "b"]}]})
     );
 }
 

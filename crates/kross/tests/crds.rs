@@ -1,0 +1,17 @@
+//! `kross crds` prints what `kubectl apply -f -` takes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::process::Command;
+
+#[test]
+fn prints_every_definition_as_a_yaml_stream() {
+    let output = Command::new(env!("CARGO_BIN_EXE_kross")).arg("crds").output().unwrap();
+    assert!(output.status.success());
+    assert!(output.stderr.is_empty());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.trim_end(), kross_api::crds_yaml().trim_end());
+    assert_eq!(text.matches("---\n").count(), kross_api::crds().len());
+    for name in ["resourcegraphdefinitions.kro.run", "graphrevisions.internal.kro.run"] {
+        assert!(text.contains(&format!("  name: {name}\n")), "{name}");
+    }
+}
