@@ -2,9 +2,11 @@
 //! either can take over the other's objects.
 
 mod applyset;
+mod object;
 mod revision;
 
 pub use applyset::{GroupKind, Inventory, InventoryError, applyset_id, remote_applyset_id};
+pub use object::{ClusterId, ObjectKey};
 pub use revision::{revision_name, spec_hash};
 
 /// The kro version that labels name when none is set.

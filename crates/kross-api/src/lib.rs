@@ -52,8 +52,8 @@ pub use definition::{
 };
 pub use external::{ExternalRef, ExternalRefMetadata, InstanceRef};
 pub use identity::{
-    DEFAULT_KRO_VERSION, GroupKind, Inventory, InventoryError, applyset_id, label_version,
-    remote_applyset_id, revision_name, spec_hash, tooling,
+    ClusterId, DEFAULT_KRO_VERSION, GroupKind, Inventory, InventoryError, ObjectKey, applyset_id,
+    label_version, remote_applyset_id, revision_name, spec_hash, tooling,
 };
 pub use lifecycle::{DeleteLifecycle, DeletePolicy, Lifecycle, LifecyclePhase};
 pub use list::List;

@@ -1,8 +1,6 @@
 //! Turns the bytes of an answer into objects as the caches keep them: a compact tree without managed fields, what is asked
 //! for most at hand, and a digest of the fields that we own, taken before the managed fields are dropped.
 
-use std::fmt;
-
 use kross_value::{Object, Text, Value};
 
 mod digest;
@@ -10,74 +8,10 @@ mod fields;
 mod parse;
 
 pub use digest::Digest;
+pub use kross_api::{ClusterId, ObjectKey};
 pub use parse::{ObjectList, UnreadableObject, read_list, read_object};
 
 use fields::Ownership;
-
-/// Which cluster something is in. The local one is a value like any other.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ClusterId(Text);
-
-impl ClusterId {
-    /// A cluster by the id it is registered under.
-    #[must_use]
-    pub fn new(id: &str) -> Self {
-        Self(id.into())
-    }
-
-    /// The cluster kross runs in.
-    #[must_use]
-    pub fn local() -> Self {
-        Self::new("local")
-    }
-
-    /// The id.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ClusterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// What identifies an object everywhere: in stores, queues, indexes, inventories and metrics. The version of its kind is
-/// no part of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectKey {
-    /// Where it is.
-    pub cluster: ClusterId,
-    /// The API group of its kind; empty for the core group.
-    pub group: Text,
-    /// Its kind.
-    pub kind: Text,
-    /// Its namespace, if it is in one.
-    pub namespace: Option<Text>,
-    /// Its name.
-    pub name: Text,
-}
-
-impl ObjectKey {
-    /// `Kind.group`, or `Kind` in the core group, as inventories write it.
-    #[must_use]
-    pub fn group_kind(&self) -> String {
-        if self.group.is_empty() { self.kind.to_string() } else { format!("{}.{}", self.kind, self.group) }
-    }
-}
-
-impl fmt::Display for ObjectKey {
-    /// `Kind.group namespace/name in cluster`
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.group_kind())?;
-        if let Some(namespace) = &self.namespace {
-            write!(f, "{namespace}/")?;
-        }
-        write!(f, "{} in {}", self.name, self.cluster)
-    }
-}
 
 /// An object as the caches keep it. Managed fields and `kubectl`'s copy of the last applied object are not in it.
 ///
