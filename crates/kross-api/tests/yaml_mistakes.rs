@@ -54,6 +54,17 @@ snapshots! {
     a_boolean_word: "country: no\n",
 }
 
+#[test]
+fn what_cannot_be_read_at_all() {
+    let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
+    let small = Limits { bytes: 40, depth: 3, nodes: 5, ..Limits::default() };
+    yaml::parse_bytes(&mut sources, "latin.yaml", b"name: caf\xe9\n", &small, &mut found);
+    yaml::parse(&mut sources, "long.yaml", "x".repeat(41), &small, &mut found);
+    yaml::parse(&mut sources, "many.yaml", "a: &a [1, 2, 3]\nb: [*a]\n", &small, &mut found);
+    yaml::parse(&mut sources, "deep.yaml", "a: [[[[]]]]\n", &small, &mut found);
+    insta::assert_snapshot!(Format::Plain.render(&found, &sources));
+}
+
 fn codes(text: &str, limits: &Limits) -> Vec<Code> {
     let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
     yaml::parse(&mut sources, "a.yaml", text, limits, &mut found);

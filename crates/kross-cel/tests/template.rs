@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use kross_cel::template::{Part, Scan, scan};
-use kross_diagnostics::Code;
+use kross_diagnostics::render::Format;
+use kross_diagnostics::{Code, Diagnostics, Sources, Span};
 use proptest::prelude::*;
 
 /// The parts as text: expressions in angle quotes.
@@ -179,6 +180,22 @@ fn several_mistakes_in_one_string_are_all_reported() {
             Code::UnterminatedExpression
         ]
     );
+}
+
+#[test]
+fn each_mistake_is_shown_at_its_place() {
+    let text = "name: ${schema.spec.name\nreplicas: ${}\nurl: ${a + ${b}}\ntitle: ${\"web}\nbody: ${'''x}\n";
+    let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
+    let file = sources.add("template", text);
+    let mut offset = 0;
+    for line in text.lines() {
+        found.extend(scan(line).problems.iter().map(|problem| {
+            let at = |place: usize| u32::try_from(offset + place).unwrap();
+            problem.diagnostic().at(Span::new(file, at(problem.range.start), at(problem.range.end)))
+        }));
+        offset += line.len() + 1;
+    }
+    insta::assert_snapshot!(Format::Plain.render(&found, &sources));
 }
 
 #[test]
