@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::connection::{ApiAnswer, ApiRequest, Connection, JSON};
 use crate::discovery::{ApiKind, push_encoded};
-use crate::error::{ApiError, Attempt, Status};
+use crate::error::{ApiError, Attempt, Missing, Status};
 use crate::object::{ObjectList, StoredObject, read_list, read_object};
 
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
@@ -309,20 +309,21 @@ impl Connection {
         if answer.status.is_success() {
             return Ok(answer);
         }
-        Err(self.refused(target, &answer))
+        Err(self.refused(target.kind, target.attempt(self), &answer))
     }
 
-    fn refused(&self, target: &Target<'_>, answer: &ApiAnswer) -> ApiError {
+    /// The error of a refusal, told apart by what was not found.
+    pub(crate) fn refused(&self, kind: &ApiKind, attempt: Attempt, answer: &ApiAnswer) -> ApiError {
         if answer.status != StatusCode::NOT_FOUND {
-            return ApiError::from_answer(target.attempt(self), answer);
+            return ApiError::from_answer(attempt, answer);
         }
         let mut status = Status::read(&answer.body).unwrap_or_else(Status::no_such_path);
-        if target.kind.plural == "namespaces" && target.kind.group.is_empty() {
+        if kind.plural == "namespaces" && kind.group.is_empty() {
             status = status.about_namespaces();
         }
-        let error = ApiError::from_status(target.attempt(self), answer.status, Some(status), None);
-        if error.missing() == Some(&crate::Missing::Kind) {
-            self.discovery().forget(&target.kind.group, &target.kind.kind);
+        let error = ApiError::from_status(attempt, answer.status, Some(status), None);
+        if error.missing() == Some(&Missing::Kind) {
+            self.discovery().forget(&kind.group, &kind.kind);
         }
         error
     }

@@ -192,7 +192,6 @@ impl Connection {
     }
 
     /// Opens a watch. Its answer never ends by itself within our time; the server ends it.
-    #[expect(dead_code, reason = "watches come next")]
     pub(crate) async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
         let call = self.call(ApiRequest::get(path), None).await?;
         // The head must come in time even though the body may take for ever.

@@ -7,6 +7,7 @@ mod error;
 mod object;
 mod queue;
 mod transport;
+mod watch;
 
 pub use apply::{Apply, Delete, Deleted, FieldValidation, Propagation};
 pub use connection::{Connection, ConnectionOptions, ConnectionStats, Credential, LocalCluster, LocalError};
@@ -17,3 +18,6 @@ pub use object::{
 };
 pub use queue::{Backoff, Outcome, Queue, QueueKey, QueueStats, Work};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
+pub use watch::{
+    Change, Lookup, Selection, Watch, WatchEvent, WatchKey, WatchOptions, WatchPhase, WatchState, Watches,
+};

@@ -14,3 +14,5 @@ mod apply;
 mod discovery;
 #[path = "real/setup.rs"]
 mod setup;
+#[path = "real/watch.rs"]
+mod watch;

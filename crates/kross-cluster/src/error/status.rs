@@ -82,7 +82,6 @@ impl Status {
     }
 
     /// The code that the `Status` itself gives, for those that come inside a watch.
-    #[expect(dead_code, reason = "watches come next")]
     pub(crate) fn code(&self) -> Option<u16> {
         self.code
     }

@@ -100,18 +100,19 @@ pub(super) enum Opened {
 pub(super) type TlsStream = tokio_rustls::client::TlsStream<TcpStream>;
 
 pub(super) async fn dial(endpoint: &Endpoint, options: &TransportOptions) -> Result<Opened, TransportError> {
-    let socket = within(options.connect_timeout, connect(endpoint)).await?;
+    let socket = within(endpoint, options.connect_timeout, connect(endpoint)).await?;
     let Some((connector, name)) = &endpoint.tls else {
         let (sender, connection) =
             http1::handshake(TokioIo::new(socket)).await.map_err(|error| TransportError::broken(&error))?;
         return Ok(Opened::PlainHttp1(sender, Box::new(connection)));
     };
-    let secure = within(options.tls_timeout, async {
+    let secure = within(endpoint, options.tls_timeout, async {
         connector.connect(name.clone(), socket).await.map_err(|error| tls_error(endpoint, &error))
     })
     .await?;
     if secure.get_ref().1.alpn_protocol() == Some(HTTP2) {
-        let (sender, connection) = within(options.tls_timeout, http2_handshake(secure, options)).await?;
+        let (sender, connection) =
+            within(endpoint, options.tls_timeout, http2_handshake(secure, options)).await?;
         Ok(Opened::SecureHttp2(sender, Box::new(connection)))
     } else {
         let (sender, connection) =
@@ -120,11 +121,18 @@ pub(super) async fn dial(endpoint: &Endpoint, options: &TransportOptions) -> Res
     }
 }
 
+/// A step that takes too long says the same as one that fails: the server cannot be reached.
 async fn within<T>(
+    endpoint: &Endpoint,
     limit: Duration,
     step: impl Future<Output = Result<T, TransportError>>,
 ) -> Result<T, TransportError> {
-    timeout(limit, step).await.unwrap_or(Err(TransportError::Timeout { after: limit }))
+    timeout(limit, step).await.unwrap_or_else(|_| {
+        Err(TransportError::Connect {
+            authority: endpoint.authority.to_string(),
+            problem: format!("no answer within {:.1}s", limit.as_secs_f64()),
+        })
+    })
 }
 
 async fn connect(endpoint: &Endpoint) -> Result<TcpStream, TransportError> {

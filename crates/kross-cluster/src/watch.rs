@@ -1,0 +1,306 @@
+//! Turns "I care about these objects" into one list and one watch per cluster, kind and selection, shared by everybody who
+//! cares, and into a local copy that answers at once. Nobody ever waits for a copy to fill.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::AbortHandle;
+
+use crate::connection::Connection;
+use crate::discovery::ApiKind;
+use crate::object::{ClusterId, ObjectKey, StoredObject};
+use kross_value::Text;
+
+mod core;
+mod follow;
+mod key;
+mod lines;
+mod store;
+
+pub use self::core::{Watch, WatchPhase, WatchState};
+pub use key::{Selection, WatchKey};
+pub use store::Lookup;
+
+use self::core::Core;
+
+/// How watches are shared.
+#[derive(Clone, Debug)]
+pub struct WatchOptions {
+    /// How long a watch stays after its last user has gone. The next one often comes soon.
+    pub grace: Duration,
+    /// Labels by whose values objects can be listed quickly.
+    pub indexed_labels: Vec<&'static str>,
+    /// Lists that run at once.
+    pub lists_at_once: usize,
+}
+
+impl Default for WatchOptions {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_secs(10),
+            indexed_labels: vec![kross_api::labels::INSTANCE_ID, kross_api::labels::APPLYSET_PART_OF],
+            lists_at_once: 16,
+        }
+    }
+}
+
+/// Something that happened to a watch or to an object that it follows.
+#[derive(Clone, Debug)]
+pub struct WatchEvent {
+    /// The watch.
+    pub watch: Arc<WatchKey>,
+    /// What happened.
+    pub change: Change,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// An object is new or has changed.
+    Applied {
+        /// As it was before, if it was known.
+        old: Option<Arc<StoredObject>>,
+        /// As it is now.
+        new: Arc<StoredObject>,
+        /// Whether it is known because we wrote it ([`Watch::observe`]) and not because the cluster told.
+        ours: bool,
+    },
+    /// An object is gone, or is no longer one of those that the watch is about.
+    Deleted {
+        /// As it was last.
+        old: Arc<StoredObject>,
+    },
+    /// The copy is complete.
+    Synced,
+    /// The copy no longer follows, and why. Sent once per reason; tries go on.
+    Failed {
+        /// Why.
+        error: crate::ApiError,
+    },
+    /// The copy follows again; what was missed comes now.
+    Resumed,
+}
+
+/// The watches of a process. Clones share them.
+///
+/// ```no_run
+/// # async fn example(connection: kross_cluster::Connection) -> Result<(), kross_cluster::ApiError> {
+/// use kross_cluster::{Lookup, Selection, WatchOptions, Watches};
+///
+/// let watches = Watches::new(WatchOptions::default());
+/// let mut events = watches.subscribe();
+/// let kind = connection.kind("apps", Some("v1"), "Deployment").await?;
+/// let deployments = watches.watch(&connection, &kind, Selection::Managed);
+/// while let Some(event) = events.recv().await {
+///     if let Lookup::Found(web) = deployments.get(Some("shop"), "web") {
+///         println!("{:?} {}", event.change, web.resource_version());
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Watches {
+    registry: Arc<Registry>,
+}
+
+pub(crate) struct Registry {
+    options: WatchOptions,
+    runtime: Handle,
+    lists: Arc<Semaphore>,
+    entries: Mutex<HashMap<KindKey, Vec<Entry>>>,
+    subscribers: Arc<Subscribers>,
+}
+
+/// All watches of one kind in one cluster, whatever they select.
+type KindKey = (ClusterId, Text, Text);
+
+struct Entry {
+    core: Arc<Core>,
+    users: usize,
+    /// Counts the times that it got a user, so that a grace time can tell whether somebody came and went meanwhile.
+    arrivals: u64,
+    task: AbortHandle,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Watches {
+    /// No watches yet. They will run on the runtime that this is called on.
+    #[must_use]
+    pub fn new(options: WatchOptions) -> Self {
+        let lists = Arc::new(Semaphore::new(options.lists_at_once.max(1)));
+        Self {
+            registry: Arc::new(Registry {
+                options,
+                runtime: Handle::current(),
+                lists,
+                entries: Mutex::default(),
+                subscribers: Arc::default(),
+            }),
+        }
+    }
+
+    /// The watch on some objects of a kind: the one that runs already, or a new one. Returns at once. The watch runs as long
+    /// as somebody holds it.
+    #[must_use]
+    pub fn watch(&self, connection: &Connection, kind: &Arc<ApiKind>, selection: Selection) -> Watch {
+        let key = WatchKey {
+            cluster: connection.cluster().clone(),
+            group: kind.group.clone(),
+            version: kind.version.clone(),
+            kind: kind.kind.clone(),
+            selection,
+        };
+        let registry = &self.registry;
+        let mut entries = registry.lock();
+        let of_kind = entries.entry(key.kind_key()).or_default();
+        let known = of_kind.iter_mut().find(|entry| *entry.core.key == key);
+        let core = if let Some(entry) = known {
+            entry.users += 1;
+            entry.arrivals += 1;
+            Arc::clone(&entry.core)
+        } else {
+            let core = Arc::new(Core::new(key, &registry.options, Arc::clone(&registry.subscribers)));
+            let follower = follow::follow(
+                Arc::clone(&core),
+                connection.clone(),
+                Arc::clone(kind),
+                Arc::clone(&registry.lists),
+            );
+            let task = registry.runtime.spawn(follower).abort_handle();
+            of_kind.push(Entry { core: Arc::clone(&core), users: 1, arrivals: 1, task });
+            core
+        };
+        drop(entries);
+        Watch::new(core, Arc::clone(registry))
+    }
+
+    /// Everything that happens to all watches, what they know already first. Read it without doing anything slow: what is
+    /// not read yet is kept in memory.
+    #[must_use]
+    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<WatchEvent> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        // First for what comes, then what is there: some of it may come twice, nothing is missed.
+        self.registry.subscribers.add(sender.clone());
+        for core in self.registry.cores() {
+            core.replay(&sender);
+        }
+        receiver
+    }
+
+    /// What is known about an object from whichever watch knows it.
+    #[must_use]
+    pub fn find(&self, object: &ObjectKey) -> Lookup {
+        let kind = (object.cluster.clone(), object.group.clone(), object.kind.clone());
+        let entries = self.registry.lock();
+        let mut answer = Lookup::Unknown;
+        for entry in entries.get(&kind).into_iter().flatten() {
+            match entry.core.get(object.namespace.as_deref(), &object.name) {
+                found @ Lookup::Found(_) => return found,
+                // Only a watch that would see the object can say that it is not there.
+                Lookup::Absent if entry.core.key.selection.covers(object) => answer = Lookup::Absent,
+                Lookup::Absent | Lookup::Unknown => {}
+            }
+        }
+        answer
+    }
+
+    /// Makes watches of a kind that wait after a failure try again now, for instance since its definition appeared.
+    pub fn retry(&self, cluster: &ClusterId, group: &str, kind: &str) {
+        let entries = self.registry.lock();
+        for entry in entries.get(&(cluster.clone(), group.into(), kind.into())).into_iter().flatten() {
+            entry.core.retry.notify_one();
+        }
+    }
+
+    /// The state of every watch, in a stable order.
+    #[must_use]
+    pub fn states(&self) -> Vec<WatchState> {
+        let entries = self.registry.lock();
+        let mut states: Vec<WatchState> =
+            entries.values().flatten().map(|entry| entry.core.state(entry.users)).collect();
+        states.sort_by(|a, b| a.key.cmp(&b.key));
+        states
+    }
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, HashMap<KindKey, Vec<Entry>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cores(&self) -> Vec<Arc<Core>> {
+        self.lock().values().flatten().map(|entry| Arc::clone(&entry.core)).collect()
+    }
+
+    /// One more user of a watch that has one already.
+    fn join(&self, key: &WatchKey) {
+        let mut entries = self.lock();
+        if let Some(entry) = find(&mut entries, key) {
+            entry.users += 1;
+            entry.arrivals += 1;
+        }
+    }
+
+    /// One user less. After the last one the watch stays for the grace time.
+    fn leave(self: &Arc<Self>, key: &Arc<WatchKey>) {
+        let arrivals = {
+            let mut entries = self.lock();
+            let Some(entry) = find(&mut entries, key) else { return };
+            entry.users = entry.users.saturating_sub(1);
+            if entry.users > 0 {
+                return;
+            }
+            entry.arrivals
+        };
+        let (registry, key) = (Arc::clone(self), Arc::clone(key));
+        self.runtime.spawn(async move {
+            tokio::time::sleep(registry.options.grace).await;
+            registry.release(&key, arrivals);
+        });
+    }
+
+    fn release(&self, key: &WatchKey, arrivals: u64) {
+        let mut entries = self.lock();
+        let unused =
+            find(&mut entries, key).is_some_and(|entry| entry.users == 0 && entry.arrivals == arrivals);
+        if !unused {
+            return;
+        }
+        let kind = key.kind_key();
+        if let Some(of_kind) = entries.get_mut(&kind) {
+            of_kind.retain(|entry| *entry.core.key != *key);
+            if of_kind.is_empty() {
+                entries.remove(&kind);
+            }
+        }
+    }
+}
+
+fn find<'a>(entries: &'a mut HashMap<KindKey, Vec<Entry>>, key: &WatchKey) -> Option<&'a mut Entry> {
+    entries.get_mut(&key.kind_key())?.iter_mut().find(|entry| *entry.core.key == *key)
+}
+
+/// Those who want to know everything.
+#[derive(Default)]
+pub(crate) struct Subscribers(Mutex<Vec<mpsc::UnboundedSender<WatchEvent>>>);
+
+impl Subscribers {
+    fn add(&self, sender: mpsc::UnboundedSender<WatchEvent>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+    }
+
+    /// Sends to everybody who still listens.
+    fn send(&self, event: &WatchEvent) {
+        let mut subscribers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
+    }
+}

@@ -1,0 +1,307 @@
+//! One watch as its users see it: the copy, its state, and those who want to know about it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kross_api::FailureReason;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::store::{Lookup, Store};
+use super::{Change, Registry, Subscribers, WatchEvent, WatchKey, WatchOptions};
+use crate::error::ApiError;
+use crate::object::StoredObject;
+
+/// What a watch is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchPhase {
+    /// Reading the list.
+    Listing,
+    /// Following changes.
+    Live,
+    /// Waiting to try again after a failure.
+    Failed,
+}
+
+/// A watch as a page shows it.
+#[derive(Clone, Debug)]
+pub struct WatchState {
+    /// What it is about.
+    pub key: Arc<WatchKey>,
+    /// What it is doing.
+    pub phase: WatchPhase,
+    /// For how long.
+    pub since: Duration,
+    /// Why it does not follow, if so.
+    pub failure: Option<ApiError>,
+    /// Whether its copy was complete at some time.
+    pub complete: bool,
+    /// How many objects it has.
+    pub objects: usize,
+    /// How many hold it.
+    pub users: usize,
+    /// How many lists it has read.
+    pub lists: u64,
+    /// How often it was opened.
+    pub opened: u64,
+}
+
+pub(super) struct Core {
+    pub(super) key: Arc<WatchKey>,
+    /// Ends a wait after a failure.
+    pub(super) retry: Notify,
+    complete: Notify,
+    inner: Mutex<Inner>,
+    everybody: Arc<Subscribers>,
+}
+
+struct Inner {
+    store: Store,
+    phase: WatchPhase,
+    since: Instant,
+    failure: Option<ApiError>,
+    lists: u64,
+    opened: u64,
+    subscribers: Vec<mpsc::UnboundedSender<WatchEvent>>,
+}
+
+impl Core {
+    pub(super) fn new(key: WatchKey, options: &WatchOptions, everybody: Arc<Subscribers>) -> Self {
+        Self {
+            key: Arc::new(key),
+            retry: Notify::new(),
+            complete: Notify::new(),
+            inner: Mutex::new(Inner {
+                store: Store::new(options.indexed_labels.clone()),
+                phase: WatchPhase::Listing,
+                since: Instant::now(),
+                failure: None,
+                lists: 0,
+                opened: 0,
+                subscribers: Vec::new(),
+            }),
+            everybody,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the copy and tells everybody, in one step: what subscribers hear and what readers see never disagree.
+    pub(super) fn change<C: IntoIterator<Item = Change>>(&self, change: impl FnOnce(&mut Store) -> C) {
+        let mut inner = self.lock();
+        let changes = change(&mut inner.store);
+        for change in changes {
+            self.tell(&mut inner, change);
+        }
+    }
+
+    fn tell(&self, inner: &mut Inner, change: Change) {
+        let event = WatchEvent { watch: Arc::clone(&self.key), change };
+        inner.subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
+        self.everybody.send(&event);
+    }
+
+    /// A list begins.
+    pub(super) fn listing(&self) {
+        let mut inner = self.lock();
+        if inner.failure.is_none() {
+            inner.enter(WatchPhase::Listing);
+        }
+    }
+
+    /// A list was read to its end.
+    pub(super) fn synced(&self) {
+        let mut inner = self.lock();
+        let gone = inner.store.end_list();
+        for change in gone {
+            self.tell(&mut inner, change);
+        }
+        inner.lists += 1;
+        inner.failure = None;
+        inner.enter(WatchPhase::Live);
+        self.tell(&mut inner, Change::Synced);
+        drop(inner);
+        self.complete.notify_waiters();
+    }
+
+    /// The watch is open.
+    pub(super) fn live(&self) {
+        let mut inner = self.lock();
+        inner.opened += 1;
+        inner.enter(WatchPhase::Live);
+        if inner.failure.take().is_some() {
+            self.tell(&mut inner, Change::Resumed);
+        }
+    }
+
+    /// It does not follow any more. Told once per reason.
+    pub(super) fn failed(&self, error: &ApiError) {
+        let mut inner = self.lock();
+        let known = inner.failure.as_ref().map(ApiError::reason) == Some(error.reason());
+        inner.failure = Some(error.clone());
+        inner.enter(WatchPhase::Failed);
+        if !known {
+            self.tell(&mut inner, Change::Failed { error: error.clone() });
+        }
+    }
+
+    pub(super) fn replay(&self, subscriber: &mpsc::UnboundedSender<WatchEvent>) {
+        self.replay_inner(&self.lock(), subscriber);
+    }
+
+    fn replay_inner(&self, inner: &Inner, subscriber: &mpsc::UnboundedSender<WatchEvent>) {
+        let known = inner.store.iter().map(|object| Change::Applied {
+            old: None,
+            new: Arc::clone(object),
+            ours: false,
+        });
+        let synced = inner.store.is_complete().then_some(Change::Synced);
+        let failed = inner.failure.clone().map(|error| Change::Failed { error });
+        for change in known.chain(synced).chain(failed) {
+            // Whoever hung up meanwhile does not want to know.
+            let _ = subscriber.send(WatchEvent { watch: Arc::clone(&self.key), change });
+        }
+    }
+
+    pub(super) fn get(&self, namespace: Option<&str>, name: &str) -> Lookup {
+        let inner = self.lock();
+        match inner.store.get(namespace, name) {
+            Some(object) => Lookup::Found(Arc::clone(object)),
+            None if inner.can_tell() => Lookup::Absent,
+            None => Lookup::Unknown,
+        }
+    }
+
+    pub(super) fn state(&self, users: usize) -> WatchState {
+        let inner = self.lock();
+        WatchState {
+            key: Arc::clone(&self.key),
+            phase: inner.phase,
+            since: inner.since.elapsed(),
+            failure: inner.failure.clone(),
+            complete: inner.store.is_complete(),
+            objects: inner.store.len(),
+            users,
+            lists: inner.lists,
+            opened: inner.opened,
+        }
+    }
+}
+
+impl Inner {
+    fn enter(&mut self, phase: WatchPhase) {
+        if self.phase != phase {
+            self.phase = phase;
+            self.since = Instant::now();
+        }
+    }
+
+    /// Whether what is not in the copy is not there. A short interruption does not matter: the cluster is asked again
+    /// before anything is decided for good. A kind that we may not read, or that is gone, does.
+    fn can_tell(&self) -> bool {
+        let blind = self.failure.as_ref().is_some_and(|error| {
+            matches!(
+                error.reason(),
+                FailureReason::Forbidden | FailureReason::NotFound | FailureReason::Unauthorized
+            )
+        });
+        self.store.is_complete() && !blind
+    }
+}
+
+/// A hold on a watch, and the way to read its copy. The watch runs as long as somebody has one.
+pub struct Watch {
+    core: Arc<Core>,
+    registry: Arc<Registry>,
+}
+
+impl Watch {
+    pub(super) fn new(core: Arc<Core>, registry: Arc<Registry>) -> Self {
+        Self { core, registry }
+    }
+
+    /// What it is about.
+    #[must_use]
+    pub fn key(&self) -> &Arc<WatchKey> {
+        &self.core.key
+    }
+
+    /// An object of the copy.
+    #[must_use]
+    pub fn get(&self, namespace: Option<&str>, name: &str) -> Lookup {
+        self.core.get(namespace, name)
+    }
+
+    /// All objects of the copy, or nothing if it cannot tell.
+    #[must_use]
+    pub fn list(&self) -> Option<Vec<Arc<StoredObject>>> {
+        let inner = self.core.lock();
+        inner.can_tell().then(|| inner.store.iter().cloned().collect())
+    }
+
+    /// The objects of the copy with a value of a label, or nothing if it cannot tell.
+    #[must_use]
+    pub fn list_by_label(&self, label: &str, value: &str) -> Option<Vec<Arc<StoredObject>>> {
+        let inner = self.core.lock();
+        inner.can_tell().then(|| inner.store.by_label(label, value))
+    }
+
+    /// Adds what a write of ours returned, so that it is known before the cluster tells. Does nothing if the copy knows
+    /// something later.
+    pub fn observe(&self, written: &StoredObject) {
+        if self.core.key.selection.selects(written) {
+            self.core.change(|store| store.observed(written));
+        }
+    }
+
+    /// What happens to this watch, what it knows already first. Read it without doing anything slow.
+    #[must_use]
+    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<WatchEvent> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut inner = self.core.lock();
+        self.core.replay_inner(&inner, &sender);
+        inner.subscribers.push(sender);
+        receiver
+    }
+
+    /// Whether the copy was complete at some time.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.core.lock().store.is_complete()
+    }
+
+    /// Returns when the copy is complete. For start-up and tests: a reconcile must not wait.
+    pub async fn complete(&self) {
+        loop {
+            let changed = self.core.complete.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.is_complete() {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Clone for Watch {
+    fn clone(&self) -> Self {
+        self.registry.join(&self.core.key);
+        Self { core: Arc::clone(&self.core), registry: Arc::clone(&self.registry) }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.registry.leave(&self.core.key);
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Watch({})", self.core.key)
+    }
+}

@@ -1,0 +1,256 @@
+//! Keeps one copy up to date for as long as it is wanted: list, watch from there, and after any loss resume where it was, or
+//! list again where that is no longer possible.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use kross_api::Operation;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use super::Change;
+use super::core::Core;
+use super::lines::{Event, Lines};
+use crate::apply::Query;
+use crate::connection::{ApiAnswer, Connection};
+use crate::discovery::{ApiKind, push_encoded};
+use crate::error::{ApiError, Attempt, Missing, Retry, Status};
+use crate::queue::Backoff;
+use crate::transport::{ResponseBody, TransportError};
+
+/// How long a watch is asked to stay open; the server is told a random time between once and twice this.
+const OPEN_FOR: Duration = Duration::from_secs(300);
+/// How much longer it may take before the connection counts as dead, for servers that forget the time.
+const OVERTIME: Duration = Duration::from_secs(30);
+/// A watch that lived this long had no problem, so the next failure is a first one.
+const HEALTHY: Duration = Duration::from_secs(10);
+const BACKOFF: Backoff = Backoff { base: Duration::from_millis(100), cap: Duration::from_secs(30) };
+
+/// How a watch ended.
+enum Ended {
+    /// As it should: open a new one where it was.
+    Resume,
+    /// The cluster no longer knows where it was: list again.
+    Expired,
+    /// It failed.
+    Failed(ApiError),
+}
+
+struct Follower {
+    core: Arc<Core>,
+    connection: Connection,
+    kind: Arc<ApiKind>,
+    lists: Arc<Semaphore>,
+    failures: u32,
+}
+
+pub(super) async fn follow(
+    core: Arc<Core>,
+    connection: Connection,
+    kind: Arc<ApiKind>,
+    lists: Arc<Semaphore>,
+) {
+    let mut follower = Follower { core, connection, kind, lists, failures: 0 };
+    loop {
+        match follower.list().await {
+            Ok(version) => follower.watch_from(version).await,
+            // The list took so long that its first pages are history.
+            Err(error) if error.is_expired() => follower.pause(BACKOFF.delay(1, random())).await,
+            Err(error) => follower.fail(&error).await,
+        }
+    }
+}
+
+impl Follower {
+    /// Reads the list page by page into the copy, and returns its version.
+    async fn list(&mut self) -> Result<String, ApiError> {
+        // Closed never: the registry outlives its watches.
+        let _turn = self.lists.acquire().await;
+        self.core.listing();
+        let mut next: Option<String> = None;
+        let mut version = String::new();
+        loop {
+            let page = self.page(next.as_deref()).await?;
+            if next.is_none() {
+                version = page.resource_version;
+                self.core.change(|store| {
+                    store.begin_list(version.parse().ok());
+                    None::<Change>
+                });
+            }
+            self.core.change(|store| {
+                page.items.into_iter().filter_map(|object| store.listed(object)).collect::<Vec<_>>()
+            });
+            next = page.next;
+            if next.is_none() {
+                self.core.synced();
+                return Ok(version);
+            }
+        }
+    }
+
+    async fn page(&self, next: Option<&str>) -> Result<crate::ObjectList, ApiError> {
+        let selection = &self.core.key.selection;
+        let (labels, fields) = (selection.labels(), selection.fields());
+        let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
+        self.connection.list_page(&self.kind, selection.namespace(), &query, next).await
+    }
+
+    /// Watches from a version until only a new list helps.
+    async fn watch_from(&mut self, mut version: String) {
+        loop {
+            let started = Instant::now();
+            let ended = self.watch_once(&mut version).await;
+            if started.elapsed() > HEALTHY {
+                self.failures = 0;
+            }
+            match ended {
+                // A server that ends every watch at once is not asked without a pause.
+                Ended::Resume if started.elapsed() < HEALTHY => self.pause(BACKOFF.delay(1, random())).await,
+                Ended::Resume => {}
+                Ended::Expired => return,
+                Ended::Failed(error) => {
+                    self.fail(&error).await;
+                    if error.missing() == Some(&Missing::Kind) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn watch_once(&mut self, version: &mut String) -> Ended {
+        let open_for = OPEN_FOR.mul_f64(1.0 + random());
+        let deadline = Instant::now() + open_for + OVERTIME;
+        let response = match self.connection.open_watch(self.watch_path(version, open_for)).await {
+            Ok(response) => response,
+            Err(error) => return Ended::Failed(ApiError::from_transport(self.attempt(), &error)),
+        };
+        let (head, body) = response.into_parts();
+        if head.status != StatusCode::OK {
+            return self.refused(head.status, head.headers, body).await;
+        }
+        self.core.live();
+        self.read(body, deadline, version).await
+    }
+
+    async fn read(&self, mut body: ResponseBody, deadline: Instant, version: &mut String) -> Ended {
+        let mut lines = Lines::default();
+        loop {
+            let piece = match timeout_at(deadline, body.piece()).await {
+                Ok(Ok(Some(piece))) => piece,
+                Ok(Ok(None)) | Err(_) => return Ended::Resume,
+                // A connection that broke under a healthy watch says nothing about the cluster: resume at once.
+                Ok(Err(TransportError::Broken { .. })) if body.age() > HEALTHY => return Ended::Resume,
+                Ok(Err(error)) => return Ended::Failed(ApiError::from_transport(self.attempt(), &error)),
+            };
+            if lines.push(&piece).is_err() {
+                let problem = "a line of the watch has no end";
+                return Ended::Failed(ApiError::own(
+                    self.attempt(),
+                    kross_api::FailureReason::ServerError,
+                    problem,
+                ));
+            }
+            while let Some(line) = lines.next() {
+                if let Some(ended) = self.event(&line, version) {
+                    return ended;
+                }
+            }
+        }
+    }
+
+    /// Takes one event in. Returns how the watch ended if this was its end.
+    fn event(&self, line: &[u8], version: &mut String) -> Option<Ended> {
+        match Event::read(line) {
+            Some(Ok(Event::Applied(object))) => {
+                version.clear();
+                version.push_str(object.resource_version());
+                self.core.change(|store| store.applied(*object));
+            }
+            Some(Ok(Event::Deleted(object))) => {
+                version.clear();
+                version.push_str(object.resource_version());
+                self.core.change(|store| store.deleted(&object));
+            }
+            Some(Ok(Event::Bookmark(reached))) => {
+                self.core.change(|store| {
+                    store.advance(reached.parse().ok());
+                    None::<Change>
+                });
+                *version = reached;
+            }
+            Some(Ok(Event::Failed(status))) => return Some(self.ended_by(*status)),
+            Some(Ok(Event::Unknown)) => {}
+            // One object that cannot be read must not stop the others.
+            Some(Err(error)) => tracing::warn!(watch = %self.core.key, %error, "skipped an event"),
+            None => tracing::warn!(watch = %self.core.key, "skipped a line that is no event"),
+        }
+        None
+    }
+
+    fn ended_by(&self, status: Status) -> Ended {
+        let code = status.code().and_then(|code| StatusCode::from_u16(code).ok());
+        let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let error = ApiError::from_status(self.attempt(), code, Some(status), None);
+        if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }
+    }
+
+    async fn refused(&self, status: StatusCode, headers: http::HeaderMap, body: ResponseBody) -> Ended {
+        /// A `Status` is short.
+        const LIMIT: usize = 1 << 20;
+        let read = timeout_at(Instant::now() + OVERTIME, body.all(LIMIT)).await;
+        let body = read.ok().and_then(Result::ok).unwrap_or_default();
+        let error = self.connection.refused(&self.kind, self.attempt(), &ApiAnswer { status, headers, body });
+        if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }
+    }
+
+    async fn fail(&mut self, error: &ApiError) {
+        tracing::debug!(watch = %self.core.key, %error, "watch failed");
+        // The kind is positively gone, twice: so are its objects.
+        let again = self.failures > 0;
+        if again && error.missing() == Some(&Missing::Kind) {
+            self.core.change(super::store::Store::clear);
+        }
+        self.core.failed(error);
+        self.failures = self.failures.saturating_add(1);
+        let wait = match error.retry() {
+            Retry::After(wait) => wait.max(BACKOFF.delay(self.failures, random())),
+            Retry::Backoff | Retry::WhenChanged => BACKOFF.delay(self.failures, random()),
+        };
+        self.pause(wait).await;
+    }
+
+    async fn pause(&self, wait: Duration) {
+        // Whichever comes first; both are a reason to go on.
+        let _ = tokio::time::timeout(wait, self.core.retry.notified()).await;
+    }
+
+    fn watch_path(&self, version: &str, open_for: Duration) -> String {
+        let selection = &self.core.key.selection;
+        let mut path = self.kind.collection_path(selection.namespace());
+        path.push_str("?watch=true&allowWatchBookmarks=true&timeoutSeconds=");
+        path.push_str(&open_for.as_secs().to_string());
+        path.push_str("&resourceVersion=");
+        push_encoded(&mut path, version);
+        let (labels, fields) = (selection.labels(), selection.fields());
+        Query { labels: labels.as_deref(), fields: fields.as_deref() }.push(&mut path);
+        path
+    }
+
+    fn attempt(&self) -> Attempt {
+        Attempt {
+            cluster: self.connection.cluster().clone(),
+            operation: Operation::Watch,
+            target: format!("{} ({})", self.core.key.kind, self.core.key.selection),
+        }
+    }
+}
+
+/// Something in 0..1 that spreads tries; nothing depends on its quality.
+#[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
+fn random() -> f64 {
+    (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
+}

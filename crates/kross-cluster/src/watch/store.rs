@@ -1,0 +1,202 @@
+//! Turns lists, events and our own writes into a copy of some objects, and into the changes that it went through. Pure: what
+//! arrives in which order is the caller's.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use kross_value::Text;
+
+use super::Change;
+use crate::object::StoredObject;
+
+/// What a copy says about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lookup {
+    /// It is there.
+    Found(Arc<StoredObject>),
+    /// It is not there.
+    Absent,
+    /// The copy cannot tell: it is not complete, or does not follow.
+    Unknown,
+}
+
+/// Namespace and name; the namespace is empty for objects without one.
+type Place = (Text, Text);
+
+#[derive(Default)]
+pub(super) struct Store {
+    objects: HashMap<Place, Arc<StoredObject>>,
+    indexed_labels: Vec<&'static str>,
+    /// For each indexed label, the places of the objects with each of its values.
+    indexes: Vec<HashMap<Text, HashSet<Place>>>,
+    /// Everything up to this version is known.
+    progress: u64,
+    /// What the list that is being read has shown so far.
+    listing: Option<Listing>,
+    complete: bool,
+}
+
+struct Listing {
+    seen: HashSet<Place>,
+    version: Option<u64>,
+    /// The cluster's versions went backwards, as after a restored backup: nothing known before counts.
+    restarted: bool,
+}
+
+impl Store {
+    pub(super) fn new(indexed_labels: Vec<&'static str>) -> Self {
+        let indexes = indexed_labels.iter().map(|_| HashMap::new()).collect();
+        Self { indexed_labels, indexes, ..Self::default() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether a list has been read to its end.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    pub(super) fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Arc<StoredObject>> {
+        self.objects.get(&(namespace.unwrap_or_default().into(), name.into()))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<StoredObject>> {
+        self.objects.values()
+    }
+
+    /// The objects with a value of a label, through its index if it has one.
+    pub(super) fn by_label(&self, label: &str, value: &str) -> Vec<Arc<StoredObject>> {
+        let Some(index) = self.index_of(label) else {
+            return self.iter().filter(|object| object.label(label) == Some(value)).cloned().collect();
+        };
+        let places = index.get(value).into_iter().flatten();
+        places.filter_map(|place| self.objects.get(place).cloned()).collect()
+    }
+
+    fn index_of(&self, label: &str) -> Option<&HashMap<Text, HashSet<Place>>> {
+        let at = self.indexed_labels.iter().position(|indexed| *indexed == label)?;
+        self.indexes.get(at)
+    }
+
+    /// A list begins: its version, if it is a number.
+    pub(super) fn begin_list(&mut self, version: Option<u64>) {
+        let restarted = version.is_some_and(|version| version < self.progress);
+        self.listing = Some(Listing { seen: HashSet::new(), version, restarted });
+    }
+
+    /// An object of the list.
+    pub(super) fn listed(&mut self, object: StoredObject) -> Option<Change> {
+        let place = place(&object);
+        let restarted = match &mut self.listing {
+            Some(listing) => {
+                listing.seen.insert(place.clone());
+                listing.restarted
+            }
+            None => false,
+        };
+        self.put(place, object, restarted, false)
+    }
+
+    /// The list is at its end: what it did not show is gone.
+    pub(super) fn end_list(&mut self) -> Vec<Change> {
+        let Some(listing) = self.listing.take() else { return Vec::new() };
+        let gone: Vec<Place> = self
+            .objects
+            .iter()
+            .filter(|(place, object)| {
+                // What we wrote after the list was taken is not in it, and still there.
+                let newer = object.version().zip(listing.version).is_some_and(|(own, list)| own > list);
+                !listing.seen.contains(*place) && (listing.restarted || !newer)
+            })
+            .map(|(place, _)| place.clone())
+            .collect();
+        self.progress = match listing.version {
+            Some(version) if listing.restarted => version,
+            Some(version) => self.progress.max(version),
+            None => self.progress,
+        };
+        self.complete = true;
+        gone.iter().filter_map(|place| self.remove(place)).map(|old| Change::Deleted { old }).collect()
+    }
+
+    /// The cluster says that an object is new or has changed.
+    pub(super) fn applied(&mut self, object: StoredObject) -> Option<Change> {
+        self.advance(object.version());
+        self.put(place(&object), object, false, false)
+    }
+
+    /// The cluster says that an object is gone.
+    pub(super) fn deleted(&mut self, object: &StoredObject) -> Option<Change> {
+        self.advance(object.version());
+        let place = place(object);
+        let stale = self.objects.get(&place).is_some_and(|known| is_newer(known, object));
+        if stale { None } else { self.remove(&place).map(|old| Change::Deleted { old }) }
+    }
+
+    /// Everything up to a version is known.
+    pub(super) fn advance(&mut self, version: Option<u64>) {
+        self.progress = self.progress.max(version.unwrap_or(0));
+    }
+
+    /// We wrote an object and the cluster answered with it. The cluster will tell us too, later; until then it is known. If
+    /// it has told us already, or told us something later, that counts.
+    pub(super) fn observed(&mut self, object: &StoredObject) -> Option<Change> {
+        let fresh = object.version().is_some_and(|version| version > self.progress);
+        if fresh && self.complete { self.put(place(object), object.clone(), false, true) } else { None }
+    }
+
+    /// Forgets everything, since the whole kind is gone.
+    pub(super) fn clear(&mut self) -> Vec<Change> {
+        self.listing = None;
+        self.complete = false;
+        let places: Vec<Place> = self.objects.keys().cloned().collect();
+        places.iter().filter_map(|place| self.remove(place)).map(|old| Change::Deleted { old }).collect()
+    }
+
+    fn put(&mut self, place: Place, object: StoredObject, anyway: bool, ours: bool) -> Option<Change> {
+        let old = self.objects.get(&place);
+        if let Some(old) = old {
+            let same = old.resource_version() == object.resource_version() && old.uid() == object.uid();
+            if same || (!anyway && is_newer(old, &object)) {
+                return None;
+            }
+        }
+        let old = self.remove(&place);
+        let new = Arc::new(object);
+        for (label, index) in self.indexed_labels.iter().zip(&mut self.indexes) {
+            if let Some(value) = new.label(label) {
+                index.entry(value.into()).or_default().insert(place.clone());
+            }
+        }
+        self.objects.insert(place, Arc::clone(&new));
+        Some(Change::Applied { old, new, ours })
+    }
+
+    fn remove(&mut self, place: &Place) -> Option<Arc<StoredObject>> {
+        let old = self.objects.remove(place)?;
+        for (label, index) in self.indexed_labels.iter().zip(&mut self.indexes) {
+            let Some(value) = old.label(label) else { continue };
+            if let Some(places) = index.get_mut(value) {
+                places.remove(place);
+                if places.is_empty() {
+                    index.remove(value);
+                }
+            }
+        }
+        Some(old)
+    }
+}
+
+fn place(object: &StoredObject) -> Place {
+    (object.namespace().cloned().unwrap_or_else(|| "".into()), object.name().clone())
+}
+
+/// Whether one is certainly a later version than the other.
+fn is_newer(one: &StoredObject, other: &StoredObject) -> bool {
+    one.version().zip(other.version()).is_some_and(|(one, other)| one > other)
+}
+
+#[cfg(test)]
+mod tests;

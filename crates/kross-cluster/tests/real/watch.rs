@@ -1,0 +1,406 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use kross_api::{FailureReason, Operation, labels, managers};
+use kross_cluster::{
+    Apply, Change, ClusterId, Connection, ConnectionOptions, Delete, FieldValidation, Lookup, ObjectKey,
+    Selection, Watch, WatchEvent, WatchOptions, WatchPhase, Watches,
+};
+use kross_testing::{Action, Answer, Fault, FaultProxy, Requests, Verb, wait};
+use kross_value::Value;
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::setup::Setup;
+
+const OURS: Apply<'static> = Apply {
+    manager: managers::APPLYSET,
+    force: true,
+    validation: FieldValidation::Strict,
+    subresource: None,
+    operation: Operation::Update,
+};
+
+/// A setup whose watches go through a proxy, while its own requests go directly.
+struct Scene {
+    setup: Setup,
+    proxy: FaultProxy,
+    connection: Connection,
+    watches: Watches,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let setup = Setup::new().await;
+        let admin = setup.fixture.hub.plane.admin();
+        let proxy = FaultProxy::start(admin).unwrap();
+        let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
+        let mut options = ConnectionOptions::for_version("devel");
+        options.watches.ping_interval = Duration::from_secs(1);
+        options.watches.ping_timeout = Duration::from_secs(1);
+        let connection = Connection::trusted(ClusterId::local(), config, options).await.unwrap();
+        let watches =
+            Watches::new(WatchOptions { grace: Duration::from_millis(200), ..WatchOptions::default() });
+        Self { setup, proxy, connection, watches }
+    }
+
+    /// Watches the objects of this test alone.
+    async fn watch(&self) -> Watch {
+        let selection = Selection::Labels {
+            namespace: Some(self.setup.fixture.namespace.as_str().into()),
+            selector: "kro.run/owned=true".into(),
+        };
+        let watch = self.watches.watch(&self.connection, &self.setup.config_map, selection);
+        watch.complete().await;
+        wait::until_true("the watch to be open", || {
+            self.watches.states().iter().any(|state| state.key == *watch.key() && state.opened > 0)
+        })
+        .await;
+        watch
+    }
+
+    async fn apply(&self, name: &str, data: &str) {
+        let object = self.setup.object(name, &[("a", data)]);
+        self.setup.connection.apply(&self.setup.config_map, &object, OURS).await.unwrap();
+    }
+
+    async fn delete(&self, name: &str) {
+        let Setup { connection, config_map, .. } = &self.setup;
+        connection.delete(config_map, self.setup.namespace(), name, Delete::default()).await.unwrap();
+    }
+
+    fn watching(&self) -> Requests {
+        Requests::any().verb(Verb::Watch).resource("configmaps")
+    }
+
+    fn listing(&self) -> Requests {
+        Requests::any().verb(Verb::List).resource("configmaps")
+    }
+}
+
+fn describe(event: &WatchEvent) -> String {
+    match &event.change {
+        Change::Applied { old, new, ours } => {
+            let data = new.value().at(&["data", "a"]).and_then(Value::as_str).unwrap_or_default();
+            let sign = if old.is_some() { '~' } else { '+' };
+            format!("{sign}{}={data}{}", new.name(), if *ours { " (ours)" } else { "" })
+        }
+        Change::Deleted { old } => format!("-{}", old.name()),
+        Change::Synced => "synced".to_owned(),
+        Change::Failed { error } => format!("failed {}", error.reason()),
+        Change::Resumed => "resumed".to_owned(),
+    }
+}
+
+async fn next(events: &mut UnboundedReceiver<WatchEvent>) -> String {
+    let event = tokio::time::timeout(Duration::from_secs(30), events.recv()).await;
+    describe(&event.expect("an event within 30s").unwrap())
+}
+
+/// Everything up to and including one event.
+async fn until(events: &mut UnboundedReceiver<WatchEvent>, last: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    while seen.last().map(String::as_str) != Some(last) {
+        seen.push(next(events).await);
+    }
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_tells_what_is_there_and_what_happens() {
+    let scene = Scene::new().await;
+    scene.apply("early", "1").await;
+    let watch = scene.watch().await;
+    let mut events = watch.subscribe();
+    assert_eq!(until(&mut events, "synced").await, ["+early=1", "synced"]);
+    scene.apply("late", "1").await;
+    assert_eq!(next(&mut events).await, "+late=1");
+    scene.apply("early", "2").await;
+    assert_eq!(next(&mut events).await, "~early=2");
+    scene.delete("late").await;
+    assert_eq!(next(&mut events).await, "-late");
+    let namespace = scene.setup.namespace();
+    assert!(matches!(watch.get(namespace, "early"), Lookup::Found(_)));
+    assert_eq!(watch.get(namespace, "late"), Lookup::Absent);
+    // Somebody who comes later hears about everything that is there.
+    assert_eq!(until(&mut watch.subscribe(), "synced").await, ["+early=2", "synced"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_watches_on_one_connection_are_all_live() {
+    const MANY: usize = 250;
+    let setup = Setup::new().await;
+    let watches = Watches::new(WatchOptions::default());
+    let all: Vec<Watch> = (0..MANY)
+        .map(|n| {
+            let selection = Selection::Name {
+                namespace: Some(setup.fixture.namespace.as_str().into()),
+                name: format!("item-{n}").into(),
+            };
+            watches.watch(&setup.connection, &setup.config_map, selection)
+        })
+        .collect();
+    for watch in &all {
+        watch.complete().await;
+    }
+    wait::until_true("all watches to be open", || setup.connection.stats().watches.streams == MANY).await;
+    for n in 0..MANY {
+        let object = setup.object(&format!("item-{n}"), &[]);
+        setup.connection.apply(&setup.config_map, &object, OURS).await.unwrap();
+    }
+    for (n, watch) in all.iter().enumerate() {
+        wait::until_true(format!("watch {n} to see its object"), || {
+            matches!(watch.get(setup.namespace(), &format!("item-{n}")), Lookup::Found(_))
+        })
+        .await;
+    }
+    setup.connection.get(&setup.config_map, setup.namespace(), "item-1").await.unwrap();
+    let stats = setup.connection.stats();
+    assert_eq!((stats.watches.connections, stats.watches.streams), (3, MANY), "{stats:?}");
+    assert_eq!(stats.requests.connections, 1, "{stats:?}");
+    assert!(watches.states().iter().all(|state| state.phase == WatchPhase::Live && state.lists == 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_resumes_after_its_connection_was_cut_without_a_new_list() {
+    let scene = Scene::new().await;
+    let watch = scene.watch().await;
+    let mut events = watch.subscribe();
+    until(&mut events, "synced").await;
+    scene.apply("before", "1").await;
+    assert_eq!(next(&mut events).await, "+before=1");
+    scene.proxy.cut_connections();
+    scene.apply("after", "1").await;
+    scene.delete("before").await;
+    let seen = until(&mut events, "-before").await;
+    assert!(seen.contains(&"+after=1".to_owned()), "{seen:?}");
+    assert_eq!(scene.proxy.count(&scene.listing()), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happens_while_the_cluster_is_out_of_reach_is_told_afterwards() {
+    let scene = Scene::new().await;
+    scene.apply("kept", "1").await;
+    scene.apply("gone", "1").await;
+    let watch = scene.watch().await;
+    let mut events = watch.subscribe();
+    until(&mut events, "synced").await;
+    scene.proxy.set(Fault::Refuse);
+    assert_eq!(next(&mut events).await, "failed Unreachable");
+    let state = &scene.watches.states()[0];
+    assert_eq!((state.phase, state.complete, state.objects), (WatchPhase::Failed, true, 2));
+    scene.delete("gone").await;
+    scene.apply("kept", "2").await;
+    scene.proxy.set(Fault::Pass);
+    let mut seen = until(&mut events, "~kept=2").await;
+    seen.sort();
+    assert_eq!(seen, ["-gone", "resumed", "~kept=2"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_hangs_is_given_up_within_seconds() {
+    let scene = Scene::new().await;
+    let watch = scene.watch().await;
+    let mut events = watch.subscribe();
+    until(&mut events, "synced").await;
+    scene.proxy.set(Fault::Hang);
+    let started = std::time::Instant::now();
+    assert_eq!(next(&mut events).await, "failed Unreachable");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    scene.apply("late", "1").await;
+    scene.proxy.set(Fault::Pass);
+    until(&mut events, "+late=1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_is_too_old_leads_to_a_new_list_that_tells_only_differences() {
+    let scene = Scene::new().await;
+    for name in ["same", "changed", "gone"] {
+        scene.apply(name, "1").await;
+    }
+    let watch = scene.watch().await;
+    let mut events = watch.subscribe();
+    until(&mut events, "synced").await;
+    let rule = scene.proxy.on(scene.watching(), Action::Answer(Answer::status(503)));
+    scene.proxy.cut_connections();
+    assert!(next(&mut events).await.starts_with("failed"));
+    scene.delete("gone").await;
+    scene.apply("changed", "2").await;
+    scene.apply("new", "1").await;
+    scene.proxy.on_next(1, scene.watching(), Action::Answer(Answer::status(410)));
+    scene.proxy.remove(rule);
+    let mut seen = until(&mut events, "synced").await;
+    seen.sort();
+    seen.retain(|event| !event.starts_with("failed"));
+    assert_eq!(seen, ["+new=1", "-gone", "synced", "~changed=2"]);
+    assert_eq!(scene.proxy.count(&scene.listing()), 2);
+    // And it goes on from there.
+    scene.apply("new", "2").await;
+    until(&mut events, "~new=2").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_may_not_be_read_says_so_and_recovers() {
+    let scene = Scene::new().await;
+    let rule =
+        scene.proxy.on(scene.listing(), Action::Answer(Answer::status(403).message("no list for you")));
+    let watch = scene.watches.watch(&scene.connection, &scene.setup.config_map, Selection::Managed);
+    let mut events = watch.subscribe();
+    assert_eq!(next(&mut events).await, "failed Forbidden");
+    let state = &scene.watches.states()[0];
+    assert_eq!((state.phase, state.complete, state.users), (WatchPhase::Failed, false, 1));
+    assert_eq!(state.failure.as_ref().unwrap().message(), "no list for you");
+    assert_eq!(watch.get(None, "x"), Lookup::Unknown);
+    assert!(watch.list().is_none());
+    scene.proxy.remove(rule);
+    scene.watches.retry(&ClusterId::local(), "", "ConfigMap");
+    until(&mut events, "synced").await;
+    assert!(scene.watches.states()[0].failure.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_vanishes_takes_its_objects_along_and_comes_back() {
+    let scene = Scene::new().await;
+    let connection = &scene.setup.connection;
+    let group = format!("{}.vanish.example.com", scene.setup.fixture.namespace);
+    let crd = connection.kind("apiextensions.k8s.io", None, "CustomResourceDefinition").await.unwrap();
+    let definition: Value = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("oxen.{group}")},
+        "spec": {"group": group, "scope": "Cluster", "names": {"kind": "Ox", "plural": "oxen"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}
+    })
+    .into();
+    connection.create(&crd, &definition, "test").await.unwrap();
+    let ox = wait::until("discovery to list the kind", || async {
+        connection.kind(&group, Some("v1"), "Ox").await.map_err(|error| error.to_string())
+    })
+    .await;
+    let watch = scene.watches.watch(&scene.connection, &ox, Selection::All);
+    watch.complete().await;
+    let mut events = watch.subscribe();
+    until(&mut events, "synced").await;
+    let object: Value =
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Ox", "metadata": {"name": "one"}}).into();
+    connection.apply(&ox, &object, OURS).await.unwrap();
+    assert_eq!(next(&mut events).await, "+one=");
+
+    connection.delete(&crd, None, &format!("oxen.{group}"), Delete::default()).await.unwrap();
+    let seen = until(&mut events, "failed NotFound").await;
+    assert!(seen.contains(&"-one".to_owned()), "{seen:?}");
+    assert_eq!(watch.get(None, "one"), Lookup::Unknown);
+
+    wait::until("the definition to be gone", || async {
+        match connection.get(&crd, None, &format!("oxen.{group}")).await {
+            Err(error) if error.is_gone() => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    connection.create(&crd, &definition, "test").await.unwrap();
+    until(&mut events, "synced").await;
+    assert_eq!(watch.get(None, "one"), Lookup::Absent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_write_is_known_before_the_cluster_tells() {
+    let scene = Scene::new().await;
+    let watch = scene.watches.watch(&scene.connection, &scene.setup.config_map, Selection::Managed);
+    watch.complete().await;
+    let mut events = watch.subscribe();
+    until(&mut events, "synced").await;
+    scene.proxy.set(Fault::Hang);
+    let object = scene.setup.object("web", &[("a", "1")]);
+    let written = scene.setup.connection.apply(&scene.setup.config_map, &object, OURS).await.unwrap();
+    watch.observe(&written);
+    assert_eq!(next(&mut events).await, "+web=1 (ours)");
+    let Lookup::Found(known) = watch.get(scene.setup.namespace(), "web") else { panic!("it is known") };
+    assert_eq!(known.resource_version(), written.resource_version());
+    scene.proxy.set(Fault::Pass);
+    scene.apply("other", "1").await;
+    let seen = until(&mut events, "+other=1").await;
+    assert!(!seen.iter().any(|event| event.starts_with("~web") || event.starts_with("+web")), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_are_shared_and_go_when_nobody_holds_them() {
+    let scene = Scene::new().await;
+    let first = scene.watch().await;
+    let second = scene.watch().await;
+    let third = second.clone();
+    assert_eq!(scene.watches.states()[0].users, 3);
+    wait::until_true("the watch to be open", || scene.proxy.count(&scene.watching()) == 1).await;
+    drop((first, second));
+    assert_eq!(scene.watches.states()[0].users, 1);
+    drop(third);
+    // Somebody comes back within the grace time: the same watch goes on.
+    let again = scene.watch().await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!((scene.watches.states().len(), scene.proxy.count(&scene.listing())), (1, 1));
+    drop(again);
+    wait::until_true("the watch to be let go", || scene.watches.states().is_empty()).await;
+    wait::until_true("its stream to be closed", || scene.connection.stats().watches.streams == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_found_by_key_and_by_instance() {
+    let scene = Scene::new().await;
+    let setup = &scene.setup;
+    let mut everything = scene.watches.subscribe();
+    let watch = scene.watches.watch(&setup.connection, &setup.config_map, Selection::Managed);
+    watch.complete().await;
+    for (name, instance) in [("a", "one"), ("b", "one"), ("c", "two")] {
+        let instance = format!("{}-{instance}", setup.fixture.namespace);
+        let labels = [(labels::OWNED, "true"), (labels::INSTANCE_ID, instance.as_str())];
+        let object = setup.labelled(name, &labels, &[]);
+        setup.connection.apply(&setup.config_map, &object, OURS).await.unwrap();
+    }
+    let one = format!("{}-one", setup.fixture.namespace);
+    wait::until_true("the objects to be known", || {
+        let two = format!("{}-two", setup.fixture.namespace);
+        let count = |instance: &str| watch.list_by_label(labels::INSTANCE_ID, instance).unwrap().len();
+        (count(&one), count(&two)) == (2, 1)
+    })
+    .await;
+    let key = |name: &str| ObjectKey {
+        cluster: ClusterId::local(),
+        group: "".into(),
+        kind: "ConfigMap".into(),
+        namespace: Some(setup.fixture.namespace.as_str().into()),
+        name: name.into(),
+    };
+    assert!(matches!(scene.watches.find(&key("a")), Lookup::Found(_)));
+    // The watch on managed objects cannot know whether an object without the label is there.
+    assert_eq!(scene.watches.find(&key("z")), Lookup::Unknown);
+    let name = Selection::Name { namespace: key("z").namespace, name: "z".into() };
+    let single = scene.watches.watch(&setup.connection, &setup.config_map, name);
+    single.complete().await;
+    assert_eq!(scene.watches.find(&key("z")), Lookup::Absent);
+
+    let mut kinds = std::collections::HashSet::new();
+    while let Ok(event) = everything.try_recv() {
+        kinds.insert(Arc::clone(&event.watch));
+    }
+    assert_eq!(kinds.len(), 2, "one stream tells about all watches");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_on_the_way_have_their_class() {
+    let scene = Scene::new().await;
+    let get = || scene.connection.get(&scene.setup.config_map, scene.setup.namespace(), "none");
+    for (fault, reason) in [
+        (Fault::Pass, FailureReason::NotFound),
+        (Fault::Refuse, FailureReason::Unreachable),
+        (Fault::WrongCertificate, FailureReason::Credentials),
+    ] {
+        scene.proxy.set(fault);
+        assert_eq!(get().await.unwrap_err().reason(), reason, "{fault:?}");
+    }
+    scene.proxy.set(Fault::Pass);
+    scene.proxy.on_next(1, Requests::any(), Action::Answer(Answer::status(429).retry_after(7)));
+    let error = get().await.unwrap_err();
+    assert_eq!(error.reason(), FailureReason::Throttled);
+    assert_eq!(error.retry(), kross_cluster::Retry::After(Duration::from_secs(7)));
+    assert_eq!(get().await.unwrap_err().reason(), FailureReason::NotFound);
+}
