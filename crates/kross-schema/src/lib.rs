@@ -15,6 +15,8 @@
 //! ```
 
 mod assign;
+pub mod compatibility;
+pub mod crd;
 mod infer;
 mod library;
 mod literal;

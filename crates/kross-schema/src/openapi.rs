@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock};
 use kross_value::{Key, Object, Text, Value};
 
 pub use read::Keep;
+pub(crate) use write::{same_json, write_number};
 
 /// What JSON calls the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use kross_diagnostics::{Code, suggest};
 use kross_value::Value;
 use regex::Regex;
 
-use crate::openapi::Schema;
+use crate::openapi::{Schema, same_json};
 
 use super::{Checking, format, shortened};
 
@@ -19,7 +19,7 @@ impl Checking<'_> {
     }
 
     fn allowed(&mut self, value: &Value, schema: &Schema) {
-        if schema.values.is_empty() || schema.values.iter().any(|allowed| same(allowed, value)) {
+        if schema.values.is_empty() || schema.values.iter().any(|allowed| same_json(allowed, value)) {
             return;
         }
         let shown = |value: &Value| format!("`{}`", shortened(value));
@@ -104,16 +104,5 @@ impl Checking<'_> {
         if let Some(most) = details.max_properties.filter(|most| entries > *most) {
             self.report(Code::OutOfRange, format!("must have at most {most} entries, found {entries}"));
         }
-    }
-}
-
-/// Whether two values are the same in JSON, where `1` and `1.0` are.
-fn same(a: &Value, b: &Value) -> bool {
-    #[expect(clippy::cast_precision_loss, reason = "compared, not computed with")]
-    match (a, b) {
-        (Value::Int(whole), Value::Float(number)) | (Value::Float(number), Value::Int(whole)) => {
-            *whole as f64 == *number
-        }
-        _ => a == b,
     }
 }

@@ -151,3 +151,20 @@ pub(crate) fn write_number(number: f64) -> Value {
     }
     Value::Float(number)
 }
+
+/// Whether two values are the same in JSON, where `1` and `1.0` are: the API server writes numbers in its own way.
+pub(crate) fn same_json(a: &Value, b: &Value) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "compared, not computed with")]
+    match (a, b) {
+        (Value::Int(whole), Value::Float(number)) | (Value::Float(number), Value::Int(whole)) => {
+            *whole as f64 == *number
+        }
+        (Value::List(a), Value::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same_json(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|((k, a), (l, b))| k == l && same_json(a, b))
+        }
+        _ => a == b,
+    }
+}
