@@ -48,6 +48,7 @@ pub(crate) fn check(env: &Env, ast: Ast) -> (Checked, Vec<Issue>) {
         references: vec![Reference::None; count],
         locals: Vec::new(),
         issues: Vec::new(),
+        relaxed: false,
     };
     checker.expr(&ast.root);
     let Checker { mut substitution, mut types, references, mut issues, .. } = checker;
@@ -78,6 +79,8 @@ struct Checker<'a> {
     /// The variables of enclosing macros, outermost first.
     locals: Vec<(Text, Type)>,
     issues: Vec<Issue>,
+    /// Whether a macro with a variable was seen. From then on cel-go compares numbers of different types.
+    relaxed: bool,
 }
 
 impl<'a> Checker<'a> {
@@ -152,8 +155,12 @@ impl<'a> Checker<'a> {
     /// Checks something that must be a bool.
     fn condition(&mut self, expr: &Expr, what: &str) {
         let found = self.expr(expr);
-        if !self.substitution.assign(&found, &Type::Bool) {
-            let found = self.substitution.finish(&found);
+        self.must_be_boolean(expr, what, &found);
+    }
+
+    fn must_be_boolean(&mut self, expr: &Expr, what: &str, found: &Type) {
+        if !self.substitution.assign(found, &Type::Bool) {
+            let found = self.substitution.finish(found);
             self.not_boolean(expr, what, &found);
         }
     }
@@ -185,6 +192,10 @@ impl<'a> Checker<'a> {
     ) -> Type {
         match self.resolve_name(expr, operator.symbol(), false, arguments) {
             Some(result) => result,
+            None if self.relaxed && is_order(operator) && arguments.iter().all(is_number) => {
+                self.every_overload(expr, operator.symbol());
+                Type::Bool
+            }
             None if matches!(operator, BinaryOperator::Equal | BinaryOperator::NotEqual) => {
                 self.incomparable(expr, operator, left, right, arguments)
             }
@@ -219,6 +230,19 @@ impl<'a> Checker<'a> {
             return Type::Dyn;
         }
         if is_at_least_as_general(&previous, &current) { previous } else { current }
+    }
+}
+
+fn is_order(operator: BinaryOperator) -> bool {
+    use BinaryOperator::{Greater, GreaterOrEqual, Less, LessOrEqual};
+    matches!(operator, Less | LessOrEqual | Greater | GreaterOrEqual)
+}
+
+fn is_number(of: &Type) -> bool {
+    match of {
+        Type::Int | Type::UInt | Type::Double => true,
+        Type::Nullable(inner) => is_number(inner),
+        _ => false,
     }
 }
 

@@ -78,6 +78,26 @@ impl Type {
         }
     }
 
+    /// A declared type with its type parameters replaced; those that are not given become `dyn`.
+    pub(crate) fn instantiate(&self, parameters: &[(char, Self)]) -> Self {
+        match self {
+            Self::Parameter(letter) => parameters
+                .iter()
+                .find(|(known, _)| known == letter)
+                .map_or(Self::Dyn, |(_, replacement)| replacement.clone()),
+            Self::List(inner) => Self::list(inner.instantiate(parameters)),
+            Self::Optional(inner) => Self::optional(inner.instantiate(parameters)),
+            Self::Type(inner) => Self::Type(Arc::new(inner.instantiate(parameters))),
+            Self::Nullable(inner) => Self::nullable(inner.instantiate(parameters)),
+            Self::Map(entry) => Self::map(entry.0.instantiate(parameters), entry.1.instantiate(parameters)),
+            Self::Opaque(opaque) if !opaque.parameters.is_empty() => Self::Opaque(Arc::new(OpaqueType {
+                name: opaque.name.clone(),
+                parameters: opaque.parameters.iter().map(|inner| inner.instantiate(parameters)).collect(),
+            })),
+            other => other.clone(),
+        }
+    }
+
     /// A type known by name alone.
     #[must_use]
     pub fn opaque(name: &'static str) -> Self {

@@ -114,7 +114,10 @@ fn operators_bind_as_the_grammar_says() {
     assert_eq!(tree("!!a"), "a");
     assert_eq!(tree("-a + -1"), "((-a) + -1)");
     assert_eq!(tree("a-1"), "(a - 1)");
-    assert_eq!(tree("-!a"), "(-(!a))");
+    assert_eq!(tree("!-1"), "(!-1)");
+    assert_eq!(tree("!(-a)"), "(!(-a))");
+    assert_eq!(codes("-!a"), ["K0501"]);
+    assert_eq!(codes("!-a"), ["K0501"]);
     assert_eq!(tree("a in b + c"), "(a in (b + c))");
     assert_eq!(tree("(a + b) * c"), "((a + b) * c)");
 }
@@ -256,7 +259,7 @@ fn large_expressions_are_refused_before_they_cost_anything() {
     refused("[".repeat(10_000));
     refused("1".to_owned() + &"+1".repeat(10_000));
     refused("a".to_owned() + &".b".repeat(10_000));
-    refused("-!".repeat(10_000) + "a");
+    refused("-(".repeat(10_000) + "a");
     refused("a ? b : ".repeat(10_000) + "c");
     refused("1 + (".repeat(10_000));
     refused("a[".repeat(10_000));

@@ -9,6 +9,9 @@ use crate::env::Declared;
 use crate::error::Issue;
 use crate::types::Type;
 
+/// How many parts the type of a key may have.
+const LARGEST_KEY: u32 = 16;
+
 impl Checker<'_> {
     pub(super) fn list(&mut self, items: &[Item]) -> Type {
         let mut joined = None;
@@ -23,11 +26,8 @@ impl Checker<'_> {
         let (mut keys, mut values) = (None, None);
         for entry in entries {
             let key = self.expr(&entry.key);
-            // Such a key fails when it is used. Kept in the type it would double with every map around it.
-            let key = match key {
-                Type::List(_) | Type::Map(_) | Type::Optional(_) => Type::Dyn,
-                other => other,
-            };
+            // Kept in the type, a map as a key would double it with every map around; no such key works anyway.
+            let key = if is_larger_than(&key, &mut { LARGEST_KEY }) { Type::Dyn } else { key };
             keys = Some(self.join(keys, key));
             let value = self.value(&entry.value, entry.optional);
             values = Some(self.join(values, value));
@@ -82,5 +82,17 @@ impl Checker<'_> {
             }
         }
         built.map_or(Type::Error, |object| Type::Object(object.clone()))
+    }
+}
+
+fn is_larger_than(of: &Type, left: &mut u32) -> bool {
+    let Some(rest) = left.checked_sub(1) else { return true };
+    *left = rest;
+    match of {
+        Type::List(inner) | Type::Optional(inner) | Type::Type(inner) | Type::Nullable(inner) => {
+            is_larger_than(inner, left)
+        }
+        Type::Map(entry) => is_larger_than(&entry.0, left) || is_larger_than(&entry.1, left),
+        _ => false,
     }
 }

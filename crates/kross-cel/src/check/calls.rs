@@ -3,6 +3,7 @@
 use kross_diagnostics::{Code, suggest};
 
 use super::Checker;
+use super::messages::is_macro;
 use super::names::{qualified, root};
 use crate::ast::{Expr, Name};
 use crate::error::Issue;
@@ -20,6 +21,9 @@ impl<'a> Checker<'a> {
         let env = self.env;
         let namespaced = receiver.and_then(|receiver| self.namespaced(receiver, function));
         let target = receiver.filter(|_| namespaced.is_none());
+        if receiver.is_none() && is_macro(&function.text) && env.find_function(&function.text).is_none() {
+            return self.macro_without_receiver(function);
+        }
         let mut types = Vec::with_capacity(arguments.len() + 1);
         types.extend(target.map(|target| self.receiver(target, function)));
         types.extend(arguments.iter().map(|argument| self.expr(argument)));

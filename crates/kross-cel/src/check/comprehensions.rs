@@ -19,10 +19,8 @@ impl Checker<'_> {
             variables.push((second, second_type));
         }
         self.with_locals(&variables, |checker| {
-            if let Some(filter) = filter {
-                checker.condition(filter, &format!("the condition of `{}`", comprehension.name.text));
-            }
-            match kind {
+            let filter_type = filter.as_ref().map(|filter| (filter, checker.expr(filter)));
+            let result = match kind {
                 ComprehensionKind::All | ComprehensionKind::Exists | ComprehensionKind::ExistsOne => {
                     checker.condition(body, &format!("the condition of `{}`", comprehension.name.text));
                     Type::Bool
@@ -38,7 +36,16 @@ impl Checker<'_> {
                 }
                 ComprehensionKind::TransformMapEntry => checker.map_entry(body),
                 ComprehensionKind::SortBy => checker.sort_by(&range_type, body),
+            };
+            // After the body, which may know more of what the condition is.
+            if let Some((filter, found)) = filter_type {
+                checker.must_be_boolean(
+                    filter,
+                    &format!("the condition of `{}`", comprehension.name.text),
+                    &found,
+                );
             }
+            result
         })
     }
 

@@ -51,15 +51,23 @@ impl Checker<'_> {
         let issue = Issue::new(Code::NotSelectable, field.span, message);
         let issue = if matches!(&**name, "length" | "len" | "count") {
             issue.help("its size is `size()`").replace("size()")
-        } else if self.env.functions().find(name).is_some() {
+        } else if self.is_member_function(name) {
             issue.help(format!("`{name}` is a function; call it: `{}()`", self.text(expr)))
         } else if matches!(found, Type::List(_)) {
-            issue.help("take one element with `[0]`, or the field of each with `map(item, …)`")
+            issue.help(format!(
+                "take one element with `[0]`, or the field of each with `map(item, item.{name})`"
+            ))
         } else {
             issue
         };
         self.report(issue);
         Type::Error
+    }
+
+    fn is_member_function(&self, name: &str) -> bool {
+        let functions = self.env.functions();
+        let ids = functions.find(name).unwrap_or(&[]);
+        ids.iter().filter_map(|id| functions.overload(*id)).any(|overload| overload.signature.member)
     }
 
     pub(super) fn wrong_index(&mut self, index: &Expr, target: &Type, wanted: &Type, found: &Type) -> Type {
@@ -182,6 +190,24 @@ impl Checker<'_> {
         let message = format!("expected types that `{symbol}` takes, found `{found}`");
         let issue = Issue::new(Code::NoMatchingOverload, expr.span, message);
         let conversion = match (operands, types) {
+            (&[left, right], [_, Type::String]) if name == "in" => {
+                Some(format!("look into text with `{}.contains({})`", self.text(right), self.text(left)))
+            }
+            (&[left, right], [_, Type::Object(_)]) if name == "in" => {
+                let field = self.text(left).trim_matches(['\'', '"']);
+                Some(format!("ask for a field with `has({}.{field})`", self.text(right)))
+            }
+            (_, _) if name == "in" => None,
+            (&[left, right], [Type::Opaque(first), Type::Opaque(second)]) if first == second => {
+                let method = match name {
+                    "<" | "<=" => "isLessThan",
+                    ">" | ">=" => "isGreaterThan",
+                    "+" => "add",
+                    _ => "sub",
+                };
+                self.is_member_function(method)
+                    .then(|| format!("write `{}.{method}({})`", self.text(left), self.text(right)))
+            }
             (&[left, right], [first, second]) => {
                 self.conversion([left, right], &[first.clone(), second.clone()])
             }
@@ -227,15 +253,22 @@ impl Checker<'_> {
         let issue = Issue::new(Code::UnknownFunction, function.span, message);
         let issue = match foreign_name(name, types.first()) {
             Some(meant) => issue.help(format!("did you mean `{meant}`?")),
-            None if is_macro(name) && target.is_none() => {
-                issue.help(format!("call it on a list or a map: `items.{name}(…)`"))
-            }
             None => match self.similar_function(name, target.is_some(), types) {
                 Some(meant) => issue.help(format!("did you mean `{meant}`?")).replace(meant),
                 None => issue,
             },
         };
         self.report(issue);
+        Type::Error
+    }
+
+    /// A macro called without a list; its arguments mean nothing.
+    pub(super) fn macro_without_receiver(&mut self, function: &Name) -> Type {
+        let name = &function.text;
+        let message =
+            format!("expected the macro `{name}` to be called on a value, found a call without one");
+        let issue = Issue::new(Code::WrongCallStyle, function.span, message);
+        self.report(issue.help(format!("call it on a list or a map: `items.{name}(…)`")));
         Type::Error
     }
 
@@ -279,8 +312,12 @@ impl Checker<'_> {
         } else if !styled.iter().any(|overload| overload.signature.takes(types.len())) {
             wrong_count(function, name, &styled, types.len() - usize::from(member))
         } else {
-            let fitting: Vec<&DeclaredOverload> =
+            let mut fitting: Vec<&DeclaredOverload> =
                 styled.into_iter().filter(|overload| overload.signature.takes(types.len())).collect();
+            // Of a function that many types have, only what this type has is of interest.
+            if member && fitting.iter().any(|overload| self.takes_at(overload, 0, types)) {
+                fitting.retain(|overload| self.takes_at(overload, 0, types));
+            }
             self.wrong_arguments(expr, name, &fitting, operands, types)
         };
         self.report(issue);
@@ -332,6 +369,11 @@ impl Checker<'_> {
             let what = if position < first { "to be called on" } else { "to be given" };
             let message = format!("expected `{name}` {what} {wanted}, found {found}");
             let issue = Issue::new(Code::NoMatchingOverload, operand.span, message);
+            if let (0, "contains", [items, value]) = (position, name, operands)
+                && matches!(types.first(), Some(Type::List(_) | Type::Map(_)))
+            {
+                return issue.help(format!("write `{} in {}`", self.text(value), self.text(items)));
+            }
             return issue.help(format!("it is declared as {}", signatures(fitting)));
         }
         let shown: Vec<String> = types.iter().skip(first).map(|found| self.show(found)).collect();
@@ -361,7 +403,7 @@ impl Checker<'_> {
             .iter()
             .map(|letter| (*letter, self.substitution.fresh()))
             .collect();
-        let fits = self.substitution.fits(found, &super::overloads::instantiate(wanted, &parameters));
+        let fits = self.substitution.fits(found, &wanted.instantiate(&parameters));
         self.substitution.roll_back(mark);
         fits
     }
@@ -438,7 +480,7 @@ fn is_printable(of: &Type) -> bool {
     matches!(of, Type::Bool | Type::Int | Type::UInt | Type::Double | Type::Timestamp | Type::Duration)
 }
 
-fn is_macro(name: &str) -> bool {
+pub(super) fn is_macro(name: &str) -> bool {
     matches!(
         name,
         "all"

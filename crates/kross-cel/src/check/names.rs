@@ -46,6 +46,7 @@ impl Checker<'_> {
         variables: &[(&Name, Type)],
         step: impl FnOnce(&mut Self) -> T,
     ) -> T {
+        self.relaxed = true;
         let before = self.locals.len();
         self.locals.extend(variables.iter().map(|(name, found)| (name.text.clone(), found.clone())));
         let result = step(self);

@@ -1,12 +1,10 @@
 //! Chooses among the overloads of a function: each is tried with fresh type parameters, and those that fit stay.
 
-use std::sync::Arc;
-
 use super::Checker;
 use crate::ast::Expr;
 use crate::checked::{Overloads, Reference};
 use crate::library::{OverloadId, Signature};
-use crate::types::{OpaqueType, Type};
+use crate::types::Type;
 
 impl Checker<'_> {
     /// Resolves a function by name, if it exists and takes these types: remembers the overloads and gives the result.
@@ -61,6 +59,13 @@ impl Checker<'_> {
         result
     }
 
+    /// Leaves the choice among all overloads of an operator to the values.
+    pub(super) fn every_overload(&mut self, expr: &Expr, name: &str) {
+        let ids = self.env.functions().find(name).unwrap_or(&[]);
+        let overloads = ids.iter().copied().collect();
+        self.set_reference(expr.id, Reference::Function { overloads, namespaced: false });
+    }
+
     fn try_signature(&mut self, signature: &Signature, arguments: &[Type]) -> Option<Type> {
         let mark = self.substitution.mark();
         let parameters: Vec<(char, Type)> =
@@ -70,7 +75,7 @@ impl Checker<'_> {
             let fits = if parameters.is_empty() {
                 self.substitution.fits(argument, wanted)
             } else {
-                self.substitution.fits(argument, &instantiate(wanted, &parameters))
+                self.substitution.fits(argument, &wanted.instantiate(&parameters))
             };
             if !fits {
                 self.substitution.roll_back(mark);
@@ -80,27 +85,7 @@ impl Checker<'_> {
         if parameters.is_empty() {
             return Some(signature.result.clone());
         }
-        let result = instantiate(&signature.result, &parameters);
+        let result = signature.result.instantiate(&parameters);
         Some(self.substitution.resolve(&result))
-    }
-}
-
-/// A declared type with its type parameters replaced.
-pub(super) fn instantiate(declared: &Type, parameters: &[(char, Type)]) -> Type {
-    match declared {
-        Type::Parameter(letter) => parameters
-            .iter()
-            .find(|(known, _)| known == letter)
-            .map_or(Type::Dyn, |(_, variable)| variable.clone()),
-        Type::List(inner) => Type::list(instantiate(inner, parameters)),
-        Type::Optional(inner) => Type::optional(instantiate(inner, parameters)),
-        Type::Type(inner) => Type::Type(Arc::new(instantiate(inner, parameters))),
-        Type::Nullable(inner) => Type::nullable(instantiate(inner, parameters)),
-        Type::Map(entry) => Type::map(instantiate(&entry.0, parameters), instantiate(&entry.1, parameters)),
-        Type::Opaque(opaque) if !opaque.parameters.is_empty() => Type::Opaque(Arc::new(OpaqueType {
-            name: opaque.name.clone(),
-            parameters: opaque.parameters.iter().map(|inner| instantiate(inner, parameters)).collect(),
-        })),
-        other => other.clone(),
     }
 }

@@ -63,12 +63,18 @@ impl Checker<'_> {
 
     pub(super) fn index(&mut self, operand: &Expr, index: &Expr, optional: bool) -> Type {
         let operand_type = self.expr(operand);
-        let operand_type = self.substitution.resolve(&operand_type);
         let index_type = self.expr(index);
-        let (target, was_optional) = match &operand_type {
-            Type::Optional(inner) => (self.substitution.resolve(inner), true),
-            other => (other.clone(), false),
+        let (target, was_optional) = match self.substitution.resolve(&operand_type) {
+            Type::Optional(inner) => ((*inner).clone(), true),
+            // Null is taken for an empty optional.
+            Type::Null => (Type::Dyn, true),
+            other => (other, false),
         };
+        if target == Type::Dyn {
+            // Where a list and a map are both possible, cel-go does not know that the result is an optional.
+            let keyed = !self.substitution.assign(&index_type, &Type::Int);
+            return if keyed && was_optional { Type::optional(Type::Dyn) } else { Type::Dyn };
+        }
         let found = self.element(operand, index, &target, &index_type);
         if optional || was_optional { Type::optional(found) } else { found }
     }
@@ -88,21 +94,29 @@ impl Checker<'_> {
                 self.wrong_index(index, target, &entry.0, index_type)
             }
             Type::Nullable(inner) => self.element(operand, index, inner, index_type),
-            // As the overloads of the operator would: a list if the index allows it, a map otherwise.
-            Type::Variable(_) => {
-                let (first, second) = (self.substitution.fresh(), self.substitution.fresh());
-                if self.substitution.assign(index_type, &Type::Int)
-                    && self.substitution.assign(target, &Type::list(first.clone()))
-                {
-                    return first;
-                }
-                self.substitution.assign(target, &Type::map(first.clone(), second.clone()));
-                self.substitution.assign(index_type, &first);
-                second
-            }
+            Type::Variable(_) => self.unknown_element(operand, index, target, index_type),
             Type::Dyn => Type::Dyn,
             Type::Error => Type::Error,
             other => self.not_indexable(operand, other, index),
         }
+    }
+
+    /// As the overloads of the operator would: of a list if the index allows it, of a map otherwise.
+    fn unknown_element(&mut self, operand: &Expr, index: &Expr, target: &Type, index_type: &Type) -> Type {
+        let (first, second) = (self.substitution.fresh(), self.substitution.fresh());
+        let mark = self.substitution.mark();
+        if self.substitution.fits(target, &Type::list(first.clone()))
+            && self.substitution.fits(index_type, &Type::Int)
+        {
+            return self.substitution.resolve(&first);
+        }
+        self.substitution.roll_back(mark);
+        let map = Type::map(first.clone(), second.clone());
+        if self.substitution.fits(target, &map) && self.substitution.fits(index_type, &first) {
+            return self.substitution.resolve(&second);
+        }
+        self.substitution.roll_back(mark);
+        let found = self.substitution.finish(target);
+        self.not_indexable(operand, &found, index)
     }
 }

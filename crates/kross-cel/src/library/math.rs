@@ -13,9 +13,9 @@ pub static LIBRARY: Library = Library {
     name: "math",
     functions: functions! {
         "math.abs": "The number without its sign." {
+            "math.abs(double) -> double" => abs,
             "math.abs(int) -> int" => abs,
             "math.abs(uint) -> uint" => abs,
-            "math.abs(double) -> double" => abs,
         }
         "math.bitAnd": "The bits that both numbers have." {
             "math.bitAnd(int, int) -> int" => |_, a| Ok(Value::Int(int(a, 0)? & int(a, 1)?)),
@@ -48,21 +48,21 @@ pub static LIBRARY: Library = Library {
             "math.floor(double) -> double" => |_, a| Ok(Value::Double(double(a, 0)?.floor())),
         }
         "math.greatest": "The largest of the numbers, or of the numbers in a list." {
+            "math.greatest(double) -> double" => greatest,
             "math.greatest(int) -> int" => greatest,
             "math.greatest(uint) -> uint" => greatest,
-            "math.greatest(double) -> double" => greatest,
+            "math.greatest(double, double) -> double" => greatest,
             "math.greatest(int, int) -> int" => greatest,
             "math.greatest(uint, uint) -> uint" => greatest,
-            "math.greatest(double, double) -> double" => greatest,
             "math.greatest(int, uint) -> dyn" => greatest,
             "math.greatest(int, double) -> dyn" => greatest,
-            "math.greatest(uint, int) -> dyn" => greatest,
-            "math.greatest(uint, double) -> dyn" => greatest,
             "math.greatest(double, int) -> dyn" => greatest,
             "math.greatest(double, uint) -> dyn" => greatest,
+            "math.greatest(uint, int) -> dyn" => greatest,
+            "math.greatest(uint, double) -> dyn" => greatest,
+            "math.greatest(list(double)) -> double" => greatest,
             "math.greatest(list(int)) -> int" => greatest,
             "math.greatest(list(uint)) -> uint" => greatest,
-            "math.greatest(list(double)) -> double" => greatest,
         }
         "math.isFinite": "Whether the number is neither infinite nor `NaN`." {
             "math.isFinite(double) -> bool" => |_, a| Ok(Value::Bool(double(a, 0)?.is_finite())),
@@ -74,34 +74,34 @@ pub static LIBRARY: Library = Library {
             "math.isNaN(double) -> bool" => |_, a| Ok(Value::Bool(double(a, 0)?.is_nan())),
         }
         "math.least": "The smallest of the numbers, or of the numbers in a list." {
+            "math.least(double) -> double" => least,
             "math.least(int) -> int" => least,
             "math.least(uint) -> uint" => least,
-            "math.least(double) -> double" => least,
+            "math.least(double, double) -> double" => least,
             "math.least(int, int) -> int" => least,
             "math.least(uint, uint) -> uint" => least,
-            "math.least(double, double) -> double" => least,
             "math.least(int, uint) -> dyn" => least,
             "math.least(int, double) -> dyn" => least,
-            "math.least(uint, int) -> dyn" => least,
-            "math.least(uint, double) -> dyn" => least,
             "math.least(double, int) -> dyn" => least,
             "math.least(double, uint) -> dyn" => least,
+            "math.least(uint, int) -> dyn" => least,
+            "math.least(uint, double) -> dyn" => least,
+            "math.least(list(double)) -> double" => least,
             "math.least(list(int)) -> int" => least,
             "math.least(list(uint)) -> uint" => least,
-            "math.least(list(double)) -> double" => least,
         }
         "math.round": "The nearest whole number; halves go away from zero." {
             "math.round(double) -> double" => |_, a| Ok(Value::Double(double(a, 0)?.round())),
         }
         "math.sign": "-1, 0 or 1 in the number's own type." {
+            "math.sign(double) -> double" => sign,
             "math.sign(int) -> int" => sign,
             "math.sign(uint) -> uint" => sign,
-            "math.sign(double) -> double" => sign,
         }
         "math.sqrt": "The square root; `NaN` of negative numbers." {
+            "math.sqrt(double) -> double" => square_root,
             "math.sqrt(int) -> double" => square_root,
             "math.sqrt(uint) -> double" => square_root,
-            "math.sqrt(double) -> double" => square_root,
         }
         "math.trunc": "The whole part." {
             "math.trunc(double) -> double" => |_, a| Ok(Value::Double(double(a, 0)?.trunc())),

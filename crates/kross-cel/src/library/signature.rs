@@ -47,6 +47,21 @@ impl Signature {
             .map_err(|reason| SignatureError { signature: text.to_owned(), reason })
     }
 
+    /// Whether both take the same, whatever their type parameters are called.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let names = |signature: &Self| {
+            let letters = &signature.type_parameters;
+            let rename = |declared: &Type| {
+                let numbered = (0u32..).map(Type::Variable);
+                let pairs: Vec<(char, Type)> = letters.iter().copied().zip(numbered).collect();
+                declared.instantiate(&pairs)
+            };
+            signature.parameters.iter().map(rename).collect::<Vec<_>>()
+        };
+        self.member == other.member && self.variadic == other.variadic && names(self) == names(other)
+    }
+
     /// How many arguments it takes at least, the receiver included.
     #[must_use]
     pub fn least(&self) -> usize {

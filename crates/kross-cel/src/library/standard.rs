@@ -77,26 +77,26 @@ const OPERATORS: &[super::Function] = functions! {
          ">=(duration, duration) -> bool"];
     "+", "The sum of numbers or times, or both texts, byte strings or lists one after the other.",
         |call, arguments| two("+", arguments, |a, b| add(call, a, b)),
-        ["+(int, int) -> int", "+(uint, uint) -> uint", "+(double, double) -> double", "+(string, string) -> string",
-         "+(bytes, bytes) -> bytes", "+(list(A), list(A)) -> list(A)", "+(timestamp, duration) -> timestamp",
-         "+(duration, timestamp) -> timestamp", "+(duration, duration) -> duration"];
+        ["+(bytes, bytes) -> bytes", "+(double, double) -> double", "+(duration, duration) -> duration", "+(duration, timestamp) -> timestamp",
+         "+(timestamp, duration) -> timestamp", "+(int, int) -> int", "+(list(A), list(A)) -> list(A)",
+         "+(string, string) -> string", "+(uint, uint) -> uint"];
     "-", "The difference of numbers or times.",
         |_, arguments| two("-", arguments, subtract),
-        ["-(int, int) -> int", "-(uint, uint) -> uint", "-(double, double) -> double",
-         "-(timestamp, timestamp) -> duration", "-(timestamp, duration) -> timestamp",
-         "-(duration, duration) -> duration"];
+        ["-(double, double) -> double", "-(duration, duration) -> duration", "-(int, int) -> int",
+         "-(timestamp, duration) -> timestamp", "-(timestamp, timestamp) -> duration",
+         "-(uint, uint) -> uint"];
     "*", "The product.",
         |_, arguments| two("*", arguments, multiply),
-        ["*(int, int) -> int", "*(uint, uint) -> uint", "*(double, double) -> double"];
+        ["*(double, double) -> double", "*(int, int) -> int", "*(uint, uint) -> uint"];
     "/", "The quotient; of whole numbers without its fraction.",
         |_, arguments| two("/", arguments, divide),
-        ["/(int, int) -> int", "/(uint, uint) -> uint", "/(double, double) -> double"];
+        ["/(double, double) -> double", "/(int, int) -> int", "/(uint, uint) -> uint"];
     "%", "The rest of a division, with the sign of the left side.",
         |_, arguments| two("%", arguments, modulo),
         ["%(int, int) -> int", "%(uint, uint) -> uint"];
     "-_", "The number with its sign changed.",
         |_, arguments| one("-_", arguments, negate),
-        ["-_(int) -> int", "-_(double) -> double"];
+        ["-_(double) -> double", "-_(int) -> int"];
     "!_", "The opposite.",
         |_, arguments| one("!_", arguments, not),
         ["!_(bool) -> bool"];

@@ -31,7 +31,7 @@ impl fmt::Debug for DeclaredOverload {
 }
 
 /// All functions of an environment.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FunctionTable {
     overloads: Vec<DeclaredOverload>,
     names: HashMap<&'static str, Vec<OverloadId>>,
@@ -45,13 +45,23 @@ impl FunctionTable {
     /// # Errors
     /// When a signature cannot be parsed.
     pub fn new<'a>(libraries: impl IntoIterator<Item = &'a Library>) -> Result<Self, SignatureError> {
-        let mut table = Self::default();
+        Self::default().with(libraries)
+    }
+
+    /// The same with more libraries; overloads keep their numbers.
+    ///
+    /// # Errors
+    /// When a signature cannot be parsed.
+    pub fn with<'a>(
+        mut self,
+        libraries: impl IntoIterator<Item = &'a Library>,
+    ) -> Result<Self, SignatureError> {
         for library in libraries {
-            table.extend(library)?;
+            self.extend(library)?;
         }
-        table.namespaces.sort_unstable();
-        table.namespaces.dedup();
-        Ok(table)
+        self.namespaces.sort_unstable();
+        self.namespaces.dedup();
+        Ok(self)
     }
 
     fn extend(&mut self, library: &Library) -> Result<(), SignatureError> {
@@ -62,6 +72,11 @@ impl FunctionTable {
             let ids = self.names.entry(function.name).or_default();
             for overload in function.overloads {
                 let signature = Signature::parse(function.name, overload.signature)?;
+                // Two libraries may bring the same; a second one would only make the result uncertain.
+                let known = ids.iter().filter_map(|id| self.overloads.get(id.0 as usize));
+                if known.into_iter().any(|known: &DeclaredOverload| known.signature.is_same(&signature)) {
+                    continue;
+                }
                 for opaque in signature.opaque_types() {
                     if !self.types.contains(&opaque) {
                         self.types.push(opaque);

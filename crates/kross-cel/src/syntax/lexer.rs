@@ -30,6 +30,12 @@ impl<'a> Lexer<'a> {
         self.position = self.bytes.len();
     }
 
+    /// Whether the next word begins with a digit.
+    pub(super) fn is_at_number(&mut self) -> bool {
+        self.skip_space();
+        self.peek(0).is_ascii_digit() || self.peek(0) == b'.' && self.peek(1).is_ascii_digit()
+    }
+
     fn peek(&self, ahead: usize) -> u8 {
         self.bytes.get(self.position + ahead).copied().unwrap_or(0)
     }

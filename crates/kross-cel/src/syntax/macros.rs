@@ -67,7 +67,7 @@ impl Parser<'_> {
             Some(receiver) if function.text == "bind" && is_cel(&receiver) => {
                 self.bind(start, &function, arguments, intact)
             }
-            Some(receiver) if is_extreme(&receiver, &function) && arguments.len() > 2 => {
+            Some(receiver) if is_extreme(&receiver, &function) => {
                 self.extreme(start, function, receiver, arguments)
             }
             Some(receiver) => match find(&function.text) {
@@ -101,19 +101,25 @@ impl Parser<'_> {
         self.node(span, height, node)
     }
 
-    /// `math.greatest(a, b, c)` is `math.greatest([a, b, c])`, as long as all of them may be numbers.
+    /// `math.greatest(a, b, c)` is `math.greatest([a, b, c])`. What is clearly no number is refused here already.
     fn extreme(&mut self, start: u32, function: Name, receiver: Expr, arguments: Vec<Expr>) -> Expr {
-        let numbers = arguments.iter().all(|argument| match &argument.node {
-            Node::Literal(literal) => {
-                matches!(literal, Literal::Int(_) | Literal::UInt(_) | Literal::Double(_))
+        let wrong = match &*arguments {
+            [Expr { node: Node::List { items }, span, .. }] => {
+                let wrong = items.iter().map(|item| &item.value).find(|item| !may_be_number(item));
+                wrong.map(|item| item.span).or_else(|| items.is_empty().then_some(*span))
             }
-            Node::List { .. } | Node::Map { .. } | Node::Struct { .. } => false,
-            _ => true,
-        });
-        if !numbers {
+            several => several.iter().find(|item| !may_be_number(item)).map(|item| item.span),
+        };
+        if let Some(span) = wrong {
+            let found = self.lexer.text(span);
+            let message = format!("expected numbers for `math.{}`, found `{found}`", function.text);
+            self.lexer.issues.push(Issue::new(Code::NoMatchingOverload, span, message));
+            return self.error(self.since(start));
+        }
+        if arguments.len() < 3 {
             return self.plain_call(start, function, Some(receiver), arguments);
         }
-        let span = arguments.iter().fold(function.span, |span, argument| span.to(argument.span));
+        let span = arguments.iter().map(|argument| argument.span).reduce(Span::to).unwrap_or(function.span);
         let height = self.highest(&arguments);
         let items = arguments.into_iter().map(|value| Item { value, optional: false }).collect();
         let list = self.node(span, height, Node::List { items });
@@ -261,6 +267,14 @@ impl Parser<'_> {
 fn is_extreme(receiver: &Expr, function: &Name) -> bool {
     matches!(&receiver.node, Node::Ident { name, rooted: false } if *name == "math")
         && matches!(&*function.text, "greatest" | "least")
+}
+
+fn may_be_number(expr: &Expr) -> bool {
+    match &expr.node {
+        Node::Literal(literal) => matches!(literal, Literal::Int(_) | Literal::UInt(_) | Literal::Double(_)),
+        Node::List { .. } | Node::Map { .. } | Node::Struct { .. } => false,
+        _ => true,
+    }
 }
 
 fn is_cel(expr: &Expr) -> bool {

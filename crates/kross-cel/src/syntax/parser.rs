@@ -389,11 +389,20 @@ impl<'a> Parser<'a> {
             let operand = self.member_of(number_start, number);
             return self.prefix(start, operator, count, operand);
         }
-        let member = self.token.span.start;
-        let operand = if matches!(self.token.kind, Kind::Minus | Kind::Exclamation) {
-            self.nested(Self::unary)
-        } else {
-            self.member(member)
+        let operand = match self.token.kind {
+            // Only the sign of a number may follow the other prefix.
+            Kind::Minus if self.lexer.is_at_number() => {
+                self.advance();
+                let number = self.number(true);
+                self.member_of(number.span.start, number)
+            }
+            Kind::Minus | Kind::Exclamation => {
+                let prefix = operator.symbol();
+                self.unexpected(&format!("a value after `{prefix}`, or one in parentheses"));
+                self.nested(Self::unary);
+                return self.error(self.since(start));
+            }
+            _ => self.member(self.token.span.start),
         };
         self.prefix(start, operator, count, operand)
     }

@@ -39,12 +39,12 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows a dot. Without a name the operand stays as it is, and that is the end of it.
+    /// What follows a dot. Without a name that is the end of it.
     fn after_dot(&mut self, start: u32, operand: Expr) -> Result<Expr, Expr> {
         let optional = self.eat(Kind::Question);
         let Some(field) = self.field_name() else {
-            // What is there of the operand is still checked.
-            return Err(operand);
+            let error = self.error(self.since(start));
+            return if self.lost { Err(error) } else { Ok(error) };
         };
         let escaped = self.lexer.text(field.span).starts_with('`');
         if self.at(Kind::OpenParenthesis) && !optional && !escaped {
@@ -73,7 +73,7 @@ impl Parser<'_> {
                 self.report(issue.help("put the field name in backticks").replace(format!("`{word}`")));
                 self.advance();
                 self.lost = false;
-                Some(Name { text: word.into(), span })
+                None
             }
             _ => {
                 self.unexpected("a field name after `.`");

@@ -16,13 +16,13 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
         ["bool(bool) -> bool", "bool(string) -> bool"];
     "bytes", "The bytes of a text in UTF-8.", to_bytes, ["bytes(bytes) -> bytes", "bytes(string) -> bytes"];
     "double", "The value as a double, nearest where it is not exact.", to_double,
-        ["double(double) -> double", "double(int) -> double", "double(uint) -> double", "double(string) -> double"];
+        ["double(double) -> double", "double(int) -> double", "double(string) -> double", "double(uint) -> double"];
     "duration", "A length of time, such as `duration('1h30m')`.", to_duration,
-        ["duration(duration) -> duration", "duration(int) -> duration", "duration(string) -> duration"];
+        ["duration(duration) -> duration", "duration(string) -> duration"];
     "int", "The value as an int: a double without its fraction, a timestamp in seconds since 1970, a duration in nanoseconds.",
         to_int,
-        ["int(int) -> int", "int(uint) -> int", "int(double) -> int", "int(string) -> int", "int(timestamp) -> int",
-         "int(duration) -> int"];
+        ["int(int) -> int", "int(double) -> int", "int(duration) -> int", "int(string) -> int", "int(timestamp) -> int",
+         "int(uint) -> int"];
     "string", "The value as text.", to_string,
         ["string(string) -> string", "string(bool) -> string", "string(bytes) -> string", "string(double) -> string",
          "string(duration) -> string", "string(int) -> string", "string(timestamp) -> string", "string(uint) -> string"];

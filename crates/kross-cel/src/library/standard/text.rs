@@ -7,8 +7,8 @@ use crate::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
     "size", "How many characters a text has, how many bytes, elements or entries something else has.", size,
-        ["size(string) -> int", "(string).size() -> int", "size(bytes) -> int", "(bytes).size() -> int",
-         "size(list(A)) -> int", "(list(A)).size() -> int", "size(map(A, B)) -> int", "(map(A, B)).size() -> int"];
+        ["size(bytes) -> int", "(bytes).size() -> int", "size(list(A)) -> int", "(list(A)).size() -> int",
+         "size(map(A, B)) -> int", "(map(A, B)).size() -> int", "size(string) -> int", "(string).size() -> int"];
     "contains", "Whether the text has the other within it.",
         |call, arguments| ask("contains", call, arguments, |text, part| text.contains(part)),
         ["(string).contains(string) -> bool"];

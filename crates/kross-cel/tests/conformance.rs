@@ -1,0 +1,184 @@
+//! Runs the language's own conformance cases, where the file with them is at hand.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kross_cel::syntax::{Limits, parse};
+use kross_cel::types::{OpaqueType, Type};
+use kross_cel::value::{Duration, Timestamp, Value};
+use kross_cel::{Budget, Env, Program};
+use serde_json::Value as Json;
+
+/// The file named by `KROSS_CEL_CONFORMANCE`, or the one beside the repository.
+fn cases() -> Option<Vec<Json>> {
+    let path = std::env::var_os("KROSS_CEL_CONFORMANCE").map_or_else(
+        || {
+            let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+            root.ancestors()
+                .map(|folder| folder.join("shared/cel-conformance.json"))
+                .find(|path| path.exists())
+                .unwrap_or_default()
+        },
+        PathBuf::from,
+    );
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(serde_json::from_str(&text).expect("the cases are a JSON list"))
+}
+
+fn read_type(json: &Json) -> Type {
+    let argument = |key: &str| read_type(&json[key]);
+    match json["t"].as_str().expect("a type has a kind") {
+        "BOOL" | "bool" => Type::Bool,
+        "INT64" | "int" => Type::Int,
+        "UINT64" | "uint" => Type::UInt,
+        "DOUBLE" | "double" => Type::Double,
+        "STRING" | "string" => Type::String,
+        "BYTES" | "bytes" => Type::Bytes,
+        "TIMESTAMP" | "timestamp" => Type::Timestamp,
+        "DURATION" | "duration" => Type::Duration,
+        "null" | "NULL" | "NULL_VALUE" => Type::Null,
+        "dyn" | "any" | "ANY" => Type::Dyn,
+        "list" => Type::list(argument("v")),
+        "map" => Type::map(argument("k"), argument("v")),
+        "wrapper" => Type::nullable(argument("v")),
+        "type" => Type::Type(Arc::new(json.get("v").map_or(Type::Dyn, read_type))),
+        "abstract" => {
+            let parameters: Vec<Type> =
+                json["v"].as_array().map_or(Vec::new(), |items| items.iter().map(read_type).collect());
+            match (json["n"].as_str().unwrap_or_default(), parameters) {
+                ("optional_type", mut parameters) => Type::optional(parameters.pop().unwrap_or(Type::Dyn)),
+                (name, parameters) => Type::Opaque(Arc::new(OpaqueType { name: name.into(), parameters })),
+            }
+        }
+        other => panic!("an unknown type: {other}"),
+    }
+}
+
+fn environment(case: &Json) -> Env {
+    let mut variables: Vec<(String, Type)> = Vec::new();
+    if let Some(bindings) = case["bindings"].as_object() {
+        variables.extend(bindings.keys().map(|name| (name.clone(), Type::Dyn)));
+    }
+    for declared in case["type_env"].as_array().into_iter().flatten() {
+        variables.push((declared["name"].as_str().unwrap().to_owned(), read_type(&declared["ident"])));
+    }
+    let mut env = Env::standard().with_variables(variables);
+    if let Some(container) = case["container"].as_str() {
+        env = env.with_container(container);
+    }
+    env
+}
+
+fn read_value(json: &Json) -> Value {
+    let text = || json["v"].as_str().expect("a scalar is written as text");
+    match json["t"].as_str().expect("a value has a type") {
+        "null" => Value::Null,
+        "bool" => Value::Bool(json["v"].as_bool().unwrap()),
+        "int" => Value::Int(text().parse().unwrap()),
+        "uint" => Value::UInt(text().parse().unwrap()),
+        "double" => Value::Double(text().parse().unwrap()),
+        "string" => Value::string(text()),
+        "bytes" => {
+            let bytes = json["v"].as_array().unwrap().iter().map(|byte| byte.as_u64().unwrap() as u8);
+            Value::Bytes(bytes.collect::<Vec<u8>>().into())
+        }
+        "list" => Value::list(json["v"].as_array().unwrap().iter().map(read_value).collect()),
+        "map" => {
+            let entries = json["v"].as_array().unwrap().iter();
+            Value::map(entries.map(|entry| (read_value(&entry[0]), read_value(&entry[1]))).collect())
+        }
+        "type" => Value::Type(text().into()),
+        "timestamp" => Value::Timestamp(Timestamp::parse(text()).unwrap()),
+        "duration" => Value::Duration(Duration::parse(text()).unwrap()),
+        other => panic!("an unknown type of value: {other}"),
+    }
+}
+
+/// Equal in value and in type, which is more than `==` asks; NaN is itself.
+fn same(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Double(found), Value::Double(wanted)) => {
+            found == wanted && found.is_sign_negative() == wanted.is_sign_negative()
+                || found.is_nan() && wanted.is_nan()
+        }
+        (Value::List(found), Value::List(wanted)) => {
+            found.len() == wanted.len()
+                && found.iter().zip(wanted.iter()).all(|(found, wanted)| same(&found, &wanted))
+        }
+        (Value::Map(found), Value::Map(wanted)) => {
+            found.len() == wanted.len()
+                && wanted.iter().all(|(key, value)| {
+                    found.iter().any(|(other, found)| same(&other, &key) && same(&found, &value))
+                })
+        }
+        _ => found.type_name() == wanted.type_name() && found.equals(wanted),
+    }
+}
+
+/// Runs one case: nothing if it holds, otherwise what is wrong.
+fn run(case: &Json) -> Result<(), String> {
+    let expr = case["expr"].as_str().unwrap();
+    let env = environment(case);
+    let wants_error = case["error"] == true;
+    let parsed = parse(expr, &Limits::default());
+    if !parsed.issues.is_empty() {
+        return if wants_error { Ok(()) } else { Err(format!("does not parse: {:?}", parsed.issues)) };
+    }
+    let checked = if case["disable_check"] == true {
+        env.resolve(parsed.ast)
+    } else {
+        let (checked, issues) = env.check(parsed.ast);
+        if !issues.is_empty() {
+            return if wants_error { Ok(()) } else { Err(format!("does not check: {issues:?}")) };
+        }
+        checked
+    };
+    if let Some(deduced) = case.get("deduced") {
+        let deduced = read_type(deduced);
+        if *checked.result() != deduced {
+            return Err(format!("expected type {deduced}, found {}", checked.result()));
+        }
+    }
+    if case["check_only"] == true {
+        return Ok(());
+    }
+    let bindings = &case["bindings"];
+    let result = Program::new(&checked).and_then(|program| {
+        let lookup = |name: &kross_value::Text| bindings.get(name.as_str()).map(read_value);
+        program.evaluate_with(lookup, &mut Budget::new(Budget::DEFAULT))
+    });
+    match (result, case.get("value")) {
+        (Err(_), None) if wants_error => Ok(()),
+        (Ok(found), Some(wanted)) if same(&found, &read_value(wanted)) => Ok(()),
+        (Ok(found), Some(wanted)) => Err(format!("expected {wanted}, found {found:?}")),
+        (Ok(found), None) => Err(format!("expected an error, found {found:?}")),
+        (Err(error), _) => Err(format!("fails: {error}")),
+    }
+}
+
+#[test]
+fn every_conformance_case_holds() {
+    let Some(cases) = cases() else {
+        println!("skipped: there is no cel-conformance.json; name one in KROSS_CEL_CONFORMANCE");
+        return;
+    };
+    let mut groups: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut failures = Vec::new();
+    for case in &cases {
+        let group = groups.entry(case["file"].as_str().unwrap()).or_default();
+        group.0 += 1;
+        if let Err(reason) = run(case) {
+            group.1 += 1;
+            let name = format!("{}/{}/{}", case["file"], case["section"], case["name"]).replace('"', "");
+            failures.push(format!("{name}: `{}`: {reason}", case["expr"].as_str().unwrap()));
+        }
+    }
+    for (group, (all, failed)) in &groups {
+        println!("{group:16} {:4} of {all:4}", all - failed);
+    }
+    println!("{:16} {:4} of {:4}", "all", cases.len() - failures.len(), cases.len());
+    assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
+}
