@@ -15,11 +15,9 @@ impl Value {
     #[inline]
     #[must_use]
     pub fn from_data(data: &Data, read_as: Option<&Type>) -> Self {
-        match (data, read_as) {
-            // The elements of most lists that macros go over.
-            (Data::Int(value), Some(Type::Int)) => Self::Int(*value),
-            (data, None | Some(Type::Dyn)) => Self::from(data),
-            (data, Some(read_as)) => typed(data, read_as),
+        match read_as {
+            None | Some(Type::Dyn) => Self::from(data),
+            Some(read_as) => typed(data, read_as),
         }
     }
 }
