@@ -27,6 +27,7 @@ pub struct Program {
     variables: Vec<Text>,
     locals: usize,
     result: Type,
+    strict: bool,
 }
 
 impl Program {
@@ -36,6 +37,14 @@ impl Program {
     /// When the expression is nested beyond what a run's stack holds, or builds values that are.
     pub fn new(checked: &Checked) -> Result<Self, EvalError> {
         lower::lower(checked)
+    }
+
+    /// Makes `has(x.y)`, `x.?y` and a field of an optional an error where `x` is there but has no fields, null for
+    /// one. The language's conformance cases want it; kro's settings, and Kubernetes' objects, do not.
+    #[must_use]
+    pub fn strict_presence(mut self) -> Self {
+        self.strict = true;
+        self
     }
 
     /// The variables it reads, in the order in which [`Program::evaluate`] takes their values.
@@ -55,7 +64,10 @@ impl Program {
     /// # Errors
     /// Whatever the expression runs into, with its place; [`Fault::is_pending`] tells what is not there yet.
     pub fn evaluate(&self, slots: &[Option<Value>], budget: &mut Budget) -> Result<Value, EvalError> {
-        Machine::new(slots, self.locals, &self.variables, budget).run(&self.root).map_err(|error| *error)
+        Machine::new(slots, self.locals, &self.variables, budget)
+            .strict(self.strict)
+            .run(&self.root)
+            .map_err(|error| *error)
     }
 
     /// Runs with a value for each variable that `lookup` knows.

@@ -30,6 +30,7 @@ pub(super) fn lower(checked: &Checked) -> Result<Program, EvalError> {
         variables: lowering.variables,
         locals: lowering.locals as usize,
         result: checked.result().clone(),
+        strict: false,
     })
 }
 

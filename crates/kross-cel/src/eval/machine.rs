@@ -26,6 +26,8 @@ pub(super) struct Machine<'run> {
     locals: Vec<Value>,
     variables: &'run [Text],
     budget: &'run mut Budget,
+    /// Whether asking a field of null is an error.
+    strict: bool,
 }
 
 /// Gives a fault its place.
@@ -41,7 +43,12 @@ impl<'run> Machine<'run> {
         variables: &'run [Text],
         budget: &'run mut Budget,
     ) -> Self {
-        Self { slots, locals: vec![Value::Null; locals], variables, budget }
+        Self { slots, locals: vec![Value::Null; locals], variables, budget, strict: false }
+    }
+
+    pub(super) fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
     }
 
     pub(super) fn run(&mut self, root: &Node) -> Outcome {

@@ -36,7 +36,7 @@ impl Timestamp {
         let day = parse_date(date)?;
         let zone_at = rest.find(['Z', '+', '-'])?;
         let (time, zone) = rest.split_at(zone_at);
-        let (clock, nanoseconds) = match time.split_once(['.', ',']) {
+        let (clock, nanoseconds) = match time.split_once('.') {
             Some((clock, fraction)) => (clock, parse_fraction(fraction)?),
             None => (time, 0),
         };
@@ -136,7 +136,7 @@ fn parse_zone(text: &str) -> Option<i64> {
     let sign = if text.starts_with('-') { -1 } else { 1 };
     let (hour, minute) = text.get(1..)?.split_once(':')?;
     let (hour, minute) = (digits(hour, 2)?, digits(minute, 2)?);
-    (hour <= 24 && minute < 60).then_some(sign * (hour * 3600 + minute * 60))
+    (hour < 24 && minute < 60).then_some(sign * (hour * 3600 + minute * 60))
 }
 
 fn days_in(year: i64, month: i64) -> i64 {

@@ -24,9 +24,9 @@ impl Machine<'_> {
         }
         let operand = self.eval(&select.operand)?;
         match select.access {
-            Access::Plain => field(&operand, &select.field),
-            Access::Test => has(&operand, &select.field).map(Value::Bool),
-            Access::Optional => optional_field(&operand, &select.field),
+            Access::Plain => field(&operand, &select.field, self.strict),
+            Access::Test => has(&operand, &select.field, self.strict).map(Value::Bool),
+            Access::Optional => optional_field(&operand, &select.field, self.strict),
         }
         .map_err(at(select.span))
     }
@@ -41,36 +41,42 @@ impl Machine<'_> {
 }
 
 /// `value.field`; of an optional, an optional.
-pub(super) fn field(value: &Value, name: &str) -> Result<Value, Fault> {
+pub(super) fn field(value: &Value, name: &str, strict: bool) -> Result<Value, Fault> {
     match value {
         Value::Map(map) => map.get_str(name).ok_or_else(|| missing_field(map, name)),
         Value::Optional(None) => Ok(Value::Optional(None)),
-        Value::Optional(Some(inner)) => optional_field(inner, name),
+        Value::Optional(Some(inner)) => optional_field(inner, name, strict),
         Value::Opaque(opaque) => opaque.field(name).ok_or_else(|| no_field(value, name)),
         other => Err(no_field(other, name)),
     }
 }
 
 /// `has(value.field)`
-fn has(value: &Value, name: &str) -> Result<bool, Fault> {
+fn has(value: &Value, name: &str, strict: bool) -> Result<bool, Fault> {
     match value {
         Value::Map(map) => Ok(map.contains_str(name)),
         Value::Optional(None) => Ok(false),
-        Value::Optional(Some(inner)) => has(inner, name),
+        Value::Optional(Some(inner)) => has(inner, name, strict),
         Value::Opaque(opaque) => Ok(opaque.field(name).is_some()),
-        other => Err(no_field(other, name)),
+        other => absent(other, name, strict).map(|()| false),
     }
 }
 
 /// `value.?field`
-fn optional_field(value: &Value, name: &str) -> Result<Value, Fault> {
+fn optional_field(value: &Value, name: &str, strict: bool) -> Result<Value, Fault> {
     match value {
         Value::Map(map) => Ok(map.get_str(name).map_or(Value::Optional(None), Value::some)),
         Value::Optional(None) => Ok(Value::Optional(None)),
-        Value::Optional(Some(inner)) => optional_field(inner, name),
+        Value::Optional(Some(inner)) => optional_field(inner, name, strict),
         Value::Opaque(opaque) => Ok(opaque.field(name).map_or(Value::Optional(None), Value::some)),
-        other => Err(no_field(other, name)),
+        other => absent(other, name, strict).map(|()| Value::Optional(None)),
     }
+}
+
+/// Asked of null or a number, a field is just not there, as kro's settings of cel-go have it; or, as the language has
+/// it, that is an error. Of a list it is one in any case.
+fn absent(value: &Value, name: &str, strict: bool) -> Result<(), Fault> {
+    if strict || matches!(value, Value::List(_)) { Err(no_field(value, name)) } else { Ok(()) }
 }
 
 /// `value[key]`; of an optional, an optional.

@@ -66,11 +66,20 @@ impl Machine<'_> {
                 (Value::List(List::Data(items)), StepKey::Position(_)) => {
                     return walk_data(element(items, step)?, rest, None);
                 }
-                _ => return slowly(current, steps),
+                _ => return self.slowly(current, steps),
             }
             steps = rest;
         }
         Ok(Walked::Borrowed(current))
+    }
+
+    /// Step by step with values of their own: through typed views, optionals and opaque values.
+    fn slowly<'a>(&self, start: &Value, steps: &[Step]) -> Outcome<Walked<'a>> {
+        let mut current = start.clone();
+        for step in steps {
+            current = take(&current, &step.key, self.strict).map_err(at(step.span))?;
+        }
+        Ok(Walked::Owned(current))
     }
 }
 
@@ -117,18 +126,9 @@ fn element<'a>(items: &'a std::sync::Arc<[Data]>, step: &Step) -> Outcome<&'a Da
     found.ok_or_else(|| missing(&Value::List(List::Data(items.clone())), step))
 }
 
-/// Step by step with values of their own: through typed views, optionals and opaque values.
-fn slowly<'a>(start: &Value, steps: &[Step]) -> Outcome<Walked<'a>> {
-    let mut current = start.clone();
-    for step in steps {
-        current = take(&current, &step.key).map_err(at(step.span))?;
-    }
-    Ok(Walked::Owned(current))
-}
-
-fn take(value: &Value, key: &StepKey) -> Result<Value, Fault> {
+fn take(value: &Value, key: &StepKey, strict: bool) -> Result<Value, Fault> {
     match key {
-        StepKey::Field(field) => access::field(value, field),
+        StepKey::Field(field) => access::field(value, field, strict),
         StepKey::Key(key) => access::element(value, &Value::String(key.text().clone())),
         StepKey::Position(position) => access::element(value, &Value::Int(*position)),
     }
@@ -137,7 +137,7 @@ fn take(value: &Value, key: &StepKey) -> Result<Value, Fault> {
 /// Why a step leads nowhere.
 #[cold]
 fn missing(value: &Value, step: &Step) -> Box<EvalError> {
-    let fault = match take(value, &step.key) {
+    let fault = match take(value, &step.key, true) {
         Err(fault) => fault,
         // Cannot be: the same look found nothing just before.
         Ok(_) => operators::missing(value, &Value::Null),

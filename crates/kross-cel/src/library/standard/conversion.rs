@@ -77,14 +77,23 @@ fn to_double(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 
 /// A number too large is refused, unless it says that it is infinite.
 fn parse_double(text: &str) -> Option<f64> {
-    let value: f64 = text.parse().ok()?;
+    let value: f64 =
+        if text.contains('_') { without_underscores(text)?.parse() } else { text.parse() }.ok()?;
     (value.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit())).then_some(value)
+}
+
+/// Between digits, an underscore only helps the eye.
+fn without_underscores(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    let separates = |at: usize| digit(at.checked_sub(1)) && digit(Some(at + 1));
+    let sound = text.match_indices('_').all(|(at, _)| separates(at));
+    sound.then(|| text.replace('_', ""))
 }
 
 fn to_duration(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     match arguments {
         [Value::Duration(value)] => Ok(Value::Duration(*value)),
-        [Value::Int(nanoseconds)] => Ok(Value::Duration(Duration { nanoseconds: *nanoseconds })),
         [Value::String(text)] => Duration::parse(text)
             .map(Value::Duration)
             .ok_or_else(|| refuse("duration such as `1h30m` of at most 292 years", text)),
@@ -245,6 +254,8 @@ mod tests {
     fn doubles_are_read_within_their_range() {
         assert_eq!(parse_double("1e400"), None);
         assert_eq!(parse_double("inf"), Some(f64::INFINITY));
+        assert_eq!(parse_double("1_000.5"), Some(1000.5));
+        assert_eq!(parse_double("_1"), None);
         assert_eq!(parse_double(" 1"), None);
         assert_eq!(parse_double("-0.5e1"), Some(-5.0));
     }

@@ -112,7 +112,7 @@ fn offset_of(time: Timestamp, zone: &str) -> Result<i64, Fault> {
     if let Some((hours, minutes)) = zone.split_once(':') {
         let (hours, minutes): (i64, i64) =
             (hours.parse().map_err(|_| unknown())?, minutes.parse().map_err(|_| unknown())?);
-        if hours.abs() > 24 || minutes.abs() > 60 {
+        if hours.abs() > 23 || minutes.abs() > 59 {
             return Err(unknown());
         }
         let minutes = if zone.starts_with('-') { -minutes } else { minutes };
