@@ -4,6 +4,7 @@
 mod aggregates;
 mod calls;
 mod comprehensions;
+mod formats;
 mod messages;
 mod names;
 mod overloads;
@@ -49,13 +50,17 @@ pub(crate) fn check(env: &Env, ast: Ast) -> (Checked, Vec<Issue>) {
         locals: Vec::new(),
         issues: Vec::new(),
         relaxed: false,
+        formats: false,
     };
     checker.expr(&ast.root);
-    let Checker { mut substitution, mut types, references, mut issues, .. } = checker;
+    let Checker { mut substitution, mut types, references, mut issues, formats, .. } = checker;
     if !substitution.is_empty() {
         for found in &mut types {
             *found = substitution.finish(found);
         }
+    }
+    if formats {
+        issues.extend(formats::mistakes(&ast, &types));
     }
     if substitution.is_exhausted() {
         let message =
@@ -81,6 +86,8 @@ struct Checker<'a> {
     issues: Vec<Issue>,
     /// Whether a macro with a variable was seen. From then on cel-go compares numbers of different types.
     relaxed: bool,
+    /// Whether there are literal formats, to be looked at when all types are known.
+    formats: bool,
 }
 
 impl<'a> Checker<'a> {
@@ -109,6 +116,7 @@ impl<'a> Checker<'a> {
             }
             Node::Conditional { condition, then, otherwise } => self.conditional(condition, then, otherwise),
             Node::Call { function, receiver, arguments } => {
+                self.formats |= formats::is_literal_format(function, receiver.as_deref());
                 self.call(expr, function, receiver.as_deref(), arguments)
             }
             Node::List { items } => self.list(items),

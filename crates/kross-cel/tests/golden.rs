@@ -175,3 +175,8 @@ fn texts_and_formats_are_those_of_cel_go() {
 fn urls_are_those_of_go() {
     check("url");
 }
+
+#[test]
+fn literal_formats_are_refused_where_cel_go_refuses_them() {
+    check("literal_formats");
+}

@@ -225,6 +225,8 @@ codes! {
     NotAMapEntry = "K0616" Error,
     /// Values of this type have no order.
     NotSortable = "K0617" Error,
+    /// A format and the values put into it do not fit.
+    WrongFormat = "K0618" Error,
     /// A template has a field that its kind does not have.
     UnknownField = "K0701" Error,
     /// A literal in a template is of the wrong type.
