@@ -19,9 +19,17 @@ impl Parser<'_> {
     /// The arguments of `newCondition` with strings for keys. They stay as they are where something is wrong.
     pub(super) fn condition_fields(&mut self, function: &Name, arguments: &mut [Expr]) {
         let [Expr { node: Node::Map { entries }, span, .. }] = arguments else {
-            let span = arguments.iter().fold(function.span, |span, argument| span.to(argument.span));
+            let span = match arguments {
+                [first, .., last] => first.span.to(last.span),
+                [only] => only.span,
+                [] => function.span,
+            };
             if !arguments.iter().any(|argument| argument.node == Node::Error) {
-                self.condition_issue(span, "expected the fields of a condition in braces");
+                let found = self.lexer.text(span).to_owned();
+                self.condition_issue(
+                    span,
+                    &format!("expected the fields of a condition in braces, found `{found}`"),
+                );
             }
             return;
         };
@@ -41,7 +49,7 @@ impl Parser<'_> {
             if !broken && !seen.contains(&required) {
                 self.condition_issue(
                     span,
-                    &format!("expected the field `{required}`, which every condition needs"),
+                    &format!("expected the field `{required}`, found a condition without it"),
                 );
             }
         }
@@ -117,14 +125,20 @@ mod tests {
         );
         assert_eq!(
             messages("runtime.newCondition({status: 'True'})"),
-            ["expected the field `type`, which every condition needs"]
+            ["expected the field `type`, found a condition without it"]
         );
         assert_eq!(
             messages("runtime.newCondition({type: '', status: 'True'})"),
             ["expected the type of the condition, found an empty string"]
         );
-        assert_eq!(messages("runtime.newCondition(x)"), ["expected the fields of a condition in braces"]);
-        assert_eq!(messages("runtime.newCondition()"), ["expected the fields of a condition in braces"]);
+        assert_eq!(
+            messages("runtime.newCondition(x)"),
+            ["expected the fields of a condition in braces, found `x`"]
+        );
+        assert_eq!(
+            messages("runtime.newCondition()"),
+            ["expected the fields of a condition in braces, found `newCondition`"]
+        );
     }
 
     #[test]
