@@ -146,7 +146,7 @@ fn run(case: &Json) -> Result<(), String> {
         return Ok(());
     }
     let bindings = &case["bindings"];
-    let result = Program::new(&checked).and_then(|program| {
+    let result = Program::new(&checked).map(Program::strict_presence).and_then(|program| {
         let lookup = |name: &kross_value::Text| bindings.get(name.as_str()).map(read_value);
         program.evaluate_with(lookup, &mut Budget::new(Budget::DEFAULT))
     });

@@ -12,7 +12,8 @@ pub(super) fn fold(node: Node) -> Node {
     if !is_constant(&node) {
         return node;
     }
-    match Machine::new(&[], 0, &[], &mut Budget::new(UNITS)).run(&node) {
+    // Strictly: what fails that way may not fail otherwise, and is left for the run, which knows.
+    match Machine::new(&[], 0, &[], &mut Budget::new(UNITS)).strict(true).run(&node) {
         Ok(value) => Node::Constant(value),
         Err(_) => node,
     }
