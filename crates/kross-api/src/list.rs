@@ -2,7 +2,7 @@
 //! back into a missing field for the wire, so that no field appears or vanishes on the way through.
 
 use std::borrow::Cow;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -35,6 +35,12 @@ impl<T> List<T> {
 impl<T> Default for List<T> {
     fn default() -> Self {
         Self(None)
+    }
+}
+
+impl<T> DerefMut for List<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        self.0.as_deref_mut().unwrap_or_default()
     }
 }
 

@@ -26,13 +26,19 @@ fn fnv32a(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A short hash over what a spec means. What kro's types leave out when they write (empty lists, empty texts) and what
-/// the API server fills in (group, scope) makes no difference.
+/// A short hash over what a spec means. What kro's types leave out when they write (empty lists, empty texts), what
+/// the API server fills in (group, scope) and the order of resources, of `readyWhen` and of `includeWhen` make no
+/// difference.
 #[must_use]
 pub fn spec_hash(spec: &ResourceGraphDefinitionSpec) -> String {
     let mut spec = spec.clone();
     spec.schema.group.get_or_insert_with(|| DEFAULT_GROUP.to_owned());
     spec.schema.scope.get_or_insert(Scope::Namespaced);
+    spec.resources.sort_by(|a, b| a.id.cmp(&b.id));
+    for resource in spec.resources.iter_mut() {
+        resource.ready_when.sort();
+        resource.include_when.sort();
+    }
     let mut json = serde_json::to_value(&spec).unwrap_or_default();
     drop_empty(&mut json);
     // Written with sorted keys, whatever map `serde_json` is built with.
@@ -105,6 +111,20 @@ mod tests {
         });
         assert_eq!(hash(plain.clone()), hash(written));
         assert_eq!(hash(plain).len(), 16);
+    }
+
+    #[test]
+    fn the_order_of_resources_and_conditions_makes_no_difference_but_that_of_axes_does() {
+        let spec = |first: &str, second: &str, axes: [&str; 2]| {
+            let axes = axes.map(|axis| json!({axis: "${[1]}"}));
+            let a = json!({"id": "a", "template": {}, "readyWhen": [first, second], "includeWhen": [second, first]});
+            let b = json!({"id": "b", "template": {}, "forEach": axes});
+            let resources = if first < second { json!([a, b]) } else { json!([b, a]) };
+            json!({"schema": {"kind": "A", "apiVersion": "v1"}, "resources": resources})
+        };
+        let plain = hash(spec("${1}", "${2}", ["x", "y"]));
+        assert_eq!(plain, hash(spec("${2}", "${1}", ["x", "y"])));
+        assert_ne!(plain, hash(spec("${1}", "${2}", ["y", "x"])));
     }
 
     #[test]
