@@ -1,1 +1,20 @@
 //! Compiles a ResourceGraphDefinition into a typed, ordered, immutable graph.
+
+mod compile;
+mod expression;
+mod graph;
+mod load;
+mod names;
+mod order;
+mod template;
+mod tracked;
+
+pub use compile::{Definition, Options, Resolvers, compile};
+pub use expression::{Expression, Outcome, Scope};
+pub use graph::{
+    Axis, Dependency, Graph, InstanceKind, KnownKind, Lifecycle, Node, NodeIndex, ObjectKind, Order,
+    Placement, Policy, RemotePlacement, Source,
+};
+pub use load::{API_VERSION, KIND, Validation, is_definition, load, validate};
+pub use template::{Field, Part, RenderError, Template};
+pub use tracked::FIELDS as TRACKED_FIELDS;

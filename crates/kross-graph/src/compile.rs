@@ -1,0 +1,318 @@
+//! `compile`: a definition in, an immutable graph out, or every mistake at once. The steps are methods of
+//! [`Compiler`], one file each; none of them stops at a mistake that leaves the others meaningful.
+
+mod context;
+mod draft;
+mod expressions;
+mod fields;
+mod instance;
+mod lifecycle;
+mod placement;
+mod resource;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use kross_api::yaml::{Document, attach_all};
+use kross_api::{
+    LifecyclePhase, PlacementOptions, ResolvedCluster, ResourceGraphDefinitionSpec, lower_placement,
+    spec_hash,
+};
+use kross_cel::{Env, library};
+use kross_diagnostics::{Code, Diagnostics, Locate, Place, Problem};
+use kross_schema::SchemaResolver;
+
+use crate::graph::{Dependency, Graph, Node, NodeIndex, Source};
+use crate::order::{Edges, layers_from_leaves, layers_from_roots, topological};
+use crate::tracked::resources_type;
+use context::{Position, Variables};
+use draft::Draft;
+
+/// What a compilation takes for granted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether `omit()` can be used: kro's gate `CELOmitFunction`.
+    pub omit: bool,
+    /// How many `forEach` entries a resource may have.
+    pub max_axes: usize,
+    /// Limits on cluster references.
+    pub placement: PlacementOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { omit: true, max_axes: 10, placement: PlacementOptions::default() }
+    }
+}
+
+/// The schemas of the clusters that a graph goes to.
+pub trait Resolvers {
+    /// The cluster of the instances.
+    fn local(&self) -> &dyn SchemaResolver;
+
+    /// A cluster that is known without an instance; none where its schemas cannot be had, and its resources are then checked
+    /// as far as that goes.
+    fn remote(&self, _cluster: &ResolvedCluster) -> Option<&dyn SchemaResolver> {
+        Some(self.local())
+    }
+}
+
+/// A definition to compile.
+#[derive(Clone, Copy)]
+pub struct Definition<'a> {
+    /// `metadata.name`.
+    pub name: &'a str,
+    /// `spec`.
+    pub spec: &'a ResourceGraphDefinitionSpec,
+    /// The text, for positions.
+    pub document: Option<&'a Document>,
+}
+
+/// Compiles a definition.
+///
+/// # Errors
+/// Every mistake in it, in the order of the text.
+pub fn compile(
+    definition: Definition<'_>,
+    resolvers: &dyn Resolvers,
+    options: &Options,
+) -> Result<Graph, Diagnostics> {
+    let mut lowering = Diagnostics::new();
+    let placement = lower_placement(definition.spec, options.placement, &mut lowering);
+    let (env, conditions_env) = environments(options);
+    let mut compiler = Compiler {
+        spec: definition.spec,
+        resolvers,
+        options,
+        conditions_env,
+        env,
+        ids: definition.spec.resources.iter().map(|resource| resource.id.as_str()).collect(),
+        axes: definition
+            .spec
+            .resources
+            .iter()
+            .flat_map(|resource| resource.for_each.iter())
+            .map(|axis| axis.variable.as_str())
+            .collect(),
+        placement,
+        problems: Vec::new(),
+        edges: BTreeMap::new(),
+    };
+    let graph = compiler.run(definition.name);
+    let mut diagnostics = match definition.document {
+        Some(document) => attach_all(lowering, document),
+        None => lowering,
+    };
+    let locate = definition.document.map(|document| document as &dyn Locate);
+    diagnostics.extend(compiler.problems.iter().map(|problem| problem.diagnostic(locate)));
+    diagnostics.sort();
+    if diagnostics.has_errors() {
+        return Err(diagnostics);
+    }
+    match graph {
+        Some(graph) => Ok(Graph { warnings: diagnostics, ..graph }),
+        None => Err(diagnostics),
+    }
+}
+
+struct Compiler<'a> {
+    spec: &'a ResourceGraphDefinitionSpec,
+    resolvers: &'a dyn Resolvers,
+    options: &'a Options,
+    env: Env,
+    /// The same with `runtime`.
+    conditions_env: Env,
+    ids: BTreeSet<&'a str>,
+    /// Every forEach variable of the definition, to tell "not here" from "not at all".
+    axes: BTreeSet<&'a str>,
+    placement: kross_api::Placement,
+    problems: Vec<Problem>,
+    /// What the resource at hand reads of others: index to paths.
+    edges: BTreeMap<usize, BTreeSet<String>>,
+}
+
+impl<'a> Compiler<'a> {
+    fn report(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    fn run(&mut self, name: &str) -> Option<Graph> {
+        let instance = self.instance();
+        let drafts = self.drafts();
+        let listed = drafts.iter().map(|draft| (draft.id().into(), draft.is_list())).collect();
+        let variables = Variables {
+            schema: instance.schema_type.clone(),
+            resources: resources_type(listed),
+            nodes: drafts.iter().map(|draft| (draft.id().into(), draft.node_type())).collect(),
+        };
+        let inherited = self.inherited_placement(&variables);
+        let mut nodes = Vec::with_capacity(drafts.len());
+        for draft in &drafts {
+            nodes.push(self.node(draft, &variables, inherited.as_ref()));
+        }
+        let status = self.status(&variables);
+        let waits: Vec<&[NodeIndex]> = nodes.iter().map(|node| node.lifecycle.after.as_slice()).collect();
+        self.check_deletion_order(&waits, &drafts);
+        self.check_phases(&nodes, &drafts);
+        self.check_same_objects(&nodes, &drafts);
+        let order = self.order(&mut nodes, &drafts)?;
+        if !self.problems.is_empty() {
+            return None;
+        }
+        let crd = self.crd(&instance, &status.schema);
+        Some(Graph {
+            name: name.into(),
+            instance: instance.kind,
+            schema_type: instance.schema_type,
+            nodes,
+            order: order.into_iter().map(NodeIndex).collect(),
+            status: status.template,
+            conditions: status.conditions,
+            crd,
+            hash: spec_hash(self.spec).into(),
+            warnings: Diagnostics::new(),
+        })
+    }
+
+    fn node(
+        &mut self,
+        draft: &Draft<'a>,
+        variables: &Variables,
+        inherited: Option<&std::sync::Arc<crate::graph::RemotePlacement>>,
+    ) -> Node {
+        self.edges.clear();
+        let (axes, axis_types) = self.axes(draft, variables);
+        let placement = self.place(draft, variables, &axis_types, inherited);
+        let source = self.source(draft, variables, axes, &axis_types);
+        if let Source::Collection { template, .. } = &source {
+            self.check_identity(draft, template, &placement, &axis_types);
+        }
+        let include = self.template_context(Position::IncludeWhen, draft, variables, &[]);
+        let include_when =
+            self.conditions(&draft.resource.include_when, &draft.path.key("includeWhen"), &include);
+        let ready = self.ready_context(draft);
+        let ready_when = self.conditions(&draft.resource.ready_when, &draft.path.key("readyWhen"), &ready);
+        let lifecycle_context = self.lifecycle_context(draft, variables);
+        let lifecycle = self.lifecycle(draft, &lifecycle_context);
+        let needs: Vec<usize> = self.edges.keys().copied().collect();
+        self.check_inherited_dependencies(draft, &needs);
+        let dependencies = std::mem::take(&mut self.edges)
+            .into_iter()
+            .map(|(node, fields)| Dependency { node: NodeIndex(node), fields: fields.into_iter().collect() });
+        Node {
+            id: draft.id().into(),
+            kind: draft.kind.clone(),
+            object_type: draft.object_type.clone(),
+            source,
+            include_when,
+            ready_when,
+            dependencies: dependencies.collect(),
+            placement,
+            lifecycle,
+            layer: 0,
+            apply_order: 0,
+        }
+    }
+
+    /// Orders the nodes and tells each its layer, or reports the circle.
+    fn order(&mut self, nodes: &mut [Node], drafts: &[Draft<'a>]) -> Option<Vec<usize>> {
+        let needs = |node: &Node| node.dependencies.iter().map(|dependency| dependency.node.0).collect();
+        let edges: Edges = nodes.iter().map(needs).collect();
+        let order = match topological(&edges) {
+            Ok(order) => order,
+            Err(cycle) => {
+                self.report_cycle(&cycle, drafts);
+                return None;
+            }
+        };
+        let leaves = layers_from_leaves(&edges, &order);
+        let roots = layers_from_roots(&edges, &order);
+        let count = leaves.iter().max().map_or(0, |highest| highest + 1);
+        for (at, node) in nodes.iter_mut().enumerate() {
+            node.layer = roots.get(at).copied().unwrap_or(0);
+            node.apply_order = count - leaves.get(at).copied().unwrap_or(0);
+        }
+        Some(order)
+    }
+
+    fn report_cycle(&mut self, cycle: &[usize], drafts: &[Draft<'a>]) {
+        let members: Vec<&Draft<'a>> = cycle.iter().filter_map(|at| drafts.get(*at)).collect();
+        let Some(first) = members.first() else {
+            return;
+        };
+        let ids: Vec<&str> = members.iter().chain([first]).map(|draft| draft.id()).collect();
+        let place = Place::value(&first.path.key("id"));
+        let message = format!("graph contains a cycle: {}", ids.join(" -> "));
+        let mut problem = Problem::new(Code::Cycle, place, message)
+            .help("take what they share from `schema`, so that one of them can be the first");
+        for (draft, needed) in members.iter().zip(ids.iter().skip(1)).skip(1) {
+            problem = problem.also(Place::value(&draft.path.key("id")), format!("reads `{needed}`"));
+        }
+        self.report(problem);
+    }
+
+    /// What lives while the instance lives cannot read what exists only for its deletion.
+    fn check_phases(&mut self, nodes: &[Node], drafts: &[Draft<'a>]) {
+        for (node, draft) in
+            nodes.iter().zip(drafts).filter(|(node, _)| node.lifecycle.phase == LifecyclePhase::Active)
+        {
+            for dependency in &node.dependencies {
+                let Some(needed) = nodes.get(dependency.node.0) else { continue };
+                if needed.lifecycle.phase == LifecyclePhase::Deletion {
+                    let message =
+                        format!("`{}` reads `{}`, which exists only during deletion", node.id, needed.id);
+                    let problem = Problem::new(
+                        Code::NeedsDeletionResource,
+                        Place::value(&draft.path.key("id")),
+                        message,
+                    );
+                    self.report(problem.help("wait for it on deletion with `lifecycle.delete.after`"));
+                }
+            }
+        }
+    }
+
+    /// Two resources without expressions in their identity that are one object.
+    fn check_same_objects(&mut self, nodes: &[Node], drafts: &[Draft<'a>]) {
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        for (at, node) in nodes.iter().enumerate() {
+            let Some(identity) = node.literal_identity() else { continue };
+            let Some(first) = seen.get(&identity).and_then(|first| drafts.get(*first)) else {
+                seen.insert(identity, at);
+                continue;
+            };
+            let Some(draft) = drafts.get(at) else { continue };
+            let message = format!("`{}` and `{}` are the same object", first.id(), draft.id());
+            let name =
+                |draft: &Draft<'_>| Place::value(&draft.path.key("template").key("metadata").key("name"));
+            let problem =
+                Problem::new(Code::SameObject, name(draft), message).also(name(first), "the other one");
+            self.report(problem.help("make one resource of them, or name them apart"));
+        }
+    }
+}
+
+/// The environment of every expression, and the one of author-defined conditions, which has `runtime` too.
+fn environments(options: &Options) -> (Env, Env) {
+    (environment(options.omit, false), environment(options.omit, true))
+}
+
+/// Function tables are large and the same for every graph, so there is one of each.
+fn environment(omit: bool, conditions: bool) -> Env {
+    static TABLES: [OnceLock<Env>; 4] = [const { OnceLock::new() }; 4];
+    let make = || {
+        let gated = [(omit, &library::kro::omit::LIBRARY), (conditions, &library::kro::runtime::LIBRARY)];
+        let gated = gated.into_iter().filter(|(on, _)| *on).map(|(_, library)| library);
+        #[expect(clippy::expect_used, reason = "kross-cel tests that every signature can be parsed")]
+        Env::new(library::standard().chain(gated)).expect("every signature can be parsed")
+    };
+    let [plain, with_omit, with_runtime, with_both] = &TABLES;
+    let table = match (omit, conditions) {
+        (false, false) => plain,
+        (true, false) => with_omit,
+        (false, true) => with_runtime,
+        (true, true) => with_both,
+    };
+    table.get_or_init(make).clone()
+}

@@ -1,0 +1,229 @@
+//! First look at each resource: its id, its shape, its kind and schema. Everything that other resources need to know of
+//! it before their expressions can be checked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kross_api::{ExternalRef, Resource};
+use kross_cel::types::Type;
+use kross_diagnostics::{Code, Path, Place, Problem};
+use kross_schema::resolver::{Nearest, nearest};
+use kross_schema::{GroupVersionKind, ResolvedKind, SchemaResolver};
+use kross_value::Value;
+
+use super::Compiler;
+use crate::graph::{KnownKind, ObjectKind};
+use crate::names::{self, Unusable};
+
+/// A resource of which everything is known but its expressions.
+pub(super) struct Draft<'a> {
+    pub(super) index: usize,
+    pub(super) resource: &'a Resource,
+    pub(super) path: Path,
+    pub(super) kind: ObjectKind,
+    /// The schema; none where it cannot be known before an instance, or where a mistake was reported.
+    pub(super) resolved: Option<Arc<ResolvedKind>>,
+    /// The type of one object.
+    pub(super) object_type: Type,
+}
+
+impl Draft<'_> {
+    pub(super) fn id(&self) -> &str {
+        &self.resource.id
+    }
+
+    /// Whether expressions see the resource as a list.
+    pub(super) fn is_list(&self) -> bool {
+        !self.resource.for_each.is_empty() || self.resource.external_ref.as_ref().is_some_and(is_collection)
+    }
+
+    /// The type of the variable that stands for the resource.
+    pub(super) fn node_type(&self) -> Type {
+        if self.is_list() { Type::list(self.object_type.clone()) } else { self.object_type.clone() }
+    }
+}
+
+/// Whether an external reference finds its objects by selector.
+pub(super) fn is_collection(external: &ExternalRef) -> bool {
+    external.selector.is_some()
+        || external.namespace_selector.is_some()
+        || external.metadata.as_ref().is_some_and(|metadata| metadata.selector.is_some())
+}
+
+impl<'a> Compiler<'a> {
+    pub(super) fn drafts(&mut self) -> Vec<Draft<'a>> {
+        let mut seen: BTreeMap<&'a str, Path> = BTreeMap::new();
+        let mut drafts = Vec::new();
+        let resources: &'a [Resource] = &self.spec.resources;
+        for (index, resource) in resources.iter().enumerate() {
+            let path = Path::root().key("spec").key("resources").index(index);
+            self.check_id(resource, &path, &mut seen);
+            drafts.push(self.draft(index, resource, path));
+        }
+        drafts
+    }
+
+    fn check_id(&mut self, resource: &'a Resource, path: &Path, seen: &mut BTreeMap<&'a str, Path>) {
+        let place = Place::value(&path.key("id"));
+        if let Err(reason) = names::usable(&resource.id) {
+            self.report(unusable_name(reason, &resource.id, "id", place.clone()));
+        }
+        if let Some(first) = seen.get(resource.id.as_str()) {
+            let problem =
+                Problem::new(Code::DuplicateId, place, format!("the id `{}` is used twice", resource.id));
+            let problem = problem.also(Place::value(&first.key("id")), "first used here");
+            self.report(problem.help("give each resource an id of its own"));
+        } else {
+            seen.insert(&resource.id, path.clone());
+        }
+    }
+
+    fn draft(&mut self, index: usize, resource: &'a Resource, path: Path) -> Draft<'a> {
+        let Some(gvk) = self.kind_of(resource, &path) else {
+            // A mistake so basic that nothing is known of the resource. Expressions that use it are not blamed.
+            let kind = ObjectKind { group: "".into(), version: "".into(), kind: "".into(), known: None };
+            return Draft { index, resource, path, kind, resolved: None, object_type: Type::Dyn };
+        };
+        let resolved = self.resolve_kind(index, &gvk, &path, resource);
+        let object_type = resolved.as_ref().map_or(Type::Dyn, |resolved| resolved.schema.cel_type());
+        let known = resolved
+            .as_ref()
+            .map(|resolved| KnownKind { plural: resolved.plural.clone(), namespaced: resolved.namespaced });
+        let kind = ObjectKind { group: gvk.group, version: gvk.version, kind: gvk.kind, known };
+        Draft { index, resource, path, kind, resolved, object_type }
+    }
+
+    fn kind_of(&mut self, resource: &Resource, path: &Path) -> Option<GroupVersionKind> {
+        let (api_version, kind) = match (&resource.template, &resource.external_ref) {
+            (Some(template), None) => self.template_kind(template, &path.key("template"))?,
+            (None, Some(external)) => (external.api_version.clone(), external_kind(external)),
+            (template, _) => {
+                let found = if template.is_some() {
+                    "both `template` and `externalRef`"
+                } else {
+                    "neither `template` nor `externalRef`"
+                };
+                let message = format!("`{}` has {found}", resource.id);
+                let problem = Problem::new(Code::TemplateOrExternalRef, Place::value(path), message);
+                self.report(problem.help("exactly one of template or externalRef must be provided"));
+                return None;
+            }
+        };
+        Some(GroupVersionKind::new(&api_version, &kind))
+    }
+
+    /// `apiVersion` and `kind` of a template, which must be there and be literal.
+    fn template_kind(&mut self, template: &Value, path: &Path) -> Option<(String, String)> {
+        if template.get("metadata").is_none_or(|metadata| metadata.as_object().is_none()) {
+            self.report(missing_field("metadata", path, "add `metadata` with a `name`"));
+        }
+        let api_version =
+            self.literal_field(template, "apiVersion", path, "add it, for example `apiVersion: v1`");
+        let kind = self.literal_field(template, "kind", path, "add it, for example `kind: ConfigMap`");
+        Some((api_version?, kind?))
+    }
+
+    fn literal_field(&mut self, template: &Value, field: &str, path: &Path, help: &str) -> Option<String> {
+        match template.get(field).and_then(Value::as_str) {
+            Some(text) if text.contains("${") => {
+                let message = format!("`{field}` cannot be an expression");
+                let problem = Problem::new(Code::ExpressionInKind, Place::value(&path.key(field)), message);
+                self.report(problem.help("write one resource for each kind and choose with `includeWhen`"));
+                None
+            }
+            Some(text) if !text.is_empty() => Some(text.to_owned()),
+            _ => {
+                self.report(missing_field(field, path, help));
+                None
+            }
+        }
+    }
+
+    /// The schema of a kind, from the cluster that the resource goes to.
+    fn resolve_kind(
+        &mut self,
+        index: usize,
+        gvk: &GroupVersionKind,
+        path: &Path,
+        resource: &Resource,
+    ) -> Option<Arc<ResolvedKind>> {
+        let resolver = match self.placement.place(index).reference() {
+            None => self.resolvers.local(),
+            Some(reference) => self.resolvers.remote(&reference.static_cluster(self.spec.schema.scope())?)?,
+        };
+        if let Some(resolved) = resolver.resolve(gvk) {
+            return Some(resolved);
+        }
+        let source = if resource.template.is_some() { "template" } else { "externalRef" };
+        let problem = self.unknown_kind(resolver, gvk, &Place::value(&path.key(source).key("kind")));
+        self.report(problem);
+        None
+    }
+
+    /// The mistake of a kind that nobody knows, with what was probably meant.
+    pub(super) fn unknown_kind(
+        &self,
+        resolver: &dyn SchemaResolver,
+        gvk: &GroupVersionKind,
+        place: &Place,
+    ) -> Problem {
+        let message = format!("no schema is known for `{}` in `{}`", gvk.kind, gvk.api_version());
+        let problem = Problem::new(Code::UnknownKind, place.clone(), message);
+        match nearest(resolver, gvk) {
+            Nearest::OtherApiVersions(versions) => other_versions(gvk, &versions, place),
+            Nearest::OtherKind(meant) if meant.api_version() == gvk.api_version() => {
+                problem.did_you_mean(Some(&meant.kind))
+            }
+            Nearest::OtherKind(meant) => {
+                problem.help(format!("did you mean `{}` in `{}`?", meant.kind, meant.api_version()))
+            }
+            Nearest::Nothing => {
+                problem.help("install its CustomResourceDefinition, or give it with `--crds`")
+            }
+        }
+    }
+}
+
+/// The mistake of a kind in a group or version that does not have it.
+fn other_versions(gvk: &GroupVersionKind, versions: &[String], place: &Place) -> Problem {
+    let place =
+        place.path.parent().map_or_else(|| place.clone(), |object| Place::value(&object.key("apiVersion")));
+    let message = format!("`{}` is not in `{}`", gvk.kind, gvk.api_version());
+    let problem = Problem::new(Code::UnknownApiVersion, place, message);
+    match versions {
+        [only] => problem.help(format!("`{}` is in `{only}`", gvk.kind)).replace(only),
+        several => {
+            let several: Vec<String> = several.iter().map(|version| format!("`{version}`")).collect();
+            problem.help(format!("`{}` is in {}", gvk.kind, several.join(", ")))
+        }
+    }
+}
+
+/// The kind of an external reference; `DeploymentList` with a selector means Deployments.
+fn external_kind(external: &ExternalRef) -> String {
+    let kind = external.kind.as_str();
+    match kind.strip_suffix("List") {
+        Some(item) if !item.is_empty() && is_collection(external) => item.to_owned(),
+        _ => kind.to_owned(),
+    }
+}
+
+fn missing_field(field: &str, path: &Path, help: &str) -> Problem {
+    let message = format!("the template has no `{field}`");
+    Problem::new(Code::MissingTemplateField, Place::value(path), message).help(help)
+}
+
+/// The mistake of a name that cannot be an id or a variable.
+pub(super) fn unusable_name(reason: Unusable, name: &str, what: &str, place: Place) -> Problem {
+    let (code, message) = match reason {
+        Unusable::Shape => (Code::InvalidName, format!("the {what} `{name}` is not in lower camel case")),
+        Unusable::Reserved => (Code::ReservedName, format!("the {what} `{name}` is reserved")),
+        Unusable::Language => {
+            (Code::ReservedName, format!("the {what} `{name}` is a word of the expression language"))
+        }
+    };
+    let mended = names::mend(name);
+    Problem::new(code, place, message)
+        .help(format!("use another name, for example `{mended}`"))
+        .replace(mended)
+}

@@ -1,0 +1,298 @@
+//! Turns the text between `${` and `}` into an [`Expression`]: parsed, held to its context, checked, its reads recorded.
+
+use std::ops::Range;
+
+use kross_cel::checked::Checked;
+use kross_cel::error::Issue;
+use kross_cel::references::References;
+use kross_cel::syntax::{Limits, parse};
+use kross_cel::template::{Part as ScannedPart, Scan, scan};
+use kross_cel::types::Type;
+use kross_diagnostics::{Code, Path, Place, Problem};
+use kross_value::Text;
+
+use super::Compiler;
+use super::context::{Context, Position};
+use crate::expression::Expression;
+use crate::template::{Part, Template};
+
+/// An expression that is checked and not lowered yet.
+pub(super) struct Checking {
+    pub(super) source: Text,
+    pub(super) checked: Checked,
+    pub(super) references: References,
+}
+
+impl Compiler<'_> {
+    /// The one expression of a place that takes nothing else.
+    pub(super) fn standalone(&mut self, text: &str, path: &Path, context: &Context) -> Option<Expression> {
+        let inner = self.standalone_range(text, path)?;
+        self.expression(text, inner, path, context)
+    }
+
+    /// Where the one expression of such a place is.
+    pub(super) fn standalone_range(&mut self, text: &str, path: &Path) -> Option<Range<usize>> {
+        let scan = self.scan(text, path)?;
+        if !scan.is_standalone() {
+            self.report(not_standalone(text, path, &scan));
+            return None;
+        }
+        scan.expressions().next()
+    }
+
+    /// Expressions that each decide something: a bool, or an optional one.
+    pub(super) fn conditions(&mut self, texts: &[String], path: &Path, context: &Context) -> Vec<Expression> {
+        let mut conditions = Vec::new();
+        for (at, text) in texts.iter().enumerate() {
+            let path = path.index(at);
+            let Some(expression) = self.standalone(text, &path, context) else {
+                continue;
+            };
+            if !gives_bool(&expression.result) {
+                let message =
+                    format!("{} must be a bool, found {}", context.position.name(), expression.result);
+                let problem = Problem::new(Code::ConditionNotBool, Place::value(&path), message);
+                self.report(problem.help("compare it with something, for example with `==` or `>`"));
+            }
+            conditions.push(expression);
+        }
+        conditions
+    }
+
+    /// A string as a template: literal, one expression, or text with expressions in it.
+    pub(super) fn text(&mut self, text: &Text, path: &Path, context: &Context) -> Option<Template> {
+        let scan = self.scan(text, path)?;
+        if !scan.has_expressions() {
+            return Some(Template::Literal(text.clone().into()));
+        }
+        if scan.is_standalone() {
+            let inner = scan.expressions().next()?;
+            return self.expression(text, inner, path, context).map(|it| Template::Expression(Box::new(it)));
+        }
+        let mut parts = Vec::new();
+        let mut whole = true;
+        for part in &scan.parts {
+            match part {
+                ScannedPart::Literal(range) => {
+                    parts.push(Part::Literal(text.get(range.clone()).unwrap_or("").into()));
+                }
+                ScannedPart::Expression { inner, .. } => {
+                    match self.expression(text, inner.clone(), path, context) {
+                        Some(expression) => {
+                            self.check_text_part(&expression, inner, path);
+                            parts.push(Part::Expression(expression));
+                        }
+                        None => whole = false,
+                    }
+                }
+            }
+        }
+        whole.then_some(Template::Text(parts))
+    }
+
+    fn check_text_part(&mut self, expression: &Expression, inner: &Range<usize>, path: &Path) {
+        if matches!(expression.result, Type::String | Type::Dyn | Type::Error) {
+            return;
+        }
+        let place = Place::within(path, inner.clone());
+        if expression.uses_omit() {
+            self.report(omit_problem(place, "a part of a text"));
+            return;
+        }
+        let message = format!("text takes strings, found {}", expression.result);
+        let problem = Problem::new(Code::TextNeedsString, place, message);
+        let source = expression.source.trim();
+        self.report(match &expression.result {
+            Type::Int | Type::UInt | Type::Double | Type::Bool | Type::Timestamp | Type::Duration => {
+                problem.help("convert it").replace(format!("string({source})"))
+            }
+            Type::Bytes => problem.help("encode it").replace(format!("base64.encode({source})")),
+            Type::Optional(_) => problem.help("say what to write when it is empty, with `.orValue('…')`"),
+            Type::Nullable(_) => {
+                problem.help("say what to write when it is null, with `x == null ? '…' : x`")
+            }
+            _ => problem.help("read a field of it, or write it as JSON with `json.marshal(…)`"),
+        });
+    }
+
+    fn scan(&mut self, text: &str, path: &Path) -> Option<Scan> {
+        let scan = scan(text);
+        for problem in &scan.problems {
+            let place = Place::within(path, problem.range.clone());
+            self.report(Problem::new(problem.code, place, &*problem.message).help(&*problem.help));
+        }
+        scan.problems.is_empty().then_some(scan)
+    }
+
+    /// Parses, checks, records and lowers one expression.
+    pub(super) fn expression(
+        &mut self,
+        text: &str,
+        inner: Range<usize>,
+        path: &Path,
+        context: &Context,
+    ) -> Option<Expression> {
+        let start = inner.start;
+        let checking = self.checked(text, inner, path, context)?;
+        self.lower(checking, start, path)
+    }
+
+    /// Makes a program of a checked expression.
+    pub(super) fn lower(&mut self, checking: Checking, start: usize, path: &Path) -> Option<Expression> {
+        let Checking { source, checked, references } = checking;
+        match Expression::new(source, path, &checked, references) {
+            Ok(expression) => Some(expression),
+            Err(error) => {
+                let range = error.span.range();
+                let place = Place::within(path, range.start + start..range.end + start);
+                self.report(Problem::new(Code::ExpressionTooLarge, place, error.to_string()));
+                None
+            }
+        }
+    }
+
+    /// Parses, checks and records one expression.
+    pub(super) fn checked(
+        &mut self,
+        text: &str,
+        inner: Range<usize>,
+        path: &Path,
+        context: &Context,
+    ) -> Option<Checking> {
+        let source: Text = text.get(inner.clone())?.into();
+        let parsed = parse(source.clone(), &Limits::default());
+        if !parsed.issues.is_empty() {
+            self.report_issues(parsed.issues, path, inner.start);
+            return None;
+        }
+        let (checked, issues) = context.env.check(parsed.ast);
+        if !issues.is_empty() {
+            self.report_check_issues(issues, &source, path, inner.start, context);
+            return None;
+        }
+        let references = References::of(&checked);
+        if context.position.makes_edges() {
+            self.record_edges(&references, context);
+        }
+        Some(Checking { source, checked, references })
+    }
+
+    fn report_issues(&mut self, issues: Vec<Issue>, path: &Path, offset: usize) {
+        for issue in issues {
+            let range = issue.span.range();
+            let place = Place::within(path, range.start + offset..range.end + offset);
+            let mut problem = Problem::new(issue.code, place, issue.message);
+            problem.help = issue.help;
+            problem.replacement = issue.replacement;
+            self.report(problem);
+        }
+    }
+
+    /// A name that exists but is not available here gets a message that says so, once; the rest is the checker's.
+    fn report_check_issues(
+        &mut self,
+        issues: Vec<Issue>,
+        source: &str,
+        path: &Path,
+        offset: usize,
+        context: &Context,
+    ) {
+        let mut blamed: Vec<String> = Vec::new();
+        let mut rest = Vec::new();
+        for issue in issues {
+            let name =
+                source.get(issue.span.range()).and_then(|text| text.split('.').next()).unwrap_or("").trim();
+            if issue.code != Code::UndeclaredReference || !self.exists(name) {
+                rest.push(issue);
+            } else if !blamed.iter().any(|known| known == name) {
+                let start = issue.span.range().start + offset;
+                let place = Place::within(path, start..start + name.len());
+                self.report(out_of_context(name, place, context));
+                blamed.push(name.to_owned());
+            }
+        }
+        self.report_issues(rest, path, offset);
+    }
+
+    /// Whether a name means something somewhere in the definition.
+    fn exists(&self, name: &str) -> bool {
+        self.ids.contains(name)
+            || self.axes.contains(name)
+            || ["schema", "resources", "runtime", "each"].contains(&name)
+    }
+
+    fn record_edges(&mut self, references: &References, context: &Context) {
+        // Its own id is not declared here, so if it is there it is a variable that took the name, reported already.
+        let is_own = |name: &Text| context.own.as_ref() == Some(name);
+        let index_of = |name: &Text| {
+            self.spec.resources.iter().position(|resource| *name == *resource.id).filter(|_| !is_own(name))
+        };
+        for mention in &references.variables {
+            if let Some(index) = index_of(&mention.variable) {
+                self.edges.entry(index).or_default();
+            }
+        }
+        for read in &references.reads {
+            if let Some(index) = index_of(&read.variable) {
+                let whole = read.to_string();
+                let field = whole.strip_prefix(read.variable.as_str()).unwrap_or("").trim_start_matches('.');
+                self.edges.entry(index).or_default().insert(field.to_owned());
+            }
+        }
+    }
+}
+
+fn gives_bool(result: &Type) -> bool {
+    match result {
+        Type::Bool | Type::Dyn | Type::Error => true,
+        Type::Optional(inner) | Type::Nullable(inner) => gives_bool(inner),
+        _ => false,
+    }
+}
+
+fn not_standalone(text: &str, path: &Path, scan: &Scan) -> Problem {
+    let problem = Problem::new(
+        Code::NotStandalone,
+        Place::value(path),
+        "this place takes exactly one `${…}` and nothing else",
+    );
+    if !scan.has_expressions() {
+        return problem.label("not an expression").help("wrap it").replace(format!("${{{}}}", text.trim()));
+    }
+    if text.ends_with('\n') && scan.expressions().count() == 1 {
+        return problem.help("use `|-` instead of `|`, so that YAML leaves no line break at the end");
+    }
+    problem.help("write one expression, and combine several with `&&`")
+}
+
+fn out_of_context(name: &str, place: Place, context: &Context) -> Problem {
+    let position = context.position;
+    let own = context.own.as_ref().is_some_and(|own| *own == *name);
+    if position == Position::DefinitionCluster {
+        let message = format!("the cluster of the definition cannot depend on the resource `{name}`");
+        return Problem::new(Code::ClusterReadsResource, place, message)
+            .help("use `schema` only, or put the reference on the resources that go there");
+    }
+    if own && position.makes_edges() {
+        let message = format!("`{name}` cannot read itself");
+        return Problem::new(Code::SelfReference, place, message)
+            .help("read the object in `readyWhen` or in the status: both run after it exists");
+    }
+    let problem =
+        Problem::new(Code::OutOfContext, place, format!("`{name}` is not available in {}", position.name()));
+    match position {
+        Position::ReadyWhen => {
+            let names: Vec<String> = context.available.iter().map(|name| format!("`{name}`")).collect();
+            problem.help(format!("`readyWhen` sees {} alone", names.join(" and ")))
+        }
+        _ if name == "runtime" => problem.help("`runtime` is for `status.conditions`"),
+        _ if name == "each" => problem.help("`each` is an item of a collection in `readyWhen`"),
+        _ => problem,
+    }
+}
+
+/// The mistake of leaving out what must be there.
+pub(super) fn omit_problem(place: Place, what: &str) -> Problem {
+    Problem::new(Code::OmitNotAllowed, place, format!("{what} cannot be left out"))
+        .help("give a value in every case instead of `omit()`")
+}

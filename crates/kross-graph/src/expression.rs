@@ -1,0 +1,197 @@
+//! A compiled expression, and the values it runs on.
+
+use std::cell::RefCell;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use kross_cel::checked::Checked;
+use kross_cel::error::{EvalError, Fault};
+use kross_cel::eval::{Budget, Program};
+use kross_cel::references::References;
+use kross_cel::types::Type;
+use kross_cel::value::{Value as CelValue, to_data};
+use kross_cel::{Span, ast};
+use kross_diagnostics::Path;
+use kross_value::{Text, Value};
+
+/// One `${…}` of a definition, parsed, checked and lowered.
+#[derive(Debug)]
+pub struct Expression {
+    /// The text between `${` and `}`.
+    pub source: Text,
+    /// Where it stands in the definition.
+    pub path: Text,
+    /// The type of its value.
+    pub result: Type,
+    /// What it reads.
+    pub references: References,
+    /// Whether bytes are written as base64, because the field holds that.
+    pub(crate) bytes_as_base64: bool,
+    uses_omit: bool,
+    program: Program,
+}
+
+/// What an expression gives to the place it is written to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// A value.
+    Value(Value),
+    /// `omit()`: the place is left out.
+    Omitted,
+}
+
+/// The variables of one evaluation, and the budget they share. Scopes are layered: a collection's item lies over its instance.
+pub struct Scope<'a> {
+    below: Option<&'a Scope<'a>>,
+    values: Vec<(Text, CelValue)>,
+    budget: Option<&'a RefCell<Budget>>,
+}
+
+impl<'a> Scope<'a> {
+    /// No variables yet; everything evaluated in it draws on `budget`.
+    #[must_use]
+    pub fn new(budget: &'a RefCell<Budget>) -> Self {
+        Self { below: None, values: Vec::new(), budget: Some(budget) }
+    }
+
+    /// A scope over this one.
+    #[must_use]
+    pub fn over(below: &'a Self) -> Self {
+        Self { below: Some(below), values: Vec::new(), budget: None }
+    }
+
+    /// Gives a variable its value.
+    pub fn set(&mut self, name: impl Into<Text>, value: CelValue) {
+        let name = name.into();
+        match self.values.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, old)) => *old = value,
+            None => self.values.push((name, value)),
+        }
+    }
+
+    /// The value of a variable, if it has one.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&CelValue> {
+        let own = self.values.iter().find(|(known, _)| *known == *name).map(|(_, value)| value);
+        own.or_else(|| self.below.and_then(|below| below.get(name)))
+    }
+
+    fn budget(&self) -> Option<&'a RefCell<Budget>> {
+        self.budget.or_else(|| self.below.and_then(Scope::budget))
+    }
+}
+
+impl Expression {
+    pub(crate) fn new(
+        source: Text,
+        path: &Path,
+        checked: &Checked,
+        references: References,
+    ) -> Result<Self, EvalError> {
+        Ok(Self {
+            source,
+            path: path.to_string().into(),
+            result: checked.result().clone(),
+            references,
+            bytes_as_base64: false,
+            uses_omit: calls_omit(&checked.ast.root),
+            program: Program::new(checked)?,
+        })
+    }
+
+    /// Whether it names a variable.
+    #[must_use]
+    pub fn uses(&self, variable: &str) -> bool {
+        self.references.variables.iter().any(|mention| mention.variable == *variable)
+    }
+
+    /// Whether it may give `omit()`.
+    #[must_use]
+    pub fn uses_omit(&self) -> bool {
+        self.uses_omit
+    }
+
+    /// The value in these variables. A variable without a value is pending.
+    ///
+    /// # Errors
+    /// Why, and where in the expression.
+    pub fn evaluate(&self, scope: &Scope<'_>) -> Result<CelValue, EvalError> {
+        let slots: Vec<Option<CelValue>> =
+            self.program.variables().iter().map(|name| scope.get(name).cloned()).collect();
+        match scope.budget() {
+            Some(budget) => self.program.evaluate(&slots, &mut budget.borrow_mut()),
+            None => self.program.evaluate(&slots, &mut Budget::default()),
+        }
+    }
+
+    /// The value as JSON.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`], and for a value that JSON has no form for.
+    pub fn evaluate_data(&self, scope: &Scope<'_>) -> Result<Outcome, EvalError> {
+        let mut value = self.evaluate(scope)?;
+        if self.bytes_as_base64 {
+            value = encode_bytes(&value);
+        }
+        match to_data(&value).map_err(|fault| self.whole(fault))? {
+            Some(data) => Ok(Outcome::Value(data)),
+            None => Ok(Outcome::Omitted),
+        }
+    }
+
+    /// The value as a string.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`], and for a value that is no string.
+    pub fn evaluate_string(&self, scope: &Scope<'_>) -> Result<Text, EvalError> {
+        match self.evaluate(scope)? {
+            CelValue::String(text) => Ok(text),
+            other => Err(self.whole(wrong_type("string", &other))),
+        }
+    }
+
+    /// The value as a decision: a bool, or an optional one that counts as false when it is empty.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`], and for a value that decides nothing.
+    pub fn evaluate_bool(&self, scope: &Scope<'_>) -> Result<bool, EvalError> {
+        let mut value = self.evaluate(scope)?;
+        while let CelValue::Optional(inner) = value {
+            match inner {
+                Some(inner) => value = (*inner).clone(),
+                None => return Ok(false),
+            }
+        }
+        match value {
+            CelValue::Bool(value) => Ok(value),
+            CelValue::Null => Ok(false),
+            other => Err(self.whole(wrong_type("bool", &other))),
+        }
+    }
+
+    fn whole(&self, fault: Fault) -> EvalError {
+        EvalError { fault, span: Span::new(0, u32::try_from(self.source.len()).unwrap_or(u32::MAX)) }
+    }
+}
+
+/// The value with every bytes in it as base64.
+fn encode_bytes(value: &CelValue) -> CelValue {
+    match value {
+        CelValue::Bytes(bytes) => CelValue::string(BASE64.encode(bytes)),
+        CelValue::Optional(Some(inner)) => CelValue::some(encode_bytes(inner)),
+        CelValue::List(list) => CelValue::list(list.iter().map(|item| encode_bytes(&item)).collect()),
+        CelValue::Map(map) => {
+            CelValue::map(map.iter().map(|(key, value)| (key, encode_bytes(&value))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn wrong_type(expected: &str, found: &CelValue) -> Fault {
+    Fault::WrongType { expected: expected.to_owned(), found: found.type_name().to_owned() }
+}
+
+fn calls_omit(expression: &ast::Expr) -> bool {
+    let here = matches!(&expression.node, ast::Node::Call { function, receiver: None, .. } if function.text == "omit");
+    here || expression.children().into_iter().any(calls_omit)
+}

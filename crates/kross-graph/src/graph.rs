@@ -1,0 +1,310 @@
+//! The compiled graph: immutable, typed, ordered. Everything a planner needs to know without the definition's text.
+
+use std::sync::Arc;
+
+use kross_api::{ClusterReference, DeletePolicy, LifecyclePhase, ResolveError, ResolvedCluster};
+use kross_cel::types::Type;
+use kross_diagnostics::Diagnostics;
+use kross_value::{Text, Value};
+
+use crate::expression::{Expression, Scope};
+use crate::template::{Field, RenderError, Template};
+
+/// Position of a node in [`Graph::nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeIndex(pub usize);
+
+/// A compiled definition.
+#[derive(Debug)]
+pub struct Graph {
+    /// Name of the definition.
+    pub name: Text,
+    /// The kind whose objects are instances of the graph.
+    pub instance: InstanceKind,
+    /// The type that instances are read as under the name `schema`.
+    pub schema_type: Type,
+    /// The nodes, as the author lists them.
+    pub nodes: Vec<Node>,
+    /// The nodes in an order in which each comes after what it needs.
+    pub order: Vec<NodeIndex>,
+    /// The author's status: objects and lists whose leaves are expressions. Empty when there is none.
+    pub status: Template,
+    /// The author's conditions; when there is any, only these are on the wire.
+    pub conditions: Vec<Expression>,
+    /// The CustomResourceDefinition of the instances; none where the kind exists already.
+    pub crd: Option<Value>,
+    /// The hash of the definition's spec, insensitive to what makes no difference.
+    pub hash: Text,
+    /// What was accepted, but is probably not what was meant.
+    pub warnings: Diagnostics,
+}
+
+impl Graph {
+    /// A node by its position.
+    #[must_use]
+    pub fn node(&self, index: NodeIndex) -> Option<&Node> {
+        self.nodes.get(index.0)
+    }
+
+    /// A node by its id.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<(NodeIndex, &Node)> {
+        self.nodes.iter().enumerate().find(|(_, node)| node.id == *id).map(|(at, node)| (NodeIndex(at), node))
+    }
+
+    /// The ids in topological order, as `status.topologicalOrder` shows them.
+    pub fn topological_order(&self) -> impl Iterator<Item = &Text> {
+        self.order.iter().filter_map(|index| self.node(*index)).map(|node| &node.id)
+    }
+}
+
+/// The kind whose objects are instances.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstanceKind {
+    /// API group.
+    pub group: Text,
+    /// API version.
+    pub version: Text,
+    /// Kind.
+    pub kind: Text,
+    /// Plural name in URLs.
+    pub plural: Text,
+    /// Whether instances live in namespaces.
+    pub namespaced: bool,
+    /// Whether the kind existed before: no CRD is made, and its status belongs to its own controller.
+    pub external: bool,
+}
+
+/// A group, version and kind, and what the API server knows of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectKind {
+    /// API group; empty for the core group.
+    pub group: Text,
+    /// API version.
+    pub version: Text,
+    /// Kind.
+    pub kind: Text,
+    /// Plural name and scope, where the schema is known at compile time.
+    pub known: Option<KnownKind>,
+}
+
+impl ObjectKind {
+    /// `group/version`, or `version` for the core group.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+}
+
+/// What discovery says of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownKind {
+    /// Plural name in URLs.
+    pub plural: Text,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+}
+
+/// One resource of the definition.
+#[derive(Debug)]
+pub struct Node {
+    /// The author's id.
+    pub id: Text,
+    /// What the objects are.
+    pub kind: ObjectKind,
+    /// The type that each object is read as.
+    pub object_type: Type,
+    /// Where the objects come from.
+    pub source: Source,
+    /// All must hold for the node to exist. They give a bool or an optional bool.
+    pub include_when: Vec<Expression>,
+    /// All must hold for the node to be ready. They see the object under the node's id, or each item as `each`.
+    pub ready_when: Vec<Expression>,
+    /// The nodes it needs, and what it reads of each, in the order of [`Graph::nodes`].
+    pub dependencies: Vec<Dependency>,
+    /// In which cluster the objects are.
+    pub placement: Placement,
+    /// When it exists and how it goes.
+    pub lifecycle: Lifecycle,
+    /// Layer counted from the roots; nodes of one layer do not need each other.
+    pub layer: usize,
+    /// kro's `internal.kro.run/apply-order`: deletion goes from the highest to the lowest.
+    pub apply_order: usize,
+}
+
+impl Node {
+    /// Whether expressions see the node as a list.
+    #[must_use]
+    pub fn is_list(&self) -> bool {
+        matches!(self.source, Source::Collection { .. } | Source::ExternalCollection { .. })
+    }
+
+    /// What identifies the object, where it is the same for every instance.
+    pub(crate) fn literal_identity(&self) -> Option<String> {
+        let Source::Object(template) = &self.source else {
+            return None;
+        };
+        let metadata = template.get("metadata")?;
+        let text = |field: &str| match metadata.get(field) {
+            Some(Field::Literal(value)) => Some(value.to_string()),
+            Some(Field::Template(_)) => None,
+            None => Some(String::new()),
+        };
+        let cluster = match &self.placement {
+            Placement::Local => String::new(),
+            Placement::Remote(remote) => remote.fixed.as_ref()?.credentials.to_string(),
+        };
+        let ObjectKind { group, kind, .. } = &self.kind;
+        Some(format!(
+            "{cluster} {group} {kind} {} {}",
+            text("namespace")?,
+            text("name").filter(|name| !name.is_empty())?
+        ))
+    }
+
+    /// Whether the graph reads the objects and never writes them.
+    #[must_use]
+    pub fn is_external(&self) -> bool {
+        matches!(self.source, Source::External { .. } | Source::ExternalCollection { .. })
+    }
+}
+
+/// Where a node's objects come from.
+#[derive(Debug)]
+pub enum Source {
+    /// One object from a template.
+    Object(Template),
+    /// One object for each combination of the axes' items, the first axis outermost.
+    Collection {
+        /// The axes.
+        axes: Vec<Axis>,
+        /// The object, with the axes' variables in scope.
+        template: Template,
+    },
+    /// One object that somebody else made.
+    External {
+        /// Its name.
+        name: Template,
+        /// Its namespace; the instance's when left out.
+        namespace: Option<Template>,
+    },
+    /// The objects that a selector finds.
+    ExternalCollection {
+        /// A label selector; an empty one selects everything.
+        selector: Template,
+        /// The namespace; all when left out.
+        namespace: Option<Template>,
+        /// A label selector for namespaces.
+        namespace_selector: Option<Template>,
+    },
+}
+
+/// One dimension of a collection.
+#[derive(Debug)]
+pub struct Axis {
+    /// The variable that holds the item.
+    pub variable: Text,
+    /// Gives the list.
+    pub items: Expression,
+}
+
+/// An edge: another node, and what is read of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// The node that is needed.
+    pub node: NodeIndex,
+    /// The paths read, such as `status.endpoint`; `[*]` stands for any item.
+    pub fields: Vec<String>,
+}
+
+/// In which cluster a node's objects are.
+#[derive(Debug, Clone)]
+pub enum Placement {
+    /// The cluster of the instance.
+    Local,
+    /// Another cluster.
+    Remote(Arc<RemotePlacement>),
+}
+
+/// A reference to another cluster, with its expressions compiled.
+#[derive(Debug)]
+pub struct RemotePlacement {
+    /// The reference as lowered from its spelling.
+    pub reference: ClusterReference,
+    /// The cluster, where it is known without an instance.
+    pub fixed: Option<ResolvedCluster>,
+    /// Whether the reference stands on the definition and is inherited.
+    pub inherited: bool,
+    /// The compiled strings of the reference, by where they are written.
+    pub(crate) templates: Vec<(Text, Template)>,
+}
+
+impl RemotePlacement {
+    /// The cluster for one instance, or for one item of a collection.
+    ///
+    /// # Errors
+    /// An expression that fails or waits, or a value that is no name.
+    pub fn resolve(
+        &self,
+        instance_namespace: Option<&str>,
+        scope: &Scope<'_>,
+    ) -> Result<ResolvedCluster, ResolveError<RenderError>> {
+        if let Some(fixed) = &self.fixed {
+            return Ok(fixed.clone());
+        }
+        self.reference.resolve(instance_namespace, |written| {
+            let compiled = self.templates.iter().find(|(path, _)| *path == *written.path());
+            match compiled {
+                Some((_, template)) => {
+                    Ok(template.render_string(scope)?.map_or_else(String::new, |text| text.to_string()))
+                }
+                None => Ok(written.as_str().to_owned()),
+            }
+        })
+    }
+}
+
+/// When a node exists and how it goes, with the definition's defaults filled in.
+#[derive(Debug, Default)]
+pub struct Lifecycle {
+    /// Whether the node exists while the instance lives, or while it is being deleted.
+    pub phase: LifecyclePhase,
+    /// Whether its objects are deleted or left behind.
+    pub policy: Policy,
+    /// Stop waiting for the object after this long.
+    pub force_after: Option<std::time::Duration>,
+    /// All must hold for waiting to stop.
+    pub force_when: Vec<Expression>,
+    /// Nodes that must be gone (or, of phase Deletion, ready) before this one is deleted.
+    pub after: Vec<NodeIndex>,
+    /// Deletion order in place of the graph's: higher goes first.
+    pub order: Option<Order>,
+}
+
+/// Whether objects are deleted or left behind.
+#[derive(Debug)]
+pub enum Policy {
+    /// As written.
+    Fixed(DeletePolicy),
+    /// As an expression says.
+    Computed(Box<Expression>),
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::Fixed(DeletePolicy::Delete)
+    }
+}
+
+/// A place in the order of deletion.
+#[derive(Debug)]
+pub enum Order {
+    /// As written.
+    Fixed(i64),
+    /// As an expression says.
+    Computed(Box<Expression>),
+}

@@ -1,0 +1,119 @@
+//! Turns a document into a definition: held to the shape that the API server would hold it to, every mistake reported, then
+//! read into types.
+
+use std::sync::LazyLock;
+
+use kross_api::ResourceGraphDefinition;
+use kross_api::yaml::Document;
+use kross_diagnostics::{Code, Diagnostics, Path, Place, Problem};
+use kross_schema::{CrdSchemas, GroupVersionKind, SchemaResolver, SchemaView, check_complete};
+use kross_value::Value;
+
+use crate::compile::{Definition, Options, Resolvers, compile};
+use crate::graph::Graph;
+
+/// API version of definitions.
+pub const API_VERSION: &str = "kro.run/v1alpha1";
+/// Kind of definitions.
+pub const KIND: &str = "ResourceGraphDefinition";
+
+/// Whether a document is a definition, whatever its version.
+#[must_use]
+pub fn is_definition(document: &Document) -> bool {
+    document.value().get("kind").and_then(Value::as_str) == Some(KIND)
+}
+
+/// Reads a definition. None when its shape is so wrong that it cannot be one; the mistakes are then in `diagnostics`.
+pub fn load(document: &Document, diagnostics: &mut Diagnostics) -> Option<ResourceGraphDefinition> {
+    let value = document.value();
+    let version = value.get("apiVersion").and_then(Value::as_str).unwrap_or("");
+    if version != API_VERSION {
+        let place = Place::value(&Path::root().key("apiVersion"));
+        let problem = Problem::new(
+            Code::NoDefinition,
+            place,
+            format!("`{KIND}` is of `{API_VERSION}`, found `{version}`"),
+        );
+        diagnostics.push(
+            problem
+                .help(format!("write `apiVersion: {API_VERSION}`"))
+                .replace(API_VERSION)
+                .diagnostic(Some(document)),
+        );
+        return None;
+    }
+    let problems = shape_problems(value);
+    let sound = problems.is_empty();
+    diagnostics.extend(problems.iter().map(|problem| problem.diagnostic(Some(document))));
+    match serde_json::from_value(value.into()) {
+        Ok(definition) => Some(definition),
+        Err(_) if !sound => None,
+        Err(error) => {
+            let place = Place::value(&Path::root().key("spec"));
+            let message = format!("the definition cannot be read: {error}");
+            diagnostics
+                .push(Problem::new(Code::InvalidDefinitionField, place, message).diagnostic(Some(document)));
+            None
+        }
+    }
+}
+
+/// What the API server would say of the definition's shape.
+fn shape_problems(value: &Value) -> Vec<Problem> {
+    let Some(view) = &*DEFINITION else {
+        return Vec::new();
+    };
+    let mut problems = Vec::new();
+    check_complete(value, view, &Path::root(), Code::InvalidDefinitionField, &mut problems);
+    for problem in &mut problems {
+        // The same mistakes as in a template, but in the definition itself.
+        problem.code = match problem.code {
+            Code::UnknownField => Code::UnknownDefinitionField,
+            _ => Code::InvalidDefinitionField,
+        };
+    }
+    problems
+}
+
+/// What a document came to.
+#[derive(Debug)]
+pub struct Validation {
+    /// The definition as it is read, unless its shape is too wrong.
+    pub definition: Option<ResourceGraphDefinition>,
+    /// The graph, where there is no mistake.
+    pub graph: Option<Graph>,
+    /// Every mistake and every warning, in the order of the text.
+    pub diagnostics: Diagnostics,
+}
+
+/// Reads and compiles a definition.
+pub fn validate(document: &Document, resolvers: &dyn Resolvers, options: &Options) -> Validation {
+    let mut shape = Diagnostics::new();
+    let definition = load(document, &mut shape);
+    let compiled = definition.as_ref().map(|definition| {
+        let name = definition.metadata.name.as_deref().unwrap_or("");
+        compile(Definition { name, spec: &definition.spec, document: Some(document) }, resolvers, options)
+    });
+    let (graph, found) = match compiled {
+        Some(Ok(graph)) => (Some(graph), Diagnostics::new()),
+        Some(Err(found)) => (None, found),
+        None => (None, Diagnostics::new()),
+    };
+    // Of two words on one place the compiler's is the better one: it knows what the place is for.
+    let said: Vec<Option<String>> = found.iter().map(|diagnostic| diagnostic.path.clone()).collect();
+    let mut diagnostics = Diagnostics::new();
+    diagnostics.extend(shape.into_iter().filter(|diagnostic| !said.contains(&diagnostic.path)));
+    let graph = graph.filter(|_| !diagnostics.has_errors());
+    diagnostics.extend(found);
+    diagnostics.extend(graph.iter().flat_map(|graph| graph.warnings.iter().cloned()));
+    diagnostics.sort();
+    Validation { definition, graph, diagnostics }
+}
+
+/// The schema of definitions, from the CRD that ships with kross.
+static DEFINITION: LazyLock<Option<SchemaView>> = LazyLock::new(|| {
+    let crd = kross_api::crds().into_iter().find(|crd| crd.spec.names.kind == KIND)?;
+    let crds = CrdSchemas::new();
+    crds.insert(&Value::from(serde_json::to_value(crd).ok()?)).ok()?;
+    Some(crds.resolve(&GroupVersionKind::new(API_VERSION, KIND))?.schema.clone())
+});
