@@ -1,0 +1,143 @@
+//! Definitions that work: each compiles without a word, and what the compiler made of it is a snapshot.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kross_api::yaml::{self, Document};
+use kross_diagnostics::{Diagnostics, Sources, render};
+use kross_graph::{Graph, Options, Placement, Resolvers, Source, is_definition, validate};
+use kross_schema::{Bundle, CrdSchemas, Overlay, SchemaResolver};
+
+struct Schemas(Overlay);
+
+impl Resolvers for Schemas {
+    fn local(&self) -> &dyn SchemaResolver {
+        &self.0
+    }
+}
+
+fn read(sources: &mut Sources, path: &Path) -> Vec<Document> {
+    let mut found = Diagnostics::new();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let documents =
+        yaml::parse(sources, name, fs::read_to_string(path).unwrap(), &yaml::Limits::default(), &mut found);
+    assert!(found.is_empty(), "{}", render::lines(&found, sources));
+    documents
+}
+
+fn folder(name: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn schemas() -> Schemas {
+    let crds = CrdSchemas::new();
+    for file in folder("tests/crds") {
+        for document in read(&mut Sources::new(), &file) {
+            crds.insert(document.value()).unwrap();
+        }
+    }
+    Schemas(Overlay::new(vec![Arc::new(crds), Bundle::latest()]))
+}
+
+/// What the compiler made of a definition, for people.
+fn describe(graph: &Graph) -> String {
+    let mut text = String::new();
+    let instance = &graph.instance;
+    writeln!(
+        text,
+        "{}.{}/{} {} namespaced={}",
+        instance.plural, instance.group, instance.version, instance.kind, instance.namespaced
+    )
+    .unwrap();
+    writeln!(
+        text,
+        "order: {}",
+        graph.topological_order().map(|id| id.as_str()).collect::<Vec<_>>().join(" ")
+    )
+    .unwrap();
+    for node in &graph.nodes {
+        let source = match &node.source {
+            Source::Object(_) => "object",
+            Source::Collection { .. } => "collection",
+            Source::External { .. } => "external",
+            Source::ExternalCollection { .. } => "external collection",
+        };
+        let place = match &node.placement {
+            Placement::Local => "local".to_owned(),
+            Placement::Remote(remote) => {
+                let inherited = if remote.inherited { "inherited " } else { "" };
+                let cluster = remote
+                    .fixed
+                    .as_ref()
+                    .map_or_else(|| "parameterized".to_owned(), |fixed| fixed.display.clone());
+                let poll = if remote.reference.poll.is_some() { ", polled" } else { "" };
+                format!("{inherited}{cluster}{poll}")
+            }
+        };
+        let ObjectKindText(kind) = ObjectKindText::of(node);
+        writeln!(
+            text,
+            "{}: {source} {kind} in {place}, layer {}, apply-order {}",
+            node.id, node.layer, node.apply_order
+        )
+        .unwrap();
+        for dependency in &node.dependencies {
+            writeln!(
+                text,
+                "  reads {}: {}",
+                graph.node(dependency.node).unwrap().id,
+                dependency.fields.join(", ")
+            )
+            .unwrap();
+        }
+        for condition in node.include_when.iter().chain(&node.ready_when) {
+            writeln!(
+                text,
+                "  {}: {} -> {}",
+                condition.path.rsplit('.').next().unwrap(),
+                condition.source,
+                condition.result
+            )
+            .unwrap();
+        }
+    }
+    for field in graph.status.expressions() {
+        writeln!(text, "{}: {} -> {}", field.path, field.source, field.result).unwrap();
+    }
+    for condition in &graph.conditions {
+        writeln!(text, "{}: {} -> {}", condition.path, condition.source, condition.result).unwrap();
+    }
+    text
+}
+
+struct ObjectKindText(String);
+
+impl ObjectKindText {
+    fn of(node: &kross_graph::Node) -> Self {
+        Self(format!("{} {}", node.kind.api_version(), node.kind.kind))
+    }
+}
+
+#[test]
+fn every_definition_compiles_to_the_graph_in_its_snapshot() {
+    let schemas = schemas();
+    for file in folder("tests/definitions") {
+        let mut sources = Sources::new();
+        let mut text = String::new();
+        for document in read(&mut sources, &file).iter().filter(|document| is_definition(document)) {
+            let validation = validate(document, &schemas, &Options::default());
+            text += &render::lines(&validation.diagnostics, &sources);
+            if let Some(graph) = &validation.graph {
+                text += &describe(graph);
+            }
+        }
+        insta::assert_snapshot!(file.file_stem().unwrap().to_str().unwrap(), text);
+    }
+}

@@ -1,0 +1,102 @@
+//! Every mistake that a definition can have, one file each, named after the code it is about: the file reports that code and
+//! no other, and what a person sees of it is a snapshot.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use kross_api::yaml;
+use kross_diagnostics::{Code, Diagnostics, Sources, render};
+use kross_graph::{Options, Resolvers, is_definition, validate};
+use kross_schema::{Bundle, CrdSchemas, Overlay, SchemaResolver};
+
+struct Schemas(Overlay);
+
+impl Resolvers for Schemas {
+    fn local(&self) -> &dyn SchemaResolver {
+        &self.0
+    }
+}
+
+/// The built-in kinds, and a kind with limits on its fields.
+fn schemas() -> Schemas {
+    let crds = CrdSchemas::new();
+    let text = include_str!("crds/backup.yaml");
+    let documents = yaml::parse(
+        &mut Sources::new(),
+        "backup.yaml",
+        text,
+        &yaml::Limits::default(),
+        &mut Diagnostics::new(),
+    );
+    crds.insert(documents[0].value()).unwrap();
+    Schemas(Overlay::new(vec![Arc::new(crds), Bundle::latest()]))
+}
+
+/// What `kross validate` does with one file.
+fn diagnose(sources: &mut Sources, name: &str, bytes: &[u8]) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    let documents = yaml::parse_bytes(sources, name, bytes, &yaml::Limits::default(), &mut found);
+    for document in documents.iter().filter(|document| is_definition(document)) {
+        found.extend(validate(document, &schemas(), &Options::default()).diagnostics);
+    }
+    found.sort();
+    found
+}
+
+fn files() -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mistakes");
+    let mut files: Vec<(String, Vec<u8>)> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_file_reports_the_code_it_is_named_after_and_no_other() {
+    let mut wrong = Vec::new();
+    for (name, bytes) in files() {
+        let mut sources = Sources::new();
+        let found = diagnose(&mut sources, &name, &bytes);
+        let codes: BTreeSet<&str> = found.iter().map(|diagnostic| diagnostic.code.id()).collect();
+        if codes.iter().ne([&name[..5]].iter()) {
+            wrong.push(format!(
+                "{name} reports {codes:?}\n{}",
+                render::terminal(&found, &sources, render::Colour::Never, None)
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n{} files", wrong.join("\n"), wrong.len());
+}
+
+#[test]
+fn what_a_person_sees_of_every_mistake() {
+    for (name, bytes) in files() {
+        let mut sources = Sources::new();
+        let found = diagnose(&mut sources, &name, &bytes);
+        insta::assert_snapshot!(
+            name.trim_end_matches(".yaml"),
+            render::terminal(&found, &sources, render::Colour::Never, None)
+        );
+    }
+}
+
+#[test]
+fn every_code_of_a_definition_has_a_file() {
+    // Found when a file is read at all, when an expression runs, or when two CRDs are compared: tested where that happens.
+    let elsewhere = ["K0110", "K0111", "K0310", "K0503", "K0614", "K0711"];
+    let files = files();
+    let tested = |code: &Code| files.iter().any(|(name, _)| name.starts_with(code.id()));
+    let missing: Vec<&str> = Code::ALL
+        .iter()
+        .filter(|code| code.id() < "K1000" && !elsewhere.contains(&code.id()) && !tested(code))
+        .map(|code| code.id())
+        .collect();
+    assert!(missing.is_empty(), "no file for {missing:?}");
+}
