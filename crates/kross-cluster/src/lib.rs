@@ -4,6 +4,8 @@ mod apply;
 mod connection;
 mod discovery;
 mod error;
+mod events;
+mod lease;
 mod object;
 mod queue;
 mod transport;
@@ -13,6 +15,8 @@ pub use apply::{Apply, Delete, Deleted, FieldValidation, Propagation};
 pub use connection::{Connection, ConnectionOptions, ConnectionStats, Credential, LocalCluster, LocalError};
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry};
+pub use events::{EventStats, Events, Regarding, Report, Severity};
+pub use lease::{Election, Leadership, LeaseOptions};
 pub use object::{
     ClusterId, Digest, ObjectKey, ObjectList, StoredObject, UnreadableObject, read_list, read_object,
 };

@@ -12,6 +12,10 @@
 mod apply;
 #[path = "real/discovery.rs"]
 mod discovery;
+#[path = "real/events.rs"]
+mod events;
+#[path = "real/lease.rs"]
+mod lease;
 #[path = "real/setup.rs"]
 mod setup;
 #[path = "real/watch.rs"]

@@ -1,0 +1,282 @@
+//! Turns what happened into Kubernetes Events, off the path of whoever reports it. Reporting never waits and never fails:
+//! what repeats is counted, what is too much is dropped and counted too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use kross_value::{Object, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::connection::Connection;
+use crate::discovery::ApiKind;
+use crate::lease::now_text;
+use crate::object::StoredObject;
+
+mod series;
+
+use series::{Recorded, Repeat, Series};
+
+/// Reports that wait to be written.
+const WAITING: usize = 2048;
+/// Writes that run at once.
+const AT_ONCE: usize = 16;
+/// How often counts of repeated events are written.
+const COUNT_INTERVAL: Duration = Duration::from_secs(10);
+const LONGEST_NOTE: usize = 1024;
+const LONGEST_WORD: usize = 128;
+const LONGEST_NAME: usize = 220;
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Regarding {
+    /// Its API version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace, if it is in one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl From<&StoredObject> for Regarding {
+    fn from(object: &StoredObject) -> Self {
+        Self {
+            api_version: object.api_version().to_owned(),
+            kind: object.kind().to_owned(),
+            namespace: object.namespace().map(ToString::to_string),
+            name: object.name().to_string(),
+            uid: object.uid().to_string(),
+        }
+    }
+}
+
+/// How an event is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// As it should be.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+/// Something that happened to an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Report {
+    /// To what.
+    pub regarding: Regarding,
+    /// How it is shown.
+    pub severity: Severity,
+    /// Why, in one word.
+    pub reason: String,
+    /// What was being done, in one word.
+    pub action: String,
+    /// What happened, for people.
+    pub note: String,
+}
+
+/// What became of the reports so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventStats {
+    /// Written as events of their own.
+    pub written: u64,
+    /// Counted as repetitions of an event.
+    pub repeated: u64,
+    /// Dropped: too many at once, or too many for one object.
+    pub dropped: u64,
+    /// Refused by the cluster, or lost on the way.
+    pub failed: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    written: AtomicU64,
+    repeated: AtomicU64,
+    dropped: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// Where reports go. Clones share it.
+#[derive(Clone)]
+pub struct Events {
+    sender: mpsc::Sender<Message>,
+    counters: Arc<Counters>,
+}
+
+enum Message {
+    Report(Box<Report>),
+    Flush(oneshot::Sender<()>),
+}
+
+impl Events {
+    /// Begins to write events as `controller`, from the process `instance`.
+    #[must_use]
+    pub fn start(connection: Connection, controller: &str, instance: &str) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let counters = Arc::new(Counters::default());
+        let writer = Writer {
+            kind: ApiKind::custom("events.k8s.io", "v1", "Event", "events", true),
+            connection,
+            controller: controller.to_owned(),
+            instance: cut(instance, LONGEST_WORD),
+            counters: Arc::clone(&counters),
+        };
+        tokio::spawn(writer.run(receiver));
+        Self { sender, counters }
+    }
+
+    /// Reports something. Returns at once, whatever the cluster does.
+    pub fn report(&self, report: Report) {
+        if self.sender.try_send(Message::Report(Box::new(report))).is_err() {
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns when everything reported so far is written or given up. For shutdown and tests.
+    pub async fn flush(&self) {
+        let (done, is_done) = oneshot::channel();
+        if self.sender.send(Message::Flush(done)).await.is_ok() {
+            let _ = is_done.await;
+        }
+    }
+
+    /// What became of the reports so far.
+    #[must_use]
+    pub fn stats(&self) -> EventStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        EventStats {
+            written: read(&self.counters.written),
+            repeated: read(&self.counters.repeated),
+            dropped: read(&self.counters.dropped),
+            failed: read(&self.counters.failed),
+        }
+    }
+}
+
+struct Writer {
+    kind: ApiKind,
+    connection: Connection,
+    controller: String,
+    instance: String,
+    counters: Arc<Counters>,
+}
+
+impl Writer {
+    /// Ends when nobody can report any more.
+    async fn run(self, mut receiver: mpsc::Receiver<Message>) {
+        let mut series = Series::default();
+        let mut ticks = tokio::time::interval(COUNT_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut messages = Vec::with_capacity(AT_ONCE);
+        loop {
+            tokio::select! {
+                received = receiver.recv_many(&mut messages, AT_ONCE) => {
+                    if received == 0 {
+                        return self.write_counts(&mut series).await;
+                    }
+                    self.take(&mut series, &mut messages).await;
+                }
+                _ = ticks.tick() => self.write_counts(&mut series).await,
+            }
+        }
+    }
+
+    async fn take(&self, series: &mut Series, messages: &mut Vec<Message>) {
+        let mut flushed = Vec::new();
+        let mut fresh = Vec::new();
+        for message in messages.drain(..) {
+            match message {
+                Message::Flush(done) => flushed.push(done),
+                Message::Report(report) => match series.record(&report, Instant::now()) {
+                    Recorded::New { name } => fresh.push((report, name)),
+                    Recorded::Repeated => drop(self.counters.repeated.fetch_add(1, Ordering::Relaxed)),
+                    Recorded::TooMany => drop(self.counters.dropped.fetch_add(1, Ordering::Relaxed)),
+                },
+            }
+        }
+        join_all(fresh.iter().map(|(report, name)| self.write(report, name))).await;
+        if !flushed.is_empty() {
+            self.write_counts(series).await;
+        }
+        for done in flushed {
+            let _ = done.send(());
+        }
+    }
+
+    async fn write(&self, report: &Report, name: &str) {
+        let written = self.connection.create(&self.kind, &self.event(report, name), &self.controller).await;
+        match written {
+            Ok(_) => drop(self.counters.written.fetch_add(1, Ordering::Relaxed)),
+            Err(error) => {
+                self.counters.failed.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(%error, "cannot write an event");
+            }
+        }
+    }
+
+    async fn write_counts(&self, series: &mut Series) {
+        let repeats = series.repeats(Instant::now());
+        let writes = repeats.iter().map(|Repeat { namespace, name, count }| async move {
+            let counted =
+                Value::object([("count", Value::Int(*count)), ("lastObservedTime", now_text().into())]);
+            let patch = Value::object([("series", counted)]);
+            let patched = self
+                .connection
+                .merge_patch(&self.kind, Some(namespace), name, None, &self.controller, &patch)
+                .await;
+            if let Err(error) = patched {
+                self.counters.failed.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(%error, "cannot count an event");
+            }
+        });
+        join_all(writes).await;
+    }
+
+    fn event(&self, report: &Report, name: &str) -> Value {
+        let Regarding { api_version, kind, namespace, name: regarding, uid } = &report.regarding;
+        let mut reference: Object = [
+            ("apiVersion", api_version.as_str().into()),
+            ("kind", kind.as_str().into()),
+            ("name", regarding.as_str().into()),
+            ("uid", uid.as_str().into()),
+        ]
+        .into_iter()
+        .collect();
+        if let Some(namespace) = namespace {
+            reference.insert("namespace", namespace.as_str().into());
+        }
+        let metadata = [("name", name.into()), ("namespace", series::namespace(&report.regarding).into())];
+        Value::object([
+            ("apiVersion", "events.k8s.io/v1".into()),
+            ("kind", "Event".into()),
+            ("metadata", Value::object(metadata)),
+            ("eventTime", now_text().into()),
+            ("reportingController", self.controller.as_str().into()),
+            ("reportingInstance", self.instance.as_str().into()),
+            ("type", format!("{:?}", report.severity).into()),
+            ("reason", cut(&report.reason, LONGEST_WORD).into()),
+            ("action", cut(&report.action, LONGEST_WORD).into()),
+            ("note", cut(&report.note, LONGEST_NOTE).into()),
+            ("regarding", reference.into()),
+        ])
+    }
+}
+
+/// The beginning of a text that is too long.
+fn cut(text: &str, longest: usize) -> String {
+    if text.len() <= longest {
+        return text.to_owned();
+    }
+    let mut end = longest - '…'.len_utf8();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut kept = text.get(..end).unwrap_or_default().to_owned();
+    kept.push('…');
+    kept
+}

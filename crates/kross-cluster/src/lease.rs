@@ -1,0 +1,279 @@
+//! Turns a Lease into a leader: of all processes that ask, one leads at a time, and it knows to stop before another can begin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kross_value::{Object, Value};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, timeout_at};
+
+use crate::connection::Connection;
+use crate::discovery::ApiKind;
+use crate::error::ApiError;
+use crate::object::StoredObject;
+
+mod candidate;
+
+use candidate::{Candidate, Record, Step};
+
+/// Who asks for which Lease.
+#[derive(Clone, Debug)]
+pub struct LeaseOptions {
+    /// The namespace of the Lease.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Who asks; unique among all who do.
+    pub identity: String,
+    /// How long others wait after the last renewal before they take over.
+    pub lease_duration: Duration,
+    /// How long the leader tries to renew before it stops leading. Shorter than the lease, or two could lead at once.
+    pub renew_deadline: Duration,
+    /// The time between two tries.
+    pub retry_period: Duration,
+}
+
+impl LeaseOptions {
+    /// Asks for a Lease with kro's times.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Who leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// Not known yet.
+    Unknown,
+    /// We do.
+    Leading,
+    /// Somebody else does, or nobody.
+    Following {
+        /// Who, if it is known.
+        leader: Option<String>,
+    },
+}
+
+/// A process's part in an election. Dropping it stops taking part; the Lease then runs out by itself.
+pub struct Election {
+    leadership: watch::Receiver<Leadership>,
+    stop: Option<oneshot::Sender<()>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Election {
+    /// Begins to ask for the Lease. Give it a connection of its own where possible, so that renewals wait for nobody.
+    #[must_use]
+    pub fn start(connection: Connection, options: LeaseOptions) -> Self {
+        let (told, leadership) = watch::channel(Leadership::Unknown);
+        let (stop, stopped) = oneshot::channel();
+        let runner = Runner {
+            kind: ApiKind::custom("coordination.k8s.io", "v1", "Lease", "leases", true),
+            candidate: Candidate::new(&options),
+            connection,
+            options: Arc::new(options),
+            told,
+            known: None,
+        };
+        Self { leadership, stop: Some(stop), task: tokio::spawn(runner.run(stopped)) }
+    }
+
+    /// Who leads, now and whenever it changes.
+    #[must_use]
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership.clone()
+    }
+
+    /// Whether we lead.
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        *self.leadership.borrow() == Leadership::Leading
+    }
+
+    /// Stops taking part, and gives the Lease back if we have it, so that nobody has to wait for it to run out.
+    pub async fn resign(mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        // An abort, the only way to fail, has the same end.
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Election {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Runner {
+    kind: ApiKind,
+    candidate: Candidate,
+    connection: Connection,
+    options: Arc<LeaseOptions>,
+    told: watch::Sender<Leadership>,
+    /// The Lease as it was last, so that a renewal needs no read.
+    known: Option<StoredObject>,
+}
+
+impl Runner {
+    async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
+        loop {
+            let started = Instant::now();
+            // A leader whose request hangs must still stop in time.
+            let limit = self.candidate.leads_until().unwrap_or(started + self.options.renew_deadline);
+            let tried = tokio::select! {
+                tried = timeout_at(limit, self.try_once(started)) => tried,
+                _ = &mut stopped => break,
+            };
+            if let Ok(Err(error)) = &tried {
+                tracing::warn!(%error, "cannot renew or take the lease");
+            }
+            if !matches!(tried, Ok(Ok(()))) {
+                // What is known may be outdated.
+                self.known = None;
+            }
+            self.tell(Instant::now());
+            let wake = match self.candidate.leads_until() {
+                Some(until) => until.min(Instant::now() + self.options.retry_period),
+                None => Instant::now() + self.options.retry_period,
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(wake) => {}
+                _ = &mut stopped => break,
+            }
+            self.tell(Instant::now());
+        }
+        if self.candidate.leads(Instant::now()) {
+            self.told.send_replace(Leadership::Following { leader: None });
+            self.release().await;
+        }
+    }
+
+    fn tell(&mut self, now: Instant) {
+        let leadership = if self.candidate.leads(now) {
+            Leadership::Leading
+        } else {
+            match self.candidate.holder() {
+                None if *self.told.borrow() == Leadership::Unknown => return,
+                leader => Leadership::Following { leader: leader.map(str::to_owned) },
+            }
+        };
+        self.told.send_if_modified(|told| {
+            let changed = *told != leadership;
+            *told = leadership;
+            changed
+        });
+    }
+
+    async fn try_once(&mut self, started: Instant) -> Result<(), ApiError> {
+        let known = match self.known.take() {
+            Some(known) if self.candidate.leads(started) => Some(known),
+            _ => self.read().await?,
+        };
+        let record = known.as_ref().map(Record::read);
+        let now = Instant::now();
+        let written = match self.candidate.step(record.as_ref(), now) {
+            Step::Wait => {
+                self.known = known;
+                return Ok(());
+            }
+            Step::Create => self.write(None, 0).await?,
+            Step::Take { transitions } => self.write(known.as_ref(), transitions).await?,
+            Step::Renew { transitions } => self.write(known.as_ref(), transitions).await?,
+        };
+        // From before the request: the cluster may have counted from any moment since.
+        self.candidate.won(started);
+        self.known = Some(written);
+        Ok(())
+    }
+
+    async fn read(&self) -> Result<Option<StoredObject>, ApiError> {
+        let LeaseOptions { namespace, name, .. } = &*self.options;
+        match self.connection.get(&self.kind, Some(namespace), name).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(error) if error.is_gone() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn write(&self, known: Option<&StoredObject>, transitions: i64) -> Result<StoredObject, ApiError> {
+        let mut spec = Object::new();
+        let now = now_text();
+        let renewing = known.map(Record::read).is_some_and(|record| record.holder == self.options.identity);
+        let acquired = known
+            .filter(|_| renewing)
+            .and_then(|lease| lease.value().at(&["spec", "acquireTime"]))
+            .cloned()
+            .unwrap_or_else(|| now.as_str().into());
+        let seconds = i64::try_from(self.options.lease_duration.as_secs().max(1)).unwrap_or(i64::MAX);
+        spec.insert("holderIdentity", self.options.identity.as_str().into());
+        spec.insert("leaseDurationSeconds", Value::Int(seconds));
+        spec.insert("acquireTime", acquired);
+        spec.insert("renewTime", now.into());
+        spec.insert("leaseTransitions", Value::Int(transitions));
+        self.put(known, spec).await
+    }
+
+    async fn put(&self, known: Option<&StoredObject>, spec: Object) -> Result<StoredObject, ApiError> {
+        let LeaseOptions { namespace, name, identity, .. } = &*self.options;
+        let mut lease: Object = match known {
+            Some(known) => known.value().as_object().cloned().unwrap_or_default(),
+            None => {
+                let metadata = [("name", name.as_str().into()), ("namespace", namespace.as_str().into())];
+                [
+                    ("apiVersion", "coordination.k8s.io/v1".into()),
+                    ("kind", "Lease".into()),
+                    ("metadata", Value::object(metadata)),
+                ]
+                .into_iter()
+                .collect()
+            }
+        };
+        lease.insert("spec", spec.into());
+        let lease = Value::Object(lease);
+        match known {
+            Some(_) => self.connection.replace(&self.kind, &lease, None, identity).await,
+            None => self.connection.create(&self.kind, &lease, identity).await,
+        }
+    }
+
+    /// Says that nobody holds the Lease any more.
+    async fn release(&self) {
+        let release = async {
+            let lease = match &self.known {
+                Some(known) => Some(known.clone()),
+                None => self.read().await?,
+            };
+            let Some(lease) = lease else { return Ok(()) };
+            let record = Record::read(&lease);
+            if record.holder != self.options.identity {
+                return Ok(());
+            }
+            let mut spec = Object::new();
+            spec.insert("holderIdentity", "".into());
+            spec.insert("leaseDurationSeconds", Value::Int(1));
+            spec.insert("renewTime", now_text().into());
+            spec.insert("acquireTime", now_text().into());
+            spec.insert("leaseTransitions", Value::Int(record.transitions));
+            self.put(Some(&lease), spec).await.map(drop)
+        };
+        let limit = Instant::now() + self.options.retry_period;
+        if let Ok(Err(error)) = timeout_at(limit, release).await {
+            tracing::warn!(%error, "cannot give the lease back");
+        }
+    }
+}
+
+/// The time as the API writes it, to the microsecond.
+pub(crate) fn now_text() -> String {
+    format!("{:.6}", jiff::Timestamp::now())
+}

@@ -1,0 +1,76 @@
+use std::time::{Duration, Instant};
+
+use kross_cluster::{ApiKind, ClusterId, Connection, ConnectionOptions, Election, Leadership, LeaseOptions};
+use kross_testing::{Fault, FaultProxy, wait};
+use kross_value::Value;
+
+use crate::setup::Setup;
+
+fn options(setup: &Setup, identity: &str) -> LeaseOptions {
+    LeaseOptions {
+        lease_duration: Duration::from_secs(3),
+        renew_deadline: Duration::from_secs(2),
+        retry_period: Duration::from_millis(200),
+        ..LeaseOptions::new(&setup.fixture.namespace, "controller.kro.run", identity)
+    }
+}
+
+async fn until_leading(election: &Election) {
+    let mut leadership = election.leadership();
+    let leads = leadership.wait_for(|leadership| *leadership == Leadership::Leading);
+    tokio::time::timeout(Duration::from_secs(30), leads).await.expect("it leads within 30s").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_leads_the_other_follows_and_takes_over_at_once_when_the_first_resigns() {
+    let setup = Setup::new().await;
+    let first = Election::start(setup.connection.clone(), options(&setup, "first"));
+    until_leading(&first).await;
+    let second = Election::start(setup.connection.clone(), options(&setup, "second"));
+    let follows = Leadership::Following { leader: Some("first".to_owned()) };
+    second.leadership().wait_for(|leadership| *leadership == follows).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(first.is_leading() && !second.is_leading(), "renewals keep the lease");
+
+    let started = Instant::now();
+    first.resign().await;
+    until_leading(&second).await;
+    assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
+    let kind = ApiKind::custom("coordination.k8s.io", "v1", "Lease", "leases", true);
+    let lease = setup.connection.get(&kind, setup.namespace(), "controller.kro.run").await.unwrap();
+    assert_eq!(lease.value().at(&["spec", "holderIdentity"]), Some(&"second".into()));
+    assert_eq!(lease.value().at(&["spec", "leaseTransitions"]), Some(&Value::Int(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_loses_its_cluster_stops_before_the_other_begins() {
+    let setup = Setup::new().await;
+    let admin = setup.fixture.hub.plane.admin();
+    let proxy = FaultProxy::start(admin).unwrap();
+    let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
+    let behind = Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap();
+    let first = Election::start(behind, options(&setup, "first"));
+    until_leading(&first).await;
+    let second = Election::start(setup.connection.clone(), options(&setup, "second"));
+    // A hanging request is the worst case: nothing says that something is wrong.
+    proxy.set(Fault::Hang);
+    let mut both = false;
+    let started = Instant::now();
+    let mut stopped = None;
+    while !second.is_leading() {
+        assert!(started.elapsed() < Duration::from_secs(30), "nobody took over");
+        if stopped.is_none() && !first.is_leading() {
+            stopped = Some(started.elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        both |= first.is_leading() && second.is_leading();
+    }
+    assert!(!both, "two led at once");
+    assert!(stopped.unwrap() < Duration::from_secs(3), "{stopped:?}");
+    // And when the way is free again the first one follows.
+    proxy.set(Fault::Pass);
+    wait::until_true("the first to follow the second", || {
+        *first.leadership().borrow() == Leadership::Following { leader: Some("second".to_owned()) }
+    })
+    .await;
+}
