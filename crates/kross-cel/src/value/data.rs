@@ -46,7 +46,7 @@ fn convert(value: &Value, room: &mut Room, depth: usize) -> Result<Option<Data>,
         Value::UInt(value) => i64::try_from(*value)
             .map(Data::Int)
             .map_err(|_| Fault::Overflow(format!("uint {value} as an integer")))?,
-        Value::Double(value) if value.is_finite() => Data::Float(*value),
+        Value::Double(value) if value.is_finite() => number(*value),
         Value::Double(value) => return Err(Fault::invalid(format!("`{value}` has no form in JSON"))),
         Value::String(text) => Data::String(text.clone()),
         Value::Bytes(_) => {
@@ -71,6 +71,13 @@ fn convert(value: &Value, room: &mut Room, depth: usize) -> Result<Option<Data>,
             }
         },
     }))
+}
+
+/// A whole double is written without a fraction, as Go writes it: a field of whole numbers does not take `3.0`.
+fn number(value: f64) -> Data {
+    #[expect(clippy::cast_possible_truncation, reason = "compared with the original right after")]
+    let whole = value as i64;
+    if whole as f64 == value && whole != i64::MAX { Data::Int(whole) } else { Data::Float(value) }
 }
 
 fn list_data(list: &List, room: &mut Room, depth: usize) -> Result<Data, Fault> {
@@ -134,6 +141,15 @@ mod tests {
         let value = Value::map(vec![(Value::string("x"), Value::some(inner))]);
         assert_eq!(json(&value), r#"{"x":{"kept":[1,null]}}"#);
         assert_eq!(json(&Value::omit()), "omitted");
+    }
+
+    #[test]
+    fn whole_doubles_are_written_without_a_fraction() {
+        assert_eq!(
+            json(&Value::list([3.0, 0.5, -0.0, 1e15].map(Value::Double).to_vec())),
+            "[3,0.5,0,1000000000000000]"
+        );
+        assert_eq!(json(&Value::Double(1e19)), "1e+19");
     }
 
     #[test]

@@ -28,7 +28,5 @@ fn marshal(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 fn unmarshal(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let text = text(arguments, 0)?;
     charge_bytes(call, text.len())?;
-    read::read(text)
-        .map(|data| Value::from(&data))
-        .map_err(|(why, at)| Fault::invalid(format!("json.unmarshal: {why} at byte {at}")))
+    read::read(text).map_err(|(why, at)| Fault::invalid(format!("json.unmarshal: {why} at byte {at}")))
 }

@@ -1,7 +1,11 @@
 //! Reads JSON as Go's `encoding/json` does: every number is a double, of repeated keys the last wins, and half of a
 //! surrogate pair becomes the replacement character.
 
-use kross_value::{Key, Object, Value as Data};
+use std::collections::BTreeMap;
+
+use kross_value::Text;
+
+use crate::value::Value;
 
 /// How deep values may nest.
 const MAX_DEPTH: usize = 500;
@@ -9,7 +13,7 @@ const MAX_DEPTH: usize = 500;
 /// Why text is not JSON, and where.
 type Refusal = (&'static str, usize);
 
-pub(super) fn read(text: &str) -> Result<Data, Refusal> {
+pub(super) fn read(text: &str) -> Result<Value, Refusal> {
     let mut reader = Reader { text, at: 0 };
     let value = reader.value(0)?;
     reader.skip_space();
@@ -47,7 +51,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn value(&mut self, depth: usize) -> Result<Data, Refusal> {
+    fn value(&mut self, depth: usize) -> Result<Value, Refusal> {
         if depth > MAX_DEPTH {
             return self.refuse("values are nested too deeply");
         }
@@ -55,15 +59,16 @@ impl<'a> Reader<'a> {
         match self.peek() {
             Some(b'{') => self.object(depth),
             Some(b'[') => self.list(depth),
-            Some(b'"') => self.string().map(Data::from),
+            Some(b'"') => self.string().map(Value::string),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(_) => self.word(),
             None => self.refuse("unexpected end"),
         }
     }
 
-    fn word(&mut self) -> Result<Data, Refusal> {
-        for (word, value) in [("null", Data::Null), ("true", Data::Bool(true)), ("false", Data::Bool(false))]
+    fn word(&mut self) -> Result<Value, Refusal> {
+        for (word, value) in
+            [("null", Value::Null), ("true", Value::Bool(true)), ("false", Value::Bool(false))]
         {
             if self.rest().starts_with(word) {
                 self.at += word.len();
@@ -73,18 +78,18 @@ impl<'a> Reader<'a> {
         self.refuse("expected a value")
     }
 
-    fn list(&mut self, depth: usize) -> Result<Data, Refusal> {
+    fn list(&mut self, depth: usize) -> Result<Value, Refusal> {
         self.at += 1;
         let mut items = Vec::new();
         self.skip_space();
         if self.eat(b']') {
-            return Ok(Data::from(items));
+            return Ok(Value::list(items));
         }
         loop {
             items.push(self.value(depth + 1)?);
             self.skip_space();
             if self.eat(b']') {
-                return Ok(Data::from(items));
+                return Ok(Value::list(items));
             }
             if !self.eat(b',') {
                 return self.refuse("expected `,` or `]`");
@@ -92,12 +97,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Data, Refusal> {
+    fn object(&mut self, depth: usize) -> Result<Value, Refusal> {
         self.at += 1;
-        let mut entries: Vec<(Key, Data)> = Vec::new();
+        let mut entries: BTreeMap<Text, Value> = BTreeMap::new();
         self.skip_space();
         if self.eat(b'}') {
-            return Ok(Data::from(Object::new()));
+            return Ok(Value::map(Vec::new()));
         }
         loop {
             self.skip_space();
@@ -109,10 +114,12 @@ impl<'a> Reader<'a> {
             if !self.eat(b':') {
                 return self.refuse("expected `:`");
             }
-            entries.push((Key::from(key), self.value(depth + 1)?));
+            entries.insert(key.into(), self.value(depth + 1)?);
             self.skip_space();
             if self.eat(b'}') {
-                return Ok(Data::from(entries.into_iter().collect::<Object>()));
+                return Ok(Value::map(
+                    entries.into_iter().map(|(key, value)| (Value::String(key), value)).collect(),
+                ));
             }
             if !self.eat(b',') {
                 return self.refuse("expected `,` or `}`");
@@ -128,7 +135,7 @@ impl<'a> Reader<'a> {
         self.at - start
     }
 
-    fn number(&mut self) -> Result<Data, Refusal> {
+    fn number(&mut self) -> Result<Value, Refusal> {
         let start = self.at;
         self.eat(b'-');
         if !self.eat(b'0') && self.digits() == 0 {
@@ -145,7 +152,7 @@ impl<'a> Reader<'a> {
         }
         let number: Option<f64> = self.text.get(start..self.at).and_then(|digits| digits.parse().ok());
         match number.filter(|number| number.is_finite()) {
-            Some(number) => Ok(Data::Float(number)),
+            Some(number) => Ok(Value::Double(number)),
             None => Err(("the number is too large", start)),
         }
     }
