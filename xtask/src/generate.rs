@@ -5,15 +5,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use crate::bundle;
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Change nothing, and fail when a file is out of date
     #[arg(long)]
     check: bool,
+    /// Also write the schemas of built-in kinds, from API servers that are started for it
+    #[arg(long, conflicts_with = "check")]
+    bundles: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let root = repository();
+    if arguments.bundles {
+        bundle::write(&root)?;
+    } else {
+        bundle::check(&root)?;
+    }
     let files = kross_api::generated_files();
     let mut stale = Vec::new();
     for (path, contents) in &files {

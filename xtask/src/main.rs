@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod assets;
 mod bench;
+mod bundle;
 mod deny;
 mod generate;
 mod process;

@@ -1,0 +1,143 @@
+//! Holds schemas to a real API server: the bundle is what it serves, its documents resolve, and the CRDs that are made of
+//! definitions are accepted and come back without a change.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::time::Duration;
+
+use http::Request;
+use kross_diagnostics::Path;
+use kross_schema::compatibility::compare_crds;
+use kross_schema::crd::synthesize;
+use kross_schema::openapi::Schema;
+use kross_schema::{Bundle, CrdSchemas, GroupVersionKind, LiveSchemas, SchemaResolver, schema_of, simple};
+use kross_testing::shared;
+use kross_value::Value;
+use kube::Client;
+use serde_json::{Value as Json, json};
+
+async fn get(client: &Client, path: &str) -> String {
+    let request = Request::get(path).body(Vec::new()).unwrap();
+    client.request_text(request).await.unwrap()
+}
+
+async fn live(client: &Client) -> LiveSchemas {
+    let live = LiveSchemas::new();
+    let index: Json = serde_json::from_str(&get(client, "/openapi/v3").await).unwrap();
+    for (path, entry) in index["paths"].as_object().unwrap() {
+        let Some(group_version) = path.strip_prefix("apis/").or_else(|| path.strip_prefix("api/")) else {
+            continue;
+        };
+        let url = entry["serverRelativeURL"].as_str().unwrap();
+        let hash = url.rsplit('=').next().unwrap();
+        live.insert(group_version, hash, get(client, url).await.as_bytes()).unwrap();
+    }
+    live
+}
+
+#[tokio::test]
+async fn the_bundle_is_what_the_api_server_serves() {
+    let client = shared("schemas").await.client().await.unwrap();
+    let version: Json = serde_json::from_str(&get(&client, "/version").await).unwrap();
+    let Ok(bundle) = Bundle::of_version(version["gitVersion"].as_str().unwrap()) else {
+        panic!("no bundle of {version}")
+    };
+    let live = live(&client).await;
+    // Other tests of this program create kinds of their own.
+    let served: Vec<GroupVersionKind> =
+        live.kinds().into_iter().filter(|kind| !kind.group.ends_with(".test")).collect();
+    assert_eq!(bundle.kinds(), served);
+    for kind in served {
+        let (shipped, served) = (bundle.resolve(&kind).unwrap(), live.resolve(&kind).unwrap());
+        assert_eq!((&shipped.plural, shipped.namespaced), (&served.plural, served.namespaced), "{kind}");
+        assert_eq!(
+            schema_of(&shipped.schema.cel_type()),
+            schema_of(&served.schema.cel_type()),
+            "{kind} is not as it is served; run `cargo xtask generate --bundles`"
+        );
+    }
+}
+
+/// Everything that SimpleSchema can say.
+fn everything() -> Json {
+    json!({
+        "kind": "Everything", "apiVersion": "v1", "group": "schemas.test", "scope": "Cluster",
+        "shortNames": ["evt"], "categories": ["all"],
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+        "types": {
+            "Port": {"name": "string | required=true", "number": "integer | minimum=1 maximum=65535 default=80"},
+            "Name": "string | minLength=1 maxLength=63 pattern=\"^[a-z]+(-[a-z]+)*$\"",
+        },
+        "spec": {
+            "name": "Name | required=true immutable=true description=\"the \\\"name\\\"\"",
+            "text": "string | default=\"a \\\"quoted\\\" text\"",
+            "replicas": "integer | default=3 | minimum=0 | validation=\"self < 100\"",
+            "ratio": "float | default=0.5",
+            "whole": "float | default=2.0",
+            "on": "boolean | default=True",
+            "size": "string | enum=small,large default=small",
+            "tags": "[]string | uniqueItems=true default=[\"a\"]",
+            "ports": "[]Port | listType=map listMapKey=name",
+            "labels": "map[string]string | default={\"a\": \"b\"}",
+            "nested": {"deep": {"size": "integer | default=1"}},
+            "grid": "[][]integer",
+            "free": "object",
+            "rules": "list<map>",
+        },
+    })
+}
+
+fn synthesized(definition: Json) -> Value {
+    let definition: kross_api::Schema = serde_json::from_value(definition).unwrap();
+    let translation = simple::translate(definition.spec.as_ref(), definition.types.as_ref(), &Path::root());
+    assert_eq!(translation.problems, []);
+    let deployment = Bundle::latest().resolve(&GroupVersionKind::new("apps/v1", "Deployment")).unwrap();
+    let status = Schema::object([("deployment", schema_of(&deployment.schema.cel_type()))]);
+    synthesize(&definition, &translation.schema, &status)
+}
+
+#[tokio::test]
+async fn a_crd_with_everything_is_accepted_and_comes_back_without_a_change() {
+    let client = shared("schemas").await.client().await.unwrap();
+    let crd = synthesized(everything());
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let request = Request::post(path).body(crd.to_string().into_bytes()).unwrap();
+    client.request_text(request).await.unwrap();
+    // The server adds names, conditions and defaults over the next moments.
+    let mut back = Value::Null;
+    for _ in 0..100 {
+        let text = get(&client, &format!("{path}/everythings.schemas.test")).await;
+        back = serde_json::from_str(&text).unwrap();
+        if back.to_string().contains(r#""type":"Established""#) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let report = compare_crds(&back, &crd);
+    assert!(report.is_empty(), "{:#?}", report.changes());
+    let crds = CrdSchemas::new();
+    let kinds = crds.insert(&back).unwrap();
+    assert_eq!(crds.resolve(&kinds[0]).unwrap().schema.cel_type().to_string(), "Everything");
+
+    // The defaults are those that were meant.
+    let instance = json!({"apiVersion": "schemas.test/v1", "kind": "Everything", "metadata": {"name": "a"}, "spec": {"name": "a"}});
+    let mut created = Json::Null;
+    for _ in 0..100 {
+        let body = instance.to_string().into_bytes();
+        let request = Request::post("/apis/schemas.test/v1/everythings").body(body).unwrap();
+        match client.request_text(request).await {
+            Ok(text) => {
+                created = serde_json::from_str(&text).unwrap();
+                break;
+            }
+            Err(error) => assert!(error.to_string().contains("404"), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let expected = json!({
+        "name": "a", "text": "a \"quoted\" text", "replicas": 3, "ratio": 0.5, "whole": 2, "on": true,
+        "size": "small", "tags": ["a"], "labels": {"a": "b"}, "nested": {"deep": {"size": 1}},
+    });
+    let plain = |json: &Json| json.to_string().replace("2.0", "2");
+    assert_eq!(plain(&created["spec"]), plain(&expected));
+}

@@ -1,0 +1,89 @@
+//! Turns the OpenAPI documents of real API servers into the bundles of built-in kinds that `kross-schema` ships: one file
+//! for each minor version that control planes can run.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use kross_local::{Binary, ControlPlane, KubernetesVersion, Progress};
+use kross_schema::resolver::{self, Bundle};
+use serde_json::Value;
+
+/// Where the bundles are, from the repository's root.
+const FOLDER: &str = "crates/kross-schema/src/resolver/bundle";
+
+/// Starts an API server of every version and writes its bundle.
+pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    for version in KubernetesVersion::all() {
+        let bytes = runtime.block_on(generate(version))?;
+        let path = format!("{FOLDER}/{}.bin", version.minor());
+        if fs::read(root.join(&path)).ok().as_ref() == Some(&bytes) {
+            continue;
+        }
+        fs::write(root.join(&path), bytes).with_context(|| format!("cannot write {path}"))?;
+        eprintln!("generated {path}");
+        if !Bundle::versions().any(|minor| minor == version.minor()) {
+            eprintln!("add {} to the table in crates/kross-schema/src/resolver/bundle.rs", version.minor());
+        }
+    }
+    Ok(())
+}
+
+/// Checks without an API server that every bundle is what its name says, and that each is in the binary.
+pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
+    let folder = root.join(FOLDER);
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {FOLDER}"))?;
+    for entry in entries {
+        let name = entry.with_context(|| format!("cannot read {FOLDER}"))?.file_name();
+        let name = name.to_string_lossy().into_owned();
+        let minor = name.trim_end_matches(".bin");
+        let bundle =
+            Bundle::of_version(minor).with_context(|| format!("{FOLDER}/{name} is not in the binary"))?;
+        if !bundle.server_version().starts_with(&format!("v{minor}.")) {
+            bail!(
+                "{FOLDER}/{name} is of version `{}`; run `cargo xtask generate --bundles`",
+                bundle.server_version()
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn generate(version: KubernetesVersion) -> anyhow::Result<Vec<u8>> {
+    let plane = ControlPlane::named("bundle").version(version).progress(Progress::stderr()).start().await?;
+    let bytes =
+        documents(&plane).and_then(|(version, documents)| Ok(resolver::generate(&version, documents)?));
+    plane.stop().await;
+    bytes
+}
+
+/// The server's version, and its OpenAPI v3 document of every group and version.
+fn documents(plane: &ControlPlane) -> anyhow::Result<(String, Vec<Vec<u8>>)> {
+    let version: Value = serde_json::from_slice(&get(plane, "/version")?)?;
+    let version = version
+        .get("gitVersion")
+        .and_then(Value::as_str)
+        .context("the API server does not say its version")?
+        .to_owned();
+    let index: Value = serde_json::from_slice(&get(plane, "/openapi/v3")?)?;
+    let paths = index.get("paths").and_then(Value::as_object).context("the API server has no OpenAPI v3")?;
+    let groups = paths.iter().filter(|(path, _)| path.starts_with("api/") || path.starts_with("apis/"));
+    let urls = groups.filter_map(|(_, entry)| entry.get("serverRelativeURL").and_then(Value::as_str));
+    let documents = urls.map(|url| get(plane, url)).collect::<anyhow::Result<_>>()?;
+    Ok((version, documents))
+}
+
+fn get(plane: &ControlPlane, path: &str) -> anyhow::Result<Vec<u8>> {
+    let output = Command::new(plane.assets().path(Binary::Kubectl)?)
+        .arg("--kubeconfig")
+        .arg(plane.admin_path())
+        .args(["get", "--raw", path])
+        .output()
+        .context("cannot run kubectl")?;
+    if !output.status.success() {
+        bail!("cannot get {path}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(output.stdout)
+}
