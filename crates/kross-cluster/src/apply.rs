@@ -280,6 +280,27 @@ impl Connection {
             .map_or(Deleted::Gone, Deleted::Terminating))
     }
 
+    /// Reads whatever is at a path, for what is no object: schemas, versions, probes.
+    ///
+    /// # Errors
+    /// The cluster refuses or does not answer.
+    pub async fn fetch(&self, path: &str) -> Result<Bytes, ApiError> {
+        let attempt = || Attempt {
+            cluster: self.cluster().clone(),
+            operation: Operation::Get,
+            target: format!("`{}`", path.split('?').next().unwrap_or_default()),
+        };
+        let answer = self
+            .exchange(ApiRequest::list(path.to_owned()))
+            .await
+            .map_err(|error| ApiError::from_transport(attempt(), &error))?;
+        if answer.status.is_success() {
+            Ok(answer.body)
+        } else {
+            Err(ApiError::from_answer(attempt(), &answer))
+        }
+    }
+
     /// One page of a list.
     pub(crate) async fn list_page(
         &self,

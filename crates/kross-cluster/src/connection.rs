@@ -169,6 +169,12 @@ impl Connection {
         ConnectionStats { requests: self.shared.requests.stats(), watches: self.shared.watches.stats() }
     }
 
+    /// The namespace that its configuration names, or `default`.
+    #[must_use]
+    pub fn default_namespace(&self) -> &str {
+        &self.shared.default_namespace
+    }
+
     /// A client of `kube` over the same transports, for what is not worth code of its own. It belongs to the runtime it is
     /// made on.
     #[must_use]

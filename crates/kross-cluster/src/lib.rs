@@ -1,4 +1,37 @@
 //! Turns a cluster reference into a live connection: discovery, schemas, watch, poll, apply, inventory, audit.
+//!
+//! A [`Connection`] is one cluster; the local one is a value like any other, and every key carries its [`ClusterId`]. What is
+//! watched is in [`Watches`] and answers at once; what has to be done is in a [`Queue`]; what is done is one request, whose
+//! answer goes back into the watch, so that nothing is read that was just written.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use kross_cluster::{
+//!     Apply, Connection, ConnectionOptions, LocalCluster, Lookup, Selection, WatchOptions, Watches,
+//! };
+//! use kross_value::Value;
+//!
+//! let connection =
+//!     Connection::local(&LocalCluster::default(), ConnectionOptions::for_version("devel")).await?;
+//! let watches = Watches::new(WatchOptions::default());
+//! let kind = connection.kind("", Some("v1"), "ConfigMap").await?;
+//! let maps = watches.watch(&connection, &kind, Selection::Managed);
+//!
+//! let desired: Value = serde_json::from_str(
+//!     r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata":
+//!         {"name": "web", "namespace": "shop", "labels": {"kro.run/owned": "true"}}}"#,
+//! )?;
+//! let settled = match maps.get(Some("shop"), "web") {
+//!     Lookup::Found(live) => live.is_applied(&desired),
+//!     Lookup::Absent | Lookup::Unknown => false,
+//! };
+//! if !settled {
+//!     let written = connection.apply(&kind, &desired, Apply::by("kro.run/applyset").force()).await?;
+//!     maps.observe(&written);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod apply;
 mod connection;

@@ -58,12 +58,12 @@ struct Allowance {
 
 impl Series {
     pub(super) fn record(&mut self, report: &Report, now: Instant) -> Recorded {
-        if let Some(known) = self.known.get_mut(report) {
-            if now.duration_since(known.last) < FORGET {
-                known.count += 1;
-                known.last = now;
-                return Recorded::Repeated;
-            }
+        if let Some(known) = self.known.get_mut(report)
+            && now.duration_since(known.last) < FORGET
+        {
+            known.count += 1;
+            known.last = now;
+            return Recorded::Repeated;
         }
         self.make_room(now);
         if !self.allowed(&report.regarding, now) {

@@ -1,0 +1,362 @@
+//! Servers that are not as they should be: old, slow, silent, or hostile.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kross_api::{FailureReason, Operation};
+use kross_cluster::{
+    ApiKind, Change, ClusterId, Connection, ConnectionOptions, Lookup, Missing, Selection, WatchOptions,
+    Watches,
+};
+use kross_local::{CertificateAuthority, Validity};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// The requests that came.
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn body(pieces: Vec<String>) -> Body {
+    let frames = pieces.into_iter().map(|piece| Ok(Frame::data(Bytes::from(piece))));
+    UnsyncBoxBody::new(StreamBody::new(stream::iter(frames)))
+}
+
+/// Pieces, and then silence.
+fn endless(pieces: Vec<String>) -> Body {
+    let frames = stream::iter(pieces.into_iter().map(|piece| Ok(Frame::data(Bytes::from(piece)))));
+    UnsyncBoxBody::new(StreamBody::new(frames.chain(stream::pending())))
+}
+
+fn answer(code: u16, text: &str) -> Response<Body> {
+    Response::builder().status(code).body(body(vec![text.to_owned()])).unwrap()
+}
+
+/// A server that answers each path and query as it is told, in HTTP/1.
+struct Server {
+    url: String,
+    authority: Option<CertificateDer<'static>>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Server {
+    async fn plain(handler: impl Fn(&str) -> Response<Body> + Send + Sync + 'static) -> Self {
+        Self::start(handler, None).await
+    }
+
+    /// With TLS, and without HTTP/2 in it.
+    async fn secure(handler: impl Fn(&str) -> Response<Body> + Send + Sync + 'static) -> Self {
+        let authority = CertificateAuthority::new("odd").unwrap();
+        let identity = authority.server(&["127.0.0.1".to_owned()], Validity::Current).unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+        let mut tls = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let mut server = Self::start(handler, Some(tokio_rustls::TlsAcceptor::from(Arc::new(tls)))).await;
+        server.authority = Some(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap());
+        server
+    }
+
+    async fn start(
+        handler: impl Fn(&str) -> Response<Body> + Send + Sync + 'static,
+        tls: Option<tokio_rustls::TlsAcceptor>,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (handler, counter) = (Arc::new(handler), Arc::clone(&connections));
+        tokio::spawn(async move {
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                counter.fetch_add(1, Ordering::Relaxed);
+                let (handler, tls) = (Arc::clone(&handler), tls.clone());
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let response = handler(request.uri().path_and_query().unwrap().as_str());
+                    async move {
+                        // Requests overlap, so that a connection per request is needed.
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                        Ok::<_, Infallible>(response)
+                    }
+                });
+                tokio::spawn(async move {
+                    let http = hyper::server::conn::http1::Builder::new();
+                    match tls {
+                        Some(tls) => {
+                            let socket = tls.accept(socket).await.unwrap();
+                            let _ = http.serve_connection(TokioIo::new(socket), service).await;
+                        }
+                        None => drop(http.serve_connection(TokioIo::new(socket), service).await),
+                    }
+                });
+            }
+        });
+        Self { url, authority: None, connections }
+    }
+
+    async fn connect(&self) -> Connection {
+        self.connect_with(ConnectionOptions::default()).await
+    }
+
+    async fn connect_with(&self, options: ConnectionOptions) -> Connection {
+        let mut config = kube::Config::new(self.url.parse().unwrap());
+        config.root_cert = self.authority.as_ref().map(|authority| vec![authority.to_vec()]);
+        Connection::trusted(ClusterId::new("odd"), config, options).await.unwrap()
+    }
+}
+
+fn config_map() -> ApiKind {
+    ApiKind::custom("", "v1", "ConfigMap", "configmaps", true)
+}
+
+fn object(name: &str, version: u64) -> serde_json::Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+           "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": version.to_string()}})
+}
+
+fn status(code: u16, reason: &str) -> serde_json::Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "m"})
+}
+
+#[tokio::test]
+async fn a_server_without_http2_gets_as_many_connections_as_needed_and_keeps_them() {
+    let server = Server::secure(|_| answer(200, &object("web", 1).to_string())).await;
+    let connection = server.connect().await;
+    let kind = config_map();
+    for _ in 0..5 {
+        let reads = (0..10).map(|_| connection.get(&kind, Some("shop"), "web"));
+        for read in futures::future::join_all(reads).await {
+            assert_eq!(read.unwrap().name().as_str(), "web");
+        }
+    }
+    assert!(server.connections.load(Ordering::Relaxed) <= 10);
+    assert_eq!(connection.stats().requests.streams, 0);
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_and_says_nothing_is_given_up_in_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+    let options =
+        ConnectionOptions { request_timeout: Duration::from_millis(300), ..ConnectionOptions::default() };
+    let connection = Connection::trusted(ClusterId::new("silent"), config, options).await.unwrap();
+    let started = Instant::now();
+    let error = connection.get(&config_map(), Some("shop"), "web").await.unwrap_err();
+    assert_eq!(error.reason(), FailureReason::Timeout);
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert_eq!(connection.stats().requests.streams, 0);
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_given_up_in_time() {
+    let server = Server::plain(|_| Response::new(endless(vec!["{\"kind\":".to_owned()]))).await;
+    let options =
+        ConnectionOptions { request_timeout: Duration::from_millis(300), ..ConnectionOptions::default() };
+    let connection = server.connect_with(options).await;
+    let error = connection.get(&config_map(), Some("shop"), "web").await.unwrap_err();
+    assert_eq!(error.reason(), FailureReason::Timeout);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_is_refused() {
+    let server = Server::plain(|_| Response::new(body(vec!["x".repeat(1 << 16); 64]))).await;
+    let options = ConnectionOptions { max_answer: 1 << 20, ..ConnectionOptions::default() };
+    let connection = server.connect_with(options).await;
+    let error = connection.get(&config_map(), Some("shop"), "web").await.unwrap_err();
+    assert_eq!(error.reason(), FailureReason::ServerError);
+    assert!(error.to_string().contains("larger than"), "{error}");
+}
+
+#[tokio::test]
+async fn a_dead_server_is_dialled_once_for_all_who_wait() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // The backlog accepts, TLS never comes.
+    let config = kube::Config::new(format!("https://{address}").parse().unwrap());
+    let mut options = ConnectionOptions::default();
+    options.requests.tls_timeout = Duration::from_millis(400);
+    let connection = Connection::trusted(ClusterId::new("dead"), config, options).await.unwrap();
+    let kind = config_map();
+    let started = Instant::now();
+    let reads = (0..200).map(|_| connection.get(&kind, Some("shop"), "web"));
+    for read in futures::future::join_all(reads).await {
+        let error = read.unwrap_err();
+        assert_eq!((error.reason(), error.operation()), (FailureReason::Unreachable, Operation::Connect));
+    }
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert_eq!(connection.stats().requests.failed_dials, 1);
+}
+
+#[tokio::test]
+async fn an_answer_about_another_object_and_a_redirect_are_errors() {
+    let server = Server::plain(|path| match path {
+        "/api/v1/namespaces/shop/configmaps/moved" => Response::builder()
+            .status(302)
+            .header("location", "http://169.254.169.254/")
+            .body(body(vec![]))
+            .unwrap(),
+        _ => answer(200, &object("other", 1).to_string()),
+    })
+    .await;
+    let connection = server.connect().await;
+    for name in ["web", "moved"] {
+        let error = connection.get(&config_map(), Some("shop"), name).await.unwrap_err();
+        assert_eq!(error.reason(), FailureReason::ServerError, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_old_server_is_asked_for_each_group_and_silent_groups_are_not_missing() {
+    let server = Server::plain(|path| {
+        let answers = json!({
+            "/api": {"kind": "APIVersions", "versions": ["v1"]},
+            "/apis": {"kind": "APIGroupList", "groups": [
+                {"name": "apps", "versions": [{"groupVersion": "apps/v1beta1", "version": "v1beta1"},
+                    {"groupVersion": "apps/v1", "version": "v1"}], "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"}},
+                {"name": "broken.example.com", "versions": [{"groupVersion": "broken.example.com/v1", "version": "v1"}]}]},
+            "/api/v1": {"kind": "APIResourceList", "resources": [
+                {"name": "configmaps", "kind": "ConfigMap", "namespaced": true, "verbs": ["get"]},
+                {"name": "nodes", "kind": "Node", "namespaced": false, "verbs": ["get"]},
+                {"name": "nodes/status", "kind": "Node", "namespaced": false, "verbs": ["get"]}]},
+            "/apis/apps/v1": {"kind": "APIResourceList", "resources": [
+                {"name": "deployments", "kind": "Deployment", "namespaced": true, "verbs": ["get"]}]},
+            "/apis/apps/v1beta1": {"kind": "APIResourceList", "resources": [
+                {"name": "deployments", "kind": "Deployment", "namespaced": true, "verbs": ["get"]}]},
+        });
+        answers.get(path).map_or_else(|| answer(503, "down"), |found| answer(200, &found.to_string()))
+    })
+    .await;
+    let connection = server.connect().await;
+    let deployment = connection.kind("apps", None, "Deployment").await.unwrap();
+    assert_eq!((deployment.version.as_str(), deployment.plural.as_str()), ("v1", "deployments"));
+    assert!(connection.kind("apps", Some("v1beta1"), "Deployment").await.is_ok());
+    let node = connection.kind("", None, "Node").await.unwrap();
+    assert!(node.has_status && !node.namespaced);
+    assert!(!connection.kind("", None, "ConfigMap").await.unwrap().has_status);
+
+    let silent = connection.kind("broken.example.com", Some("v1"), "Ox").await.unwrap_err();
+    assert_eq!(silent.reason(), FailureReason::ServerError);
+    let missing = connection.kind("apps", Some("v1"), "Nothing").await.unwrap_err();
+    assert_eq!(missing.missing(), Some(&Missing::Kind));
+}
+
+/// A server whose lists and watches go by a script: each list, and the lines of each watch.
+fn scripted(
+    lists: Vec<(u64, Vec<serde_json::Value>)>,
+    watches: Vec<Vec<serde_json::Value>>,
+) -> (impl Fn(&str) -> Response<Body> + Send + Sync, Log) {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (listed, watched) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let requests = Arc::clone(&log);
+    let handler = move |path: &str| {
+        requests.lock().unwrap().push(path.to_owned());
+        if path.contains("watch=true") {
+            let script = watches.get(watched.fetch_add(1, Ordering::Relaxed));
+            let lines = script.into_iter().flatten().map(|event| format!("{event}\n")).collect();
+            Response::new(if script.is_some() { body(lines) } else { endless(lines) })
+        } else {
+            let at = listed.fetch_add(1, Ordering::Relaxed).min(lists.len() - 1);
+            let (version, items) = &lists[at];
+            answer(
+                200,
+                &json!({"metadata": {"resourceVersion": version.to_string()}, "items": items}).to_string(),
+            )
+        }
+    };
+    (handler, log)
+}
+
+fn event(kind: &str, object: &serde_json::Value) -> serde_json::Value {
+    json!({"type": kind, "object": object})
+}
+
+#[tokio::test]
+async fn an_expired_version_within_a_watch_leads_to_a_new_list() {
+    let (handler, log) = scripted(
+        vec![(10, vec![object("a", 5), object("b", 6)]), (30, vec![object("b", 6), object("c", 25)])],
+        vec![vec![event("ERROR", &status(410, "Expired"))]],
+    );
+    let server = Server::plain(handler).await;
+    let watches = Watches::new(WatchOptions::default());
+    let watch = watches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
+    kross_testing::wait::until_true("the second list", || {
+        watch.get(Some("shop"), "a") == Lookup::Absent && watch.get(Some("shop"), "c") != Lookup::Absent
+    })
+    .await;
+    assert_eq!(watch.list().unwrap().len(), 2);
+    kross_testing::wait::until_true("the watch to go on from the second list", || {
+        log.lock().unwrap().last().is_some_and(|path| path.contains("resourceVersion=30"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_from_the_last_bookmark() {
+    let bookmark = json!({"kind": "ConfigMap", "metadata": {"resourceVersion": "77"}});
+    let (handler, log) = scripted(
+        vec![(10, vec![object("a", 5)])],
+        vec![
+            vec![
+                event("ADDED", &object("b", 12)),
+                json!({"type": "NEW", "object": {}}),
+                event("BOOKMARK", &bookmark),
+            ],
+            vec![event("DELETED", &object("a", 80))],
+        ],
+    );
+    let server = Server::plain(handler).await;
+    let watches = Watches::new(WatchOptions::default());
+    let watch = watches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
+    let mut events = watch.subscribe();
+    let mut names = Vec::new();
+    while names.len() < 4 {
+        match events.recv().await.unwrap().change {
+            Change::Applied { new, .. } => names.push(format!("+{}", new.name())),
+            Change::Deleted { old } => names.push(format!("-{}", old.name())),
+            Change::Synced => names.push("synced".to_owned()),
+            Change::Failed { error } => panic!("{error}"),
+            Change::Resumed => {}
+        }
+    }
+    assert_eq!(names, ["+a", "synced", "+b", "-a"]);
+    kross_testing::wait::until_true("a third watch", || {
+        log.lock().unwrap().iter().filter(|path| path.contains("watch=true")).count() >= 3
+    })
+    .await;
+    let log = log.lock().unwrap();
+    let versions: Vec<&str> = log
+        .iter()
+        .filter(|path| path.contains("watch=true"))
+        .filter_map(|path| path.split("resourceVersion=").nth(1))
+        .collect();
+    assert_eq!(versions, ["10", "77", "80"]);
+    assert_eq!(log.iter().filter(|path| path.contains("limit=")).count(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause() {
+    let (handler, log) = scripted(vec![(10, vec![])], vec![vec![]; 1000]);
+    let server = Server::plain(handler).await;
+    let watches = Watches::new(WatchOptions::default());
+    let _watch = watches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let count = log.lock().unwrap().len();
+    assert!((3..=12).contains(&count), "{count} requests in a second");
+}
