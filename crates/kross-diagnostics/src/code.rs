@@ -319,6 +319,10 @@ codes! {
     InvalidDuration = "K0934" Error,
     /// A resource depends on one that exists only during deletion.
     NeedsDeletionResource = "K0935" Error,
+    /// An expression reads what is not there yet.
+    NotThereYet = "K1001" Error,
+    /// An expression failed when it ran.
+    EvaluationFailed = "K1002" Error,
     /// A property is gone that instances may have.
     PropertyRemoved = "K1101" Error,
     /// A property has another type than before.
