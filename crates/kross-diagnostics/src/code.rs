@@ -153,6 +153,8 @@ codes! {
     InvalidListMapKey = "K0322" Error,
     /// A default is refused by the field's own markers.
     DefaultRefused = "K0323" Error,
+    /// A validation rule is not an expression that gives true or false.
+    InvalidValidation = "K0324" Error,
     /// A `${` without the `}` that belongs to it.
     UnterminatedExpression = "K0401" Error,
     /// Nothing between `${` and `}`.
