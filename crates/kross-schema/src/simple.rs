@@ -4,7 +4,6 @@
 mod apply;
 mod custom;
 mod marker_text;
-mod rules;
 mod together;
 mod type_text;
 

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod commands;
-mod input;
 mod output;
 
 fn main() -> ExitCode {

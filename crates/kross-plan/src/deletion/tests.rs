@@ -1,0 +1,111 @@
+//! Order and safety of deletion, on objects alone.
+
+use kross_api::ClusterId;
+
+use super::*;
+
+fn object(kind: &str, namespace: &str, name: &str, order: i64) -> DoomedObject {
+    DoomedObject {
+        key: ObjectKey {
+            cluster: ClusterId::local(),
+            group: "".into(),
+            kind: kind.into(),
+            namespace: Some(Text::from(namespace)).filter(|namespace| !namespace.is_empty()),
+            name: name.into(),
+        },
+        api_version: "v1".into(),
+        node: name.into(),
+        uid: format!("uid-{name}").into(),
+        generation: None,
+        order,
+        terminating: false,
+        finalizers: Vec::new(),
+        defines: None,
+        answers: Answers::default(),
+        closed: None,
+        failure: None,
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+fn next(objects: &[DoomedObject]) -> DeletionPlan {
+    plan_deletion(Deletion { objects, unready: &BTreeMap::new(), attempts: &BTreeMap::new(), now: now() })
+}
+
+/// The names of each wave until everything is gone.
+fn waves(mut objects: Vec<DoomedObject>) -> Vec<String> {
+    let mut waves = Vec::new();
+    while !objects.is_empty() && waves.len() < 20 {
+        let plan = next(&objects);
+        let gone: Vec<&Doom> = plan.delete.iter().chain(&plan.release).collect();
+        waves.push(gone.iter().map(|doom| doom.key.name.to_string()).collect::<Vec<_>>().join(" "));
+        objects.retain(|object| !gone.iter().any(|doom| doom.key == object.key));
+    }
+    waves
+}
+
+#[test]
+fn the_highest_order_goes_first_and_objects_without_one_last() {
+    let objects = vec![object("A", "x", "low", 1), object("A", "x", "none", 0), object("A", "x", "high", 3)];
+    assert_eq!(waves(objects), ["high", "low", "none"]);
+}
+
+#[test]
+fn a_wave_waits_until_the_one_before_is_really_gone() {
+    let mut objects = vec![object("A", "x", "low", 1), object("A", "x", "high", 2)];
+    objects[1].terminating = true;
+    objects[1].finalizers = vec!["example.com/hold".into()];
+    let plan = next(&objects);
+    assert!(plan.delete.is_empty());
+    assert_eq!(
+        plan.waiting[0].1.message(),
+        "is being deleted, which waits for its finalizers: example.com/hold"
+    );
+    assert_eq!(plan.waiting[1].1, Wait::Turn);
+}
+
+#[test]
+fn waiting_for_a_node_bends_the_order_without_a_deadlock() {
+    let mut objects = vec![object("A", "x", "a", 3), object("A", "x", "b", 2), object("A", "x", "c", 1)];
+    objects[0].answers.after = vec!["c".into()];
+    assert_eq!(waves(objects.clone()), ["b", "c", "a"]);
+    objects[2].answers.after = vec!["a".into()];
+    assert_eq!(waves(objects).concat().len(), 3, "a circle in what was kept is cut");
+}
+
+#[test]
+fn what_is_retained_keeps_its_namespace_too() {
+    let mut objects = vec![
+        object("Namespace", "", "space", 1),
+        object("A", "space", "data", 1),
+        object("A", "space", "web", 2),
+    ];
+    objects[1].answers.policy = DeletePolicy::Retain;
+    let plan = next(&objects);
+    assert_eq!(plan.release.iter().map(|doom| doom.key.name.as_str()).collect::<Vec<_>>(), ["space"]);
+    assert_eq!(waves(objects), ["web space", "data"]);
+}
+
+#[test]
+fn a_failed_deletion_is_tried_again_and_named() {
+    let mut objects = vec![object("A", "x", "a", 1)];
+    objects[0].failure = Some(Failure {
+        node: "a".into(),
+        operation: Operation::Delete,
+        reason: FailureReason::Forbidden,
+        message: "no".into(),
+        since: now(),
+    });
+    let plan = next(&objects);
+    assert_eq!(plan.delete.len(), 1);
+    assert_eq!(plan.waiting[0].1.message(), "cannot delete A x/a: no");
+    assert!(!plan.is_done());
+}
+
+#[test]
+fn nothing_to_delete_is_done() {
+    assert!(next(&[]).is_done());
+}

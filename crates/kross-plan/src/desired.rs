@@ -1,0 +1,111 @@
+//! Turns a rendered template into the object that is applied: labels and annotations of ownership as kro has them, and a
+//! hash by which a later look can tell that nothing changed.
+
+use kross_api::{
+    ClusterId, annotations, applyset_id, label_version,
+    labels::{self as keys, MANAGED_BY_KRO, OWNED_TRUE},
+    remote_applyset_id,
+};
+use kross_graph::{Graph, Node};
+use kross_value::{Key, Object, Text, Value};
+use sha2::{Digest, Sha256};
+
+use crate::instance::Instance;
+use crate::lifecycle::Answers;
+use crate::settings::Settings;
+
+/// What every object of an instance carries.
+pub(crate) struct Ownership {
+    labels: Vec<(Key, Value)>,
+    local: Text,
+    remote: Text,
+}
+
+/// What one object carries.
+pub(crate) struct Marks<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) cluster: &'a ClusterId,
+    /// Position and size of the collection.
+    pub(crate) item: Option<(usize, usize)>,
+    pub(crate) answers: &'a Answers,
+}
+
+impl Ownership {
+    pub(crate) fn new(graph: &Graph, instance: &Instance<'_>, settings: &Settings) -> Self {
+        let kind = &graph.instance;
+        let mut labels = vec![
+            (keys::OWNED, Value::from(OWNED_TRUE)),
+            (keys::KRO_VERSION, Value::from(label_version(&settings.version))),
+            (keys::INSTANCE_ID, Value::from(instance.uid())),
+            (keys::INSTANCE_NAME, Value::from(instance.name())),
+            (keys::INSTANCE_GROUP, Value::from(kind.group.clone())),
+            (keys::INSTANCE_VERSION, Value::from(kind.version.clone())),
+            (keys::INSTANCE_KIND, Value::from(kind.kind.clone())),
+            (keys::MANAGED_BY, Value::from(MANAGED_BY_KRO)),
+        ];
+        if let Some(namespace) = instance.namespace() {
+            labels.push((keys::INSTANCE_NAMESPACE, Value::from(namespace)));
+        }
+        let (name, namespace) = (instance.name(), instance.namespace().unwrap_or_default());
+        let hub = &settings.hub_uid;
+        Self {
+            labels: labels.into_iter().map(|(key, value)| (Key::new(key), value)).collect(),
+            local: applyset_id(name, namespace, &kind.kind, &kind.group).into(),
+            remote: remote_applyset_id(name, namespace, &kind.kind, &kind.group, hub).into(),
+        }
+    }
+
+    /// The apply set of the instance in a cluster.
+    pub(crate) fn applyset(&self, cluster: &ClusterId) -> &Text {
+        if cluster.is_local() { &self.local } else { &self.remote }
+    }
+
+    /// The object to apply and its hash. `metadata` is the rendered one, with name and namespace settled.
+    pub(crate) fn desired(
+        &self,
+        mut object: Object,
+        mut metadata: Object,
+        marks: &Marks<'_>,
+    ) -> (Value, Text) {
+        let mut labels = taken(&mut metadata, "labels");
+        for (key, value) in &self.labels {
+            labels.insert(key.clone(), value.clone());
+        }
+        labels.insert(keys::NODE_ID, Value::from(marks.node.id.clone()));
+        labels.insert(keys::APPLYSET_PART_OF, Value::from(self.applyset(marks.cluster).clone()));
+        if let Some((index, size)) = marks.item {
+            labels.insert(keys::COLLECTION_INDEX, Value::from(index.to_string()));
+            labels.insert(keys::COLLECTION_SIZE, Value::from(size.to_string()));
+        }
+        metadata.insert("labels", Value::Object(labels));
+        let mut noted = taken(&mut metadata, "annotations");
+        noted.insert(annotations::APPLY_ORDER, Value::from(marks.node.apply_order.to_string()));
+        if let Some(answers) = marks.answers.annotation() {
+            noted.insert(annotations::LIFECYCLE, Value::from(answers));
+        }
+        metadata.insert("annotations", Value::Object(noted.clone()));
+        object.insert("metadata", Value::Object(metadata.clone()));
+        let hash = hash(&object);
+        noted.insert(annotations::DESIRED_HASH, Value::from(hash.clone()));
+        metadata.insert("annotations", Value::Object(noted));
+        object.insert("metadata", Value::Object(metadata));
+        (Value::Object(object), hash)
+    }
+}
+
+/// Takes an object out of another; an empty one where there is none.
+fn taken(object: &mut Object, key: &str) -> Object {
+    match object.remove(key) {
+        Some(Value::Object(inner)) => inner,
+        _ => Object::new(),
+    }
+}
+
+/// Half of a SHA-256 over the canonical JSON.
+fn hash(object: &Object) -> Text {
+    let mut hasher = Sha256::new();
+    // A hasher takes every write, and an object of ours has a form in JSON.
+    let _ = serde_json::to_writer(&mut hasher, object);
+    let digest = hasher.finalize();
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>().into()
+}

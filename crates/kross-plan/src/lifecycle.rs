@@ -1,0 +1,112 @@
+//! The answers of a node's lifecycle: evaluated on every pass and kept with each object, so that deletion needs neither
+//! graph nor expressions.
+
+use std::time::Duration;
+
+use kross_api::{DeletePolicy, LifecyclePhase, annotations, parse_duration};
+use kross_cel::value::Value as CelValue;
+use kross_graph::{Expression, Graph, Lifecycle, Node, Order, Policy, Scope};
+use serde::{Deserialize, Serialize};
+
+use crate::observed::ObservedObject;
+
+/// How one object goes, as last known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Answers {
+    /// Whether the object exists only while its instance is being deleted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deletion: bool,
+    /// Whether it is deleted or left behind.
+    #[serde(skip_serializing_if = "is_delete")]
+    pub policy: DeletePolicy,
+    /// Place in the order of deletion, where the author gives one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<i64>,
+    /// Nodes that must be gone, or ready if they exist for deletion, before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// How long to wait for it to go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    force_after: Option<String>,
+    /// Whether waiting may stop, where the author says when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub force_when: Option<bool>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_delete(policy: &DeletePolicy) -> bool {
+    *policy == DeletePolicy::Delete
+}
+
+impl Answers {
+    /// The answers kept with an object.
+    #[must_use]
+    pub fn of(object: &ObservedObject) -> Self {
+        let kept = object.annotation(annotations::LIFECYCLE);
+        kept.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+
+    /// How long to wait for the object to go; none is for ever.
+    #[must_use]
+    pub fn force_after(&self) -> Option<Duration> {
+        let limit = self.force_after.as_deref().and_then(parse_duration);
+        // Who says only when, but not how long, does not want to wait.
+        limit.or_else(|| self.force_when.map(|_| Duration::ZERO))
+    }
+
+    /// What is kept with the object; none when nothing is out of the ordinary.
+    #[must_use]
+    pub(crate) fn annotation(&self) -> Option<String> {
+        if *self == Self::default() { None } else { serde_json::to_string(self).ok() }
+    }
+}
+
+/// The answers of a node in these variables. Where an expression has no answer, the last known one counts; where there is
+/// none, the object stays, since what was deleted by mistake does not come back.
+pub(crate) fn answer(graph: &Graph, node: &Node, scope: &Scope<'_>, kept: Option<&Answers>) -> Answers {
+    let Lifecycle { phase, policy, force_after, force_when, after, order } = &node.lifecycle;
+    Answers {
+        deletion: *phase == LifecyclePhase::Deletion,
+        policy: match policy {
+            Policy::Fixed(policy) => *policy,
+            Policy::Computed(expression) => {
+                let given = expression.evaluate_string(scope).ok();
+                let given = given.and_then(|text| DeletePolicy::parse(&text));
+                given.or(kept.map(|kept| kept.policy)).unwrap_or(DeletePolicy::Retain)
+            }
+        },
+        order: match order {
+            None => None,
+            Some(Order::Fixed(order)) => Some(*order),
+            Some(Order::Computed(expression)) => match expression.evaluate(scope) {
+                Ok(CelValue::Int(order)) => Some(order),
+                _ => kept.and_then(|kept| kept.order),
+            },
+        },
+        after: after.iter().filter_map(|index| graph.node(*index)).map(|node| node.id.to_string()).collect(),
+        force_after: force_after.map(|limit| format!("{}s", limit.as_secs_f64())),
+        force_when: (!force_when.is_empty()).then(|| holds(force_when, scope, kept)),
+    }
+}
+
+fn holds(conditions: &[Expression], scope: &Scope<'_>, kept: Option<&Answers>) -> bool {
+    let answers: Result<Vec<bool>, _> =
+        conditions.iter().map(|condition| condition.evaluate_bool(scope)).collect();
+    match answers {
+        Ok(answers) => answers.into_iter().all(|holds| holds),
+        Err(_) => kept.and_then(|kept| kept.force_when).unwrap_or(false),
+    }
+}
+
+/// The expressions of a lifecycle, for finding what they read.
+pub(crate) fn expressions(lifecycle: &Lifecycle) -> Vec<&Expression> {
+    let mut found: Vec<&Expression> = lifecycle.force_when.iter().collect();
+    if let Policy::Computed(expression) = &lifecycle.policy {
+        found.push(expression);
+    }
+    if let Some(Order::Computed(expression)) = &lifecycle.order {
+        found.push(expression);
+    }
+    found
+}

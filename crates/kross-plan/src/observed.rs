@@ -1,0 +1,289 @@
+//! What is known of the world when a plan is made: objects, external objects, clusters, and what failed before. The
+//! planner asks nothing else and looks at no clock.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use kross_api::{
+    ClusterId, FailureReason, LabelSelector, ManagedResource, ObjectKey, Operation, ResolvedCluster,
+    ResolvedCredentials, SyncMode, annotations, labels,
+};
+use kross_value::{Text, Value};
+
+/// Everything that is known.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Objects that carry our labels, and any other at the place of a desired one that was seen.
+    pub objects: HashMap<ObjectKey, ObservedObject>,
+    /// Objects of external references by name: no entry where nobody looked yet, none where there is no such object.
+    pub externals: HashMap<ObjectKey, Option<ObservedObject>>,
+    /// Objects of external references by selector: no entry where nobody listed yet.
+    pub collections: HashMap<CollectionQuery, Vec<ObservedObject>>,
+    /// What went wrong the last time, by object. Whoever keeps them drops one when the operation succeeds.
+    pub failures: BTreeMap<ObjectKey, Failure>,
+    /// Clusters by reference: no entry where nobody dialled yet.
+    pub clusters: HashMap<ReferenceKey, ClusterState>,
+    /// Whether objects of a kind live in namespaces, where the graph does not know: cluster, group, kind.
+    pub scopes: HashMap<(ClusterId, Text, Text), bool>,
+    /// When the removal of objects was first attempted.
+    pub attempts: BTreeMap<ObjectKey, Timestamp>,
+    /// The resources as the plan before reported them; empty to take those of the instance's status.
+    pub previous: Vec<ManagedResource>,
+}
+
+/// An object of the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObservedObject {
+    /// The object, without managed fields.
+    pub value: Value,
+    /// Whether somebody changed a field of ours since the last apply.
+    pub drifted: bool,
+}
+
+impl ObservedObject {
+    /// An object in which our fields are as we left them.
+    #[must_use]
+    pub fn new(value: Value) -> Self {
+        Self { value, drifted: false }
+    }
+
+    fn metadata(&self, field: &str) -> Option<&Value> {
+        self.value.get("metadata")?.get(field)
+    }
+
+    /// A label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.metadata("labels")?.get(key)?.as_str()
+    }
+
+    /// An annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata("annotations")?.get(key)?.as_str()
+    }
+
+    /// Its UID; empty where it has none.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.metadata("uid").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The version of its spec.
+    #[must_use]
+    pub fn generation(&self) -> Option<i64> {
+        self.metadata("generation").and_then(Value::as_int)
+    }
+
+    /// Its namespace, if it is in one.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.metadata("namespace").and_then(Value::as_str)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.metadata("name").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Its API version, such as `apps/v1`.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        self.value.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Whether somebody deleted it and it is not gone yet.
+    #[must_use]
+    pub fn terminating(&self) -> bool {
+        self.metadata("deletionTimestamp").is_some_and(|time| !time.is_null())
+    }
+
+    /// What must be done before it can go.
+    #[must_use]
+    pub fn finalizers(&self) -> Vec<&str> {
+        let list = self.metadata("finalizers").and_then(Value::as_list).unwrap_or_default();
+        list.iter().filter_map(Value::as_str).collect()
+    }
+
+    /// The apply set it belongs to.
+    #[must_use]
+    pub fn part_of(&self) -> Option<&str> {
+        self.label(labels::APPLYSET_PART_OF)
+    }
+
+    /// The node it was made from.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.label(labels::NODE_ID)
+    }
+
+    /// Its position in a collection.
+    #[must_use]
+    pub fn collection_index(&self) -> Option<usize> {
+        self.label(labels::COLLECTION_INDEX)?.parse().ok()
+    }
+
+    /// The hash of what was last applied.
+    #[must_use]
+    pub fn desired_hash(&self) -> Option<&str> {
+        self.annotation(annotations::DESIRED_HASH)
+    }
+
+    /// Its layer in the order of creation; 0 where nobody wrote one down.
+    #[must_use]
+    pub fn apply_order(&self) -> i64 {
+        self.annotation(annotations::APPLY_ORDER).and_then(|order| order.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// What went wrong with an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The node that the object is of.
+    pub node: Text,
+    /// What was being done.
+    pub operation: Operation,
+    /// The class of the failure.
+    pub reason: FailureReason,
+    /// The error in its own words.
+    pub message: Text,
+    /// When it began to fail.
+    pub since: Timestamp,
+}
+
+/// A cluster as the registry sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterState {
+    /// What its objects are found under. References that lead to one cluster have one id.
+    pub id: ClusterId,
+    /// UID of its `kube-system` namespace, or its URL.
+    pub uid: Option<Text>,
+    /// Whether `uid` is only its URL.
+    pub unverified: bool,
+    /// How changes are noticed.
+    pub mode: SyncMode,
+    /// Whether it answers.
+    pub connection: Connection,
+    /// Whether an operation of this instance ever succeeded there.
+    pub succeeded: bool,
+    /// When it last answered.
+    pub last_contact: Option<Timestamp>,
+}
+
+/// Whether a cluster answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// It does.
+    Connected {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It does not.
+    NotConnected {
+        /// Since when.
+        since: Timestamp,
+        /// The class of the failure.
+        reason: FailureReason,
+        /// The error in its own words.
+        message: Text,
+        /// Whether the Secret leads to another cluster than before, which stops everything there.
+        identity_changed: bool,
+    },
+}
+
+impl Connection {
+    /// Whether it answers.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        matches!(self, Self::Connected { .. })
+    }
+
+    /// Since when it is so.
+    #[must_use]
+    pub fn since(&self) -> Timestamp {
+        match self {
+            Self::Connected { since } | Self::NotConnected { since, .. } => *since,
+        }
+    }
+}
+
+/// A cluster reference as a key: two references with the same credentials have the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReferenceKey(Text);
+
+impl ReferenceKey {
+    /// The key of a reference.
+    #[must_use]
+    pub fn of(cluster: &ResolvedCluster) -> Self {
+        Self(match &cluster.credentials {
+            ResolvedCredentials::Secret(secret) => {
+                format!("secret/{}/{}/{}", secret.namespace, secret.name, secret.key).into()
+            }
+            ResolvedCredentials::Target { namespace, name } => format!("target/{namespace}/{name}").into(),
+            ResolvedCredentials::TargetSelector { namespace, selector } => {
+                let selector = serde_json::to_string(selector).unwrap_or_default();
+                format!("targets/{namespace}/{selector}").into()
+            }
+        })
+    }
+
+    /// The key as text, such as `secret/shop/eu-kubeconfig/kubeconfig`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What an external reference by selector asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CollectionQuery {
+    /// Where.
+    pub cluster: ClusterId,
+    /// API group of the objects.
+    pub group: Text,
+    /// API version of the objects.
+    pub version: Text,
+    /// Kind of the objects.
+    pub kind: Text,
+    /// The namespace; all when left out.
+    pub namespace: Option<Text>,
+    /// The label selector as JSON with sorted keys.
+    selector: Text,
+    /// The label selector for namespaces as JSON with sorted keys.
+    namespace_selector: Option<Text>,
+}
+
+impl CollectionQuery {
+    /// A query with rendered selectors.
+    #[must_use]
+    pub fn new(
+        kind: (ClusterId, &kross_graph::ObjectKind),
+        namespace: Option<Text>,
+        selector: &Value,
+        namespace_selector: Option<&Value>,
+    ) -> Self {
+        let (cluster, kind) = kind;
+        Self {
+            cluster,
+            group: kind.group.clone(),
+            version: kind.version.clone(),
+            kind: kind.kind.clone(),
+            namespace,
+            selector: selector.to_string().into(),
+            namespace_selector: namespace_selector.map(|selector| selector.to_string().into()),
+        }
+    }
+
+    /// The label selector.
+    #[must_use]
+    pub fn selector(&self) -> LabelSelector {
+        serde_json::from_str(&self.selector).unwrap_or_default()
+    }
+
+    /// The label selector for namespaces.
+    #[must_use]
+    pub fn namespace_selector(&self) -> Option<LabelSelector> {
+        self.namespace_selector.as_ref().map(|selector| serde_json::from_str(selector).unwrap_or_default())
+    }
+}

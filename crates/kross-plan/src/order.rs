@@ -1,0 +1,115 @@
+//! What no edge says: two nodes may not be one object, a namespace goes before the objects in it, and the definition of a
+//! kind before objects of that kind.
+
+use std::collections::{HashMap, HashSet};
+
+use kross_api::{ClusterId, ObjectKey};
+use kross_value::{Text, Value};
+
+use crate::observed::ObservedObject;
+use crate::progress::{Progress, Trouble};
+use crate::walk::Walk;
+
+/// Marks objects that two nodes lay claim to. Neither is written.
+pub(crate) fn mark_conflicts(walk: &mut Walk<'_>) {
+    let mut claims: HashMap<ObjectKey, Vec<usize>> = HashMap::new();
+    for (at, node) in walk.nodes.iter().enumerate().filter(|(_, node)| !node.external) {
+        for object in &node.objects {
+            claims.entry(object.key.clone()).or_default().push(at);
+        }
+    }
+    claims.retain(|_, nodes| nodes.len() > 1);
+    let mut claims: Vec<(ObjectKey, Vec<usize>)> = claims.into_iter().collect();
+    claims.sort();
+    for (key, nodes) in claims {
+        let ids: Vec<Text> =
+            nodes.iter().filter_map(|at| walk.nodes.get(*at)).map(|node| node.id.clone()).collect();
+        let message = format!(
+            "found resources with conflicts: {} is desired by {}",
+            walk.describe(&key),
+            crate::progress::quoted(&ids)
+        );
+        let failed = Progress::Failed(Trouble::conflict(message));
+        for at in nodes {
+            let Some(node) = walk.nodes.get_mut(at) else { continue };
+            node.progress = failed.clone();
+            for object in node.objects.iter_mut().filter(|object| object.key == key) {
+                object.progress = failed.clone();
+            }
+        }
+    }
+}
+
+/// Holds objects back whose namespace, or whose kind, the graph is about to make.
+pub(crate) fn hold(walk: &mut Walk<'_>) {
+    let missing = Missing::of(walk);
+    if missing.namespaces.is_empty() && missing.kinds.is_empty() {
+        return;
+    }
+    for node in &mut walk.nodes {
+        let waits = node.objects.iter_mut().filter(|object| object.progress == Progress::Applying);
+        let mut held = None;
+        for object in waits {
+            if let Some(message) = missing.holds(&object.key) {
+                object.progress = Progress::Held(message);
+                held = Some(object.progress.clone());
+            }
+        }
+        let busy = node.objects.iter().any(|object| object.progress == Progress::Applying);
+        if let (Some(held), Progress::Applying, false) = (held, &node.progress, busy) {
+            node.progress = held;
+        }
+    }
+}
+
+/// What the graph makes and is not there yet.
+#[derive(Default)]
+struct Missing {
+    namespaces: HashSet<(ClusterId, Text)>,
+    kinds: HashSet<(ClusterId, Text, Text)>,
+}
+
+impl Missing {
+    fn of(walk: &Walk<'_>) -> Self {
+        let mut missing = Self::default();
+        for object in walk.nodes.iter().flat_map(|node| &node.objects) {
+            let Some(desired) = &object.desired else { continue };
+            let found = walk.input.observed.objects.get(&object.key);
+            let key = &object.key;
+            if key.group.is_empty() && key.kind == *"Namespace" {
+                if found.is_none_or(ObservedObject::terminating) {
+                    missing.namespaces.insert((key.cluster.clone(), key.name.clone()));
+                }
+            } else if key.kind == *"CustomResourceDefinition" && !found.is_some_and(is_established) {
+                let text = |path: &[&str]| desired.at(path).and_then(Value::as_str).map(Text::from);
+                if let Some((group, kind)) = text(&["spec", "group"]).zip(text(&["spec", "names", "kind"])) {
+                    missing.kinds.insert((key.cluster.clone(), group, kind));
+                }
+            }
+        }
+        missing
+    }
+
+    fn holds(&self, key: &ObjectKey) -> Option<Text> {
+        if let Some(namespace) = &key.namespace
+            && self.namespaces.contains(&(key.cluster.clone(), namespace.clone()))
+        {
+            return Some(format!("waits for its namespace `{namespace}`, which is made first").into());
+        }
+        let kind = (key.cluster.clone(), key.group.clone(), key.kind.clone());
+        self.kinds
+            .contains(&kind)
+            .then(|| format!("waits for the definition of its kind `{}`", key.kind).into())
+    }
+}
+
+/// Whether the API server serves the kind.
+fn is_established(definition: &ObservedObject) -> bool {
+    let conditions =
+        definition.value.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
+    let says =
+        |condition: &Value, key: &str, word: &str| condition.get(key).and_then(Value::as_str) == Some(word);
+    conditions
+        .iter()
+        .any(|condition| says(condition, "type", "Established") && says(condition, "status", "True"))
+}

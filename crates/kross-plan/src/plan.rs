@@ -1,0 +1,155 @@
+//! The result of planning: every node with its objects, what to write, read and remove next, and what to report.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kross_api::{
+    ClusterId, Condition, InstanceState, Inventory, ManagedResource, ObjectKey, ResolvedCluster,
+};
+use kross_graph::NodeIndex;
+use kross_value::{Text, Value};
+
+use crate::deletion::DeletionPlan;
+use crate::observed::{ClusterState, CollectionQuery, ReferenceKey};
+use crate::progress::Progress;
+
+/// What to do for an instance, and what to say of it.
+#[derive(Debug)]
+pub struct Plan {
+    /// The nodes, as the author lists them.
+    pub nodes: Vec<NodePlan>,
+    /// What to write now, in order: everything it needs is there. Writing them at once is fine.
+    pub apply: Vec<ApplyAction>,
+    /// What to remove. Empty while anything is unresolved or failed.
+    pub prune: DeletionPlan,
+    /// What to read and watch for external references.
+    pub reads: Vec<ExternalRead>,
+    /// The remote clusters in use, whether or not somebody dialled them.
+    pub clusters: Vec<UsedCluster>,
+    /// What may exist in which cluster once `apply` is done. To be kept before the first write.
+    pub inventory: BTreeMap<ClusterId, Inventory>,
+    /// The apply sets that objects belong to, by cluster.
+    pub applysets: BTreeMap<ClusterId, Text>,
+    /// The state of the instance.
+    pub state: InstanceState,
+    /// What the conditions of the instance are made of; also what author-defined ones see.
+    pub conditions: Vec<Condition>,
+    /// The message that goes with the state: that of `Ready`.
+    pub message: Text,
+    /// Entries of `status.managedResources`.
+    pub resources: Vec<ManagedResource>,
+    /// The whole status to be written.
+    pub status: Value,
+    /// When time alone may change the plan.
+    pub recheck_at: Option<Timestamp>,
+}
+
+impl Plan {
+    /// Whether there is nothing to write or to remove.
+    #[must_use]
+    pub fn is_noop(&self) -> bool {
+        self.apply.is_empty() && self.prune.is_done()
+    }
+
+    /// A node by its id.
+    #[must_use]
+    pub fn node(&self, id: &str) -> Option<&NodePlan> {
+        self.nodes.iter().find(|node| node.id == *id)
+    }
+
+    /// An object of the plan.
+    #[must_use]
+    pub fn object(&self, action: &ApplyAction) -> Option<&PlannedObject> {
+        self.nodes.get(action.node.0)?.objects.get(action.object)
+    }
+
+    /// Nodes that are not ready, with why. During deletion, objects may wait for those.
+    #[must_use]
+    pub fn unready(&self) -> BTreeMap<Text, Text> {
+        let unready = self.nodes.iter().filter(|node| !node.progress.is_settled());
+        unready
+            .map(|node| {
+                (node.id.clone(), node.progress.message().unwrap_or_else(|| "is being applied".into()))
+            })
+            .collect()
+    }
+}
+
+/// A node of the plan.
+#[derive(Debug)]
+pub struct NodePlan {
+    /// The author's id.
+    pub id: Text,
+    /// How far it is: the worst of its objects.
+    pub progress: Progress,
+    /// Its objects, in the order of the collection.
+    pub objects: Vec<PlannedObject>,
+    /// Where it is, if that is one remote cluster.
+    pub cluster: Option<ClusterId>,
+    /// Whether the objects are only read.
+    pub external: bool,
+}
+
+/// An object of a node.
+#[derive(Debug)]
+pub struct PlannedObject {
+    /// What identifies it.
+    pub key: ObjectKey,
+    /// Its API version, such as `apps/v1`.
+    pub api_version: Text,
+    /// The object to apply; none for an external one.
+    pub desired: Option<Value>,
+    /// The hash kept on the object; empty for an external one.
+    pub hash: Text,
+    /// UID of what is there now.
+    pub uid: Option<Text>,
+    /// Generation of what is there now.
+    pub generation: Option<i64>,
+    /// How far it is.
+    pub progress: Progress,
+    /// Whether applying it would change something.
+    pub differs: bool,
+}
+
+/// One object to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplyAction {
+    /// The node.
+    pub node: NodeIndex,
+    /// Position in the node's objects.
+    pub object: usize,
+    /// Whether nothing is known to be there, so that the first write goes without force.
+    pub create: bool,
+    /// Whether the last attempt failed: not to be tried again in the same pass.
+    pub retry: bool,
+}
+
+/// What an external reference needs to know.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ExternalRead {
+    /// One object by name.
+    Object {
+        /// Which.
+        key: ObjectKey,
+        /// The version to read it in.
+        version: Text,
+    },
+    /// The objects that a selector finds.
+    Collection(CollectionQuery),
+}
+
+/// A remote cluster that the instance uses.
+#[derive(Clone, Debug)]
+pub struct UsedCluster {
+    /// The reference with its values.
+    pub reference: Arc<ResolvedCluster>,
+    /// Its key in [`crate::Observed::clusters`].
+    pub key: ReferenceKey,
+    /// What its objects are found under.
+    pub id: ClusterId,
+    /// What is known of it; none where nobody dialled yet.
+    pub state: Option<ClusterState>,
+    /// Whether a node that is not skipped uses it.
+    pub needed: bool,
+}

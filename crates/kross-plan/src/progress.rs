@@ -1,0 +1,177 @@
+//! How far a node or one of its objects is, as an enum with data, and what status and conditions say of it.
+
+use jiff::Timestamp;
+use kross_api::{FailureReason, Operation, ResourceState};
+use kross_value::Text;
+
+/// How far a node or one of its objects is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// As desired and ready.
+    Ready,
+    /// Left out.
+    Skipped(Skip),
+    /// Applied, but not ready, or an external object that is not there.
+    Waiting(Text),
+    /// Must wait for its namespace or for the definition of its kind.
+    Held(Text),
+    /// Differs from what is desired and is to be written now.
+    Applying,
+    /// Waits for other nodes to be ready.
+    Blocked {
+        /// Their ids.
+        by: Vec<Text>,
+    },
+    /// An expression waits for data that is not there yet.
+    Unresolved(Text),
+    /// Its cluster did not answer yet.
+    Unconnected(Trouble),
+    /// Somebody deleted the object, and it is not gone yet.
+    Deleting(Text),
+    /// Failed.
+    Failed(Trouble),
+}
+
+/// Why a node is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// An expression of `includeWhen` is false.
+    Condition(Text),
+    /// A node that it needs is left out.
+    Dependency(Text),
+    /// It exists only while the instance is being deleted.
+    DeletionOnly,
+    /// It exists only while the instance lives.
+    ActiveOnly,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What was being done.
+    pub operation: Option<Operation>,
+    /// The class of the failure.
+    pub reason: FailureReason,
+    /// What went wrong, in a sentence.
+    pub message: Text,
+    /// The error in its own words, as expressions see it.
+    pub error: Text,
+    /// Since when.
+    pub since: Option<Timestamp>,
+}
+
+impl Trouble {
+    /// An expression, or what came out of it, cannot be used.
+    #[must_use]
+    pub fn expression(message: impl Into<Text>) -> Self {
+        let message = message.into();
+        Self {
+            operation: None,
+            reason: FailureReason::Expression,
+            error: message.clone(),
+            message,
+            since: None,
+        }
+    }
+
+    /// Another owner is in the way.
+    #[must_use]
+    pub fn conflict(message: impl Into<Text>) -> Self {
+        Self { reason: FailureReason::Conflict, ..Self::expression(message) }
+    }
+}
+
+impl Progress {
+    /// Whether nodes that need this one can go on.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready)
+    }
+
+    /// Whether nothing more is to come.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        matches!(self, Self::Ready | Self::Skipped(_))
+    }
+
+    /// Whether it is not known what the objects should be, so that none may be pruned.
+    #[must_use]
+    pub fn is_unresolved(&self) -> bool {
+        matches!(self, Self::Blocked { .. } | Self::Unresolved(_))
+    }
+
+    /// The word in status.
+    #[must_use]
+    pub fn state(&self) -> ResourceState {
+        match self {
+            Self::Ready => ResourceState::Ready,
+            Self::Skipped(_) => ResourceState::Skipped,
+            Self::Waiting(_) | Self::Unresolved(_) | Self::Unconnected(_) => ResourceState::Pending,
+            Self::Held(_) | Self::Blocked { .. } => ResourceState::Blocked,
+            Self::Applying => ResourceState::Applying,
+            Self::Deleting(_) => ResourceState::Deleting,
+            Self::Failed(_) => ResourceState::Error,
+        }
+    }
+
+    /// What went wrong, if something did.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&Trouble> {
+        match self {
+            Self::Failed(trouble) | Self::Unconnected(trouble) => Some(trouble),
+            _ => None,
+        }
+    }
+
+    /// What is being waited for, or what went wrong. None when all is well.
+    #[must_use]
+    pub fn message(&self) -> Option<Text> {
+        Some(match self {
+            Self::Ready | Self::Applying => return None,
+            Self::Skipped(skip) => skip.message(),
+            Self::Waiting(message)
+            | Self::Held(message)
+            | Self::Unresolved(message)
+            | Self::Deleting(message) => message.clone(),
+            Self::Blocked { by } => format!("waits for {}", quoted(by)).into(),
+            Self::Unconnected(trouble) | Self::Failed(trouble) => trouble.message.clone(),
+        })
+    }
+
+    /// The larger, the more it says about a collection that contains it.
+    pub(crate) fn weight(&self) -> u8 {
+        match self {
+            Self::Ready => 0,
+            Self::Skipped(_) => 1,
+            Self::Waiting(_) => 2,
+            Self::Held(_) => 3,
+            Self::Applying => 4,
+            Self::Blocked { .. } => 5,
+            Self::Unresolved(_) => 6,
+            Self::Unconnected(_) => 7,
+            Self::Deleting(_) => 8,
+            Self::Failed(_) => 9,
+        }
+    }
+}
+
+impl Skip {
+    fn message(&self) -> Text {
+        match self {
+            Self::Condition(expression) => format!("`includeWhen` is false: `{expression}`").into(),
+            Self::Dependency(id) => format!("`{id}`, which it needs, is skipped").into(),
+            Self::DeletionOnly => "exists only while the instance is being deleted".into(),
+            Self::ActiveOnly => "exists only while the instance lives".into(),
+        }
+    }
+}
+
+/// `a`, `b` and `c` in backticks.
+pub(crate) fn quoted<'a>(ids: impl IntoIterator<Item = &'a Text>) -> String {
+    let ids: Vec<String> = ids.into_iter().map(|id| format!("`{id}`")).collect();
+    match ids.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,172 @@
+//! Turns a walk into what the instance says: its state, conditions, resources, clusters and the author's own status.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kross_api::{
+    Condition, ConditionSet, ConditionStatus, ConditionType, InstanceState, ManagedResource, ObjectKey,
+    Reason, ResourceState,
+};
+use kross_graph::{Placement, Scope};
+use kross_value::{Object, Text, Value};
+use serde::Serialize;
+
+use crate::deletion::{DeletionPlan, DoomedObject, Wait};
+use crate::plan::NodePlan;
+use crate::progress::{Progress, Trouble};
+use crate::walk::Walk;
+
+mod author;
+mod cause;
+mod clusters;
+mod outside;
+mod resources;
+
+pub use outside::{blocked_deletion_status, deletion_status, failed_status, suspended_status};
+
+/// What the instance says.
+pub(crate) struct Report {
+    pub(crate) state: InstanceState,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) message: Text,
+    pub(crate) resources: Vec<ManagedResource>,
+    pub(crate) status: Value,
+}
+
+pub(crate) fn report(walk: &Walk<'_>, prune: &DeletionPlan, scope: &Scope<'_>) -> Report {
+    let input = &walk.input;
+    let mut state = state(walk, prune);
+    let conditions = conditions(walk, prune);
+    let message = ready_message(&conditions);
+    let resources = resources::entries(walk, prune);
+    let mut errors = Vec::new();
+    let fields = input.graph.status.render_available(scope, &mut errors);
+    let mut status = match fields {
+        Some(Value::Object(fields)) => fields,
+        _ => Object::new(),
+    };
+    let written = if input.graph.conditions.is_empty() {
+        wire(conditions.conditions())
+    } else {
+        let own = author::conditions(input.graph, input.instance, &conditions, scope, input.now);
+        if own.degraded {
+            state = InstanceState::Error;
+        }
+        wire(&own.conditions)
+    };
+    status.insert("state", Value::from(state.as_str()));
+    status.insert("conditions", written);
+    let is_authors = |field: &str| input.graph.status.get(field).is_some();
+    if !is_authors("managedResources") && !resources.is_empty() {
+        status.insert("managedResources", wire(&resources));
+    }
+    let clusters = clusters::entries(walk);
+    if !is_authors("clusters") && !clusters.is_empty() {
+        status.insert("clusters", wire(&clusters));
+    }
+    let conditions = conditions.conditions().to_vec();
+    Report { state, conditions, message, resources, status: Value::Object(status) }
+}
+
+/// Values as they are on the wire.
+fn wire<T: Serialize + ?Sized>(value: &T) -> Value {
+    serde_json::to_value(value).map(Value::from).unwrap_or_default()
+}
+
+fn ready_message(conditions: &ConditionSet) -> Text {
+    let ready = conditions.get(ConditionType::Ready);
+    ready.and_then(|ready| ready.message.as_deref()).unwrap_or_default().into()
+}
+
+fn state(walk: &Walk<'_>, prune: &DeletionPlan) -> InstanceState {
+    let failed = |node: &NodePlan| matches!(node.progress, Progress::Failed(_));
+    let undeletable = prune.waiting.iter().any(|(_, wait)| matches!(wait, Wait::Failed(_)));
+    if undeletable || walk.nodes.iter().any(failed) {
+        InstanceState::Error
+    } else if walk.nodes.iter().all(|node| node.progress.is_settled()) {
+        InstanceState::Active
+    } else {
+        InstanceState::InProgress
+    }
+}
+
+fn conditions(walk: &Walk<'_>, prune: &DeletionPlan) -> ConditionSet {
+    let input = &walk.input;
+    let now = input.now;
+    let is_remote = input.graph.nodes.iter().any(|node| matches!(node.placement, Placement::Remote(_)));
+    let clusters = ConditionType::INSTANCE_CLUSTERS.iter().filter(|_| is_remote);
+    // Where authors define the conditions, ours are not on the wire and have no past.
+    let before = if input.graph.conditions.is_empty() { input.instance.conditions() } else { Vec::new() };
+    let mut set = ConditionSet::new(
+        ConditionType::INSTANCE.iter().chain(clusters).copied(),
+        input.instance.facts(),
+        &before,
+        now,
+    );
+    set.set_true(ConditionType::InstanceManaged, Reason::Managed, MANAGED, now);
+    set.set_true(ConditionType::GraphResolved, Reason::Resolved, RESOLVED, now);
+    match cause::resources(walk, prune) {
+        None => set.set_true(ConditionType::ResourcesReady, Reason::AllResourcesReady, READY, now),
+        Some((reason, message)) => set.set_false(ConditionType::ResourcesReady, reason, message, now),
+    };
+    if is_remote {
+        clusters::conditions(walk, &mut set);
+    }
+    set
+}
+
+const MANAGED: &str = "instance is properly managed with finalizers and labels";
+const RESOLVED: &str = "runtime graph created and all resources resolved";
+const READY: &str = "all resources are created and ready";
+
+/// When the removal of objects was first attempted, as far as anybody remembers.
+pub(crate) fn attempts(
+    previous: &[ManagedResource],
+    doomed: &[DoomedObject],
+    walk: &Walk<'_>,
+) -> BTreeMap<ObjectKey, Timestamp> {
+    let mut attempts = walk.input.observed.attempts.clone();
+    for object in doomed {
+        let same = |entry: &&ManagedResource| {
+            entry.state == ResourceState::Deleting
+                && entry.id == object.node.as_str()
+                && entry.name.as_deref() == Some(object.key.name.as_str())
+                && entry.namespace.as_deref() == object.key.namespace.as_deref()
+                && entry.kind.as_deref() == Some(object.key.kind.as_str())
+                && entry.cluster.as_deref() == walk.display(&object.key.cluster)
+        };
+        let entry = previous.iter().find(same);
+        if let Some(since) = entry.and_then(|entry| entry.last_update_time.as_deref()?.parse().ok()) {
+            let known = attempts.entry(object.key.clone()).or_insert(since);
+            *known = (*known).min(since);
+        }
+    }
+    attempts
+}
+
+/// Whole seconds, as Kubernetes writes times.
+fn seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The message with the time it began, where it is known.
+fn since(trouble: &Trouble) -> String {
+    match trouble.since {
+        Some(time) => format!("{} (since {})", trouble.message, seconds(time)),
+        None => trouble.message.to_string(),
+    }
+}
+
+/// A text that fits into a status, cut at a character.
+fn bounded(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let cut = text.floor_char_boundary(limit);
+    format!("{}…", text.get(..cut).unwrap_or_default())
+}
+
+/// A condition of our own making.
+fn unknown(set: &mut ConditionSet, kind: ConditionType, reason: Reason, message: &str, now: Timestamp) {
+    set.set(kind, ConditionStatus::Unknown, reason, message, now);
+}

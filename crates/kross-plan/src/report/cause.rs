@@ -1,0 +1,82 @@
+//! The first real cause why resources are not ready: kro's opening words, then what for, on which cluster, since when.
+
+use kross_api::Reason;
+use kross_value::Text;
+
+use super::{bounded, since};
+use crate::deletion::{DeletionPlan, Wait};
+use crate::plan::NodePlan;
+use crate::progress::Progress;
+use crate::walk::Walk;
+
+/// The most that a condition says.
+const LIMIT: usize = 2_000;
+
+/// Why not all resources are ready; none when they are.
+pub(super) fn resources(walk: &Walk<'_>, prune: &DeletionPlan) -> Option<(Reason, String)> {
+    let found = nodes(walk, &|_| true).or_else(|| undeletable(prune))?;
+    Some((found.0, bounded(&found.1, LIMIT)))
+}
+
+fn undeletable(prune: &DeletionPlan) -> Option<(Reason, String)> {
+    prune.waiting.iter().find_map(|(doom, wait)| match wait {
+        Wait::Failed(trouble) => {
+            Some((Reason::NotReady, format!("resource error: `{}`: {}", doom.node, since(trouble))))
+        }
+        _ => None,
+    })
+}
+
+/// Why not all nodes of a kind are ready.
+pub(super) fn nodes(walk: &Walk<'_>, of_kind: &dyn Fn(&NodePlan) -> bool) -> Option<(Reason, String)> {
+    let order = walk.input.graph.order.iter().filter_map(|index| walk.nodes.get(index.0));
+    let open: Vec<&NodePlan> = order.filter(|node| of_kind(node) && !node.progress.is_settled()).collect();
+    let failed: Vec<&&NodePlan> =
+        open.iter().filter(|node| matches!(node.progress, Progress::Failed(_))).collect();
+    if let Some(first) = failed.first() {
+        let message = first.progress.trouble().map_or_else(String::new, since);
+        let more = if failed.len() > 1 { format!(" (and {} more)", failed.len() - 1) } else { String::new() };
+        return Some((Reason::NotReady, format!("resource error: `{}`: {message}{more}", first.id)));
+    }
+    let deleting = open.iter().find_map(|node| match &node.progress {
+        Progress::Deleting(message) => Some(message.to_string()),
+        _ => None,
+    });
+    if let Some(message) = deleting {
+        return Some((Reason::ResourceDeleting, message));
+    }
+    if let Some(first) = open.iter().find(|node| node.progress.is_unresolved()) {
+        let message = unresolved(walk, first);
+        let opening = "resource reconciliation failed: waiting for unresolved resource:";
+        return Some((Reason::NotReady, format!("{opening} {message}")));
+    }
+    let first = open.iter().max_by_key(|node| node.progress.weight())?;
+    Some((Reason::NotReady, format!("awaiting resource readiness: `{}`: {}", first.id, what(first))))
+}
+
+/// The chain from a node that waits to the one that everything waits for.
+fn unresolved(walk: &Walk<'_>, node: &NodePlan) -> String {
+    let mut text = format!("`{}`", node.id);
+    let mut at = node;
+    // A chain is no longer than the graph has nodes.
+    for _ in 0..walk.nodes.len() {
+        let Progress::Blocked { by } = &at.progress else {
+            break;
+        };
+        let needed = by.first().and_then(|id: &Text| walk.nodes.iter().find(|node| node.id == *id));
+        let Some(needed) = needed else {
+            break;
+        };
+        text = format!("{text} waits for `{}`", needed.id);
+        at = needed;
+    }
+    format!("{text}: {}", what(at))
+}
+
+fn what(node: &NodePlan) -> String {
+    match &node.progress {
+        Progress::Applying => "is being applied".to_owned(),
+        Progress::Unconnected(trouble) | Progress::Failed(trouble) => since(trouble),
+        other => other.message().map_or_else(String::new, |message| message.to_string()),
+    }
+}

@@ -1,0 +1,141 @@
+//! What the instance says of the clusters it uses: one entry each, and the three conditions about them.
+
+use kross_api::{
+    ClusterStatus, ConditionSet, ConditionType, FailureReason, Reason, ResolvedCredentials, SyncMode,
+};
+use kross_graph::Placement;
+
+use super::{cause, seconds, since, unknown};
+use crate::observed::Connection;
+use crate::plan::{NodePlan, UsedCluster};
+use crate::progress::Progress;
+use crate::walk::Walk;
+
+/// Entries of `status.clusters`, in the order of their first use.
+pub(super) fn entries(walk: &Walk<'_>) -> Vec<ClusterStatus> {
+    let before = walk.input.instance.clusters();
+    let mut entries: Vec<ClusterStatus> = Vec::new();
+    for used in &walk.clusters {
+        let entry = entry(walk, used);
+        if entries.iter().any(|known| known.name == entry.name) {
+            continue;
+        }
+        // The time of the last contact alone is no news.
+        let known = before.iter().find(|known| {
+            ClusterStatus { last_contact: entry.last_contact.clone(), ..(*known).clone() } == entry
+        });
+        entries.push(known.cloned().unwrap_or(entry));
+    }
+    entries
+}
+
+fn entry(walk: &Walk<'_>, used: &UsedCluster) -> ClusterStatus {
+    let there =
+        || walk.nodes.iter().flat_map(|node| &node.objects).filter(|object| object.key.cluster == used.id);
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    let secret = match &used.reference.credentials {
+        ResolvedCredentials::Secret(secret) => Some(secret.to_string()),
+        _ => None,
+    };
+    let state = used.state.as_ref();
+    ClusterStatus {
+        name: used.reference.display.clone(),
+        secret,
+        uid: state.and_then(|state| state.uid.as_ref()).map(ToString::to_string),
+        unverified: state.and_then(|state| state.unverified.then_some(true)),
+        mode: state.map_or(SyncMode::Watch, |state| state.mode),
+        connected: state.is_some_and(|state| state.connection.is_connected()),
+        since: state.map(|state| seconds(state.connection.since())),
+        last_contact: state.and_then(|state| state.last_contact).map(seconds),
+        ready: count(there().filter(|object| object.progress.is_ready()).count()),
+        total: count(there().count()),
+    }
+}
+
+/// The conditions of an instance with remote resources.
+pub(super) fn conditions(walk: &Walk<'_>, set: &mut ConditionSet) {
+    let now = walk.input.now;
+    let remote = |node: &NodePlan| {
+        let (_, compiled) = walk.input.graph.find(&node.id).unzip();
+        compiled.is_some_and(|node| matches!(node.placement, Placement::Remote(_)))
+    };
+    let in_use =
+        || walk.nodes.iter().filter(|node| remote(node) && !matches!(node.progress, Progress::Skipped(_)));
+    let unplaced = |node: &&NodePlan| node.cluster.is_none() && node.objects.is_empty();
+    let resolved = match in_use().find(unplaced) {
+        None => {
+            set.set_true(
+                ConditionType::ClusterResolved,
+                Reason::Resolved,
+                "every cluster reference has a value",
+                now,
+            );
+            true
+        }
+        Some(node) => unplaced_condition(set, node, now),
+    };
+    let down = walk.clusters.iter().filter(|used| used.needed).find_map(|used| Some((used, used.closed()?)));
+    match down {
+        _ if !resolved => {
+            unknown(
+                set,
+                ConditionType::RemoteClusterConnected,
+                Reason::NotReached,
+                "waits for the cluster references",
+                now,
+            );
+        }
+        None => {
+            set.set_true(
+                ConditionType::RemoteClusterConnected,
+                Reason::Connected,
+                "every cluster is connected",
+                now,
+            );
+        }
+        Some((used, progress)) => {
+            let message = progress.trouble().map_or_else(String::new, since);
+            set.set_false(ConditionType::RemoteClusterConnected, reason(used), message, now);
+        }
+    }
+    match cause::nodes(walk, &remote) {
+        None => set.set_true(
+            ConditionType::RemoteResourcesReady,
+            Reason::AllResourcesReady,
+            "all remote resources are ready",
+            now,
+        ),
+        Some((_, message)) => {
+            set.set_false(ConditionType::RemoteResourcesReady, Reason::NotReady, message, now)
+        }
+    };
+}
+
+/// A node whose cluster is not known. Gives whether the reference may still be good.
+fn unplaced_condition(set: &mut ConditionSet, node: &NodePlan, now: jiff::Timestamp) -> bool {
+    let kind = ConditionType::ClusterResolved;
+    let message = node.progress.message().unwrap_or_else(|| "waits for its objects".into());
+    let message = format!("the cluster of `{}` is not known: {message}", node.id);
+    match &node.progress {
+        // A collection without items needs no cluster.
+        Progress::Ready => set.set_true(kind, Reason::Resolved, "every cluster reference has a value", now),
+        Progress::Failed(trouble) if trouble.reason == FailureReason::Expression => {
+            set.set_false(kind, Reason::ResolutionFailed, message, now)
+        }
+        _ => set.set_unknown(kind, Reason::AwaitingReconciliation, message, now),
+    };
+    node.progress.is_ready()
+}
+
+fn reason(used: &UsedCluster) -> Reason {
+    match used.state.as_ref().map(|state| &state.connection) {
+        Some(Connection::NotConnected { identity_changed: true, .. }) => Reason::IdentityChanged,
+        Some(Connection::NotConnected { reason, .. }) => match reason {
+            FailureReason::Credentials => Reason::SecretNotAvailable,
+            FailureReason::Unauthorized => Reason::AuthenticationFailed,
+            FailureReason::Unreachable | FailureReason::Timeout => Reason::Unreachable,
+            _ => Reason::NotConnected,
+        },
+        _ => Reason::NotConnected,
+    }
+}

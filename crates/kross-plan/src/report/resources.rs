@@ -1,0 +1,194 @@
+//! Entries of `status.managedResources`: every object, and large collections as a sum with their unready items, so that
+//! status stays small.
+
+use std::collections::HashMap;
+
+use kross_api::{ManagedResource, ObjectKey, Operation, ResourceState};
+use kross_graph::Node;
+
+use super::{bounded, seconds, since};
+use crate::deletion::{DeletionPlan, Doom, Wait};
+use crate::plan::{NodePlan, PlannedObject};
+use crate::progress::Progress;
+use crate::walk::Walk;
+
+/// The longest message of an entry.
+const MESSAGE: usize = 1_024;
+/// The longest message of one item of many.
+const ITEM_MESSAGE: usize = 256;
+
+/// All entries, in the order of the graph, those that go last.
+pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ManagedResource> {
+    let mut entries = Vec::new();
+    for (node, plan) in walk.input.graph.nodes.iter().zip(&walk.nodes) {
+        of_node(walk, node, plan, &mut entries);
+    }
+    let display = |key: &ObjectKey| walk.display(&key.cluster).map(str::to_owned);
+    entries.extend(leaving(prune, walk.input.settings.listed_items, &display));
+    dated(entries, walk.input.previous, &seconds(walk.input.now))
+}
+
+/// Gives each entry its time: that of the entry before, unless it says something else now.
+pub(super) fn dated(
+    entries: Vec<ManagedResource>,
+    previous: &[ManagedResource],
+    now: &str,
+) -> Vec<ManagedResource> {
+    let before: HashMap<_, &ManagedResource> =
+        previous.iter().map(|entry| (identity(entry), entry)).collect();
+    let dated = |entry: ManagedResource| {
+        let known = before.get(&identity(&entry)).copied();
+        entry.since(known, now)
+    };
+    entries.into_iter().map(dated).collect()
+}
+
+type Identity = (String, Option<String>, Option<String>, Option<String>, Option<String>);
+
+fn identity(entry: &ManagedResource) -> Identity {
+    let ManagedResource { id, cluster, kind, namespace, name, .. } = entry;
+    (id.clone(), cluster.clone(), kind.clone(), namespace.clone(), name.clone())
+}
+
+fn of_node(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<ManagedResource>) {
+    let listed = walk.input.settings.listed_items;
+    if plan.objects.is_empty() {
+        return existing(walk, node, plan, entries);
+    }
+    if !node.is_list() || plan.objects.len() <= listed {
+        let limit = if node.is_list() { ITEM_MESSAGE } else { MESSAGE };
+        entries.extend(plan.objects.iter().map(|object| of_object(walk, plan, object, limit)));
+        return;
+    }
+    let ready = plan.objects.iter().filter(|object| object.progress.is_ready()).count();
+    let mut sum = bare(node, &plan.progress);
+    let message = format!("{ready} of {} items are ready", plan.objects.len());
+    sum.message = Some(match plan.progress.message() {
+        Some(first) => bounded(&format!("{message}; {first}"), MESSAGE),
+        None => message,
+    });
+    entries.push(sum);
+    let unready = plan.objects.iter().filter(|object| !object.progress.is_ready());
+    entries.extend(unready.take(listed).map(|object| of_object(walk, plan, object, ITEM_MESSAGE)));
+}
+
+/// A node whose objects are not known now: those that are there, else the node alone.
+fn existing(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<ManagedResource>) {
+    let there = walk.objects_of(&node.id);
+    if there.is_empty() || plan.progress.is_settled() {
+        let mut entry = bare(node, &plan.progress);
+        entry.cluster = plan.cluster.as_ref().and_then(|id| walk.display(id)).map(str::to_owned);
+        entries.push(entry);
+        return;
+    }
+    for (key, object) in there.iter().take(walk.input.settings.listed_items) {
+        let mut entry = bare(node, &plan.progress);
+        identify(&mut entry, key, walk.display(&key.cluster));
+        entry.uid = Some(object.uid().to_owned()).filter(|uid| !uid.is_empty());
+        entry.observed_generation = object.generation();
+        entries.push(entry);
+    }
+}
+
+fn of_object(walk: &Walk<'_>, plan: &NodePlan, object: &PlannedObject, limit: usize) -> ManagedResource {
+    let mut entry = described(&plan.id, &object.api_version, &object.progress, limit);
+    identify(&mut entry, &object.key, walk.display(&object.key.cluster));
+    entry.uid = object.uid.as_ref().map(ToString::to_string).filter(|uid| !uid.is_empty());
+    entry.observed_generation = object.generation;
+    if object.progress == Progress::Applying {
+        entry.operation = Some(if object.uid.is_some() { Operation::Update } else { Operation::Create });
+    }
+    entry
+}
+
+fn bare(node: &Node, progress: &Progress) -> ManagedResource {
+    let mut entry = described(&node.id, &node.kind.api_version(), progress, MESSAGE);
+    entry.kind = Some(node.kind.kind.to_string());
+    entry
+}
+
+fn described(id: &str, api_version: &str, progress: &Progress, limit: usize) -> ManagedResource {
+    let trouble = progress.trouble();
+    let message = match trouble {
+        Some(trouble) => Some(since(trouble)),
+        None => progress.message().map(|message| message.to_string()),
+    };
+    ManagedResource {
+        id: id.to_owned(),
+        cluster: None,
+        api_version: Some(api_version.to_owned()),
+        kind: None,
+        namespace: None,
+        name: None,
+        uid: None,
+        state: progress.state(),
+        reason: trouble.map(|trouble| trouble.reason),
+        message: message.map(|message| bounded(&message, limit)),
+        operation: trouble.and_then(|trouble| trouble.operation),
+        observed_generation: None,
+        last_update_time: None,
+    }
+}
+
+fn identify(entry: &mut ManagedResource, key: &ObjectKey, cluster: Option<&str>) {
+    entry.cluster = cluster.map(str::to_owned);
+    entry.kind = Some(key.kind.to_string());
+    entry.namespace = key.namespace.as_ref().map(ToString::to_string);
+    entry.name = Some(key.name.to_string());
+}
+
+/// Objects that are being removed, released or left behind.
+pub(super) fn leaving(
+    plan: &DeletionPlan,
+    listed: usize,
+    display: &dyn Fn(&ObjectKey) -> Option<String>,
+) -> Vec<ManagedResource> {
+    let mut entries: Vec<ManagedResource> = Vec::new();
+    let left = |doom: &Doom| plan.left_behind.contains(doom);
+    for doom in &plan.left_behind {
+        let message = "left behind, since it did not go in time".to_owned();
+        entries.push(gone(doom, ResourceState::Retained, Some(message), display));
+    }
+    for doom in plan.release.iter().filter(|doom| !left(doom)) {
+        entries.push(gone(
+            doom,
+            ResourceState::Retained,
+            Some("stays, without an owner".to_owned()),
+            display,
+        ));
+    }
+    let failed = |doom: &Doom| plan.waiting.iter().any(|(other, _)| other == doom);
+    for doom in plan.delete.iter().filter(|doom| !failed(doom)) {
+        entries.push(gone(doom, ResourceState::Deleting, None, display));
+    }
+    for (doom, wait) in &plan.waiting {
+        let trouble = match wait {
+            Wait::Closed(trouble) | Wait::Failed(trouble) => Some(trouble),
+            _ => None,
+        };
+        let message = trouble.map_or_else(|| wait.message().to_string(), since);
+        let mut entry = gone(doom, ResourceState::Deleting, Some(bounded(&message, ITEM_MESSAGE)), display);
+        entry.reason = wait.reason();
+        entries.push(entry);
+    }
+    entries.sort_by_key(|entry| (entry.reason.is_none(), entry.state != ResourceState::Retained));
+    // Enough to see what is going on; the rest follows as these go.
+    entries.truncate(listed.max(1) * 4);
+    entries
+}
+
+fn gone(
+    doom: &Doom,
+    state: ResourceState,
+    message: Option<String>,
+    display: &dyn Fn(&ObjectKey) -> Option<String>,
+) -> ManagedResource {
+    let mut entry = described(&doom.node, &doom.api_version, &Progress::Ready, ITEM_MESSAGE);
+    identify(&mut entry, &doom.key, display(&doom.key).as_deref());
+    entry.uid = Some(doom.uid.to_string()).filter(|uid| !uid.is_empty());
+    entry.observed_generation = doom.generation;
+    entry.operation = (state == ResourceState::Deleting).then_some(Operation::Delete);
+    entry.state = state;
+    entry.message = message;
+    entry
+}

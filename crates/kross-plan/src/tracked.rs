@@ -1,0 +1,318 @@
+//! The tracked status of every node, as `resources.<id>` shows it to expressions, and the views in which it lies over an
+//! object's own status. Facts (what failed, which cluster is dark) come before what was decided because of them, so that
+//! a graph that reacts to a failure does not undo its reaction.
+
+use jiff::Timestamp;
+use kross_api::{ClusterId, FailureReason, ManagedResource, Operation, ResourceState};
+use kross_cel::value::{Duration, Timestamp as CelTimestamp, Value as CelValue};
+use kross_graph::{Expression, Graph, Node, NodeIndex, Placement, Scope, Source, TRACKED_FIELDS};
+use kross_value::Text;
+
+use crate::observed::{Observed, ObservedObject, ReferenceKey};
+use crate::plan::{NodePlan, UsedCluster};
+use crate::progress::Progress;
+use crate::walk::{Input, Walk};
+
+/// One tracked status.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tracked {
+    state: ResourceState,
+    reason: Option<FailureReason>,
+    error: Text,
+    operation: Option<Operation>,
+    cluster: Text,
+    connected: bool,
+    generation: i64,
+    updated: Timestamp,
+    failing_since: Option<Timestamp>,
+}
+
+/// The tracked statuses of all nodes, in the order of the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TrackedSet {
+    nodes: Vec<Vec<Tracked>>,
+}
+
+/// Whether any expression reads the tracked status, so that a second look may be needed.
+pub(crate) fn is_read(graph: &Graph) -> bool {
+    expressions(graph).any(|expression| expression.uses("resources"))
+}
+
+/// Every expression that decides about objects.
+pub(crate) fn expressions(graph: &Graph) -> impl Iterator<Item = &Expression> {
+    fn of_node(node: &Node) -> Vec<&Expression> {
+        let mut found = match &node.source {
+            Source::Object(template) => template.expressions(),
+            Source::Collection { axes, template } => {
+                axes.iter().map(|axis| &axis.items).chain(template.expressions()).collect()
+            }
+            Source::External { name, namespace } => name
+                .expressions()
+                .into_iter()
+                .chain(namespace.iter().flat_map(|it| it.expressions()))
+                .collect(),
+            Source::ExternalCollection { selector, .. } => selector.expressions(),
+        };
+        found.extend(&node.include_when);
+        found.extend(crate::lifecycle::expressions(&node.lifecycle));
+        found
+    }
+    let status = graph.status.expressions().into_iter().chain(&graph.conditions);
+    graph.nodes.iter().flat_map(of_node).chain(status)
+}
+
+impl TrackedSet {
+    /// What can be said before a walk: facts, and what was reported last time.
+    pub(crate) fn from_facts(input: &Input<'_>, scope: &Scope<'_>) -> Self {
+        let of_node = |node: &Node| {
+            let mut entries: Vec<&ManagedResource> =
+                input.previous.iter().filter(|entry| entry.id == node.id.as_str()).collect();
+            if !node.is_list() {
+                entries.truncate(1);
+            }
+            let mut tracked: Vec<Tracked> =
+                entries.into_iter().map(|entry| Tracked::from_entry(entry, input.now)).collect();
+            if tracked.is_empty() && !node.is_list() {
+                tracked.push(Tracked::unknown(input.now));
+            }
+            let cluster = remote(input, node, scope);
+            for status in &mut tracked {
+                status.overlay_cluster(cluster.as_ref());
+            }
+            overlay_failure(&mut tracked, node, input.observed);
+            tracked
+        };
+        Self { nodes: input.graph.nodes.iter().map(of_node).collect() }
+    }
+
+    /// What a walk found out.
+    pub(crate) fn from_walk(walk: &Walk<'_>) -> Self {
+        let input = &walk.input;
+        let of_node = |(node, plan): (&Node, &NodePlan)| {
+            let mut tracked: Vec<Tracked> = plan
+                .objects
+                .iter()
+                .map(|object| Tracked::from_progress(&object.progress, object.generation, input.now))
+                .collect();
+            for (status, object) in tracked.iter_mut().zip(&plan.objects) {
+                status.overlay_cluster(find(&walk.clusters, &object.key.cluster));
+            }
+            if tracked.is_empty() && !node.is_list() {
+                tracked.push(Tracked::from_progress(&plan.progress, None, input.now));
+            }
+            if let (Some(cluster), [status]) = (&plan.cluster, tracked.as_mut_slice()) {
+                status.overlay_cluster(find(&walk.clusters, cluster));
+            }
+            overlay_failure(&mut tracked, node, input.observed);
+            tracked
+        };
+        let mut set = Self { nodes: input.graph.nodes.iter().zip(&walk.nodes).map(of_node).collect() };
+        for (statuses, node) in set.nodes.iter_mut().zip(&input.graph.nodes) {
+            let before = input.previous.iter().find(|entry| entry.id == node.id.as_str());
+            if let ([status], Some(before)) = (statuses.as_mut_slice(), before)
+                && (before.state, before.reason) == (status.state, status.reason)
+                && let Some(time) = time(before)
+            {
+                status.updated = time;
+            }
+        }
+        set
+    }
+
+    /// The variable `resources`.
+    pub(crate) fn value(&self, graph: &Graph, now: Timestamp) -> CelValue {
+        let of_node = |(node, tracked): (&Node, &Vec<Tracked>)| {
+            let mut values: Vec<CelValue> = tracked.iter().map(|status| status.value(now)).collect();
+            let value = match (node.is_list(), values.pop()) {
+                (false, Some(only)) => only,
+                (_, last) => {
+                    values.extend(last);
+                    CelValue::list(values)
+                }
+            };
+            (CelValue::String(node.id.clone()), value)
+        };
+        CelValue::map(graph.nodes.iter().zip(&self.nodes).map(of_node).collect())
+    }
+
+    /// A node as `lifecycle` sees it: its objects, with the tracked status over their own.
+    pub(crate) fn view(
+        &self,
+        index: NodeIndex,
+        node: &Node,
+        objects: &[&ObservedObject],
+        now: Timestamp,
+    ) -> CelValue {
+        let tracked = self.nodes.get(index.0).map_or(&[][..], Vec::as_slice);
+        let view = |at: usize, object: Option<&&ObservedObject>| {
+            let status = tracked.get(at).or(tracked.first());
+            let fields = status.map_or_else(Vec::new, |status| status.fields(now));
+            overlaid(node, object.copied(), fields)
+        };
+        if node.is_list() {
+            return CelValue::list(
+                objects.iter().enumerate().map(|(at, object)| view(at, Some(object))).collect(),
+            );
+        }
+        view(0, objects.first())
+    }
+
+    /// Since when nodes fail, for those that do.
+    pub(crate) fn failing_since<'s>(
+        &'s self,
+        graph: &'s Graph,
+    ) -> impl Iterator<Item = (&'s Text, Timestamp)> {
+        let failing = |(node, tracked): (&'s Node, &'s Vec<Tracked>)| {
+            tracked
+                .iter()
+                .filter_map(move |status| Some((&node.id, status.failing_since?)))
+                .collect::<Vec<_>>()
+        };
+        graph.nodes.iter().zip(&self.nodes).flat_map(failing)
+    }
+}
+
+/// Where a node is or would be, with what is known of that cluster.
+fn remote(input: &Input<'_>, node: &Node, scope: &Scope<'_>) -> Option<UsedCluster> {
+    let Placement::Remote(remote) = &node.placement else {
+        return None;
+    };
+    let resolved = remote.resolve(input.instance.namespace(), scope).ok()?;
+    let key = ReferenceKey::of(&resolved);
+    let state = input.observed.clusters.get(&key).cloned();
+    let id = state.as_ref().map_or_else(|| ClusterId::new(key.as_str()), |state| state.id.clone());
+    Some(UsedCluster { reference: std::sync::Arc::new(resolved), key, id, state, needed: true })
+}
+
+fn find<'c>(clusters: &'c [UsedCluster], id: &ClusterId) -> Option<&'c UsedCluster> {
+    clusters.iter().find(|used| used.id == *id)
+}
+
+/// A failure of an object counts also while its node is left out because of it.
+fn overlay_failure(tracked: &mut [Tracked], node: &Node, observed: &Observed) {
+    let [status] = tracked else {
+        return;
+    };
+    let failure = observed.failures.values().find(|failure| failure.node == node.id);
+    if let Some(failure) = failure.filter(|_| status.connected) {
+        status.state = ResourceState::Error;
+        status.reason = Some(failure.reason);
+        status.error = failure.message.clone();
+        status.operation = Some(failure.operation);
+        status.failing_since = Some(failure.since);
+    }
+}
+
+fn time(entry: &ManagedResource) -> Option<Timestamp> {
+    entry.last_update_time.as_deref()?.parse().ok()
+}
+
+impl Tracked {
+    fn unknown(now: Timestamp) -> Self {
+        Self {
+            state: ResourceState::Pending,
+            reason: None,
+            error: "".into(),
+            operation: None,
+            cluster: "".into(),
+            connected: true,
+            generation: 0,
+            updated: now,
+            failing_since: None,
+        }
+    }
+
+    fn from_entry(entry: &ManagedResource, now: Timestamp) -> Self {
+        let updated = time(entry).unwrap_or(now);
+        let failing = entry.state == ResourceState::Error;
+        Self {
+            state: entry.state,
+            reason: entry.reason.filter(|_| failing),
+            error: entry.message.as_deref().filter(|_| failing).unwrap_or_default().into(),
+            operation: entry.operation,
+            cluster: entry.cluster.as_deref().unwrap_or_default().into(),
+            generation: entry.observed_generation.unwrap_or(0),
+            updated,
+            failing_since: failing.then_some(updated),
+            ..Self::unknown(now)
+        }
+    }
+
+    fn from_progress(progress: &Progress, generation: Option<i64>, now: Timestamp) -> Self {
+        let trouble = progress.trouble();
+        Self {
+            state: progress.state(),
+            reason: trouble.map(|trouble| trouble.reason),
+            error: trouble.map_or_else(|| "".into(), |trouble| trouble.error.clone()),
+            operation: trouble.and_then(|trouble| trouble.operation),
+            generation: generation.unwrap_or(0),
+            failing_since: trouble.map(|trouble| trouble.since.unwrap_or(now)),
+            ..Self::unknown(now)
+        }
+    }
+
+    /// The cluster's name and connection, whatever became of the node.
+    fn overlay_cluster(&mut self, cluster: Option<&UsedCluster>) {
+        let Some(cluster) = cluster else {
+            return;
+        };
+        self.cluster = cluster.reference.display.as_str().into();
+        self.connected = cluster.state.as_ref().is_some_and(|state| state.connection.is_connected());
+        if let Some(trouble) = cluster.closed().as_ref().and_then(Progress::trouble)
+            && let Some(since) = trouble.since
+        {
+            self.state = ResourceState::Error;
+            self.reason = Some(trouble.reason);
+            self.error = trouble.error.clone();
+            self.operation = trouble.operation;
+            self.failing_since = Some(since);
+        }
+    }
+
+    /// The fields in the order of their declaration.
+    fn fields(&self, now: Timestamp) -> Vec<(CelValue, CelValue)> {
+        let word = |word: Option<&'static str>| CelValue::string(word.unwrap_or_default());
+        let failing_for = self.failing_since.map_or(0, |since| now.as_nanosecond() - since.as_nanosecond());
+        let failing_for = i64::try_from(failing_for.max(0)).unwrap_or(i64::MAX);
+        let nanoseconds = u32::try_from(self.updated.subsec_nanosecond()).unwrap_or(0);
+        let updated = CelTimestamp::new(self.updated.as_second(), nanoseconds);
+        let values = [
+            word(Some(self.state.as_str())),
+            CelValue::Bool(self.state == ResourceState::Ready),
+            word(self.reason.map(FailureReason::as_str)),
+            CelValue::String(self.error.clone()),
+            word(self.operation.map(Operation::as_str)),
+            CelValue::String(self.cluster.clone()),
+            CelValue::Bool(self.connected),
+            CelValue::Int(self.generation),
+            updated.map_or(CelValue::Null, CelValue::Timestamp),
+            CelValue::Duration(Duration { nanoseconds: failing_for }),
+        ];
+        TRACKED_FIELDS.iter().map(|(name, _)| CelValue::string(*name)).zip(values).collect()
+    }
+
+    fn value(&self, now: Timestamp) -> CelValue {
+        CelValue::map(self.fields(now))
+    }
+}
+
+/// An object whose status has these fields over its own.
+fn overlaid(node: &Node, object: Option<&ObservedObject>, fields: Vec<(CelValue, CelValue)>) -> CelValue {
+    let is_tracked = |key: &CelValue| matches!(key, CelValue::String(name) if TRACKED_FIELDS.iter().any(|(field, _)| *name == **field));
+    let value = object.map(|object| CelValue::from_data(&object.value, Some(&node.object_type)));
+    let mut entries: Vec<(CelValue, CelValue)> = Vec::new();
+    let mut status = fields;
+    if let Some(CelValue::Map(map)) = &value {
+        for (key, value) in map {
+            match (&key, &value) {
+                (CelValue::String(name), CelValue::Map(own)) if *name == *"status" => {
+                    status.extend(own.into_iter().filter(|(key, _)| !is_tracked(key)));
+                }
+                (CelValue::String(name), _) if *name == *"status" => {}
+                _ => entries.push((key, value)),
+            }
+        }
+    }
+    entries.push((CelValue::string("status"), CelValue::map(status)));
+    CelValue::map(entries)
+}

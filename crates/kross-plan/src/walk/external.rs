@@ -1,0 +1,155 @@
+//! Objects that somebody else made: read by name or by selector, never written.
+
+use kross_api::{ClusterId, ObjectKey};
+use kross_graph::{Node, Scope, Template};
+use kross_value::{Object, Text, Value};
+
+use super::object::unusable;
+use super::readiness::readiness;
+use super::{Visit, Walk, not_rendered, value_of};
+use crate::observed::{CollectionQuery, ObservedObject};
+use crate::plan::{ExternalRead, PlannedObject};
+use crate::progress::Progress;
+
+impl<'a> Walk<'a> {
+    pub(super) fn external(
+        &mut self,
+        node: &'a Node,
+        name: &Template,
+        namespace: Option<&Template>,
+        scope: &Scope<'_>,
+    ) -> Result<Visit, Progress> {
+        let site = self.site(node, scope)?;
+        let Some(name) = text(Some(name), scope)? else {
+            return Err(unusable("`externalRef.metadata.name` came out empty"));
+        };
+        let namespace = match (self.is_namespaced(node, &site)?, namespace) {
+            (false, _) => None,
+            (true, Some(given)) => match text(Some(given), scope)? {
+                Some(given) => Some(given),
+                None => return Err(unusable("`externalRef.metadata.namespace` came out empty")),
+            },
+            (true, None) => self.input.instance.namespace().map(Text::from),
+        };
+        let key = ObjectKey {
+            cluster: site.cluster.clone(),
+            group: node.kind.group.clone(),
+            kind: node.kind.kind.clone(),
+            namespace,
+            name,
+        };
+        self.reads.push(ExternalRead::Object { key: key.clone(), version: node.kind.version.clone() });
+        let known = self.input.observed.externals.get(&key);
+        let progress = match (site.closed, self.input.observed.failures.get(&key), known) {
+            (Some(closed), _, _) => closed,
+            (None, Some(failure), _) => Progress::Failed(self.trouble(&key, failure)),
+            (None, None, None) => {
+                Progress::Waiting(format!("{} was not read yet", self.describe(&key)).into())
+            }
+            (None, None, Some(None)) => Progress::Waiting(
+                format!("external reference: {} does not exist", self.describe(&key)).into(),
+            ),
+            (None, None, Some(Some(found))) => self.object_readiness(node, found, scope),
+        };
+        let found = known.and_then(Option::as_ref);
+        let object = read_object(node, key, found, progress.clone());
+        Ok(Visit { progress, objects: vec![object], value: value_of(node, found) })
+    }
+
+    pub(super) fn external_collection(
+        &mut self,
+        node: &'a Node,
+        selector: &Template,
+        (namespace, namespace_selector): (Option<&Template>, Option<&Template>),
+        scope: &Scope<'_>,
+    ) -> Result<Visit, Progress> {
+        let site = self.site(node, scope)?;
+        let namespace = text(namespace, scope)?;
+        let selector = object(selector, scope)?;
+        let namespaces = namespace_selector.map(|selector| object(selector, scope)).transpose()?;
+        let kind = (site.cluster.clone(), &node.kind);
+        let query = CollectionQuery::new(kind, namespace, &selector, namespaces.as_ref());
+        self.reads.push(ExternalRead::Collection(query.clone()));
+        let listed = self.input.observed.collections.get(&query);
+        let Some(listed) = listed else {
+            let waiting = format!("objects of kind `{}` were not listed yet", node.kind.kind);
+            return Ok(Visit::from(site.closed.unwrap_or_else(|| Progress::Waiting(waiting.into()))));
+        };
+        let mut sorted: Vec<&ObservedObject> = listed.iter().collect();
+        sorted.sort_by_key(|object| (object.namespace(), object.name()));
+        let value = value_of(node, sorted.iter().copied());
+        let mut list = Scope::over(scope);
+        if let Some(value) = &value {
+            list.set(node.id.clone(), value.clone());
+        }
+        let mut objects = Vec::with_capacity(sorted.len());
+        for found in sorted {
+            let progress = match &site.closed {
+                Some(closed) => closed.clone(),
+                None => self.item_readiness(node, found, &list),
+            };
+            let key = key_of(&site.cluster, node, found);
+            objects.push(read_object(node, key, Some(found), progress));
+        }
+        let progress = match site.closed {
+            Some(closed) => closed,
+            // Expressions about the list as a whole count also when it is empty.
+            None if objects.is_empty() => whole_list(node, &list),
+            None => super::collection::worst(&objects),
+        };
+        Ok(Visit { progress, objects, value })
+    }
+}
+
+fn whole_list(node: &Node, scope: &Scope<'_>) -> Progress {
+    let conditions = node.ready_when.iter().filter(|condition| !condition.uses("each"));
+    for condition in conditions {
+        match readiness(std::slice::from_ref(condition), scope) {
+            Progress::Ready => {}
+            other => return other,
+        }
+    }
+    Progress::Ready
+}
+
+fn key_of(cluster: &ClusterId, node: &Node, found: &ObservedObject) -> ObjectKey {
+    ObjectKey {
+        cluster: cluster.clone(),
+        group: node.kind.group.clone(),
+        kind: node.kind.kind.clone(),
+        namespace: found.namespace().map(Text::from),
+        name: found.name().into(),
+    }
+}
+
+fn read_object(
+    node: &Node,
+    key: ObjectKey,
+    found: Option<&ObservedObject>,
+    progress: Progress,
+) -> PlannedObject {
+    PlannedObject {
+        key,
+        api_version: node.kind.api_version().into(),
+        desired: None,
+        hash: "".into(),
+        uid: found.map(|found| found.uid().into()),
+        generation: found.and_then(ObservedObject::generation),
+        progress,
+        differs: false,
+    }
+}
+
+/// A string that is there and not empty.
+fn text(template: Option<&Template>, scope: &Scope<'_>) -> Result<Option<Text>, Progress> {
+    let Some(template) = template else {
+        return Ok(None);
+    };
+    let text = template.render_string(scope).map_err(|error| not_rendered(&error))?;
+    Ok(text.filter(|text| !text.is_empty()))
+}
+
+fn object(template: &Template, scope: &Scope<'_>) -> Result<Value, Progress> {
+    let value = template.render(scope).map_err(|error| not_rendered(&error))?;
+    Ok(value.filter(|value| value.as_object().is_some()).unwrap_or_else(|| Value::Object(Object::new())))
+}

@@ -1,0 +1,110 @@
+//! In which cluster a node's objects are, and whether that cluster answers.
+
+use std::sync::Arc;
+
+use kross_api::{ClusterId, FailureReason, Operation, ResolveError, ResolvedCluster};
+use kross_graph::{Node, Placement, RemotePlacement, Scope};
+use kross_value::Text;
+
+use super::{Walk, not_rendered};
+use crate::observed::{ClusterState, Connection, ReferenceKey};
+use crate::plan::{PlannedObject, UsedCluster};
+use crate::progress::{Progress, Trouble};
+
+/// Where an object is.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    pub(super) cluster: ClusterId,
+    /// Why nothing can be done there, if so.
+    pub(super) closed: Option<Progress>,
+}
+
+impl<'a> Walk<'a> {
+    /// The cluster of a node, or of one item of it.
+    pub(super) fn site(&mut self, node: &Node, scope: &Scope<'_>) -> Result<Site, Progress> {
+        let Placement::Remote(remote) = &node.placement else {
+            return Ok(Site { cluster: ClusterId::local(), closed: None });
+        };
+        let resolved = self.resolve(remote, scope).map_err(|error| match error {
+            ResolveError::Expression(error) => not_rendered(&error),
+            other => Progress::Failed(Trouble::expression(other.to_string())),
+        })?;
+        Ok(self.used(resolved))
+    }
+
+    fn resolve(
+        &self,
+        remote: &RemotePlacement,
+        scope: &Scope<'_>,
+    ) -> Result<ResolvedCluster, ResolveError<kross_graph::RenderError>> {
+        remote.resolve(self.input.instance.namespace(), scope)
+    }
+
+    /// Where a node is, or would be, if that can be told before its turn.
+    pub(super) fn preview(&mut self, node: &Node, scope: &Scope<'_>) -> Option<ClusterId> {
+        let Placement::Remote(remote) = &node.placement else {
+            return None;
+        };
+        let resolved = self.resolve(remote, scope).ok()?;
+        Some(self.used(resolved).cluster)
+    }
+
+    fn used(&mut self, resolved: ResolvedCluster) -> Site {
+        if let Some(known) = self.clusters.iter().find(|known| *known.reference == resolved) {
+            return Site { cluster: known.id.clone(), closed: known.closed() };
+        }
+        let key = ReferenceKey::of(&resolved);
+        let state = self.input.observed.clusters.get(&key).cloned();
+        let id = state.as_ref().map_or_else(|| ClusterId::new(key.as_str()), |state| state.id.clone());
+        let used = UsedCluster { reference: Arc::new(resolved), key, id, state, needed: false };
+        let site = Site { cluster: used.id.clone(), closed: used.closed() };
+        self.clusters.push(used);
+        site
+    }
+
+    /// Remembers that nodes that are not skipped use these clusters.
+    pub(super) fn mark_needed(&mut self, cluster: Option<&ClusterId>, objects: &[PlannedObject]) {
+        for used in self.clusters.iter_mut().filter(|used| !used.needed) {
+            let mut in_use = objects.iter().map(|object| &object.key.cluster).chain(cluster);
+            used.needed = in_use.any(|id| *id == used.id);
+        }
+    }
+
+    /// The name that people know a cluster by; none for the local one.
+    pub(crate) fn display(&self, cluster: &ClusterId) -> Option<&str> {
+        let used = self.clusters.iter().find(|used| used.id == *cluster)?;
+        Some(&used.reference.display)
+    }
+}
+
+impl UsedCluster {
+    /// What keeps us from doing anything there: in progress before the first success there, an error after it.
+    pub(crate) fn closed(&self) -> Option<Progress> {
+        let display = &self.reference.display;
+        let Some(ClusterState { connection, succeeded, .. }) = &self.state else {
+            let message: Text = format!("cluster `{display}` is being connected").into();
+            return Some(Progress::Unconnected(Trouble {
+                operation: Some(Operation::Connect),
+                reason: FailureReason::Unreachable,
+                error: "".into(),
+                message,
+                since: None,
+            }));
+        };
+        let Connection::NotConnected { since, reason, message, identity_changed } = connection else {
+            return None;
+        };
+        let trouble = Trouble {
+            operation: Some(Operation::Connect),
+            reason: *reason,
+            message: format!("cluster `{display}` is not connected: {message}").into(),
+            error: message.clone(),
+            since: Some(*since),
+        };
+        Some(if *succeeded || *identity_changed {
+            Progress::Failed(trouble)
+        } else {
+            Progress::Unconnected(trouble)
+        })
+    }
+}

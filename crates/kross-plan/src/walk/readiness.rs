@@ -1,0 +1,57 @@
+//! Whether objects say that they are ready.
+
+use kross_cel::value::Value as CelValue;
+use kross_graph::{Expression, Node, Scope};
+
+use super::{Walk, not_evaluated, value_of};
+use crate::observed::ObservedObject;
+use crate::progress::Progress;
+
+impl Walk<'_> {
+    /// Whether a single object is ready.
+    pub(super) fn object_readiness(
+        &self,
+        node: &Node,
+        object: &ObservedObject,
+        scope: &Scope<'_>,
+    ) -> Progress {
+        if node.ready_when.is_empty() {
+            return Progress::Ready;
+        }
+        let mut own = Scope::over(scope);
+        if let Some(value) = value_of(node, [object]) {
+            own.set(node.id.clone(), value);
+        }
+        readiness(&node.ready_when, &own)
+    }
+
+    /// Whether one item of a list is ready.
+    pub(super) fn item_readiness(&self, node: &Node, item: &ObservedObject, scope: &Scope<'_>) -> Progress {
+        if node.ready_when.is_empty() {
+            return Progress::Ready;
+        }
+        let mut own = Scope::over(scope);
+        own.set("each", CelValue::from_data(&item.value, Some(&node.object_type)));
+        readiness(&node.ready_when, &own)
+    }
+}
+
+/// All of them must hold. What they cannot read yet is not there yet.
+pub(super) fn readiness(conditions: &[Expression], scope: &Scope<'_>) -> Progress {
+    for condition in conditions {
+        match condition.evaluate_bool(scope) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Progress::Waiting(format!("`readyWhen` is false: `{}`", condition.source).into());
+            }
+            Err(error) => match not_evaluated(condition, &error) {
+                Progress::Unresolved(_) => {
+                    let message = format!("`readyWhen` waits for data: `{}`: {error}", condition.source);
+                    return Progress::Waiting(message.into());
+                }
+                failed => return failed,
+            },
+        }
+    }
+    Progress::Ready
+}
