@@ -1,0 +1,24 @@
+//! Plans of small graphs, compiled from text against Kubernetes' own schemas.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+#[path = "plan/world.rs"]
+mod world;
+
+#[path = "plan/clusters.rs"]
+mod clusters;
+#[path = "plan/collections.rs"]
+mod collections;
+#[path = "plan/externals.rs"]
+mod externals;
+#[path = "plan/lifecycle.rs"]
+mod lifecycle;
+#[path = "plan/objects.rs"]
+mod objects;
+#[path = "plan/order.rs"]
+mod order;
+#[path = "plan/properties.rs"]
+mod properties;
+#[path = "plan/pruning.rs"]
+mod pruning;
+#[path = "plan/status.rs"]
+mod status;

@@ -1,0 +1,178 @@
+//! Graphs over several clusters: connection, identity, conditions, and reacting to a dark one.
+
+use kross_api::{FailureReason, InstanceState, ResourceState};
+use kross_plan::{Connection, Progress};
+
+use super::world::*;
+
+const TWO: &str = r"
+schema:
+  apiVersion: v1
+  kind: App
+  spec: {region: string}
+resources:
+- id: here
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: same}}
+- id: there
+  cluster: {name: '${schema.spec.region}-kubeconfig', namespace: clusters}
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: same}, data: {uid: '${here.metadata.uid}'}}
+";
+
+fn connected() -> Connection {
+    Connection::Connected { since: at(0) }
+}
+
+fn dark() -> Connection {
+    Connection::NotConnected {
+        since: at(30),
+        reason: FailureReason::Unreachable,
+        message: "connection refused".into(),
+        identity_changed: false,
+    }
+}
+
+fn world() -> World {
+    let mut world = World::of(TWO, "{region: eu}");
+    world.settings.assume_namespaced = true;
+    world
+}
+
+#[test]
+fn objects_go_to_their_cluster_once_it_is_connected() {
+    let mut world = world();
+    let plan = world.settle();
+    assert_eq!(plan.clusters.len(), 1);
+    assert_eq!(plan.clusters[0].reference.display, "clusters/eu-kubeconfig");
+    assert!(matches!(progress(&plan, "there"), Progress::Unconnected(_)));
+    assert_eq!(plan.state, InstanceState::InProgress);
+    assert_eq!(condition(&plan, "RemoteClusterConnected").0, "False");
+    assert_eq!(condition(&plan, "ClusterResolved").0, "True");
+    world.connect(&plan, &connected());
+    let plan = world.settle();
+    assert_eq!(plan.state, InstanceState::Active);
+    for kind in ["ClusterResolved", "RemoteClusterConnected", "RemoteResourcesReady", "Ready"] {
+        assert_eq!(condition(&plan, kind).0, "True", "{kind}");
+    }
+    let remote = &plan.node("there").unwrap().objects[0];
+    let label = remote
+        .desired
+        .as_ref()
+        .unwrap()
+        .at(&["metadata", "labels"])
+        .unwrap()
+        .get("applyset.kubernetes.io/part-of")
+        .unwrap();
+    let id = kross_api::remote_applyset_id("app", "shop", "App", "kro.run", "hub");
+    assert_eq!(label.as_str(), Some(id.as_str()));
+    let clusters = plan.status.get("clusters").unwrap().to_string();
+    assert!(
+        clusters.contains(r#""ready":1"#) && clusters.contains(r#""secret":"clusters/eu-kubeconfig""#),
+        "{clusters}"
+    );
+    assert_eq!(plan.resources[1].cluster.as_deref(), Some("clusters/eu-kubeconfig"));
+}
+
+#[test]
+fn a_cluster_that_goes_dark_is_an_error_after_the_first_success_there() {
+    let mut world = world();
+    let plan = world.settle();
+    world.connect(&plan, &connected());
+    let plan = world.settle();
+    world.connect(&plan, &dark());
+    assert_eq!(world.plan().state, InstanceState::InProgress);
+    world.observed.clusters.values_mut().for_each(|state| state.succeeded = true);
+    let plan = world.plan();
+    assert_eq!(plan.state, InstanceState::Error);
+    assert!(plan.apply.is_empty() && plan.prune.is_done());
+    let (_, _, message) = condition(&plan, "ResourcesReady");
+    assert_eq!(
+        message,
+        "resource error: `there`: cluster `clusters/eu-kubeconfig` is not connected: connection refused (since 2027-01-15T08:00:30Z)"
+    );
+    assert_eq!(condition(&plan, "RemoteClusterConnected").1, "Unreachable");
+}
+
+#[test]
+fn an_instance_that_moves_leaves_nothing_behind() {
+    let mut world = world();
+    let plan = world.settle();
+    world.connect(&plan, &connected());
+    world.settle();
+    world.set_spec("{region: us}");
+    let plan = world.plan();
+    assert!(plan.prune.is_done(), "not before the new cluster is reached");
+    world.connect(&plan, &connected());
+    let plan = world.settle();
+    assert_eq!(plan.prune.delete.len(), 1);
+    assert_eq!(plan.prune.delete[0].key.cluster.as_str(), "uid of clusters/eu-kubeconfig");
+    assert_eq!(plan.inventory.len(), 3);
+}
+
+const STANDBY: &str = r"
+schema: {apiVersion: v1, kind: App, spec: {}}
+resources:
+- id: main
+  includeWhen: ['${resources.main.clusterConnected}']
+  cluster: {name: eu-kubeconfig, namespace: clusters}
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: main}}
+- id: standby
+  includeWhen: ['${resources.main.reason == ''Unreachable'' && resources.main.failingFor > duration(''2m'')}']
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: standby}}
+";
+
+#[test]
+fn a_graph_can_react_to_a_dark_cluster_and_back_without_swinging() {
+    let mut world = World::of(STANDBY, "{}");
+    let plan = world.plan();
+    world.connect(&plan, &connected());
+    let plan = world.settle();
+    assert_eq!(plan.state, InstanceState::Active);
+    assert!(matches!(progress(&plan, "standby"), Progress::Skipped(_)));
+    world.connect(&plan, &dark());
+    world.observed.clusters.values_mut().for_each(|state| state.succeeded = true);
+    world.now = at(40);
+    let plan = world.settle();
+    assert!(matches!(progress(&plan, "main"), Progress::Skipped(_)), "{:?}", progress(&plan, "main"));
+    assert!(matches!(progress(&plan, "standby"), Progress::Skipped(_)));
+    let recheck = plan.recheck_at.unwrap();
+    assert!(recheck > at(150) && recheck < at(151), "{recheck}");
+    world.now = recheck;
+    let plan = world.settle();
+    assert!(progress(&plan, "standby").is_ready(), "{:?}", progress(&plan, "standby"));
+    assert!(matches!(progress(&plan, "main"), Progress::Skipped(_)));
+    assert_eq!(plan.state, InstanceState::Active);
+    let again = world.plan();
+    assert!(again.apply.is_empty());
+    assert_eq!(again.status, plan.status);
+    // What is over there is not forgotten: it waits to be removed.
+    let waiting = plan.resources.iter().find(|entry| entry.state == ResourceState::Deleting).unwrap();
+    assert_eq!(waiting.reason, Some(FailureReason::Unreachable));
+    world.connect(&plan, &connected());
+    world.now = at(300);
+    let plan = world.settle();
+    assert!(progress(&plan, "main").is_ready());
+    let gone: Vec<&str> = plan.prune.delete.iter().map(|doom| doom.key.name.as_str()).collect();
+    assert_eq!(gone, ["standby"]);
+}
+
+#[test]
+fn two_items_in_one_cluster_under_two_names_are_one_object() {
+    let mut world = World::of(
+        r"
+schema: {apiVersion: v1, kind: App, spec: {regions: '[]string'}}
+resources:
+- id: parts
+  forEach: [{region: '${schema.spec.regions}'}]
+  cluster: {name: '${region}-kubeconfig', namespace: clusters}
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: same}}
+",
+        "{regions: [a, b]}",
+    );
+    world.settings.assume_namespaced = true;
+    let plan = world.plan();
+    assert_eq!(plan.node("parts").unwrap().objects.len(), 2);
+    world.connect(&plan, &connected());
+    world.observed.clusters.values_mut().for_each(|state| state.id = kross_api::ClusterId::new("one"));
+    let (_, _, message) = condition(&world.plan(), "ResourcesReady");
+    assert!(message.contains("items 0 and 1 are the same object"), "{message}");
+}

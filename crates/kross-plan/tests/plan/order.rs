@@ -1,0 +1,51 @@
+//! Order that no edge says: namespaces and definitions of kinds.
+
+use kross_api::InstanceState;
+use kross_plan::{Deletion, DoomedObject, Progress, plan_deletion};
+
+use super::world::*;
+
+const SPACES: &str = r"
+schema: {apiVersion: v1, kind: App, spec: {space: string}}
+resources:
+- id: inside
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: inside, namespace: '${schema.spec.space}'}}
+- id: outside
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: outside}}
+- id: space
+  template: {apiVersion: v1, kind: Namespace, metadata: {name: '${schema.spec.space}'}}
+";
+
+#[test]
+fn a_namespace_of_the_graph_goes_before_what_is_in_it() {
+    let mut world = World::of(SPACES, "{space: eu}");
+    let plan = world.plan();
+    assert_eq!(applied(&plan), ["outside", "space"]);
+    assert!(matches!(progress(&plan, "inside"), Progress::Held(_)));
+    assert_eq!(plan.state, InstanceState::InProgress);
+    assert_eq!(plan.inventory[&kross_api::ClusterId::local()].namespaces.iter().collect::<Vec<_>>(), ["eu"]);
+    world.apply(&plan);
+    assert_eq!(applied(&world.plan()), ["inside"]);
+    assert_eq!(world.settle().state, InstanceState::Active);
+}
+
+#[test]
+fn on_deletion_a_namespace_goes_after_what_was_in_it() {
+    let mut world = World::of(SPACES, "{space: eu}");
+    world.settle();
+    let mut left: Vec<DoomedObject> =
+        world.observed.objects.iter().map(|(key, object)| DoomedObject::new(key.clone(), object)).collect();
+    let none = std::collections::BTreeMap::new();
+    let attempts = std::collections::BTreeMap::new();
+    let mut waves = Vec::new();
+    loop {
+        let plan =
+            plan_deletion(Deletion { objects: &left, unready: &none, attempts: &attempts, now: world.now });
+        if plan.is_done() {
+            break;
+        }
+        waves.push(plan.delete.iter().map(|doom| doom.key.name.to_string()).collect::<Vec<_>>());
+        left.retain(|object| !plan.delete.iter().any(|doom| doom.key == object.key));
+    }
+    assert_eq!(waves, [vec!["inside", "outside"], vec!["eu"]]);
+}

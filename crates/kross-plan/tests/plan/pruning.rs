@@ -1,0 +1,58 @@
+//! Pruning: only what nobody desires, only when all is known, in reverse order, with everybody's say on how it goes.
+
+use kross_api::FailureReason;
+
+use super::world::*;
+
+#[test]
+fn nothing_is_pruned_while_something_is_unresolved_or_failed() {
+    let mut world = World::of(super::collections::GRID, "{regions: [eu, us], tiers: [a]}");
+    world.settle();
+    world.set_spec("{regions: [us], tiers: [a]}");
+    let mut unresolved = World::of(super::collections::GRID, "{regions: [us], tiers: [a]}");
+    unresolved.observed = world.observed.clone();
+    unresolved.settle();
+    unresolved.object_mut("us-a").value.as_object_mut().unwrap().remove("data");
+    let plan = unresolved.plan();
+    assert!(plan.prune.is_done(), "`count` waits for `parts`");
+    let plan = world.plan();
+    assert!(plan.prune.is_done(), "`count` must be written first");
+    world.fail(&plan, "parts", FailureReason::Forbidden, "no");
+    assert!(world.settle().prune.is_done());
+    world.observed.failures.clear();
+    assert_eq!(world.settle().prune.delete.len(), 1);
+}
+
+#[test]
+fn nodes_that_left_the_graph_go_in_reverse_waves() {
+    let mut world = World::of(super::objects::CHAIN, "{text: hello}");
+    world.settle();
+    world.graph = graph("schema: {apiVersion: v1, kind: App, spec: {text: string}}\nresources: []\n");
+    let mut waves = Vec::new();
+    while waves.len() < 5 {
+        let plan = world.plan();
+        if plan.prune.is_done() {
+            break;
+        }
+        assert_eq!(plan.inventory.values().next().unwrap().group_kinds.len(), 1, "still there");
+        for doom in &plan.prune.delete {
+            waves.push(doom.key.name.to_string());
+            world.observed.objects.remove(&doom.key);
+        }
+    }
+    assert_eq!(waves, ["third", "app-first-second", "app-first"]);
+    assert!(world.plan().inventory.values().all(|inventory| inventory.group_kinds.is_empty()));
+}
+
+#[test]
+fn an_object_that_is_going_is_waited_for() {
+    let mut world = World::of(super::objects::CHAIN, "{text: hello}");
+    world.settle();
+    world.graph = graph("schema: {apiVersion: v1, kind: App, spec: {text: string}}\nresources: []\n");
+    world.terminate("third");
+    let plan = world.plan();
+    assert!(plan.prune.delete.is_empty());
+    assert_eq!(plan.prune.waiting.len(), 3);
+    assert_eq!(plan.resources.len(), 3);
+    assert!(plan.resources.iter().all(|entry| entry.state == kross_api::ResourceState::Deleting));
+}
