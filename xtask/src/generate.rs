@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use kross_diagnostics::Code;
 
 use crate::bundle;
 
@@ -24,7 +25,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         bundle::check(&root)?;
     }
-    let files = kross_api::generated_files();
+    let mut files = kross_api::generated_files();
+    files.push(("docs/cel.md".to_owned(), kross_cel::library::reference_markdown()));
+    files.push(("docs/diagnostics.md".to_owned(), diagnostics_page()));
     let mut stale = Vec::new();
     for (path, contents) in &files {
         if fs::read_to_string(root.join(path)).ok().as_deref() == Some(contents) {
@@ -49,6 +52,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         eprintln!("generated {path}");
     }
     Ok(())
+}
+
+/// Every code on one page.
+fn diagnostics_page() -> String {
+    let mut page = "# Diagnostics\n\nEvery mistake that kross reports in a definition. `kross explain CODE` prints one of them.\n".to_owned();
+    for code in Code::ALL {
+        // The explanation's own headings move below the page's.
+        let explanation = code.explanation().trim_end().replacen("# ", &format!("## {code}: "), 1);
+        page.push_str(&format!("\n{explanation}\n"));
+    }
+    page
 }
 
 fn repository() -> PathBuf {

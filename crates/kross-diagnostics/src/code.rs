@@ -153,6 +153,8 @@ codes! {
     InvalidListMapKey = "K0322" Error,
     /// A default is refused by the field's own markers.
     DefaultRefused = "K0323" Error,
+    /// A validation rule is not an expression that gives true or false.
+    InvalidValidation = "K0324" Error,
     /// A `${` without the `}` that belongs to it.
     UnterminatedExpression = "K0401" Error,
     /// Nothing between `${` and `}`.
@@ -319,6 +321,10 @@ codes! {
     InvalidDuration = "K0934" Error,
     /// A resource depends on one that exists only during deletion.
     NeedsDeletionResource = "K0935" Error,
+    /// An expression reads what is not there yet.
+    NotThereYet = "K1001" Error,
+    /// An expression failed when it ran.
+    EvaluationFailed = "K1002" Error,
     /// A property is gone that instances may have.
     PropertyRemoved = "K1101" Error,
     /// A property has another type than before.

@@ -4,6 +4,7 @@
 mod apply;
 mod custom;
 mod marker_text;
+mod rules;
 mod together;
 mod type_text;
 

@@ -160,6 +160,14 @@ fn markers_become_openapi() {
             r#"{"type":"string","x-kubernetes-validations":[{"message":"field is immutable","rule":"self == oldSelf"},{"message":"validation failed","rule":"self != 'a'"},{"message":"validation failed","rule":"self != 'b'"}]}"#,
         ),
         ("string | immutable=false", r#"{"type":"string"}"#),
+        (
+            "[]string | validation=\"self.all(x, x != '' && size(self) >= size(oldSelf))\"",
+            r#"{"items":{"type":"string"},"type":"array","x-kubernetes-validations":[{"message":"validation failed","rule":"self.all(x, x != '' && size(self) >= size(oldSelf))"}]}"#,
+        ),
+        (
+            "object | validation=\"has(self.a) && self.__namespace__ == 'x'\"",
+            r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-validations":[{"message":"validation failed","rule":"has(self.a) && self.__namespace__ == 'x'"}]}"#,
+        ),
     ] {
         assert_eq!(field(text), expected, "{text}");
     }
@@ -296,6 +304,11 @@ fn mistakes_in_markers_are_reported() {
         "[]string | default=[1]",
         "map[string]integer | default={\"a\": \"b\"}",
         "string | pattern=\"^v\" default=x",
+        "integer | validation=\"self > \"",
+        "integer | validation=\"self.size() > 0\"",
+        "integer | validation=\"self + 1\"",
+        "string | validation=self!=othr",
+        "string | validation=\"self != \\\"a\\\" && slef\"",
     ]));
 }
 

@@ -8,7 +8,9 @@ use crate::output::{Outcome, Output};
 
 mod crds;
 mod demo;
+mod eval;
 mod explain;
+mod validate;
 
 /// One graph of Kubernetes objects over many clusters
 #[derive(Debug, Parser)]
@@ -24,8 +26,12 @@ enum Command {
     Crds,
     /// Run a hub and two regions on this machine
     Demo(demo::Arguments),
+    /// Evaluate one expression with documents bound to names
+    Eval(eval::Arguments),
     /// Explain a mistake at length, or list all that are known
     Explain(explain::Arguments),
+    /// Compile definitions offline and report every mistake in them
+    Validate(validate::Arguments),
 }
 
 impl Arguments {
@@ -34,7 +40,9 @@ impl Arguments {
         let outcome = match self.command {
             Command::Crds => crds::run(output),
             Command::Demo(arguments) => demo::run(&arguments, output),
+            Command::Eval(arguments) => eval::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),
+            Command::Validate(arguments) => validate::run(&arguments, output),
         };
         ExitCode::from(match outcome {
             Ok(outcome) => outcome.exit_code(),

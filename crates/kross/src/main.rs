@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod commands;
+mod input;
 mod output;
 
 fn main() -> ExitCode {

@@ -2,13 +2,17 @@
 //! prints.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+
+use kross_diagnostics::render::Format;
 
 /// What a command found out, which becomes the exit code; an error is the third case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The answer is yes, or the work is done: 0.
     Success,
+    /// The answer is no: 1.
+    No,
 }
 
 impl Outcome {
@@ -18,6 +22,7 @@ impl Outcome {
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Success => 0,
+            Self::No => 1,
         }
     }
 }
@@ -32,6 +37,12 @@ pub(crate) struct Output {
 impl Output {
     pub(crate) fn new() -> Self {
         Self { data: io::stdout(), notes: io::stderr() }
+    }
+
+    /// How mistakes are printed unless the person chose: in colour where a terminal shows it and nobody objects.
+    pub(crate) fn format(&self) -> Format {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if self.data.is_terminal() && !plain { Format::Coloured } else { Format::Plain }
     }
 
     /// Prints one line of data.

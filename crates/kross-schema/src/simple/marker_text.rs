@@ -61,6 +61,17 @@ impl Marker {
         self.name == MarkerName::Required && super::apply::parse_bool(&self.value) == Some(true)
     }
 
+    /// Where a part of the value stands in the field, if the value stands there letter by letter.
+    pub(super) fn within(&self, part: Range<usize>) -> Option<Range<usize>> {
+        let quotes = match self.value_range.len().checked_sub(self.value.len())? {
+            0 => 0,
+            2 => 1,
+            _ => return None,
+        };
+        let start = self.value_range.start + quotes;
+        Some(start + part.start..start + part.end)
+    }
+
     /// Whether it may be said more than once.
     fn repeats(&self) -> bool {
         matches!(self.name, MarkerName::Validation | MarkerName::ListMapKey)

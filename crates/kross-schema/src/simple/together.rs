@@ -8,6 +8,7 @@ use crate::view::SchemaView;
 use kross_diagnostics::{Path, Place, Problem};
 
 use super::marker_text::{Marker, MarkerName};
+use super::rules;
 
 /// Checks a field whose markers are fine one by one.
 pub(super) fn check(schema: &Schema, markers: &[Marker], path: &Path, problems: &mut Vec<Problem>) {
@@ -15,6 +16,7 @@ pub(super) fn check(schema: &Schema, markers: &[Marker], path: &Path, problems: 
     checking.ranges(problems);
     checking.list(problems);
     checking.default(problems);
+    rules::check(schema, markers, path, problems);
 }
 
 struct Checking<'a> {

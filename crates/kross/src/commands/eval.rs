@@ -1,0 +1,163 @@
+//! Turns one expression and the documents bound to its names into a value, printed as JSON, or into what is wrong with it.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use kross_cel::error::{EvalError, Issue};
+use kross_cel::template::scan;
+use kross_cel::types::Type;
+use kross_cel::value::{Value as CelValue, to_data};
+use kross_cel::{Budget, Env, Program, Span, library};
+use kross_diagnostics::{Code, Diagnostic, Diagnostics, SourceId, Sources, Span as SourceSpan};
+use kross_graph::Resolvers;
+use kross_schema::GroupVersionKind;
+use kross_value::{Text, Value};
+
+use crate::input::{Input, SchemaArguments, Schemas};
+use crate::output::{Outcome, Output};
+
+/// What to evaluate.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The expression, with or without `${` and `}` around it
+    #[arg(value_name = "EXPRESSION")]
+    expression: String,
+    /// Bind a document to a name: `--with schema=instance.yaml`; several documents become a list
+    #[arg(long, value_name = "NAME=PATH")]
+    with: Vec<String>,
+    /// Print the type of the expression instead of its value
+    #[arg(long = "type")]
+    print_type: bool,
+    #[command(flatten)]
+    schemas: SchemaArguments,
+}
+
+/// A variable with its value.
+struct Bound {
+    name: Text,
+    value_type: Type,
+    value: CelValue,
+}
+
+/// Checks and evaluates the expression.
+///
+/// # Errors
+/// A document cannot be read.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
+    let Arguments { expression, with, print_type, schemas } = arguments;
+    let mut input = Input::default();
+    let schemas = input.schemas(schemas)?;
+    let mut bound = Vec::new();
+    for binding in with {
+        bound.push(bind(binding, &mut input, &schemas)?);
+    }
+    let mut diagnostics = std::mem::take(&mut input.diagnostics);
+    if diagnostics.has_errors() {
+        return report(&diagnostics, &input.sources, output);
+    }
+    let scanned = scan(expression);
+    let text = match scanned.expressions().next().filter(|_| scanned.is_standalone()) {
+        Some(inner) => expression.get(inner).unwrap_or(expression),
+        None => expression,
+    };
+    let source = input.sources.add("<expression>", text);
+    let env = environment()?
+        .with_variables(bound.iter().map(|bound| (bound.name.clone(), bound.value_type.clone())));
+    let checked = match env.compile(text) {
+        Ok(checked) => checked,
+        Err(issues) => {
+            diagnostics.extend(issues.into_iter().map(|issue| of_issue(issue, source)));
+            return report(&diagnostics, &input.sources, output);
+        }
+    };
+    if *print_type {
+        output.data(checked.result())?;
+        return Ok(Outcome::Success);
+    }
+    let lookup =
+        |name: &Text| bound.iter().find(|bound| bound.name == *name).map(|bound| bound.value.clone());
+    let value =
+        Program::new(&checked).and_then(|program| program.evaluate_with(lookup, &mut Budget::default()));
+    let whole = Span::new(0, u32::try_from(text.len()).unwrap_or(u32::MAX));
+    let data = value.and_then(|value| to_data(&value).map_err(|fault| EvalError { fault, span: whole }));
+    match data {
+        Ok(data) => {
+            output.data(
+                serde_json::to_string_pretty(&data.unwrap_or_default()).context("cannot print the value")?,
+            )?;
+            Ok(Outcome::Success)
+        }
+        Err(error) => {
+            diagnostics.push(of_error(&error, source));
+            report(&diagnostics, &input.sources, output)
+        }
+    }
+}
+
+/// Everything that any context has.
+fn environment() -> anyhow::Result<Env> {
+    let env = Env::new(library::standard().chain([&library::kro::omit::LIBRARY]));
+    env.context("cannot declare the functions of the language")
+}
+
+/// Reads `NAME=PATH`. An object of a known kind is read as its schema says, anything else as it is.
+fn bind(binding: &str, input: &mut Input, schemas: &Schemas) -> anyhow::Result<Bound> {
+    let Some((name, path)) = binding.split_once('=') else {
+        bail!("`{binding}` binds nothing; write `--with NAME=PATH`");
+    };
+    let documents = input.read(&[PathBuf::from(path)])?;
+    let types: Vec<Type> = documents.iter().map(|document| type_of(document.value(), schemas)).collect();
+    let values = documents
+        .iter()
+        .zip(&types)
+        .map(|(document, read_as)| CelValue::from_data(document.value(), Some(read_as)));
+    let values: Vec<CelValue> = values.collect();
+    let (value_type, value) = match (types.as_slice(), values.as_slice()) {
+        ([], _) | (_, []) => bail!("there is no document in {path}"),
+        ([only], [value]) => (only.clone(), value.clone()),
+        ([first, rest @ ..], _) => {
+            let item = if rest.iter().all(|other| other == first) { first.clone() } else { Type::Dyn };
+            (Type::list(item), CelValue::list(values))
+        }
+    };
+    Ok(Bound { name: name.into(), value_type, value })
+}
+
+fn type_of(document: &Value, schemas: &Schemas) -> Type {
+    let text = |field: &str| document.get(field).and_then(Value::as_str);
+    let kind =
+        text("apiVersion").zip(text("kind")).map(|(version, kind)| GroupVersionKind::new(version, kind));
+    let resolved = kind.and_then(|kind| schemas.local().resolve(&kind));
+    resolved.map_or(Type::Dyn, |resolved| resolved.schema.cel_type())
+}
+
+fn of_issue(issue: Issue, source: SourceId) -> Diagnostic {
+    let span = SourceSpan::new(source, issue.span.start, issue.span.end);
+    let diagnostic = Diagnostic::new(issue.code, issue.message).at(span);
+    match (issue.help, issue.replacement) {
+        (Some(help), Some(replacement)) => diagnostic.fix(help, span, replacement),
+        (Some(help), None) => diagnostic.help(help),
+        (None, _) => diagnostic,
+    }
+}
+
+fn of_error(error: &EvalError, source: SourceId) -> Diagnostic {
+    let code = if error.fault.is_pending() { Code::NotThereYet } else { Code::EvaluationFailed };
+    let diagnostic = Diagnostic::new(code, error.to_string()).at(SourceSpan::new(
+        source,
+        error.span.start,
+        error.span.end,
+    ));
+    if error.fault.is_pending() {
+        diagnostic
+            .help("in a graph this waits until it is there; `.?field` and `.orValue(…)` go on without it")
+    } else {
+        diagnostic
+    }
+}
+
+fn report(diagnostics: &Diagnostics, sources: &Sources, output: &mut Output) -> anyhow::Result<Outcome> {
+    let format = output.format();
+    output.note(format.render(diagnostics, sources).trim_end());
+    Ok(Outcome::No)
+}

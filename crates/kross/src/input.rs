@@ -1,0 +1,162 @@
+//! Turns the paths that were typed into documents and schemas: files, folders, standard input; built-in kinds, CRDs, and the
+//! kinds that definitions among the documents make.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use kross_api::yaml::{self, Document};
+use kross_diagnostics::{Diagnostics, Problem, Sources};
+use kross_graph::{Resolvers, is_definition};
+use kross_schema::openapi::Schema;
+use kross_schema::{Bundle, CrdSchemas, Overlay, SchemaResolver, crd, simple};
+use kross_value::Value;
+
+/// Where schemas come from, as every offline command takes it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SchemaArguments {
+    /// CustomResourceDefinitions to check against: a file, a folder, or `-` for standard input
+    #[arg(long, value_name = "PATH")]
+    crds: Vec<PathBuf>,
+    /// The Kubernetes version whose built-in kinds to check against
+    #[arg(long, value_name = "VERSION")]
+    kubernetes: Option<String>,
+}
+
+/// Everything that was read.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    /// The texts, for positions.
+    pub(crate) sources: Sources,
+    /// The documents, in the order of the paths.
+    pub(crate) documents: Vec<Document>,
+    /// What was wrong with the texts themselves.
+    pub(crate) diagnostics: Diagnostics,
+}
+
+impl Input {
+    /// Reads every path. A folder stands for the YAML and JSON files below it, `-` for standard input.
+    ///
+    /// # Errors
+    /// A path cannot be read.
+    pub(crate) fn read(&mut self, paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+        let mut documents = Vec::new();
+        for path in paths {
+            if path.as_os_str() == "-" {
+                let mut bytes = Vec::new();
+                std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
+                documents.extend(self.parse("<stdin>", &bytes));
+                continue;
+            }
+            for file in files(path)? {
+                let bytes = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+                documents.extend(self.parse(&file.to_string_lossy(), &bytes));
+            }
+        }
+        Ok(documents)
+    }
+
+    /// Reads the documents that a command is about.
+    ///
+    /// # Errors
+    /// A path cannot be read.
+    pub(crate) fn documents(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        let mut input = Self::default();
+        input.documents = input.read(paths)?;
+        Ok(input)
+    }
+
+    fn parse(&mut self, name: &str, bytes: &[u8]) -> Vec<Document> {
+        yaml::parse_bytes(&mut self.sources, name, bytes, &yaml::Limits::default(), &mut self.diagnostics)
+    }
+
+    /// The schemas to check against. CRDs among the documents count too, and so do the kinds that definitions make, so that
+    /// one definition can use another's.
+    ///
+    /// # Errors
+    /// A path cannot be read, or there is no such version.
+    pub(crate) fn schemas(&mut self, arguments: &SchemaArguments) -> anyhow::Result<Schemas> {
+        let SchemaArguments { crds, kubernetes } = arguments;
+        let bundle = match kubernetes {
+            Some(version) => Bundle::of_version(version)?,
+            None => Bundle::latest(),
+        };
+        let known = CrdSchemas::new();
+        for document in self.documents.iter().filter(|document| is_definition(document)) {
+            if let Some(made) = made_kind(document) {
+                // A definition whose schema is mistaken is reported when it is compiled.
+                let _ = known.insert(&made);
+            }
+        }
+        let given = self.read(crds)?;
+        let mut found = Vec::new();
+        for document in given.iter().chain(&self.documents).filter(|document| is_crd(document)) {
+            if let Err(problems) = known.insert(document.value()) {
+                let located = |problem: &Problem| problem.diagnostic(Some(document));
+                found.extend(problems.iter().map(located));
+            }
+        }
+        self.diagnostics.extend(found);
+        Ok(Schemas(Overlay::new(vec![Arc::new(known), bundle])))
+    }
+}
+
+/// The schemas of every cluster there is: offline, one set has to do for all of them.
+#[derive(Debug)]
+pub(crate) struct Schemas(Overlay);
+
+impl Resolvers for Schemas {
+    fn local(&self) -> &dyn SchemaResolver {
+        &self.0
+    }
+}
+
+/// The CRD that a definition makes, as far as it is known without compiling it: its status is left open.
+fn made_kind(document: &Document) -> Option<Value> {
+    let definition = kross_graph::load(document, &mut Diagnostics::new())?;
+    let schema = &definition.spec.schema;
+    if schema.external_ref.is_some() {
+        return None;
+    }
+    let at = kross_diagnostics::Path::root().key("spec").key("schema");
+    let spec = simple::translate(schema.spec.as_ref(), schema.types.as_ref(), &at).schema;
+    Some(crd::synthesize(schema, &spec, &Schema::free_object()))
+}
+
+fn is_crd(document: &Document) -> bool {
+    document.value().get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
+}
+
+/// The files that a path stands for, sorted.
+fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let metadata = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if !metadata.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Vec::new();
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+            let kind =
+                entry.file_type().with_context(|| format!("cannot read {}", entry.path().display()))?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if is_document(&entry.path()) {
+                found.push(entry.path());
+            }
+        }
+    }
+    if found.is_empty() {
+        bail!("there is no YAML or JSON file in {}", path.display());
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn is_document(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
+}

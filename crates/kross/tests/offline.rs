@@ -1,0 +1,154 @@
+//! What the offline commands print and how they exit: `validate` and `eval`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Exit code, standard output, standard error.
+type Answer = (i32, String, String);
+
+fn kross(arguments: &[&str], input: &str) -> Answer {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kross"))
+        .args(arguments)
+        .current_dir(repository())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+const MISTAKEN: &str = "\
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata:
+  name: web
+spec:
+  schema:
+    kind: Web
+    apiVersion: v1alpha1
+    spec:
+      name: string
+      replicas: intger
+  resources:
+    - id: web-app
+      template:
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata:
+          name: ${schema.spec.nmae}
+        spec:
+          replica: 3
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: not-a-definition
+";
+
+#[test]
+fn every_example_is_valid() {
+    let (code, data, notes) = kross(&["validate", "examples"], "");
+    assert_eq!((code, data.as_str()), (0, ""), "{notes}");
+    assert!(notes.ends_with("definitions are valid\n"), "{notes}");
+}
+
+#[test]
+fn every_mistake_of_a_file_is_reported_at_once_with_its_place() {
+    let (code, data, notes) = kross(&["validate", "--format", "short", "-"], MISTAKEN);
+    assert_eq!(code, 1, "{notes}");
+    assert_eq!(
+        data,
+        "<stdin>:11:17: error[K0304]: unknown type: `intger`\n\
+         <stdin>:13:11: error[K0222]: the id `web-app` is not in lower camel case\n\
+         <stdin>:18:31: error[K0603]: expected a field of `Web.spec`, found `nmae`\n\
+         <stdin>:20:11: error[K0701]: `DeploymentSpec` has no field `replica`\n"
+    );
+    assert_eq!(notes, "4 errors\n`kross explain K0304` says more, or any other code above\n");
+}
+
+#[test]
+fn machines_get_positions_as_json() {
+    let (code, data, _) = kross(&["validate", "--format", "json", "-"], MISTAKEN);
+    assert_eq!(code, 1);
+    let found: serde_json::Value = serde_json::from_str(&data).unwrap();
+    assert_eq!(found.as_array().unwrap().len(), 4);
+    assert_eq!((&found[0]["line"], &found[0]["column"]), (&11.into(), &17.into()));
+}
+
+#[test]
+fn kinds_of_other_definitions_and_of_crds_are_known() {
+    let inner = MISTAKEN
+        .replace("intger", "integer")
+        .replace("web-app", "app")
+        .replace("nmae", "name")
+        .replace("replica: 3", "replicas: 3");
+    let outer = inner.replace("name: web\n", "name: outer\n").replace("kind: Web\n", "kind: Outer\n").replace(
+        "        apiVersion: apps/v1\n        kind: Deployment\n        metadata:\n          name: ${schema.spec.name}\n        spec:\n          replicas: 3\n",
+        "        apiVersion: kro.run/v1alpha1\n        kind: Web\n        metadata:\n          name: inner\n        spec:\n          name: ${schema.spec.name}\n",
+    );
+    let (code, data, notes) = kross(&["validate", "-"], &format!("{inner}---\n{outer}"));
+    assert_eq!((code, data.as_str()), (0, ""), "{notes}");
+    let (code, data, _) = kross(&["validate", "--format", "short", "-"], &outer);
+    assert_eq!(code, 1);
+    assert!(data.contains("error[K0804]: no schema is known for `Web` in `kro.run/v1alpha1`"), "{data}");
+}
+
+#[test]
+fn what_cannot_be_found_out_exits_with_two() {
+    for (arguments, says) in [
+        (vec!["validate", "no/such/file.yaml"], "cannot read no/such/file.yaml"),
+        (vec!["validate", "-"], "there is no ResourceGraphDefinition among the documents"),
+        (vec!["validate", "examples", "--kubernetes", "1.1"], "no schemas of Kubernetes 1.1 are included"),
+        (vec!["eval", "x", "--with", "x"], "write `--with NAME=PATH`"),
+        (vec!["validate"], "required"),
+    ] {
+        let (code, _, notes) = kross(&arguments, "kind: Other\n");
+        assert_eq!(code, 2, "{arguments:?}: {notes}");
+        assert!(notes.contains(says), "{arguments:?}: {notes}");
+    }
+}
+
+#[test]
+fn an_expression_is_evaluated_with_documents_bound_to_names() {
+    let instance = "apiVersion: example.com/v1\nkind: Web\nspec: {name: web, replicas: 3}\n";
+    let eval = |expression: &str| kross(&["eval", expression, "--with", "schema=-"], instance);
+    assert_eq!(
+        eval("schema.spec.name + '-' + string(schema.spec.replicas)"),
+        (0, "\"web-3\"\n".into(), String::new())
+    );
+    assert_eq!(eval("${schema.spec.replicas * 2}").1, "6\n");
+    assert_eq!(eval("{'a': [schema.spec.name]}").1, "{\n  \"a\": [\n    \"web\"\n  ]\n}\n");
+}
+
+#[test]
+fn an_object_of_a_known_kind_is_read_as_its_schema_says() {
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {creationTimestamp: '2026-01-02T03:04:05Z'}\ndata: {password: c2VjcmV0}\n";
+    let eval = |arguments: &[&str]| kross(&[&["eval", "--with", "secret=-"], arguments].concat(), secret);
+    assert_eq!(eval(&["string(secret.data.password)"]).1, "\"secret\"\n");
+    assert_eq!(eval(&["secret.metadata.creationTimestamp.getFullYear()"]).1, "2026\n");
+    assert_eq!(eval(&["--type", "secret.data"]).1, "map(string, bytes)\n");
+}
+
+#[test]
+fn a_mistaken_expression_is_shown_with_its_place() {
+    let (code, data, notes) = kross(&["eval", "1 + 'a'"], "");
+    assert_eq!((code, data.as_str()), (1, ""));
+    assert!(notes.contains("error[K0604]") && notes.contains("<expression>:1:1"), "{notes}");
+    let (code, _, notes) = kross(&["eval", "[1][3]"], "");
+    assert_eq!(code, 1);
+    assert!(notes.contains("error[K1001]: index out of bounds: 3 in a list of 1"), "{notes}");
+    let (code, _, notes) = kross(&["eval", "1 / 0"], "");
+    assert_eq!(code, 1);
+    assert!(notes.contains("error[K1002]: division by zero"), "{notes}");
+}
