@@ -304,6 +304,21 @@ fn results_become_json() {
 }
 
 #[test]
+fn what_is_bound_is_computed_when_it_is_asked_for() {
+    assert_eq!(shown("cel.bind(a, 1 / 0, 5)"), "5");
+    assert_eq!(shown("cel.bind(a, 1 / 0, true || a == 1)"), "true");
+    assert_eq!(failure("cel.bind(a, 1 / 0, [1].map(x, a + x))").1, "division by zero");
+    assert_eq!(failure("cel.bind(a, 1 / 0, a == 1 || a == 2)").1, "division by zero");
+    // Computed inside another macro, it does not touch that macro's variables.
+    assert_eq!(
+        shown("cel.bind(a, [1].map(x, [2].map(y, x + y)), [7].map(z, [8].map(w, [z, w, a[0][0]])))"),
+        "[[[7, 8, 3]]]"
+    );
+    assert_eq!(shown("[1, 2].map(x, cel.bind(a, x * 10, [a, a + x]))"), "[[10, 11], [20, 22]]");
+    assert_eq!(shown("cel.bind(a, schema.spec, a.replicas + a.ports.size())"), "5");
+}
+
+#[test]
 fn macros_inside_macros_keep_their_variables_apart() {
     assert_eq!(shown("[1, 2].map(x, [10, 20].map(y, x + y).map(z, z * x))"), "[[11, 21], [24, 44]]");
     assert_eq!(shown("[1, 2].map(x, [3].map(x, x)[0] + x)"), "[4, 5]");

@@ -22,7 +22,7 @@ const MAX_DEPTH: usize = 500;
 
 /// Lowers an expression.
 pub(super) fn lower(checked: &Checked) -> Result<Program, EvalError> {
-    let mut lowering = Lowering { checked, variables: Vec::new(), scope: 0, locals: 0, depth: 0 };
+    let mut lowering = Lowering { checked, variables: Vec::new(), scope: Vec::new(), locals: 0, depth: 0 };
     let root = lowering.lower(&checked.ast.root)?;
     depth::check(&root, checked.ast.root.span)?;
     Ok(Program {
@@ -37,11 +37,20 @@ pub(super) fn lower(checked: &Checked) -> Result<Program, EvalError> {
 struct Lowering<'a> {
     checked: &'a Checked,
     variables: Vec<Text>,
-    /// How many variables of macros are in scope.
-    scope: u32,
-    /// How many there are at most.
+    /// The variables of macros in scope, from the outermost: how to read each.
+    scope: Vec<Local>,
+    /// How many there are in all. Each has a place of its own: what `cel.bind` binds is computed later, among others.
     locals: u32,
     depth: usize,
+}
+
+/// A variable of a macro, by its place.
+#[derive(Clone, Copy)]
+enum Local {
+    /// Set before it is read.
+    Plain(u32),
+    /// Computed when it is first read.
+    Bound(u32),
 }
 
 type Lowered = Result<Node, EvalError>;
@@ -61,7 +70,13 @@ impl Lowering<'_> {
     fn lower_node(&mut self, expr: &Expr) -> Lowered {
         match self.checked.reference(expr.id) {
             Reference::Variable(name) => return Ok(self.variable(name, expr.span)),
-            Reference::Local(number) => return Ok(Node::Local(*number)),
+            Reference::Local(number) => {
+                return Ok(match self.scope.get(*number as usize) {
+                    Some(Local::Plain(place)) => Node::Local(*place),
+                    Some(Local::Bound(place)) => Node::Bound(*place),
+                    None => fail("this variable is not in scope", expr.span),
+                });
+            }
             Reference::Type(name) if !matches!(expr.node, Parsed::Struct { .. }) => {
                 return Ok(Node::Constant(Value::Type(name.clone())));
             }
@@ -96,12 +111,12 @@ impl Lowering<'_> {
             Parsed::Comprehension(comprehension) => self.comprehension(comprehension, span),
             Parsed::Bind { value, body, .. } => {
                 let value = self.lower(value)?;
-                let (variable, body) = self.within(1, |lowering| lowering.lower(body))?;
+                let (variable, body) = self.within(1, Local::Bound, |lowering| lowering.lower(body))?;
                 Ok(Node::Bind(Box::new(node::Bind { variable, value, body })))
             }
             Parsed::OptionalMap { operand, body, flat, .. } => {
                 let operand = self.lower(operand)?;
-                let (variable, body) = self.within(1, |lowering| lowering.lower(body))?;
+                let (variable, body) = self.within(1, Local::Plain, |lowering| lowering.lower(body))?;
                 let map = node::OptionalMap { operand, variable, body, flat: *flat, span };
                 Ok(Node::OptionalMap(Box::new(map)))
             }
@@ -109,17 +124,18 @@ impl Lowering<'_> {
         }
     }
 
-    /// Lowers what is in the scope of so many more variables; the number of the first comes with it.
+    /// Lowers what is in the scope of so many more variables; the place of the first comes with it.
     fn within<T>(
         &mut self,
         variables: u32,
+        kind: fn(u32) -> Local,
         lower: impl FnOnce(&mut Self) -> Result<T, EvalError>,
     ) -> Result<(u32, T), EvalError> {
-        let first = self.scope;
-        self.scope += variables;
-        self.locals = self.locals.max(self.scope);
+        let (first, before) = (self.locals, self.scope.len());
+        self.locals += variables;
+        self.scope.extend((first..self.locals).map(kind));
         let lowered = lower(self);
-        self.scope = first;
+        self.scope.truncate(before);
         Ok((first, lowered?))
     }
 
@@ -190,7 +206,7 @@ impl Lowering<'_> {
         let Comprehension { kind, range, second, filter, body, .. } = comprehension;
         let range = self.lower(range)?;
         let count = 1 + u32::from(second.is_some());
-        let (variable, (filter_node, body_node)) = self.within(count, |lowering| {
+        let (variable, (filter_node, body_node)) = self.within(count, Local::Plain, |lowering| {
             let filter = filter.as_ref().map(|filter| lowering.lower(filter)).transpose()?;
             Ok((filter, lowering.lower(body)?))
         })?;
@@ -224,7 +240,7 @@ impl Lowering<'_> {
             _ => None,
         };
         match (key, &lowered) {
-            (Some(key), Node::Variable(..) | Node::Local(_) | Node::Path(_)) => {
+            (Some(key), Node::Variable(..) | Node::Local(_) | Node::Bound(_) | Node::Path(_)) => {
                 Ok(self.extend(lowered, operand, expr, key))
             }
             _ => {
@@ -273,6 +289,7 @@ fn root_of(node: &Node) -> Option<Root> {
     match node {
         Node::Variable(slot, span) => Some(Root::Variable(*slot, *span)),
         Node::Local(number) => Some(Root::Local(*number)),
+        Node::Bound(number) => Some(Root::Bound(*number)),
         _ => None,
     }
 }

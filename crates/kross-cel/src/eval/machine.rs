@@ -10,7 +10,7 @@ mod walk;
 use kross_value::Text;
 
 use super::Budget;
-use super::node::{Binary, Call, Node, OrElse};
+use super::node::{Binary, Call, Node, OrElse, Path, Root};
 use crate::Span;
 use crate::ast::BinaryOperator;
 use crate::error::{EvalError, Fault};
@@ -24,6 +24,8 @@ pub(super) type Outcome<T = Value> = Result<T, Box<EvalError>>;
 pub(super) struct Machine<'run> {
     slots: &'run [Option<Value>],
     locals: Vec<Value>,
+    /// What `cel.bind` binds variables to, until somebody asks.
+    bound: Vec<Option<&'run Node>>,
     variables: &'run [Text],
     budget: &'run mut Budget,
     /// Whether asking a field of null is an error.
@@ -43,7 +45,7 @@ impl<'run> Machine<'run> {
         variables: &'run [Text],
         budget: &'run mut Budget,
     ) -> Self {
-        Self { slots, locals: vec![Value::Null; locals], variables, budget, strict: false }
+        Self { slots, locals: vec![Value::Null; locals], bound: Vec::new(), variables, budget, strict: false }
     }
 
     pub(super) fn strict(mut self, strict: bool) -> Self {
@@ -51,17 +53,21 @@ impl<'run> Machine<'run> {
         self
     }
 
-    pub(super) fn run(&mut self, root: &Node) -> Outcome {
+    pub(super) fn run(&mut self, root: &'run Node) -> Outcome {
         self.eval(root)
     }
 
-    fn eval(&mut self, node: &Node) -> Outcome {
+    fn eval(&mut self, node: &'run Node) -> Outcome {
         match node {
             Node::Constant(value) => Ok(value.clone()),
             Node::Local(number) => Ok(self.local(*number).clone()),
+            Node::Bound(number) => {
+                self.force(*number)?;
+                Ok(self.local(*number).clone())
+            }
             Node::Variable(slot, span) => self.variable(*slot, *span).cloned(),
             Node::Path(path) => {
-                self.spend(path.steps.len() as u64, path.span())?;
+                self.enter(path)?;
                 self.walk(path).map(walk::Walked::into_value)
             }
             Node::Binary(binary) => self.binary(binary),
@@ -85,8 +91,7 @@ impl<'run> Machine<'run> {
             Node::Map(map) => self.map(map),
             Node::Loop(inner) => self.run_loop(inner),
             Node::Bind(bind) => {
-                let value = self.eval(&bind.value)?;
-                self.set_local(bind.variable, value);
+                self.bind(bind.variable, &bind.value);
                 self.eval(&bind.body)
             }
             Node::OptionalMap(map) => self.optional_map(map),
@@ -109,6 +114,41 @@ impl<'run> Machine<'run> {
         if let Some(local) = self.locals.get_mut(number as usize) {
             *local = value;
         }
+    }
+
+    /// Binds a variable to what it will be once somebody asks: an error that nobody runs into is none.
+    fn bind(&mut self, number: u32, value: &'run Node) {
+        let at = number as usize;
+        if self.bound.len() <= at {
+            self.bound.resize(at + 1, None);
+        }
+        if let Some(bound) = self.bound.get_mut(at) {
+            *bound = Some(value);
+        }
+    }
+
+    /// Computes what a variable is bound to, the first time.
+    fn force(&mut self, number: u32) -> Outcome<()> {
+        let Some(node) = self.bound.get_mut(number as usize).and_then(Option::take) else { return Ok(()) };
+        match self.eval(node) {
+            Ok(value) => {
+                self.set_local(number, value);
+                Ok(())
+            }
+            Err(error) => {
+                self.bind(number, node);
+                Err(error)
+            }
+        }
+    }
+
+    /// Pays for a path and makes sure that it has a beginning.
+    #[inline]
+    fn enter(&mut self, path: &'run Path) -> Outcome<()> {
+        if let Root::Bound(number) = path.root {
+            self.force(number)?;
+        }
+        self.spend(path.steps.len() as u64, path.span())
     }
 
     #[inline]
@@ -135,7 +175,7 @@ impl<'run> Machine<'run> {
         }
     }
 
-    fn binary(&mut self, binary: &Binary) -> Outcome {
+    fn binary(&mut self, binary: &'run Binary) -> Outcome {
         self.spend(1, binary.span)?;
         // Numbers in place are the inner loop of most macros.
         if let (Some(Value::Int(left)), Some(Value::Int(right))) =
@@ -170,7 +210,7 @@ impl<'run> Machine<'run> {
         operators::binary(&mut call, binary.operator, left, right).map_err(at(binary.span))
     }
 
-    fn call(&mut self, call: &Call) -> Outcome {
+    fn call(&mut self, call: &'run Call) -> Outcome {
         self.spend(1, call.span)?;
         match call.arguments.as_slice() {
             [] => self.dispatch(call, &[]),
@@ -199,7 +239,7 @@ impl<'run> Machine<'run> {
         }
     }
 
-    fn or_else(&mut self, or_else: &OrElse) -> Outcome {
+    fn or_else(&mut self, or_else: &'run OrElse) -> Outcome {
         self.spend(1, or_else.span)?;
         match (self.eval(&or_else.operand)?, or_else.value) {
             (Value::Optional(Some(inner)), true) => Ok((*inner).clone()),

@@ -18,6 +18,8 @@ pub(super) enum Node {
     Variable(u32, Span),
     /// A variable of a macro.
     Local(u32),
+    /// A variable of `cel.bind`, computed when it is first asked for.
+    Bound(u32),
     /// Fields and elements of a variable, known beforehand.
     Path(Box<Path>),
     /// `operand.field` of anything else, `has(operand.field)`, `operand.?field`
@@ -63,6 +65,8 @@ pub(super) enum Root {
     Variable(u32, Span),
     /// At a variable of a macro.
     Local(u32),
+    /// At a variable of `cel.bind`.
+    Bound(u32),
 }
 
 /// Fields and elements of a variable.

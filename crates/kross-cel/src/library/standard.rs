@@ -165,12 +165,18 @@ fn ordered(
     ask: fn(Ordering) -> bool,
 ) -> Result<Value, Fault> {
     match left.compare(right) {
+        // What is no number is neither more nor less.
+        Err(Fault::InvalidArgument(_)) if is_nan(left) || is_nan(right) => Ok(Value::Bool(false)),
         Ok(order) => Ok(Value::Bool(ask(order))),
         Err(Fault::NoSuchOverload { arguments, .. }) => {
             Err(Fault::NoSuchOverload { function: operator.symbol().to_owned(), arguments })
         }
         Err(fault) => Err(fault),
     }
+}
+
+fn is_nan(value: &Value) -> bool {
+    matches!(value, Value::Double(number) if number.is_nan())
 }
 
 /// `!x`

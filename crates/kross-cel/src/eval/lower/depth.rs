@@ -24,9 +24,9 @@ fn levels(node: &Node, locals: &mut Vec<usize>) -> usize {
     match node {
         Node::Constant(value) => value_levels(value),
         Node::Variable(..) | Node::Fail(_) => 0,
-        Node::Local(number) => local(*number, locals),
+        Node::Local(number) | Node::Bound(number) => local(*number, locals),
         Node::Path(path) => match path.root {
-            Root::Local(number) => local(number, locals),
+            Root::Local(number) | Root::Bound(number) => local(number, locals),
             Root::Variable(..) => 0,
         },
         Node::Select(select) => 1 + levels(&select.operand, locals),

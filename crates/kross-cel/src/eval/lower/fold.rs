@@ -13,7 +13,8 @@ pub(super) fn fold(node: Node) -> Node {
         return node;
     }
     // Strictly: what fails that way may not fail otherwise, and is left for the run, which knows.
-    match Machine::new(&[], 0, &[], &mut Budget::new(UNITS)).strict(true).run(&node) {
+    let computed = Machine::new(&[], 0, &[], &mut Budget::new(UNITS)).strict(true).run(&node);
+    match computed {
         Ok(value) => Node::Constant(value),
         Err(_) => node,
     }

@@ -8,14 +8,14 @@ use crate::error::Fault;
 use crate::library::operators;
 use crate::value::{Map, Value};
 
-impl Machine<'_> {
-    pub(super) fn select(&mut self, select: &Select) -> Outcome {
+impl<'run> Machine<'run> {
+    pub(super) fn select(&mut self, select: &'run Select) -> Outcome {
         self.spend(1, select.span)?;
         // A question about a variable's field needs no copy of the variable.
         if select.access == Access::Test
             && let Node::Path(path) = &select.operand
         {
-            self.spend(path.steps.len() as u64, select.span)?;
+            self.enter(path)?;
             if let Walked::Data(data, _) = self.walk(path)?
                 && let Some(object) = data.as_object()
             {
@@ -31,11 +31,15 @@ impl Machine<'_> {
         .map_err(at(select.span))
     }
 
-    pub(super) fn index(&mut self, index: &Index) -> Outcome {
+    pub(super) fn index(&mut self, index: &'run Index) -> Outcome {
         self.spend(1, index.span)?;
         let operand = self.eval(&index.operand)?;
         let key = self.eval(&index.index)?;
-        let found = if index.optional { optional_element(&operand, &key) } else { element(&operand, &key) };
+        let found = if index.optional {
+            optional_element(&operand, &key, self.strict)
+        } else {
+            element(&operand, &key, self.strict)
+        };
         found.map_err(at(index.span))
     }
 }
@@ -80,24 +84,26 @@ fn absent(value: &Value, name: &str, strict: bool) -> Result<(), Fault> {
 }
 
 /// `value[key]`; of an optional, an optional.
-pub(super) fn element(value: &Value, key: &Value) -> Result<Value, Fault> {
+pub(super) fn element(value: &Value, key: &Value, strict: bool) -> Result<Value, Fault> {
     match value {
         Value::Optional(None) => Ok(Value::Optional(None)),
-        Value::Optional(Some(inner)) => optional_element(inner, key),
+        Value::Optional(Some(inner)) => optional_element(inner, key, strict),
         other => operators::index(other, key),
     }
 }
 
 /// `value[?key]`
-fn optional_element(value: &Value, key: &Value) -> Result<Value, Fault> {
+fn optional_element(value: &Value, key: &Value, strict: bool) -> Result<Value, Fault> {
     match value {
         Value::Optional(None) => Ok(Value::Optional(None)),
-        Value::Optional(Some(inner)) => optional_element(inner, key),
-        other => match operators::index(other, key) {
+        Value::Optional(Some(inner)) => optional_element(inner, key, strict),
+        Value::List(_) | Value::Map(_) => match operators::index(value, key) {
             Ok(found) => Ok(Value::some(found)),
             Err(Fault::NoSuchKey { .. } | Fault::IndexOutOfBounds { .. }) => Ok(Value::Optional(None)),
             Err(fault) => Err(fault),
         },
+        other if strict => operators::index(other, key),
+        _ => Ok(Value::Optional(None)),
     }
 }
 

@@ -8,8 +8,8 @@ use crate::Span;
 use crate::error::Fault;
 use crate::value::{BuiltMap, Map as MapValue, Value};
 
-impl Machine<'_> {
-    pub(super) fn list(&mut self, list: &List) -> Outcome {
+impl<'run> Machine<'run> {
+    pub(super) fn list(&mut self, list: &'run List) -> Outcome {
         self.spend(1, list.span)?;
         let mut items = Vec::with_capacity(list.items.len());
         for (node, optional) in &list.items {
@@ -24,7 +24,7 @@ impl Machine<'_> {
         Ok(Value::list(items))
     }
 
-    pub(super) fn map(&mut self, map: &Map) -> Outcome {
+    pub(super) fn map(&mut self, map: &'run Map) -> Outcome {
         self.spend(1, map.span)?;
         let mut entries = Vec::with_capacity(map.entries.len());
         for entry in &map.entries {
@@ -40,7 +40,7 @@ impl Machine<'_> {
         built(entries, map.span)
     }
 
-    pub(super) fn optional_map(&mut self, map: &OptionalMap) -> Outcome {
+    pub(super) fn optional_map(&mut self, map: &'run OptionalMap) -> Outcome {
         self.spend(1, map.span)?;
         let name = if map.flat { "optFlatMap" } else { "optMap" };
         match self.eval(&map.operand)? {

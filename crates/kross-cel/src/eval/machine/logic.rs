@@ -7,17 +7,17 @@ use super::{Machine, Outcome, at};
 use crate::error::Fault;
 use crate::value::Value;
 
-impl Machine<'_> {
-    pub(super) fn and(&mut self, terms: &Terms) -> Outcome {
+impl<'run> Machine<'run> {
+    pub(super) fn and(&mut self, terms: &'run Terms) -> Outcome {
         self.decide(terms, "&&", false)
     }
 
-    pub(super) fn or(&mut self, terms: &Terms) -> Outcome {
+    pub(super) fn or(&mut self, terms: &'run Terms) -> Outcome {
         self.decide(terms, "||", true)
     }
 
     /// The first term that is `decisive` decides; otherwise the first error, otherwise the opposite.
-    fn decide(&mut self, terms: &Terms, operator: &str, decisive: bool) -> Outcome {
+    fn decide(&mut self, terms: &'run Terms, operator: &str, decisive: bool) -> Outcome {
         let mut first_error = None;
         for term in &terms.terms {
             self.spend(1, terms.span)?;
@@ -38,7 +38,7 @@ impl Machine<'_> {
         first_error.map_or(Ok(Value::Bool(!decisive)), Err)
     }
 
-    pub(super) fn conditional(&mut self, conditional: &Conditional) -> Outcome {
+    pub(super) fn conditional(&mut self, conditional: &'run Conditional) -> Outcome {
         self.spend(1, conditional.span)?;
         match self.eval(&conditional.condition)? {
             Value::Bool(true) => self.eval(&conditional.then),

@@ -17,8 +17,8 @@ enum Next {
     Break,
 }
 
-impl Machine<'_> {
-    pub(super) fn run_loop(&mut self, inner: &Loop) -> Outcome {
+impl<'run> Machine<'run> {
+    pub(super) fn run_loop(&mut self, inner: &'run Loop) -> Outcome {
         let range = self.eval(&inner.range)?;
         match inner.kind {
             Kind::All => self.quantify(inner, &range, false),
@@ -36,7 +36,7 @@ impl Machine<'_> {
     #[inline]
     fn each(
         &mut self,
-        inner: &Loop,
+        inner: &'run Loop,
         range: &Value,
         mut body: impl FnMut(&mut Self) -> Outcome<Next>,
     ) -> Outcome<()> {
@@ -113,7 +113,7 @@ impl Machine<'_> {
 
     /// The predicate of the current element.
     #[inline]
-    fn predicate(&mut self, node: &Node, span: Span) -> Outcome<bool> {
+    fn predicate(&mut self, node: &'run Node, span: Span) -> Outcome<bool> {
         match self.eval(node)? {
             Value::Bool(value) => Ok(value),
             other => {
@@ -124,7 +124,7 @@ impl Machine<'_> {
 
     /// Whether the current element passes the filter, if there is one.
     #[inline]
-    fn passes(&mut self, inner: &Loop) -> Outcome<bool> {
+    fn passes(&mut self, inner: &'run Loop) -> Outcome<bool> {
         match &inner.filter {
             Some(filter) => self.predicate(filter, inner.filter_span),
             None => Ok(true),
@@ -132,7 +132,7 @@ impl Machine<'_> {
     }
 
     /// `all` and `exists`: one element decides, and errors of others do not matter then.
-    fn quantify(&mut self, inner: &Loop, range: &Value, decisive: bool) -> Outcome {
+    fn quantify(&mut self, inner: &'run Loop, range: &Value, decisive: bool) -> Outcome {
         let mut decided = false;
         let mut first_error = None;
         self.each(inner, range, |machine| match machine.predicate(&inner.body, inner.body_span) {
@@ -153,7 +153,7 @@ impl Machine<'_> {
         }
     }
 
-    fn exists_one(&mut self, inner: &Loop, range: &Value) -> Outcome {
+    fn exists_one(&mut self, inner: &'run Loop, range: &Value) -> Outcome {
         let mut count = 0_usize;
         self.each(inner, range, |machine| {
             count += usize::from(machine.predicate(&inner.body, inner.body_span)?);
@@ -162,7 +162,7 @@ impl Machine<'_> {
         Ok(Value::Bool(count == 1))
     }
 
-    fn filter(&mut self, inner: &Loop, range: &Value) -> Outcome {
+    fn filter(&mut self, inner: &'run Loop, range: &Value) -> Outcome {
         let mut items = Vec::new();
         self.each(inner, range, |machine| {
             if machine.predicate(&inner.body, inner.body_span)? {
@@ -173,7 +173,7 @@ impl Machine<'_> {
         Ok(Value::list(items))
     }
 
-    fn transform(&mut self, inner: &Loop, range: &Value) -> Outcome {
+    fn transform(&mut self, inner: &'run Loop, range: &Value) -> Outcome {
         let mut items = Vec::with_capacity(if inner.filter.is_none() { size_of_range(range) } else { 0 });
         self.each(inner, range, |machine| {
             if machine.passes(inner)? {
@@ -184,7 +184,7 @@ impl Machine<'_> {
         Ok(Value::list(items))
     }
 
-    fn transform_map(&mut self, inner: &Loop, range: &Value) -> Outcome {
+    fn transform_map(&mut self, inner: &'run Loop, range: &Value) -> Outcome {
         let mut entries = Vec::new();
         self.each(inner, range, |machine| {
             if machine.passes(inner)? {
@@ -196,7 +196,7 @@ impl Machine<'_> {
         Ok(Value::map(entries))
     }
 
-    fn transform_entries(&mut self, inner: &Loop, range: &Value) -> Outcome {
+    fn transform_entries(&mut self, inner: &'run Loop, range: &Value) -> Outcome {
         let mut entries = Vec::new();
         self.each(inner, range, |machine| {
             if machine.passes(inner)? {
@@ -218,7 +218,7 @@ impl Machine<'_> {
         build::built(entries, inner.span)
     }
 
-    fn sort_by(&mut self, inner: &Loop, range: &Value) -> Outcome {
+    fn sort_by(&mut self, inner: &'run Loop, range: &Value) -> Outcome {
         let mut keyed = Vec::with_capacity(size_of_range(range));
         self.each(inner, range, |machine| {
             let key = machine.eval(&inner.body)?;

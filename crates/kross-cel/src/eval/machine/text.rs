@@ -9,8 +9,8 @@ use crate::library::operators;
 use crate::value::Value;
 use kross_value::Value as Data;
 
-impl Machine<'_> {
-    pub(super) fn concat(&mut self, terms: &Terms) -> Outcome {
+impl<'run> Machine<'run> {
+    pub(super) fn concat(&mut self, terms: &'run Terms) -> Outcome {
         let mut out = String::with_capacity(64);
         for term in &terms.terms {
             self.write(term, terms.span, &mut out)?;
@@ -20,14 +20,14 @@ impl Machine<'_> {
         Ok(Value::string(out.as_str()))
     }
 
-    fn write(&mut self, term: &Node, span: Span, out: &mut String) -> Outcome<()> {
+    fn write(&mut self, term: &'run Node, span: Span, out: &mut String) -> Outcome<()> {
         match term {
             Node::Constant(Value::String(text)) => {
                 out.push_str(text);
                 return Ok(());
             }
             Node::Path(path) => {
-                self.spend(path.steps.len() as u64, span)?;
+                self.enter(path)?;
                 match self.walk(path)? {
                     Walked::Data(Data::String(text), None) | Walked::Borrowed(Value::String(text)) => {
                         out.push_str(text);

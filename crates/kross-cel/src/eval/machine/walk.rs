@@ -43,7 +43,7 @@ impl Machine<'_> {
     pub(super) fn walk<'a>(&'a self, path: &'a Path) -> Outcome<Walked<'a>> {
         let mut current = match path.root {
             Root::Variable(slot, span) => self.variable(slot, span)?,
-            Root::Local(number) => self.local(number),
+            Root::Local(number) | Root::Bound(number) => self.local(number),
         };
         let mut steps = path.steps.as_slice();
         // The usual case: the variable is an object.
@@ -129,8 +129,8 @@ fn element<'a>(items: &'a std::sync::Arc<[Data]>, step: &Step) -> Outcome<&'a Da
 fn take(value: &Value, key: &StepKey, strict: bool) -> Result<Value, Fault> {
     match key {
         StepKey::Field(field) => access::field(value, field, strict),
-        StepKey::Key(key) => access::element(value, &Value::String(key.text().clone())),
-        StepKey::Position(position) => access::element(value, &Value::Int(*position)),
+        StepKey::Key(key) => access::element(value, &Value::String(key.text().clone()), strict),
+        StepKey::Position(position) => access::element(value, &Value::Int(*position), strict),
     }
 }
 

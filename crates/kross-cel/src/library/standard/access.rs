@@ -32,7 +32,7 @@ pub(crate) fn index(collection: &Value, key: &Value) -> Result<Value, Fault> {
             Some(value) => Ok(value),
             None => Err(missing_key(map, key)),
         },
-        _ => Err(Fault::no_such_overload("[]", &[collection.clone(), key.clone()])),
+        other => Err(missing(other, key)),
     }
 }
 
@@ -61,7 +61,8 @@ fn list_index(list: &List, key: &Value) -> Result<Value, Fault> {
 pub(crate) fn missing(value: &Value, key: &Value) -> Fault {
     match value {
         Value::Map(map) => missing_key(map, key),
-        other => Fault::no_such_overload("[]", &[other.clone(), key.clone()]),
+        // Null, above all, is what stands where a map is still to come: cel-go too speaks of a missing key.
+        _ => Fault::NoSuchKey { key: shown(key), available: Vec::new() },
     }
 }
 
@@ -76,14 +77,15 @@ fn missing_key(map: &Map, key: &Value) -> Fault {
             }
         }
     }
-    let key = if let Value::String(text) = key { text.to_string() } else { key.to_string() };
-    Fault::NoSuchKey { key, available: some_keys(map) }
+    Fault::NoSuchKey { key: shown(key), available: some_keys(map) }
 }
 
 /// A few keys of a map, for messages.
 pub(crate) fn some_keys(map: &Map) -> Vec<String> {
-    map.keys()
-        .take(SHOWN)
-        .map(|key| if let Value::String(text) = &key { text.to_string() } else { key.to_string() })
-        .collect()
+    map.keys().take(SHOWN).map(|key| shown(&key)).collect()
+}
+
+/// A key as a message names it, without quotes.
+fn shown(key: &Value) -> String {
+    if let Value::String(text) = key { text.to_string() } else { key.to_string() }
 }
