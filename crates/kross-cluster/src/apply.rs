@@ -17,6 +17,10 @@ const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Objects per page. Larger pages save requests and cost memory on both sides.
 const PAGE: usize = 500;
+/// Pages that are read before a list counts as endless.
+pub(crate) const MOST_PAGES: usize = 4000;
+/// How often a list is begun anew when it expires while it is read.
+const LIST_ATTEMPTS: u32 = 3;
 /// Lists that run at once when several kinds are listed.
 const LISTS_AT_ONCE: usize = 8;
 
@@ -135,16 +139,40 @@ impl Connection {
         selector: Option<&str>,
     ) -> Result<Vec<StoredObject>, ApiError> {
         let query = Query { labels: selector, ..Query::default() };
+        let mut attempts = 1;
+        loop {
+            match self.list_pages(kind, namespace, &query).await {
+                // It took so long that the first pages are history.
+                Err(error) if error.is_expired() && attempts < LIST_ATTEMPTS => attempts += 1,
+                listed => return listed,
+            }
+        }
+    }
+
+    async fn list_pages(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        query: &Query<'_>,
+    ) -> Result<Vec<StoredObject>, ApiError> {
         let mut items = Vec::new();
         let mut next = None;
-        loop {
-            let page = self.list_page(kind, namespace, &query, next.as_deref()).await?;
+        for _ in 0..MOST_PAGES {
+            let page = self.list_page(kind, namespace, query, next.as_deref()).await?;
             items.extend(page.items);
-            if page.next.is_none() {
+            next = page.next;
+            if next.is_none() {
                 return Ok(items);
             }
-            next = page.next;
         }
+        Err(self.endless_list(kind, namespace))
+    }
+
+    /// A server that always has one more page.
+    pub(crate) fn endless_list(&self, kind: &ApiKind, namespace: Option<&str>) -> ApiError {
+        let target = Target { kind, namespace, name: "", operation: Operation::Get };
+        let problem = format!("the list has more than {MOST_PAGES} pages");
+        ApiError::own(target.attempt(self), FailureReason::ServerError, &problem)
     }
 
     /// Lists several kinds in several namespaces at once, each answer at the place of its question.
@@ -433,5 +461,6 @@ fn identity(object: &Value) -> (Option<&str>, &str) {
 }
 
 fn body(value: &Value) -> Bytes {
-    value.to_string().into()
+    // Values have text keys and finite numbers, which is all that JSON can refuse.
+    serde_json::to_vec(value).unwrap_or_default().into()
 }

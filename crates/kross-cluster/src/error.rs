@@ -249,7 +249,9 @@ fn classify(code: StatusCode, status: &Status) -> FailureReason {
     match code {
         StatusCode::UNAUTHORIZED => FailureReason::Unauthorized,
         StatusCode::FORBIDDEN => FailureReason::Forbidden,
-        StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::METHOD_NOT_ALLOWED => FailureReason::NotFound,
+        StatusCode::NOT_FOUND => FailureReason::NotFound,
+        // A version that the cluster has forgotten: asking anew helps.
+        StatusCode::GONE => FailureReason::ServerError,
         StatusCode::CONFLICT => FailureReason::Conflict,
         StatusCode::TOO_MANY_REQUESTS => FailureReason::Throttled,
         // An apply that does not fit the schema: the server says 500, though the object is at fault.

@@ -16,6 +16,8 @@ mod discovery;
 mod events;
 #[path = "real/lease.rs"]
 mod lease;
+#[path = "real/ownership.rs"]
+mod ownership;
 #[path = "real/setup.rs"]
 mod setup;
 #[path = "real/watch.rs"]

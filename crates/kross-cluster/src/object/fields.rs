@@ -141,7 +141,22 @@ fn applied_metadata(metadata: &Value) -> Option<Value> {
     (!kept.is_empty()).then_some(Value::Object(kept))
 }
 
-/// Equal as Kubernetes sees it: a whole double is an integer, `null` is as good as absent, and so is an empty container.
+/// Whether an entry that only the live object has is what the server fills in where nothing is said. Such an entry within a
+/// value that is owned as a whole is no difference: applying without it brings it back.
+fn is_default(key: &str, value: &Value, live: &Object) -> bool {
+    let claim = live.get("kind").and_then(Value::as_str) == Some("PersistentVolumeClaim");
+    match (key, value.as_str()) {
+        ("apiVersion", Some("v1")) => claim || live.contains_key("fieldPath"),
+        ("kind", Some(_)) | ("status", None) => claim && live.contains_key("spec"),
+        ("volumeMode", Some("Filesystem")) => live.contains_key("accessModes"),
+        ("divisor", Some("0")) => live.contains_key("resource"),
+        ("protocol", Some("TCP")) => true,
+        _ => false,
+    }
+}
+
+/// Equal as Kubernetes sees it: a whole double is an integer, `null` is as good as absent, and so is an empty container. The
+/// first one is the live value, which may have what the server filled in.
 fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -157,8 +172,9 @@ fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
             a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(Some(a), Some(b)))
         }
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
-            a.iter().all(|(key, value)| same(Some(value), b.get(key)))
-                && b.iter().all(|(key, value)| a.contains_key(key) || same(None, Some(value)))
+            a.iter().all(|(key, value)| {
+                same(Some(value), b.get(key)) || (!b.contains_key(key) && is_default(key, value, a))
+            }) && b.iter().all(|(key, value)| a.contains_key(key) || same(None, Some(value)))
         }
         (Some(a), Some(b)) => a == b,
     }

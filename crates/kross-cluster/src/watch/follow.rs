@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Change;
 use super::core::Core;
 use super::lines::{Event, Lines};
-use crate::apply::Query;
+use crate::apply::{MOST_PAGES, Query};
 use crate::connection::{ApiAnswer, Connection};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
@@ -71,7 +71,7 @@ impl Follower {
         self.core.listing();
         let mut next: Option<String> = None;
         let mut version = String::new();
-        loop {
+        for _ in 0..MOST_PAGES {
             let page = self.page(next.as_deref()).await?;
             if next.is_none() {
                 version = page.resource_version;
@@ -89,6 +89,7 @@ impl Follower {
                 return Ok(version);
             }
         }
+        Err(self.connection.endless_list(&self.kind, self.core.key.selection.namespace()))
     }
 
     async fn page(&self, next: Option<&str>) -> Result<crate::ObjectList, ApiError> {
