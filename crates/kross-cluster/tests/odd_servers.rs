@@ -14,7 +14,7 @@ use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kross_api::{FailureReason, Operation};
 use kross_cluster::{
     ApiKind, Change, ClusterId, Connection, ConnectionOptions, Lookup, Missing, Selection, WatchOptions,
@@ -44,6 +44,8 @@ fn answer(code: u16, text: &str) -> Response<Body> {
     Response::builder().status(code).body(body(vec![text.to_owned()])).unwrap()
 }
 
+const FEW: u32 = 10;
+
 /// A server that answers each path and query as it is told, in HTTP/1.
 struct Server {
     url: String,
@@ -58,6 +60,18 @@ impl Server {
 
     /// With TLS, and without HTTP/2 in it.
     async fn secure(handler: impl Fn(&str) -> Response<Body> + Send + Sync + 'static) -> Self {
+        Self::with_tls(b"http/1.1", handler).await
+    }
+
+    /// With HTTP/2, and only [`FEW`] streams on a connection.
+    async fn narrow(handler: impl Fn(&str) -> Response<Body> + Send + Sync + 'static) -> Self {
+        Self::with_tls(b"h2", handler).await
+    }
+
+    async fn with_tls(
+        protocol: &[u8],
+        handler: impl Fn(&str) -> Response<Body> + Send + Sync + 'static,
+    ) -> Self {
         let authority = CertificateAuthority::new("odd").unwrap();
         let identity = authority.server(&["127.0.0.1".to_owned()], Validity::Current).unwrap();
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -67,7 +81,7 @@ impl Server {
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)
             .unwrap();
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        tls.alpn_protocols = vec![protocol.to_vec()];
         let mut server = Self::start(handler, Some(tokio_rustls::TlsAcceptor::from(Arc::new(tls)))).await;
         server.authority = Some(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap());
         server
@@ -100,7 +114,13 @@ impl Server {
                     match tls {
                         Some(tls) => {
                             let socket = tls.accept(socket).await.unwrap();
-                            let _ = http.serve_connection(TokioIo::new(socket), service).await;
+                            if socket.get_ref().1.alpn_protocol() == Some(b"h2") {
+                                let mut http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                                http.max_concurrent_streams(FEW);
+                                drop(http.serve_connection(TokioIo::new(socket), service).await);
+                            } else {
+                                drop(http.serve_connection(TokioIo::new(socket), service).await);
+                            }
                         }
                         None => drop(http.serve_connection(TokioIo::new(socket), service).await),
                     }
@@ -147,6 +167,31 @@ async fn a_server_without_http2_gets_as_many_connections_as_needed_and_keeps_the
     }
     assert!(server.connections.load(Ordering::Relaxed) <= 10);
     assert_eq!(connection.stats().requests.streams, 0);
+}
+
+#[tokio::test]
+async fn a_server_that_allows_few_streams_gets_more_connections() {
+    let (handler, _) = scripted(vec![(10, vec![])], vec![]);
+    let server = Server::narrow(handler).await;
+    let connection = server.connect().await;
+    let watches = Watches::new(WatchOptions::default());
+    let kind = Arc::new(config_map());
+    let all: Vec<_> = (0..35)
+        .map(|n| {
+            let selection =
+                Selection::Name { namespace: Some("shop".into()), name: format!("item-{n}").into() };
+            watches.watch(&connection, &kind, selection)
+        })
+        .collect();
+    for watch in &all {
+        watch.complete().await;
+    }
+    kross_testing::wait::until_true("all watches to be open", || {
+        watches.states().iter().all(|state| state.opened == 1)
+    })
+    .await;
+    let stats = connection.stats();
+    assert_eq!((stats.watches.streams, stats.watches.connections), (35, 4), "{stats:?}");
 }
 
 #[tokio::test]

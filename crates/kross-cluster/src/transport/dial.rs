@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -161,7 +162,7 @@ async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: T,
     options: &TransportOptions,
 ) -> Result<(http2::SendRequest<Full<Bytes>>, Http2Connection<T>), TransportError> {
-    http2::Builder::new(TokioExecutor::new())
+    let (sender, mut connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .keep_alive_interval(options.ping_interval)
         .keep_alive_timeout(options.ping_timeout)
@@ -169,10 +170,28 @@ async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         // A watch that nobody reads for a moment must not stop its neighbours.
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(16 << 20)
+        .initial_max_send_streams(UNSETTLED)
         .handshake(TokioIo::new(stream))
         .await
-        .map_err(|error| TransportError::broken(&error))
+        .map_err(|error| TransportError::broken(&error))?;
+    // The part that reads from the socket is a task of its own that wakes nobody here, so look every now and then.
+    let mut looks = tokio::time::interval(Duration::from_millis(1));
+    while connection.current_max_send_streams() == UNSETTLED {
+        looks.tick().await;
+        if let Poll::Ready(ended) = futures::poll!(&mut connection) {
+            let closed = "the server closed the connection at once".to_owned();
+            return Err(ended.map_or_else(
+                |error| TransportError::broken(&error),
+                |()| TransportError::Broken { problem: closed },
+            ));
+        }
+    }
+    Ok((sender, connection))
 }
+
+/// As long as this is the limit of streams, the server has not said its own. More streams than the server allows would wait
+/// without a word, so the connection is not used before.
+const UNSETTLED: usize = 1_000_003;
 
 fn tls_error(endpoint: &Endpoint, error: &io::Error) -> TransportError {
     let certificate =
