@@ -8,8 +8,8 @@ use crate::error::Fault;
 use crate::library::Call;
 use crate::value::{List, Value};
 
-/// Of a string, of bytes, and of a list in elements: more is no value but a mistake.
-const LONGEST: usize = 100 << 20;
+/// Of a string or bytes, in bytes, and of a list in elements: an object holds about a megabyte.
+const LONGEST: usize = 10 << 20;
 
 #[cold]
 fn no_overload(function: &str, left: &Value, right: &Value) -> Fault {
