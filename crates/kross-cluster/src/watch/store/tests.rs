@@ -1,3 +1,7 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::*;
 use crate::object::read_object;
 
@@ -116,4 +120,179 @@ fn versions_that_are_no_numbers_are_taken_in_the_order_they_come() {
     assert!(store.applied(odd("w0")).is_some());
     assert!(store.applied(odd("w0")).is_none());
     assert!(store.observed(&odd("y")).is_none());
+}
+
+/// A cluster with a history, as the store's lists and events see it.
+#[derive(Default)]
+struct Cluster {
+    version: u64,
+    objects: BTreeMap<u8, StoredObject>,
+    history: Vec<(u64, bool, StoredObject)>,
+}
+
+impl Cluster {
+    fn write(&mut self, name: u8) -> StoredObject {
+        self.version += 1;
+        let known = self.objects.get(&name);
+        let uid = known.map_or_else(|| format!("{name}-{}", self.version), |known| known.uid().to_string());
+        let json = serde_json::json!({"metadata": {
+            "name": name.to_string(), "uid": uid, "resourceVersion": self.version.to_string()}});
+        let object = read_object(json.to_string().as_bytes()).unwrap();
+        self.objects.insert(name, object.clone());
+        self.history.push((self.version, true, object.clone()));
+        object
+    }
+
+    fn delete(&mut self, name: u8) {
+        if let Some(object) = self.objects.remove(&name) {
+            self.version += 1;
+            let json = serde_json::json!({"metadata": {
+                "name": name.to_string(), "uid": object.uid().as_str(), "resourceVersion": self.version.to_string()}});
+            let last = read_object(json.to_string().as_bytes()).unwrap();
+            self.history.push((self.version, false, last));
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Somebody writes.
+    Write(u8),
+    /// We write, and the answer comes later.
+    OurWrite(u8),
+    Delete(u8),
+    /// The oldest or the newest answer comes.
+    Answer(bool),
+    /// So many events come.
+    Events(usize),
+    Bookmark,
+    /// A list begins: the first half of it is read.
+    BeginList,
+    EndList,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0_u8..6).prop_map(Step::Write),
+        (0_u8..6).prop_map(Step::OurWrite),
+        (0_u8..6).prop_map(Step::Delete),
+        any::<bool>().prop_map(Step::Answer),
+        (1_usize..4).prop_map(Step::Events),
+        Just(Step::Bookmark),
+        Just(Step::BeginList),
+        Just(Step::EndList),
+    ]
+}
+
+/// A store, where it is in the cluster's history, and what a subscriber has made of its changes.
+struct Replica {
+    store: Store,
+    position: u64,
+    list: Option<(u64, Vec<StoredObject>)>,
+    mirror: BTreeMap<String, Arc<StoredObject>>,
+}
+
+impl Replica {
+    fn tell(&mut self, changes: impl IntoIterator<Item = Change>) {
+        for change in changes {
+            match change {
+                Change::Applied { old, new, .. } => {
+                    let before = self.mirror.insert(new.name().to_string(), new);
+                    assert_eq!(before, old);
+                }
+                Change::Deleted { old } => assert_eq!(self.mirror.remove(old.name().as_str()), Some(old)),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(self.mirror.len(), self.store.len());
+    }
+
+    fn events(&mut self, cluster: &Cluster, most: usize) {
+        if self.list.is_some() || !self.store.is_complete() {
+            return;
+        }
+        let position = self.position;
+        let next = cluster.history.iter().filter(|(version, ..)| *version > position).take(most);
+        for (version, applied, object) in next {
+            let change =
+                if *applied { self.store.applied(object.clone()) } else { self.store.deleted(object) };
+            self.position = *version;
+            self.tell(change);
+        }
+    }
+
+    fn begin_list(&mut self, cluster: &Cluster) {
+        self.store.begin_list(Some(cluster.version));
+        let mut items: Vec<_> = cluster.objects.values().cloned().collect();
+        let rest = items.split_off(items.len() / 2);
+        for object in items {
+            let change = self.store.listed(object);
+            self.tell(change);
+        }
+        self.list = Some((cluster.version, rest));
+    }
+
+    fn end_list(&mut self) {
+        let Some((version, rest)) = self.list.take() else { return };
+        for object in rest {
+            let change = self.store.listed(object);
+            self.tell(change);
+        }
+        let gone = self.store.end_list();
+        self.tell(gone);
+        self.position = version;
+    }
+}
+
+proptest! {
+    /// However lists, events and answers to our own writes interleave, the copy ends up as the cluster is, and whoever
+    /// follows its changes has the same.
+    #[test]
+    fn the_copy_ends_up_as_the_cluster_is(steps in prop::collection::vec(step(), 1..120)) {
+        let mut cluster = Cluster::default();
+        let mut replica =
+            Replica { store: Store::new(vec![]), position: 0, list: None, mirror: BTreeMap::new() };
+        let mut answers: Vec<StoredObject> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Write(name) => drop(cluster.write(name)),
+                Step::OurWrite(name) => answers.push(cluster.write(name)),
+                Step::Delete(name) => cluster.delete(name),
+                Step::Answer(oldest) => {
+                    if !answers.is_empty() {
+                        let answer = answers.remove(if oldest { 0 } else { answers.len() - 1 });
+                        let change = replica.store.observed(&answer);
+                        replica.tell(change);
+                    }
+                }
+                Step::Events(most) => replica.events(&cluster, most),
+                Step::Bookmark => {
+                    // Bookmarks come in order with events, so they say no more than those.
+                    replica.store.advance(Some(replica.position));
+                }
+                Step::BeginList => replica.begin_list(&cluster),
+                Step::EndList => replica.end_list(),
+            }
+        }
+        if replica.list.is_none() && !replica.store.is_complete() {
+            replica.begin_list(&cluster);
+        }
+        replica.end_list();
+        replica.events(&cluster, usize::MAX);
+        for answer in answers {
+            let change = replica.store.observed(&answer);
+            prop_assert!(change.is_none(), "an old answer changed the copy");
+        }
+        let copy: BTreeMap<String, String> = replica
+            .store
+            .iter()
+            .map(|object| (object.name().to_string(), object.resource_version().to_string()))
+            .collect();
+        let there: BTreeMap<String, String> = cluster
+            .objects
+            .values()
+            .map(|object| (object.name().to_string(), object.resource_version().to_string()))
+            .collect();
+        prop_assert_eq!(copy, there);
+    }
 }
