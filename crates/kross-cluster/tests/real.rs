@@ -10,6 +10,8 @@
 
 #[path = "real/apply.rs"]
 mod apply;
+#[path = "real/credentials.rs"]
+mod credentials;
 #[path = "real/discovery.rs"]
 mod discovery;
 #[path = "real/events.rs"]

@@ -1,0 +1,85 @@
+//! The ways to prove who is asking, and what happens to those who cannot.
+
+use kross_api::FailureReason;
+use kross_cluster::{
+    ClusterId, Connection, ConnectionOptions, Credential, Endpoint, Lookup, Selection, WatchOptions,
+    WatchPhase, Watches,
+};
+use kross_local::{Access, Kubeconfig, rule};
+use kross_testing::wait;
+use rustls::pki_types::{CertificateDer, pem::PemObject};
+
+use crate::setup::Setup;
+
+/// A connection built field by field, as remote clusters get theirs.
+fn connect(kubeconfig: &Kubeconfig) -> Connection {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(kubeconfig.authority.as_bytes()).unwrap()).unwrap();
+    let tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let endpoint = Endpoint::new(&kubeconfig.server.parse().unwrap(), tls, None).unwrap();
+    let kross_local::Credential::Token(token) = &kubeconfig.credential else { panic!("a token") };
+    let credential = Credential::bearer(token).unwrap();
+    Connection::new(ClusterId::new("remote"), &endpoint, credential, ConnectionOptions::default()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_may_do_what_its_rules_allow_and_nothing_else() {
+    let setup = Setup::new().await;
+    let (plane, namespace) = (setup.fixture.hub.plane, setup.fixture.namespace.as_str());
+    let access =
+        Access::none().in_namespace(namespace, [rule(&[""], &["configmaps"], &["get", "list", "watch"])]);
+    let kubeconfig = plane.mint_token(namespace, "reader", &access).await.unwrap();
+    let connection = connect(&kubeconfig);
+    let kind = connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
+    assert!(connection.list(&kind, Some(namespace), None).await.is_ok());
+
+    let error = connection.create(&kind, &setup.object("web", &[]), "test").await.unwrap_err();
+    assert_eq!(error.reason(), FailureReason::Forbidden);
+    assert!(error.message().contains("cannot create resource \"configmaps\""), "{error}");
+
+    // One watch may not see all namespaces, and says so; the other one is not disturbed.
+    let watches = Watches::new(WatchOptions::default());
+    let everywhere = watches.watch(&connection, &kind, Selection::Managed);
+    let here = Selection::Labels { namespace: Some(namespace.into()), selector: "kro.run/owned=true".into() };
+    let here = watches.watch(&connection, &kind, here);
+    here.complete().await;
+    setup.connection.create(&kind, &setup.object("web", &[]), "test").await.unwrap();
+    wait::until_true("the object", || matches!(here.get(Some(namespace), "web"), Lookup::Found(_))).await;
+    wait::until_true("the failure", || {
+        watches.states().iter().any(|state| {
+            state.key == *everywhere.key()
+                && state.phase == WatchPhase::Failed
+                && state.failure.as_ref().map(kross_cluster::ApiError::reason)
+                    == Some(FailureReason::Forbidden)
+        })
+    })
+    .await;
+    assert_eq!(everywhere.get(Some(namespace), "web"), Lookup::Unknown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_are_not_accepted_are_unauthorized_and_never_repeated() {
+    let setup = Setup::new().await;
+    let (plane, namespace) = (setup.fixture.hub.plane, setup.fixture.namespace.as_str());
+    let mut expired = plane.mint_expired_token(namespace, "late", &Access::all()).await.unwrap();
+    let kross_local::Credential::Token(token) = &expired.credential else { panic!("a token") };
+    let token = token.clone();
+    for credential in [token, "no-token-at-all-s3cret".to_owned()] {
+        expired.credential = kross_local::Credential::Token(credential.clone());
+        let connection = connect(&expired);
+        let error = connection.list(&setup.config_map, Some(namespace), None).await.unwrap_err();
+        assert_eq!(error.reason(), FailureReason::Unauthorized, "{error}");
+        assert!(!format!("{error} {error:?} {connection:?}").contains(&credential));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_another_authority_vouches_for_is_not_talked_to() {
+    let setup = Setup::new().await;
+    let other = kross_local::CertificateAuthority::new("other").unwrap();
+    let admin = setup.fixture.hub.plane.admin();
+    let mut stranger = admin.through(&admin.server, &other.certificate());
+    stranger.credential = kross_local::Credential::Token("s3cret".to_owned());
+    let error = connect(&stranger).list(&setup.config_map, Some("default"), None).await.unwrap_err();
+    assert_eq!(error.reason(), FailureReason::Credentials, "{error}");
+}
