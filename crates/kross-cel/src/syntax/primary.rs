@@ -157,6 +157,8 @@ impl Parser<'_> {
         if is_reserved(&name.text) {
             let message = format!("expected a name, found the reserved word `{}`", name.text);
             let issue = Issue::new(Code::ReservedWord, name.span, message);
+            // Once for each word is enough: the other uses are the same mistake.
+            self.lost |= self.lexer.issues.iter().any(|known| known.message == issue.message);
             self.report(issue.help("use another name; reserved words can only name fields"));
             self.lost = false;
             if self.at(Kind::OpenParenthesis) {

@@ -121,7 +121,9 @@ fn offset_of(time: Timestamp, zone: &str) -> Result<i64, Fault> {
     static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
     let name = if zone.is_empty() { "UTC" } else { zone };
     let zone = ZONES.get(name).map_err(|_| unknown())?;
-    let at = jiff::Timestamp::from_second(time.seconds).map_err(|_| unknown())?;
+    // The last day of the year 9999 is past what the zones know; nothing changes on it.
+    let seconds = time.seconds.clamp(jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
+    let at = jiff::Timestamp::from_second(seconds).map_err(|_| unknown())?;
     Ok(i64::from(zone.to_offset(at).seconds()))
 }
 
@@ -151,6 +153,9 @@ mod tests {
         assert_eq!(ask("getMinutes", time, Some("Asia/Kathmandu")), Ok(16));
         assert_eq!(ask("getDayOfMonth", "2009-02-13T02:00:00Z", Some("-02:30")), Ok(11));
         assert_eq!(ask("getDayOfYear", "2024-12-31T00:00:00Z", None), Ok(365));
+        let last = "9999-12-31T23:59:59.999999999Z";
+        assert_eq!(ask("getDate", last, Some("UTC")), Ok(31));
+        assert_eq!(ask("getHours", last, Some("America/New_York")), Ok(18));
         assert!(ask("getHours", time, Some("Nowhere/Else")).is_err());
         assert!(ask("getHours", time, Some("1:é")).is_err());
     }

@@ -1,0 +1,215 @@
+//! What to say of operators and conditionals whose sides do not fit each other.
+
+use kross_diagnostics::Code;
+
+use super::super::Checker;
+use super::listed;
+use crate::Span;
+use crate::ast::{BinaryOperator, Expr, Literal, Node};
+use crate::error::Issue;
+use crate::library::DeclaredOverload;
+use crate::types::Type;
+
+/// A way to make both sides the same type.
+struct Conversion {
+    help: String,
+    at: Span,
+    replacement: String,
+}
+
+impl Conversion {
+    /// Points at what is to be replaced, so that the replacement can be applied.
+    fn offer(self, mut issue: Issue) -> Issue {
+        issue.span = self.at;
+        issue.help(self.help).replace(self.replacement)
+    }
+}
+
+impl Checker<'_> {
+    pub(in crate::check) fn incomparable(
+        &mut self,
+        expr: &Expr,
+        operator: BinaryOperator,
+        left: &Expr,
+        right: &Expr,
+        types: &[Type; 2],
+    ) -> Type {
+        let [first, second] = [self.show(&types[0]), self.show(&types[1])];
+        let symbol = operator.symbol();
+        let message =
+            format!("expected both sides of `{symbol}` to have one type, found {first} and {second}");
+        let issue = Issue::new(Code::IncomparableTypes, expr.span, message);
+        let issue = match (&types[0], &types[1]) {
+            (Type::Null, _) | (_, Type::Null) => {
+                issue.help("a value of this type is never null; ask `has(…)` whether a field is there")
+            }
+            (Type::Optional(_), _) | (_, Type::Optional(_)) => {
+                issue.help("take the value out of the optional with `orValue(…)`")
+            }
+            (first, second) => match self.conversion([left, right], [first, second]) {
+                Some(conversion) => conversion.offer(issue),
+                None => issue,
+            },
+        };
+        self.report(issue);
+        Type::Error
+    }
+
+    pub(in crate::check) fn incompatible_branches(
+        &mut self,
+        then: &Expr,
+        otherwise: &Expr,
+        types: &[Type; 2],
+    ) -> Type {
+        let [first, second] = [self.show(&types[0]), self.show(&types[1])];
+        let message = format!("expected both branches to have one type, found {first} and {second}");
+        let issue = Issue::new(Code::IncompatibleBranches, then.span.to(otherwise.span), message);
+        let issue = match (&types[0], &types[1]) {
+            (Type::Optional(inner), other) | (other, Type::Optional(inner)) if **inner == *other => {
+                issue.help("take the value out of the optional with `orValue(…)`")
+            }
+            (first, second) => match self.conversion([then, otherwise], [first, second]) {
+                Some(conversion) => conversion.offer(issue),
+                None => issue.help(format!("if both are meant, write `dyn({})`", self.text(otherwise))),
+            },
+        };
+        self.report(issue);
+        Type::Error
+    }
+
+    /// How to make two sides the same type, where there is an obvious way.
+    fn conversion(&self, operands: [&Expr; 2], types: [&Type; 2]) -> Option<Conversion> {
+        if let Some(literal) = self.unquoted(operands, types) {
+            return Some(literal);
+        }
+        let (function, operand) = match types {
+            [Type::String, other] if is_printable(other) => ("string", operands[1]),
+            [other, Type::String] if is_printable(other) => ("string", operands[0]),
+            [Type::Double, Type::Int | Type::UInt] => ("double", operands[1]),
+            [Type::Int | Type::UInt, Type::Double] => ("double", operands[0]),
+            [Type::Int, Type::UInt] => ("int", operands[1]),
+            [Type::UInt, Type::Int] => ("int", operands[0]),
+            _ => return None,
+        };
+        let replacement = format!("{function}({})", self.text(operand));
+        Some(Conversion { help: format!("convert one side: `{replacement}`"), at: operand.span, replacement })
+    }
+
+    /// A number or a bool in quotes next to one that is not.
+    fn unquoted(&self, operands: [&Expr; 2], types: [&Type; 2]) -> Option<Conversion> {
+        let (Node::Literal(Literal::String(text)), other, operand) = (match types {
+            [other, Type::String] => (&operands[1].node, other, operands[1]),
+            [Type::String, other] => (&operands[0].node, other, operands[0]),
+            _ => return None,
+        }) else {
+            return None;
+        };
+        let fits = match other {
+            Type::Int => text.parse::<i64>().is_ok(),
+            Type::UInt | Type::Double => text.parse::<f64>().is_ok_and(f64::is_finite),
+            Type::Bool => matches!(&**text, "true" | "false"),
+            _ => false,
+        };
+        let replacement = match other {
+            Type::UInt => format!("{text}u"),
+            Type::Double if !text.contains(['.', 'e', 'E']) => format!("{text}.0"),
+            _ => text.to_string(),
+        };
+        let help = format!("write it without quotes: `{replacement}`");
+        fits.then_some(Conversion { help, at: operand.span, replacement })
+    }
+
+    /// An operator that does not take these types.
+    pub(in crate::check) fn no_overload(
+        &mut self,
+        expr: &Expr,
+        name: &str,
+        operands: &[&Expr],
+        types: &[Type],
+    ) -> Type {
+        if types.contains(&Type::Error) {
+            return Type::Error;
+        }
+        let shown: Vec<String> = types.iter().map(|found| self.show(found)).collect();
+        let (symbol, found) = match (name, &*shown) {
+            ("-_", [only]) => ("-", only.clone()),
+            (symbol, [left, right]) => (symbol, format!("{left} {symbol} {right}")),
+            (symbol, _) => (symbol, shown.join(", ")),
+        };
+        let message = format!("expected types that `{symbol}` takes, found `{found}`");
+        let issue = Issue::new(Code::NoMatchingOverload, expr.span, message);
+        let issue = match (operands, types) {
+            (&[left, right], [first, second]) => self.advise(issue, name, [left, right], [first, second]),
+            _ => issue,
+        };
+        let issue = match &issue.help {
+            Some(_) => issue,
+            None => issue.help(format!("`{symbol}` takes {}", self.alternatives(name, types))),
+        };
+        self.report(issue);
+        Type::Error
+    }
+
+    /// What to write instead of an operator, where it is clear what was meant.
+    fn advise(&self, issue: Issue, name: &str, operands: [&Expr; 2], types: [&Type; 2]) -> Issue {
+        let [left, right] = operands.map(|operand| self.text(operand));
+        match types {
+            [_, Type::String] if name == "in" => {
+                issue.help(format!("look into text with `{right}.contains({left})`"))
+            }
+            [_, Type::Object(_)] if name == "in" => {
+                let field = left.trim_matches(['\'', '"']);
+                issue.help(format!("ask for a field with `has({right}.{field})`"))
+            }
+            _ if name == "in" => issue,
+            [Type::Opaque(first), Type::Opaque(second)] if first == second => {
+                let method = match name {
+                    "<" | "<=" => "isLessThan",
+                    ">" | ">=" => "isGreaterThan",
+                    "+" => "add",
+                    _ => "sub",
+                };
+                if !self.is_member_function(method) {
+                    return issue;
+                }
+                issue.help(format!("write `{left}.{method}({right})`"))
+            }
+            _ => match self.conversion(operands, types) {
+                Some(conversion) => conversion.offer(issue),
+                None => issue,
+            },
+        }
+    }
+
+    /// The overloads of an operator, those that share a type with what was found first.
+    fn alternatives(&self, name: &str, types: &[Type]) -> String {
+        let ids = self.env.functions().find(name).unwrap_or(&[]);
+        let overloads = ids.iter().filter_map(|id| self.env.functions().overload(*id));
+        let (close, far): (Vec<_>, Vec<_>) = overloads.partition(|overload| shares_type(overload, types));
+        let shown: Vec<String> =
+            if close.is_empty() { far } else { close }.into_iter().map(parameters).collect();
+        listed(&shown.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// The parameters of an operator around its symbol.
+fn parameters(overload: &DeclaredOverload) -> String {
+    match &*overload.signature.parameters {
+        [left, right] => format!("{left} {} {right}", overload.function),
+        [only] => format!("{}{only}", overload.function.trim_end_matches('_')),
+        _ => overload.text.to_owned(),
+    }
+}
+
+fn shares_type(overload: &DeclaredOverload, types: &[Type]) -> bool {
+    overload
+        .signature
+        .parameters
+        .iter()
+        .zip(types)
+        .any(|(wanted, found)| std::mem::discriminant(wanted) == std::mem::discriminant(found))
+}
+
+fn is_printable(of: &Type) -> bool {
+    matches!(of, Type::Bool | Type::Int | Type::UInt | Type::Double | Type::Timestamp | Type::Duration)
+}
