@@ -14,7 +14,15 @@ struct Release {
 }
 
 /// Every release that can be asked for, the default one first.
-static RELEASES: &[Release] = &[DEFAULT_RELEASE];
+static RELEASES: &[Release] = &[
+    DEFAULT_RELEASE,
+    Release {
+        minor: "1.30",
+        exact: "1.30.14",
+        go_mod: include_str!("../control-plane/1.30/go.mod"),
+        go_sum: include_str!("../control-plane/1.30/go.sum"),
+    },
+];
 
 const DEFAULT_RELEASE: Release = Release {
     minor: "1.36",
@@ -129,7 +137,7 @@ mod tests {
         let error = "1.2".parse::<KubernetesVersion>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "Kubernetes `1.2` is not a version control planes can run; choose one of `1.36`"
+            "Kubernetes `1.2` is not a version control planes can run; choose one of `1.36`, `1.30`"
         );
     }
 

@@ -58,5 +58,5 @@ fn an_unknown_version_is_answered_with_the_known_ones() {
     let output = kross().args(["demo", "--kubernetes", "1.2"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let notes = String::from_utf8(output.stderr).unwrap();
-    assert!(notes.contains("choose one of `1.36`"), "{notes}");
+    assert!(notes.contains("choose one of `1.36`, `1.30`"), "{notes}");
 }
