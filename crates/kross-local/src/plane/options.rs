@@ -191,6 +191,10 @@ impl Files {
     pub(super) const CONTROLLER_MANAGER: &'static str = "kube-controller-manager.kubeconfig";
     pub(super) const ADMIN: &'static str = "admin.kubeconfig";
 
+    /// etcd makes these two in the directory it runs in. Before 3.6 it takes only sockets that look like a host and a port.
+    const ETCD_SOCKET: &'static str = "etcd.sock:0";
+    const PEER_SOCKET: &'static str = "peer.sock:0";
+
     pub(super) fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
@@ -201,7 +205,7 @@ impl Files {
 
     /// etcd listens on a socket in the directory: no port to collide on, and nobody else on the machine can open it.
     pub(super) fn etcd_socket(&self) -> PathBuf {
-        self.path("etcd.sock")
+        self.path(Self::ETCD_SOCKET)
     }
 
     fn etcd_address(&self) -> String {
@@ -213,9 +217,9 @@ impl Files {
         vec![
             "--name=kross".to_owned(),
             format!("--data-dir={}", self.path("etcd").display()),
-            format!("--listen-client-urls={}", self.etcd_address()),
+            format!("--listen-client-urls=unix://{}", Self::ETCD_SOCKET),
             "--advertise-client-urls=http://localhost:2379".to_owned(),
-            format!("--listen-peer-urls=unix://{}", self.path("peer.sock").display()),
+            format!("--listen-peer-urls=unix://{}", Self::PEER_SOCKET),
             "--initial-advertise-peer-urls=http://localhost:2380".to_owned(),
             "--initial-cluster=kross=http://localhost:2380".to_owned(),
             "--unsafe-no-fsync".to_owned(),
