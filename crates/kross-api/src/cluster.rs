@@ -42,7 +42,7 @@ fn cluster_rules() -> Json {
             "`kubeconfigSecret` and `kubeconfigSecretRef` both name the Secret: keep one of them"
         ),
         rule(
-            "!(has(self.namespace) && (has(self.kubeconfigSecret) || has(self.kubeconfigSecretRef)))",
+            "!(has(self.__namespace__) && (has(self.kubeconfigSecret) || has(self.kubeconfigSecretRef)))",
             "`namespace` belongs to the short spelling: write `kubeconfigSecret: {name: ..., namespace: ...}` instead"
         ),
         rule(

@@ -66,7 +66,7 @@ fn external_rules() -> Json {
             "`metadata.name` and `selector` exclude each other: keep one of them"
         ),
         rule(
-            "!has(self.namespaceSelector) || !has(self.metadata) || (!has(self.metadata.name) && !has(self.metadata.namespace))",
+            "!has(self.namespaceSelector) || !has(self.metadata) || (!has(self.metadata.name) && !has(self.metadata.__namespace__))",
             "`namespaceSelector` goes with a selector: remove `metadata.name` and `metadata.namespace`"
         ),
     ])
