@@ -4,14 +4,20 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use kross_local::{Binary, ControlPlane, KubernetesVersion, Progress};
 use kross_schema::resolver::{self, Bundle};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Where the bundles are, from the repository's root.
 const FOLDER: &str = "crates/kross-schema/src/resolver/bundle";
+
+/// How long an API server may take to describe all that it serves.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Starts an API server of every version and writes its bundle.
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
@@ -67,12 +73,38 @@ fn documents(plane: &ControlPlane) -> anyhow::Result<(String, Vec<Vec<u8>>)> {
         .and_then(Value::as_str)
         .context("the API server does not say its version")?
         .to_owned();
-    let index: Value = serde_json::from_slice(&get(plane, "/openapi/v3")?)?;
-    let paths = index.get("paths").and_then(Value::as_object).context("the API server has no OpenAPI v3")?;
-    let groups = paths.iter().filter(|(path, _)| path.starts_with("api/") || path.starts_with("apis/"));
+    let index = complete_index(plane)?;
+    let groups = index.iter().filter(|(path, _)| path.starts_with("api/") || path.starts_with("apis/"));
     let urls = groups.filter_map(|(_, entry)| entry.get("serverRelativeURL").and_then(Value::as_str));
     let documents = urls.map(|url| get(plane, url)).collect::<anyhow::Result<_>>()?;
     Ok((version, documents))
+}
+
+/// The index of documents, once it has one for every group and version that is served: the last of them come a moment
+/// after the API server is ready.
+fn complete_index(plane: &ControlPlane) -> anyhow::Result<Map<String, Value>> {
+    let started = Instant::now();
+    loop {
+        let mut index: Value = serde_json::from_slice(&get(plane, "/openapi/v3")?)?;
+        let Some(Value::Object(paths)) = index.get_mut("paths").map(Value::take) else {
+            bail!("the API server has no OpenAPI v3");
+        };
+        match served(plane)?.into_iter().find(|path| !paths.contains_key(path)) {
+            None => return Ok(paths),
+            Some(path) if started.elapsed() > PATIENCE => bail!("the API server has no document of {path}"),
+            Some(_) => thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// The paths of all groups and versions that are served.
+fn served(plane: &ControlPlane) -> anyhow::Result<Vec<String>> {
+    let list: Value = serde_json::from_slice(&get(plane, "/apis")?)?;
+    let groups = list.get("groups").and_then(Value::as_array).context("the API server lists no groups")?;
+    let versions =
+        groups.iter().filter_map(|group| group.get("versions").and_then(Value::as_array)).flatten();
+    let names = versions.filter_map(|version| version.get("groupVersion").and_then(Value::as_str));
+    Ok(names.map(|name| format!("apis/{name}")).chain(["api/v1".to_owned()]).collect())
 }
 
 fn get(plane: &ControlPlane, path: &str) -> anyhow::Result<Vec<u8>> {
