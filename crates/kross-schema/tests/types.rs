@@ -110,14 +110,40 @@ fn scope_and_plural_are_known() {
 
 #[test]
 fn every_built_in_kind_can_be_walked() {
-    let bundle = Bundle::latest();
-    for kind in bundle.kinds() {
-        let resolved = bundle.resolve(&kind).unwrap();
-        let Type::Object(object) = resolved.schema.cel_type() else { panic!("{kind} is no object") };
-        for field in ["apiVersion", "kind"] {
-            assert_eq!(object.field(field), Some(Type::String), "{kind}.{field}");
+    for bundle in Bundle::versions().map(|version| Bundle::of_version(version).unwrap()) {
+        for kind in bundle.kinds() {
+            let resolved = bundle.resolve(&kind).unwrap();
+            let Type::Object(object) = resolved.schema.cel_type() else { panic!("{kind} is no object") };
+            for field in ["apiVersion", "kind"] {
+                assert_eq!(object.field(field), Some(Type::String), "{kind}.{field}");
+            }
+            assert!(!schema_of(&Type::Object(object)).to_value().to_string().is_empty());
         }
-        assert!(!schema_of(&Type::Object(object)).to_value().to_string().is_empty());
+    }
+}
+
+#[test]
+fn every_version_has_the_kinds_and_fields_of_its_time() {
+    let [newest, oldest] = ["1.36", "1.30"].map(|version| Bundle::of_version(version).unwrap());
+    assert_eq!(Bundle::versions().collect::<Vec<_>>(), [newest.minor(), oldest.minor()]);
+    assert!(oldest.server_version().starts_with("v1.30."));
+    let deployment = GroupVersionKind::new("apps/v1", "Deployment");
+    let [new, old] = [&newest, &oldest].map(|bundle| bundle.resolve(&deployment).unwrap().schema.cel_type());
+    for (path, expected) in [
+        ("spec.replicas", ["int", "int"]),
+        ("spec.template.spec.containers.[].image", ["string", "string"]),
+        // Resources of whole Pods came with 1.32.
+        ("spec.template.spec.resources", ["ResourceRequirements", "none"]),
+    ] {
+        assert_eq!([shown(&new, path), shown(&old, path)], expected, "{path}");
+    }
+    for (api_version, kind, expected) in [
+        ("v1", "Pod", [true, true]),
+        ("networking.k8s.io/v1", "ServiceCIDR", [true, false]),
+        ("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", [false, true]),
+    ] {
+        let kind = GroupVersionKind::new(api_version, kind);
+        assert_eq!([&newest, &oldest].map(|bundle| bundle.resolve(&kind).is_some()), expected, "{kind}");
     }
 }
 
@@ -126,8 +152,9 @@ fn a_bundle_is_found_by_version() {
     for version in ["1.36", "v1.36", "1.36.3", "v1.36.0"] {
         assert_eq!(Bundle::of_version(version).unwrap().minor(), "1.36");
     }
+    assert_eq!(Bundle::of_version("v1.30.2").unwrap().minor(), "1.30");
     let error = Bundle::of_version("1.7").unwrap_err();
-    assert_eq!(error.to_string(), "no schemas of Kubernetes 1.7 are included, only of 1.36");
+    assert_eq!(error.to_string(), "no schemas of Kubernetes 1.7 are included, only of 1.36, 1.30");
 }
 
 #[test]

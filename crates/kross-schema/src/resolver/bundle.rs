@@ -16,8 +16,10 @@ use super::{GroupVersionKind, ResolvedKind, SchemaResolver};
 const LEVEL: u8 = 10;
 
 /// The minor versions in the binary, newest first. A new one is a file and a line.
-static BUNDLES: [Shipped; 1] =
-    [Shipped { minor: "1.36", bytes: include_bytes!("bundle/1.36.bin"), opened: OnceLock::new() }];
+static BUNDLES: [Shipped; 2] = [
+    Shipped { minor: "1.36", bytes: include_bytes!("bundle/1.36.bin"), opened: OnceLock::new() },
+    Shipped { minor: "1.30", bytes: include_bytes!("bundle/1.30.bin"), opened: OnceLock::new() },
+];
 
 struct Shipped {
     minor: &'static str,
@@ -45,7 +47,7 @@ pub struct BundleError {
 }
 
 impl Bundle {
-    /// The minor versions that are included, newest first: `1.36`.
+    /// The minor versions that are included, newest first: `1.36`, `1.30`.
     pub fn versions() -> impl Iterator<Item = &'static str> {
         BUNDLES.iter().map(|shipped| shipped.minor)
     }
