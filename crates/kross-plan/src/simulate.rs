@@ -13,8 +13,10 @@ use crate::plan::{ExternalRead, Plan, PlannedObject};
 use crate::planner::plan;
 use crate::settings::Settings;
 
+mod defaults;
 mod selector;
 
+pub use defaults::admitted;
 pub use selector::selects;
 
 /// A run without a cluster.

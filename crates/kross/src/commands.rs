@@ -10,6 +10,7 @@ mod crds;
 mod demo;
 mod eval;
 mod explain;
+mod render;
 mod validate;
 
 /// One graph of Kubernetes objects over many clusters
@@ -30,6 +31,8 @@ enum Command {
     Eval(eval::Arguments),
     /// Explain a mistake at length, or list all that are known
     Explain(explain::Arguments),
+    /// Print the objects that an instance comes to, offline, in the order they are applied
+    Render(render::Arguments),
     /// Compile definitions offline and report every mistake in them
     Validate(validate::Arguments),
 }
@@ -42,6 +45,7 @@ impl Arguments {
             Command::Demo(arguments) => demo::run(&arguments, output),
             Command::Eval(arguments) => eval::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),
+            Command::Render(arguments) => render::run(&arguments, output),
             Command::Validate(arguments) => validate::run(&arguments, output),
         };
         ExitCode::from(match outcome {

@@ -1,0 +1,189 @@
+//! Turns a definition and an instance into the objects that they come to, offline and in the order in which they would be
+//! applied. What waits for data that only a cluster has is named, with why.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::ValueEnum;
+use jiff::Timestamp;
+use kross_api::yaml::Document;
+use kross_diagnostics::{Code, Diagnostics, Path, Problem, Sources};
+use kross_graph::{Graph, Options, Resolvers, is_definition, validate};
+use kross_plan::simulate::{Applied, admitted};
+use kross_plan::{Progress, Settings, Simulation, simulate};
+use kross_schema::{CrdSchemas, FieldView, GroupVersionKind, SchemaResolver, check_complete};
+use kross_value::Value;
+
+use crate::input::{Input, SchemaArguments};
+use crate::output::{Outcome, Output};
+
+/// What to render.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The definition: a file, a folder, or `-` for standard input
+    #[arg(value_name = "DEFINITION")]
+    definition: PathBuf,
+    /// The instance
+    #[arg(long, value_name = "FILE")]
+    instance: PathBuf,
+    /// Objects as a cluster would have them: those of external references, and the status of objects of the graph
+    #[arg(long, value_name = "FILE")]
+    observed: Vec<PathBuf>,
+    #[command(flatten)]
+    schemas: SchemaArguments,
+    /// How to print the objects
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// Documents, one after the other
+    Yaml,
+    /// One list
+    Json,
+}
+
+/// Renders the instance.
+///
+/// # Errors
+/// A path cannot be read, or the documents are not what they should be.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
+    let Arguments { definition, instance, observed, schemas, output: format } = arguments;
+    let mut input = Input::documents(std::slice::from_ref(definition))?;
+    let schemas = input.schemas(schemas)?;
+    let instances = input.read(std::slice::from_ref(instance))?;
+    let observed = input.read(observed)?;
+    let Input { sources, documents, mut diagnostics } = input;
+    if diagnostics.has_errors() {
+        return report(&diagnostics, &sources, output);
+    }
+    let (definition, instance) = pair(&documents, &instances)?;
+    let validation = validate(definition, &schemas, &Options::default());
+    diagnostics.extend(validation.diagnostics);
+    let Some(graph) = validation.graph else {
+        return report(&diagnostics, &sources, output);
+    };
+    let stored = admitted(&graph, instance.value());
+    let problems = mistakes(&graph, &stored, &schemas);
+    diagnostics.extend(problems.iter().map(|problem| problem.diagnostic(Some(instance))));
+    if diagnostics.has_errors() {
+        return report(&diagnostics, &sources, output);
+    }
+    let observed: Vec<Value> = observed.iter().map(|document| document.value().clone()).collect();
+    let simulation = simulate(&graph, &stored, &observed, &Settings::default(), Timestamp::UNIX_EPOCH);
+    print(&simulation, *format, output)?;
+    Ok(notes(&simulation, output))
+}
+
+/// The instance, and the definition that is of its kind.
+fn pair<'d>(
+    documents: &'d [Document],
+    instances: &'d [Document],
+) -> anyhow::Result<(&'d Document, &'d Document)> {
+    let definitions: Vec<&Document> = documents.iter().filter(|document| is_definition(document)).collect();
+    if definitions.is_empty() {
+        bail!("there is no ResourceGraphDefinition among the documents");
+    }
+    let text = |document: &Document, path: &[&str]| {
+        document.value().at(path).and_then(Value::as_str).map(str::to_owned)
+    };
+    for instance in instances {
+        let kind = text(instance, &["kind"]);
+        let made = |definition: &&&Document| {
+            let existing = ["spec", "schema", "externalRef", "kind"];
+            kind.is_some()
+                && [text(definition, &["spec", "schema", "kind"]), text(definition, &existing)]
+                    .contains(&kind)
+        };
+        if let Some(definition) = definitions.iter().find(made) {
+            return Ok((definition, instance));
+        }
+    }
+    let kinds = definitions.iter().filter_map(|definition| text(definition, &["spec", "schema", "kind"]));
+    let kinds: Vec<String> = kinds.map(|kind| format!("`{kind}`")).collect();
+    bail!("there is no instance of {} in the file of `--instance`", kinds.join(" or "));
+}
+
+/// What an API server would refuse the instance for.
+fn mistakes(graph: &Graph, instance: &Value, schemas: &dyn Resolvers) -> Vec<Problem> {
+    let own = CrdSchemas::new();
+    if let Some(crd) = &graph.crd {
+        // The CRD is of our own making.
+        let _ = own.insert(crd);
+    }
+    let text = |field: &str| instance.get(field).and_then(Value::as_str).unwrap_or_default();
+    let kind = GroupVersionKind::new(text("apiVersion"), text("kind"));
+    let expected = &graph.instance;
+    if (&*kind.group, &*kind.version) != (&*expected.group, &*expected.version) {
+        let place = kross_diagnostics::Place::value(&Path::root().key("apiVersion"));
+        let version = format!("{}/{}", expected.group, expected.version);
+        let message = format!("`{}` is of `{version}`, found `{}`", expected.kind, text("apiVersion"));
+        let problem = Problem::new(Code::UnknownApiVersion, place, message);
+        return vec![problem.help(format!("write `apiVersion: {version}`")).replace(version)];
+    }
+    let mut problems = Vec::new();
+    let resolved = own.resolve(&kind).or_else(|| schemas.local().resolve(&kind));
+    let spec = resolved.as_ref().map(|resolved| resolved.schema.field("spec"));
+    if let (Some(FieldView::Known(spec)), Some(value)) = (spec, instance.get("spec")) {
+        check_complete(value, &spec, &Path::root().key("spec"), Code::MissingTemplateField, &mut problems);
+    }
+    problems
+}
+
+fn print(simulation: &Simulation, format: Format, output: &mut Output) -> anyhow::Result<()> {
+    match format {
+        Format::Yaml => {
+            for (at, applied) in simulation.applied.iter().enumerate() {
+                if at > 0 {
+                    output.data("---")?;
+                }
+                output.data(format_args!("# {}", heading(simulation, applied)))?;
+                output.data(kross_api::to_yaml(&serde_json::Value::from(&applied.desired)).trim_end())?;
+            }
+        }
+        Format::Json => {
+            let items = Value::list(simulation.applied.iter().map(|applied| applied.desired.clone()));
+            let list = Value::object([
+                ("apiVersion", Value::from("v1")),
+                ("kind", Value::from("List")),
+                ("items", items),
+            ]);
+            output.data(serde_json::to_string_pretty(&list)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// The node, and where its object goes.
+fn heading(simulation: &Simulation, applied: &Applied) -> String {
+    let used = simulation.plan.clusters.iter().find(|used| used.id == applied.key.cluster);
+    match used {
+        Some(used) => format!("{} in cluster {}", applied.node, used.reference.display),
+        None => applied.node.to_string(),
+    }
+}
+
+/// Says what is missing from the objects, and why.
+fn notes(simulation: &Simulation, output: &mut Output) -> Outcome {
+    let mut outcome = Outcome::Success;
+    for node in &simulation.plan.nodes {
+        let why = node.progress.message().map_or_else(String::new, |why| why.to_string());
+        match &node.progress {
+            Progress::Ready | Progress::Applying => {}
+            Progress::Skipped(_) => output.note(format_args!("skipped `{}`: {why}", node.id)),
+            Progress::Failed(_) => {
+                outcome = Outcome::No;
+                output.note(format_args!("error: `{}`: {why}", node.id));
+            }
+            _ => output.note(format_args!("pending `{}`: {why}", node.id)),
+        }
+    }
+    outcome
+}
+
+fn report(diagnostics: &Diagnostics, sources: &Sources, output: &mut Output) -> anyhow::Result<Outcome> {
+    let format = output.format();
+    output.note(format.render(diagnostics, sources).trim_end());
+    Ok(Outcome::No)
+}

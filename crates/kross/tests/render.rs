@@ -1,0 +1,188 @@
+//! What `kross render` prints and how it exits.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Exit code, standard output, standard error.
+type Answer = (i32, String, String);
+
+fn kross(arguments: &[&str]) -> Answer {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_kross")).args(arguments).current_dir(repository()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A folder of files, gone with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, files: &[(&str, &str)]) -> Self {
+        let path = std::env::temp_dir().join(format!("kross-render-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        for (file, text) in files {
+            fs::write(path.join(file), text).unwrap();
+        }
+        Self(path)
+    }
+
+    fn path(&self, file: &str) -> String {
+        self.0.join(file).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const DEFINITION: &str = "\
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata:
+  name: shop
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Shop
+    spec:
+      name: string | required=true
+      replicas: integer | default=2
+      extra: boolean | default=false
+  resources:
+    - id: web
+      template:
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata:
+          name: ${schema.spec.name}
+        spec:
+          replicas: ${schema.spec.replicas}
+          selector: {matchLabels: {app: web}}
+          template:
+            metadata: {labels: {app: web}}
+            spec: {containers: [{name: web, image: nginx}]}
+    - id: settings
+      externalRef:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: settings}
+    - id: note
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata:
+          name: note
+        data:
+          replicas: ${string(web.status.readyReplicas)}
+          value: ${settings.data.value}
+    - id: extra
+      includeWhen: ['${schema.spec.extra}']
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: extra}
+";
+
+const INSTANCE: &str =
+    "{apiVersion: kro.run/v1alpha1, kind: Shop, metadata: {name: one}, spec: {name: corner}}";
+
+#[test]
+fn objects_come_in_order_and_the_rest_is_explained() {
+    let folder = Folder::new("order", &[("rgd.yaml", DEFINITION), ("shop.yaml", INSTANCE)]);
+    let (code, data, notes) =
+        kross(&["render", &folder.path("rgd.yaml"), "--instance", &folder.path("shop.yaml")]);
+    assert_eq!(code, 0, "{notes}");
+    assert!(data.starts_with("# web\napiVersion: apps/v1\nkind: Deployment\n"), "{data}");
+    assert!(data.contains("  replicas: 2\n"), "defaults are filled in: {data}");
+    assert!(data.contains("namespace: default"), "{data}");
+    assert_eq!(
+        notes,
+        "pending `settings`: external reference: ConfigMap default/settings does not exist\n\
+         pending `note`: waits for `settings`\n\
+         skipped `extra`: `includeWhen` is false: `schema.spec.extra`\n"
+    );
+}
+
+#[test]
+fn observed_documents_let_the_rest_go_on() {
+    let observed = "\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: default}
+data: {value: hello}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: corner, namespace: default}
+status: {readyReplicas: 2}
+";
+    let files = [("rgd.yaml", DEFINITION), ("shop.yaml", INSTANCE), ("observed.yaml", observed)];
+    let folder = Folder::new("observed", &files);
+    let (definition, instance, observed) =
+        (folder.path("rgd.yaml"), folder.path("shop.yaml"), folder.path("observed.yaml"));
+    let arguments = ["render", &definition, "--instance", &instance, "--observed", &observed, "-o", "json"];
+    let (code, data, notes) = kross(&arguments);
+    assert_eq!(code, 0, "{notes}");
+    let list: serde_json::Value = serde_json::from_str(&data).unwrap();
+    let names: Vec<&str> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["corner", "note"]);
+    assert_eq!(list["items"][1]["data"], serde_json::json!({"replicas": "2", "value": "hello"}));
+    assert_eq!(notes, "skipped `extra`: `includeWhen` is false: `schema.spec.extra`\n");
+}
+
+#[test]
+fn a_mistaken_instance_is_refused_with_its_place() {
+    let wrong = "apiVersion: kro.run/v1alpha1\nkind: Shop\nmetadata: {name: one}\nspec:\n  replicas: many\n";
+    let folder = Folder::new("mistaken", &[("rgd.yaml", DEFINITION), ("shop.yaml", wrong)]);
+    let (code, data, notes) =
+        kross(&["render", &folder.path("rgd.yaml"), "--instance", &folder.path("shop.yaml")]);
+    assert_eq!((code, data.as_str()), (1, ""), "{notes}");
+    assert!(notes.contains("shop.yaml:5:13"), "{notes}");
+    assert!(notes.contains("`name`"), "{notes}");
+}
+
+#[test]
+fn an_instance_of_another_kind_cannot_be_rendered() {
+    let other = "{apiVersion: kro.run/v1alpha1, kind: Other, metadata: {name: one}}";
+    let folder = Folder::new("other", &[("rgd.yaml", DEFINITION), ("other.yaml", other)]);
+    let (code, _, notes) =
+        kross(&["render", &folder.path("rgd.yaml"), "--instance", &folder.path("other.yaml")]);
+    assert_eq!(code, 2);
+    assert_eq!(notes, "error: there is no instance of `Shop` in the file of `--instance`\n");
+}
+
+#[test]
+fn objects_of_other_clusters_say_where_they_go() {
+    let instance = "\
+apiVersion: kro.run/v1alpha1
+kind: MultiRegion
+metadata: {name: web, namespace: shop}
+spec: {regions: [eu, us], image: nginx}
+";
+    let folder = Folder::new("regions", &[("web.yaml", instance)]);
+    let (code, data, notes) =
+        kross(&["render", "examples/multi-region.yaml", "--instance", &folder.path("web.yaml")]);
+    assert_eq!(code, 0, "{notes}");
+    let headings: Vec<&str> = data.lines().filter(|line| line.starts_with('#')).collect();
+    assert_eq!(
+        headings,
+        [
+            "# deployments in cluster platform/eu-kubeconfig",
+            "# deployments in cluster platform/us-kubeconfig"
+        ]
+    );
+}
