@@ -31,6 +31,8 @@ pub struct DoomedObject {
     pub generation: Option<i64>,
     /// Its place in the order: the highest goes first.
     pub order: i64,
+    /// Its layer in the graph it was made from.
+    pub apply_order: i64,
     /// Whether it is being deleted already.
     pub terminating: bool,
     /// What must be done before it can go.
@@ -61,6 +63,7 @@ impl DoomedObject {
             uid: object.uid().into(),
             generation: object.generation(),
             order: answers.order.unwrap_or_else(|| object.apply_order()),
+            apply_order: object.apply_order(),
             terminating: object.terminating(),
             finalizers: object.finalizers().into_iter().map(Text::from).collect(),
             defines,
@@ -69,6 +72,18 @@ impl DoomedObject {
             failure: None,
             key,
         }
+    }
+
+    /// The same object with newer answers than those kept on it.
+    #[must_use]
+    pub fn with_answers(mut self, answers: Answers) -> Self {
+        self.order = match (answers.order, self.answers.order) {
+            (Some(order), _) => order,
+            (None, Some(_)) => self.apply_order,
+            (None, None) => self.order,
+        };
+        self.answers = answers;
+        self
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use kross_api::{
     ClusterId, FailureReason, LabelSelector, ManagedResource, ObjectKey, Operation, ResolvedCluster,
-    ResolvedCredentials, SyncMode, annotations, labels,
+    ResolvedCredentials, SecretAddress, SyncMode, annotations, labels,
 };
 use kross_value::{Text, Value};
 
@@ -226,6 +226,27 @@ impl ReferenceKey {
                 format!("targets/{namespace}/{selector}").into()
             }
         })
+    }
+
+    /// The reference that the key is of, with a name made from its credentials.
+    #[must_use]
+    pub fn resolved(&self) -> Option<ResolvedCluster> {
+        let (kind, rest) = self.0.split_once('/')?;
+        let (namespace, rest) = rest.split_once('/')?;
+        let namespace = namespace.to_owned();
+        let credentials = match kind {
+            "secret" => {
+                let (name, key) = rest.split_once('/')?;
+                let (name, key) = (name.to_owned(), key.to_owned());
+                ResolvedCredentials::Secret(SecretAddress { namespace, name, key })
+            }
+            "target" => ResolvedCredentials::Target { namespace, name: rest.to_owned() },
+            _ => {
+                let selector = serde_json::from_str(rest).ok()?;
+                ResolvedCredentials::TargetSelector { namespace, selector }
+            }
+        };
+        Some(ResolvedCluster { display: credentials.to_string(), credentials, poll: None })
     }
 
     /// The key as text, such as `secret/shop/eu-kubeconfig/kubeconfig`.

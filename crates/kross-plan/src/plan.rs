@@ -11,6 +11,7 @@ use kross_graph::NodeIndex;
 use kross_value::{Text, Value};
 
 use crate::deletion::DeletionPlan;
+use crate::lifecycle::Answers;
 use crate::observed::{ClusterState, CollectionQuery, ReferenceKey};
 use crate::progress::Progress;
 
@@ -41,6 +42,8 @@ pub struct Plan {
     pub resources: Vec<ManagedResource>,
     /// The whole status to be written.
     pub status: Value,
+    /// How the objects of each node go, as the graph says now; newer than what is kept on them.
+    pub answers: BTreeMap<Text, Answers>,
     /// When time alone may change the plan.
     pub recheck_at: Option<Timestamp>,
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kross_api::{ClusterId, GroupKind, Inventory, LifecyclePhase, ManagedResource, ObjectKey};
+use kross_api::{ClusterId, GroupKind, Inventory, LifecyclePhase, ManagedResource, ObjectKey, Operation};
 use kross_cel::Budget;
 use kross_cel::value::Value as CelValue;
 use kross_graph::{Graph, NodeIndex, Scope};
@@ -12,10 +12,11 @@ use kross_value::{Text, Value};
 
 use crate::deletion::{Deletion, DeletionPlan, DoomedObject, plan_deletion};
 use crate::instance::Instance;
-use crate::observed::Observed;
+use crate::lifecycle::Answers;
+use crate::observed::{Observed, ObservedObject};
 use crate::order;
 use crate::plan::{ApplyAction, Plan};
-use crate::progress::Progress;
+use crate::progress::{Progress, Trouble};
 use crate::recheck::recheck_at;
 use crate::report::{Report, report};
 use crate::settings::Settings;
@@ -91,7 +92,8 @@ fn planned(
 }
 
 fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
-    let prune = prune(&walk);
+    let answers = answers(&walk, scope);
+    let prune = prune(&walk, &answers);
     let inventory = inventory(&walk);
     let apply = apply(&walk);
     let Report { state, conditions, message, resources, status } = report(&walk, &prune, scope);
@@ -114,8 +116,15 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
         message,
         resources,
         status,
+        answers,
         recheck_at,
     }
+}
+
+/// How the objects of each node go, as far as there are any.
+fn answers(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeMap<Text, Answers> {
+    let there = walk.input.graph.nodes.iter().filter(|node| !walk.objects_of(&node.id).is_empty());
+    there.map(|node| (node.id.clone(), walk.answers(node, scope))).collect()
 }
 
 /// What to write, in topological order.
@@ -126,15 +135,15 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
         for (at, object) in node.objects.iter().enumerate() {
             let retry = match &object.progress {
                 Progress::Applying => false,
-                Progress::Failed(_) if object.differs => {
-                    walk.input.observed.failures.contains_key(&object.key)
+                // Only what a write ran into goes away by writing again.
+                Progress::Failed(Trouble { operation: Some(operation), .. }) if object.differs => {
+                    if *operation == Operation::Connect {
+                        continue;
+                    }
+                    true
                 }
                 _ => continue,
             };
-            let failed = matches!(object.progress, Progress::Failed(_));
-            if failed && (!retry || closed(walk, &object.key.cluster)) {
-                continue;
-            }
             let create = object.uid.is_none();
             actions.push(ApplyAction { node: NodeIndex(index.0), object: at, create, retry });
         }
@@ -142,16 +151,13 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
     actions
 }
 
-fn closed(walk: &Walk<'_>, cluster: &ClusterId) -> bool {
-    walk.clusters.iter().any(|used| used.id == *cluster && used.closed().is_some())
-}
-
 /// What to remove: objects of ours that nobody desires, once it is certain what is desired.
-fn prune(walk: &Walk<'_>) -> DeletionPlan {
+fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>) -> DeletionPlan {
     let uncertain = |progress: &Progress| {
         progress.is_unresolved() || matches!(progress, Progress::Failed(_) | Progress::Unconnected(_))
     };
-    if walk.nodes.iter().any(|node| uncertain(&node.progress)) {
+    let lives = walk.input.phase == LifecyclePhase::Active;
+    if !lives || walk.nodes.iter().any(|node| uncertain(&node.progress)) {
         return DeletionPlan::default();
     }
     let planned = || walk.nodes.iter().flat_map(|node| &node.objects);
@@ -160,7 +166,8 @@ fn prune(walk: &Walk<'_>) -> DeletionPlan {
     let unwanted = walk.own_objects().filter(|(key, object)| {
         !desired.contains(key) && (object.uid().is_empty() || !kept.contains(&Text::from(object.uid())))
     });
-    let mut doomed: Vec<DoomedObject> = unwanted.map(|(key, object)| doomed(walk, key, object)).collect();
+    let mut doomed: Vec<DoomedObject> =
+        unwanted.map(|(key, object)| doomed(walk, key, object, answers)).collect();
     doomed.sort_by(|a, b| a.key.cmp(&b.key));
     let attempts = crate::report::attempts(walk.input.previous, &doomed, walk);
     plan_deletion(Deletion {
@@ -171,8 +178,16 @@ fn prune(walk: &Walk<'_>) -> DeletionPlan {
     })
 }
 
-fn doomed(walk: &Walk<'_>, key: &ObjectKey, object: &crate::ObservedObject) -> DoomedObject {
+fn doomed(
+    walk: &Walk<'_>,
+    key: &ObjectKey,
+    object: &ObservedObject,
+    answers: &BTreeMap<Text, Answers>,
+) -> DoomedObject {
     let mut doomed = DoomedObject::new(key.clone(), object);
+    if let Some(answers) = answers.get(&doomed.node) {
+        doomed = doomed.with_answers(answers.clone());
+    }
     let used = walk.clusters.iter().find(|used| used.id == key.cluster);
     let closed = used.and_then(crate::UsedCluster::closed);
     doomed.closed = closed.as_ref().and_then(Progress::trouble).cloned();

@@ -114,6 +114,10 @@ impl TrackedSet {
                 && let Some(time) = time(before)
             {
                 status.updated = time;
+                // Failures without a time of their own last as long as they are reported.
+                if status.failing_since == Some(input.now) {
+                    status.failing_since = Some(time);
+                }
             }
         }
         set

@@ -97,6 +97,7 @@ impl<'a> Walk<'a> {
             }
         }
         *budget.borrow_mut() = Budget::new(settings.budget);
+        walk.add_former_clusters();
         (walk, scope)
     }
 
@@ -215,7 +216,7 @@ impl<'a> Walk<'a> {
     }
 
     /// How the objects of a node go.
-    pub(super) fn answers(&self, node: &Node, scope: &Scope<'_>) -> Answers {
+    pub(crate) fn answers(&self, node: &Node, scope: &Scope<'_>) -> Answers {
         let kept = self.objects_of(&node.id).first().map(|(_, object)| Answers::of(object));
         let mut views = Scope::over(scope);
         let expressions = lifecycle::expressions(&node.lifecycle);

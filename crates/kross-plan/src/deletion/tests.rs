@@ -18,6 +18,7 @@ fn object(kind: &str, namespace: &str, name: &str, order: i64) -> DoomedObject {
         uid: format!("uid-{name}").into(),
         generation: None,
         order,
+        apply_order: order,
         terminating: false,
         finalizers: Vec::new(),
         defines: None,

@@ -70,6 +70,10 @@ impl<'a> Walk<'a> {
         let kind = (site.cluster.clone(), &node.kind);
         let query = CollectionQuery::new(kind, namespace, &selector, namespaces.as_ref());
         self.reads.push(ExternalRead::Collection(query.clone()));
+        let failure = self.input.observed.failures.iter().find(|(_, failure)| failure.node == node.id);
+        if let (None, Some((key, failure))) = (&site.closed, failure) {
+            return Ok(Visit::from(Progress::Failed(self.trouble(key, failure))));
+        }
         let listed = self.input.observed.collections.get(&query);
         let Some(listed) = listed else {
             let waiting = format!("objects of kind `{}` were not listed yet", node.kind.kind);

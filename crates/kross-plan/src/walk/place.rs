@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kross_api::{ClusterId, FailureReason, Operation, ResolveError, ResolvedCluster};
+use kross_api::{ClusterId, FailureReason, Operation, ResolveError, ResolvedCluster, ResolvedCredentials};
 use kross_graph::{Node, Placement, RemotePlacement, Scope};
 use kross_value::Text;
 
@@ -62,6 +62,29 @@ impl<'a> Walk<'a> {
         site
     }
 
+    /// Clusters that no node uses any more, but that still hold objects of the instance.
+    pub(super) fn add_former_clusters(&mut self) {
+        let keys = self.own_objects().map(|(key, _)| key.cluster.clone());
+        let mut ids: Vec<ClusterId> = keys.filter(|id| !id.is_local()).collect();
+        ids.sort();
+        ids.dedup();
+        for id in ids {
+            if self.clusters.iter().any(|used| used.id == id) {
+                continue;
+            }
+            let mut known: Vec<_> =
+                self.input.observed.clusters.iter().filter(|(_, state)| state.id == id).collect();
+            known.sort_by_key(|(key, _)| *key);
+            let found = known.first().and_then(|(key, state)| Some((key.resolved()?, (*state).clone())));
+            let (reference, state) = match found {
+                Some((reference, state)) => (reference, Some(state)),
+                None => (unknown(&id), None),
+            };
+            let key = ReferenceKey::of(&reference);
+            self.clusters.push(UsedCluster { reference: Arc::new(reference), key, id, state, needed: false });
+        }
+    }
+
     /// Remembers that nodes that are not skipped use these clusters.
     pub(super) fn mark_needed(&mut self, cluster: Option<&ClusterId>, objects: &[PlannedObject]) {
         for used in self.clusters.iter_mut().filter(|used| !used.needed) {
@@ -75,6 +98,12 @@ impl<'a> Walk<'a> {
         let used = self.clusters.iter().find(|used| used.id == *cluster)?;
         Some(&used.reference.display)
     }
+}
+
+/// A cluster of which only the id is left.
+fn unknown(id: &ClusterId) -> ResolvedCluster {
+    let credentials = ResolvedCredentials::Target { namespace: String::new(), name: id.to_string() };
+    ResolvedCluster { display: id.to_string(), credentials, poll: None }
 }
 
 impl UsedCluster {

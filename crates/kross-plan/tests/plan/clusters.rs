@@ -176,3 +176,33 @@ resources:
     let (_, _, message) = condition(&world.plan(), "ResourcesReady");
     assert!(message.contains("items 0 and 1 are the same object"), "{message}");
 }
+
+#[test]
+fn a_cluster_that_was_left_stays_visible_until_it_is_cleaned() {
+    let mut world = world();
+    let plan = world.settle();
+    world.connect(&plan, &connected());
+    world.settle();
+    world.set_spec("{region: us}");
+    world.observed.clusters.values_mut().for_each(|state| state.connection = dark());
+    let plan = world.plan();
+    let left: Vec<_> = plan.clusters.iter().map(|used| used.key.clone()).collect();
+    for used in plan.clusters.iter().filter(|used| used.needed) {
+        let mut state = world.observed.clusters.values().next().unwrap().clone();
+        state.id = kross_api::ClusterId::new("us");
+        state.connection = connected();
+        world.observed.clusters.insert(used.key.clone(), state);
+    }
+    assert_eq!(left.len(), 2);
+    let plan = world.settle();
+    assert!(plan.prune.delete.is_empty());
+    let entry = plan.resources.last().unwrap();
+    assert_eq!(entry.cluster.as_deref(), Some("clusters/eu-kubeconfig"));
+    assert_eq!((entry.state, entry.reason), (ResourceState::Deleting, Some(FailureReason::Unreachable)));
+    let clusters = plan.status.get("clusters").unwrap().to_string();
+    assert!(
+        clusters.contains("clusters/eu-kubeconfig") && clusters.contains(r#""connected":false"#),
+        "{clusters}"
+    );
+    assert_eq!(plan.state, InstanceState::Active);
+}

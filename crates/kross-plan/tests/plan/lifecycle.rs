@@ -65,6 +65,8 @@ fn a_backup_is_made_and_awaited_before_the_database_goes() {
     let mut kept = DeletionPlan::default();
     let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
     assert_eq!(applied(&plan), ["backup"]);
+    assert!(plan.prune.is_done(), "what goes is not for this plan to say");
+    assert_eq!(plan.answers["database"].after, ["backup"]);
     world.apply(&plan);
     kept = step(&world, &doomed(&world), &kept);
     assert_eq!(names(&kept.delete), ["web"], "the author's order comes first");
