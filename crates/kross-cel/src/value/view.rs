@@ -68,10 +68,15 @@ fn typed(data: &Data, read_as: &Type) -> Value {
 fn from_text(text: &str, read_as: &Type) -> Option<Value> {
     match read_as {
         Type::Bytes => STANDARD.decode(text).ok().map(|bytes| Value::Bytes(bytes.into())),
-        Type::Timestamp => Timestamp::parse(text).map(Value::Timestamp),
+        Type::Timestamp => Timestamp::parse(text).or_else(|| midnight(text)).map(Value::Timestamp),
         Type::Duration => Duration::parse(text).map(Value::Duration),
         _ => None,
     }
+}
+
+/// The beginning of a date that has no time: a schema's format `date`.
+fn midnight(date: &str) -> Option<Timestamp> {
+    (date.len() == 10).then(|| Timestamp::parse(&format!("{date}T00:00:00Z")))?
 }
 
 /// The whole number that a double stands for exactly.
@@ -113,6 +118,10 @@ mod tests {
         );
         assert_eq!(read(r#""90m""#, &Type::Duration), r#"duration("5400s")"#);
         assert_eq!(read(r#""not base64!""#, &Type::Bytes), r#""not base64!""#);
+        assert_eq!(
+            read(r#""2024-02-29""#, &Type::Timestamp),
+            read(r#""2024-02-29T00:00:00Z""#, &Type::Timestamp)
+        );
     }
 
     #[test]
