@@ -270,6 +270,12 @@ impl Properties {
         self.0.get(at).map(|(_, schema)| schema)
     }
 
+    /// The schema of a property, and its position among them.
+    pub(crate) fn find(&self, name: &str) -> Option<(usize, &Arc<Schema>)> {
+        let at = self.position(name).ok()?;
+        self.0.get(at).map(|(_, schema)| (at, schema))
+    }
+
     /// Sets the schema of a property.
     pub fn insert(&mut self, name: impl Into<Key>, schema: impl Into<Arc<Schema>>) {
         let name = name.into();

@@ -2,7 +2,7 @@
 //! twice gives the same type.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 use kross_cel::types::{ObjectType, Type, TypeId, TypeProvider};
 use kross_value::Text;
@@ -22,6 +22,33 @@ struct TypeEntry {
     schema: Arc<Schema>,
     name: Text,
     needs_conversion: OnceLock<bool>,
+    /// The type of each property, in their order, as far as somebody asked.
+    fields: Vec<OnceLock<FieldType>>,
+}
+
+/// A type that does not keep its library alive: libraries would keep themselves alive.
+enum FieldType {
+    /// No object of a library is in it.
+    Plain(Type),
+    Object(Weak<Library>, TypeId),
+    List(Box<Self>),
+    Map(Box<Self>),
+    Nullable(Box<Self>),
+}
+
+impl FieldType {
+    /// The type, unless its library is gone.
+    fn get(&self) -> Option<Type> {
+        Some(match self {
+            Self::Plain(plain) => plain.clone(),
+            Self::Object(library, id) => {
+                Type::Object(ObjectType::new(library.upgrade()? as Arc<dyn TypeProvider>, *id))
+            }
+            Self::List(item) => Type::list(item.get()?),
+            Self::Map(value) => Type::map(Type::String, value.get()?),
+            Self::Nullable(inner) => Type::nullable(inner.get()?),
+        })
+    }
 }
 
 /// What a type is called if it is new: after its definition, or after the way from the type around it.
@@ -38,7 +65,7 @@ pub(crate) enum Named<'a> {
 }
 
 impl Named<'_> {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Definition(name) => short_name(name).to_owned(),
             Self::Exact(name) => (*name).to_owned(),
@@ -56,44 +83,51 @@ pub(crate) fn short_name(definition: &str) -> &str {
 impl Library {
     /// The type of values of a schema.
     pub(crate) fn type_of(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> Type {
+        self.field_type(schema, named).get().unwrap_or(Type::Dyn)
+    }
+
+    fn field_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> FieldType {
         let reference = last_reference(schema);
         let named = reference.as_deref().map_or(named, Named::Definition);
         let (library, schema) = self.resolve(schema);
         let plain = library.plain_type(&schema, named);
-        if schema.nullable { Type::nullable(plain) } else { plain }
+        if schema.nullable { FieldType::Nullable(Box::new(plain)) } else { plain }
     }
 
-    fn plain_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> Type {
+    fn plain_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> FieldType {
         if schema.preserve_unknown || schema.int_or_string {
-            return Type::Dyn;
+            return FieldType::Plain(Type::Dyn);
         }
-        match schema.kind {
+        FieldType::Plain(match schema.kind {
             Some(Kind::String) => string_type(schema.format.as_deref()),
             Some(Kind::Integer) => Type::Int,
             Some(Kind::Number) => Type::Double,
             Some(Kind::Boolean) => Type::Bool,
-            Some(Kind::Array) => Type::list(match &schema.items {
-                Some(items) => self.type_of(items, Named::Items(&named)),
-                None => Type::Dyn,
-            }),
-            Some(Kind::Object) => self.object_type(schema, named),
-            None if !schema.properties.is_empty() => self.object_type(schema, named),
+            Some(Kind::Array) => match &schema.items {
+                Some(items) => {
+                    return FieldType::List(Box::new(self.field_type(items, Named::Items(&named))));
+                }
+                None => Type::list(Type::Dyn),
+            },
+            Some(Kind::Object) => return self.object_type(schema, named),
+            None if !schema.properties.is_empty() => return self.object_type(schema, named),
             None => Type::Dyn,
-        }
+        })
     }
 
-    fn object_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> Type {
+    fn object_type(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> FieldType {
         match &schema.additional {
             Additional::Schema(values) if schema.properties.is_empty() => {
-                Type::map(Type::String, self.type_of(values, Named::Items(&named)))
+                FieldType::Map(Box::new(self.field_type(values, Named::Items(&named))))
             }
-            Additional::Allowed(true) if schema.properties.is_empty() => Type::map(Type::String, Type::Dyn),
+            Additional::Allowed(true) if schema.properties.is_empty() => {
+                FieldType::Plain(Type::map(Type::String, Type::Dyn))
+            }
             // Named properties and others beside them: no type of the language says that.
-            Additional::Schema(_) | Additional::Allowed(true) => Type::Dyn,
-            Additional::Unsaid | Additional::Allowed(false) => Type::Object(ObjectType::new(
-                Arc::clone(self) as Arc<dyn TypeProvider>,
-                self.type_id(schema, named),
-            )),
+            Additional::Schema(_) | Additional::Allowed(true) => FieldType::Plain(Type::Dyn),
+            Additional::Unsaid | Additional::Allowed(false) => {
+                FieldType::Object(Arc::downgrade(self), self.type_id(schema, named))
+            }
         }
     }
 
@@ -113,6 +147,7 @@ impl Library {
             schema: Arc::clone(schema),
             name: named.text().into(),
             needs_conversion: OnceLock::new(),
+            fields: schema.properties.iter().map(|_| OnceLock::new()).collect(),
         };
         table.entries.push(Arc::new(entry));
         table.by_address.insert(address, id);
@@ -174,10 +209,16 @@ impl TypeProvider for Library {
 
     fn field(&self, id: TypeId, field: &str) -> Option<Type> {
         let entry = self.entry(id)?;
-        let me = self.me()?;
-        if let Some(schema) = entry.schema.properties.get(field) {
-            return Some(me.type_of(schema, Named::Field(&entry.name, field)));
+        if let Some((at, schema)) = entry.schema.properties.find(field) {
+            let found = entry.fields.get(at)?.get_or_init(|| {
+                let me = self.me();
+                me.map_or(FieldType::Plain(Type::Dyn), |me| {
+                    me.field_type(schema, Named::Field(&entry.name, field))
+                })
+            });
+            return found.get();
         }
+        let me = self.me()?;
         match field {
             "apiVersion" | "kind" if entry.schema.embedded => Some(Type::String),
             "metadata" if entry.schema.embedded => {

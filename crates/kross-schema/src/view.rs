@@ -91,10 +91,12 @@ impl SchemaView {
     #[must_use]
     pub fn field(&self, name: &str) -> FieldView {
         if let Some(schema) = self.schema.properties.get(name) {
-            return FieldView::Known(self.inner(schema, &format!("{}.{name}", self.name)));
+            return FieldView::Known(self.inner(schema, Named::Field(&self.name, name)));
         }
         match &self.schema.additional {
-            Additional::Schema(values) => FieldView::Known(self.inner(values, &format!("{}[]", self.name))),
+            Additional::Schema(values) => {
+                FieldView::Known(self.inner(values, Named::Items(&Named::Exact(&self.name))))
+            }
             Additional::Allowed(true) => FieldView::Free,
             Additional::Unsaid | Additional::Allowed(false) => self.unnamed_field(name),
         }
@@ -108,7 +110,7 @@ impl SchemaView {
         };
         match implied {
             Some(schema) if self.schema.embedded => {
-                FieldView::Known(self.inner(&schema, &format!("{}.{name}", self.name)))
+                FieldView::Known(self.inner(&schema, Named::Field(&self.name, name)))
             }
             _ if self.is_free() => FieldView::Free,
             _ => FieldView::Unknown,
@@ -124,14 +126,14 @@ impl SchemaView {
     #[must_use]
     pub fn items(&self) -> Option<Self> {
         let items = self.schema.items.as_ref()?;
-        Some(self.inner(items, &format!("{}[]", self.name)))
+        Some(self.inner(items, Named::Items(&Named::Exact(&self.name))))
     }
 
     /// The schema of the values of a map.
     #[must_use]
     pub fn values(&self) -> Option<Self> {
         match &self.schema.additional {
-            Additional::Schema(values) => Some(self.inner(values, &format!("{}[]", self.name))),
+            Additional::Schema(values) => Some(self.inner(values, Named::Items(&Named::Exact(&self.name)))),
             Additional::Unsaid | Additional::Allowed(_) => None,
         }
     }
@@ -144,7 +146,7 @@ impl SchemaView {
         }
         let details = self.schema.details();
         let schemas = details.one_of.iter().chain(&details.any_of);
-        schemas.map(|schema| self.inner(schema, &self.name)).collect()
+        schemas.map(|schema| self.inner(schema, Named::Exact(&self.name))).collect()
     }
 
     /// Whether a value of any shape may stand here, known properties aside.
@@ -160,12 +162,19 @@ impl SchemaView {
                 && details.any_of.is_empty())
     }
 
-    fn inner(&self, schema: &Arc<Schema>, name: &str) -> Self {
+    fn inner(&self, schema: &Arc<Schema>, named: Named<'_>) -> Self {
         let reference = schema.reference.as_ref().or_else(|| match schema.details().all_of.as_slice() {
             [only] => only.reference.as_ref(),
             _ => None,
         });
-        Self::new(&self.library, schema, reference.map_or(name, |reference| short_name(reference)))
+        let (library, resolved) = self.library.resolve(schema);
+        let name = match (reference, resolved.kind) {
+            (Some(reference), _) => short_name(reference).into(),
+            // Nobody asks what a string is called.
+            (None, Some(Kind::String | Kind::Integer | Kind::Number | Kind::Boolean)) => self.name.clone(),
+            (None, Some(Kind::Object | Kind::Array) | None) => named.text().into(),
+        };
+        Self { library, schema: resolved, name }
     }
 
     /// Whether both are the same schema of the same library.
