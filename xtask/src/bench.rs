@@ -1,4 +1,5 @@
-//! Turns `cargo xtask bench cel` into a table: our engine beside cel-go, on the same expressions and this machine.
+//! Turns `cargo xtask bench <suite>` into numbers beside their targets: expressions next to cel-go on the same machine, and
+//! the compiler.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ enum Suite {
         #[arg(long, value_enum, default_value_t = Side::Both)]
         side: Side,
     },
+    /// The compiler: a definition of 100 resources
+    Compile,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -38,6 +41,7 @@ const TARGETS: &[(&str, f64)] =
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match arguments.suite {
         Suite::Cel { side } => cel(side),
+        Suite::Compile => compile(),
     }
 }
 
@@ -70,6 +74,18 @@ fn cel(side: Side) -> anyhow::Result<()> {
             None => eprintln!("{name:<16} {mine:>9.0} ns"),
         }
     }
+    Ok(())
+}
+
+/// What a definition of 100 resources may take to compile.
+const COMPILE_TARGET: f64 = 5.0;
+
+fn compile() -> anyhow::Result<()> {
+    let mut command = Command::new("cargo");
+    let ours =
+        measured(command.args(["bench", "--quiet", "--package", "kross-graph", "--bench", "compile"]))?;
+    let Some(time) = ours.get("compile_100") else { bail!("the benchmark did not measure `compile_100`") };
+    eprintln!("100 resources: {:.2} ms, target {COMPILE_TARGET} ms", time / 1e6);
     Ok(())
 }
 
