@@ -11,7 +11,7 @@ mod placement;
 mod resource;
 mod status;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use kross_api::yaml::{Document, attach_all};
@@ -87,7 +87,7 @@ pub fn compile(
         options,
         conditions_env,
         env,
-        ids: definition.spec.resources.iter().map(|resource| resource.id.as_str()).collect(),
+        ids: ids(definition.spec),
         axes: definition
             .spec
             .resources
@@ -123,7 +123,8 @@ struct Compiler<'a> {
     env: Env,
     /// The same with `runtime`.
     conditions_env: Env,
-    ids: BTreeSet<&'a str>,
+    /// Ids, and where each is first used.
+    ids: HashMap<&'a str, usize>,
     /// Every forEach variable of the definition, to tell "not here" from "not at all".
     axes: BTreeSet<&'a str>,
     placement: kross_api::Placement,
@@ -134,18 +135,18 @@ struct Compiler<'a> {
 
 impl<'a> Compiler<'a> {
     fn report(&mut self, problem: Problem) {
-        self.problems.push(problem);
+        // A default on the definition is looked at for every resource, and its mistake is still one.
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
     }
 
     fn run(&mut self, name: &str) -> Option<Graph> {
         let instance = self.instance();
         let drafts = self.drafts();
         let listed = drafts.iter().map(|draft| (draft.id().into(), draft.is_list())).collect();
-        let variables = Variables {
-            schema: instance.schema_type.clone(),
-            resources: resources_type(listed),
-            nodes: drafts.iter().map(|draft| (draft.id().into(), draft.node_type())).collect(),
-        };
+        let nodes = drafts.iter().map(|draft| (draft.id().into(), draft.node_type())).collect();
+        let variables = Variables::new(self, &instance.schema_type, nodes, &resources_type(listed));
         let inherited = self.inherited_placement(&variables);
         let mut nodes = Vec::with_capacity(drafts.len());
         for draft in &drafts {
@@ -291,6 +292,11 @@ impl<'a> Compiler<'a> {
             self.report(problem.help("make one resource of them, or name them apart"));
         }
     }
+}
+
+fn ids(spec: &ResourceGraphDefinitionSpec) -> HashMap<&str, usize> {
+    // From the back, so that the first of two resources with one id stays.
+    spec.resources.iter().enumerate().rev().map(|(index, resource)| (resource.id.as_str(), index)).collect()
 }
 
 /// The environment of every expression, and the one of author-defined conditions, which has `runtime` too.

@@ -1,6 +1,8 @@
 //! What an expression may use, by where it stands. A name that exists but is not available in a place gets a message
 //! that says so, instead of "undeclared".
 
+use std::cell::OnceCell;
+
 use kross_cel::Env;
 use kross_cel::library::kro::runtime;
 use kross_cel::types::Type;
@@ -55,36 +57,51 @@ pub(super) struct Context {
     pub(super) env: Env,
     /// The id of the resource that the expression belongs to.
     pub(super) own: Option<Text>,
-    /// The names that are declared.
-    pub(super) available: Vec<Text>,
 }
 
-/// The type of every variable of a graph.
+/// The variables of a graph, declared once and shared by every context: with a hundred resources, declaring each of them anew
+/// for each of them would be most of the work.
 pub(super) struct Variables {
-    pub(super) schema: Type,
-    pub(super) resources: Type,
-    /// Ids and types, in the order of the definition.
-    pub(super) nodes: Vec<(Text, Type)>,
+    nodes: Vec<(Text, Type)>,
+    /// `schema` alone.
+    schema: Env,
+    /// `schema`, `resources` and every node.
+    graph: Env,
+    /// The same with `runtime`.
+    conditions: Env,
+    /// The same with nodes whose status has the tracked fields, made when a lifecycle first asks for it.
+    lifecycle: OnceCell<Env>,
 }
 
 impl Variables {
-    fn others(&self, own: &str) -> impl Iterator<Item = (Text, Type)> {
-        self.nodes.iter().filter(move |(id, _)| *id != *own).cloned()
+    pub(super) fn new(
+        compiler: &Compiler<'_>,
+        schema: &Type,
+        nodes: Vec<(Text, Type)>,
+        resources: &Type,
+    ) -> Self {
+        let shared = || [("schema".into(), schema.clone()), ("resources".into(), resources.clone())];
+        let all = || shared().into_iter().chain(nodes.iter().cloned());
+        let runtime = (Text::from(runtime::VARIABLE), runtime::runtime_type());
+        Self {
+            schema: compiler.env.with_variables([("schema", schema.clone())]),
+            graph: compiler.env.with_variables(all()),
+            conditions: compiler.conditions_env.with_variables(all().chain([runtime])),
+            lifecycle: OnceCell::new(),
+            nodes,
+        }
     }
 
-    fn shared(&self) -> [(Text, Type); 2] {
-        [("schema".into(), self.schema.clone()), ("resources".into(), self.resources.clone())]
+    fn lifecycle(&self) -> &Env {
+        self.lifecycle.get_or_init(|| {
+            self.graph.with_variables(self.nodes.iter().map(|(id, node)| (id.clone(), lifecycle_view(node))))
+        })
     }
 }
 
 impl<'a> Compiler<'a> {
-    fn context(&self, position: Position, own: Option<&str>, variables: Vec<(Text, Type)>) -> Context {
-        let available = variables.iter().map(|(name, _)| name.clone()).collect();
-        let base = if position == Position::Conditions { &self.conditions_env } else { &self.env };
-        Context { position, env: base.with_variables(variables), own: own.map(Text::from), available }
-    }
-
-    /// `schema`, other resources, and the variables of the resource's own axes.
+    /// `schema`, other resources, and the variables of the resource's own axes. The resource itself is declared too, and
+    /// refused afterwards.
     pub(super) fn template_context(
         &self,
         position: Position,
@@ -92,14 +109,20 @@ impl<'a> Compiler<'a> {
         variables: &Variables,
         axes: &[(Text, Type)],
     ) -> Context {
-        let declared =
-            variables.shared().into_iter().chain(variables.others(draft.id())).chain(axes.iter().cloned());
-        self.context(position, Some(draft.id()), declared.collect())
+        let env = if axes.is_empty() {
+            variables.graph.clone()
+        } else {
+            variables.graph.with_variables(axes.iter().cloned())
+        };
+        // An axis that took the resource's name was reported, and stands for itself.
+        let own = Text::from(draft.id());
+        let taken = axes.iter().any(|(name, _)| *name == own);
+        Context { position, env, own: (!taken).then_some(own) }
     }
 
     /// The resource itself, or each of its items.
     pub(super) fn ready_context(&self, draft: &Draft<'a>) -> Context {
-        let mut declared = Vec::new();
+        let mut declared: Vec<(Text, Type)> = Vec::new();
         if draft.is_list() {
             declared.push(("each".into(), draft.object_type.clone()));
         }
@@ -107,26 +130,25 @@ impl<'a> Compiler<'a> {
         if !draft.is_list() || draft.resource.external_ref.is_some() {
             declared.push((draft.id().into(), draft.node_type()));
         }
-        self.context(Position::ReadyWhen, Some(draft.id()), declared)
+        let env = self.env.with_variables(declared);
+        Context { position: Position::ReadyWhen, env, own: Some(draft.id().into()) }
     }
 
     /// `schema` and every resource.
     pub(super) fn status_context(&self, position: Position, variables: &Variables) -> Context {
-        let runtime =
-            (position == Position::Conditions).then(|| (runtime::VARIABLE.into(), runtime::runtime_type()));
-        let declared = variables.shared().into_iter().chain(variables.nodes.iter().cloned()).chain(runtime);
-        self.context(position, None, declared.collect())
+        let env = if position == Position::Conditions { &variables.conditions } else { &variables.graph };
+        Context { position, env: env.clone(), own: None }
     }
 
     /// `schema` alone.
     pub(super) fn definition_cluster_context(&self, variables: &Variables) -> Context {
-        self.context(Position::DefinitionCluster, None, vec![("schema".into(), variables.schema.clone())])
+        Context { position: Position::DefinitionCluster, env: variables.schema.clone(), own: None }
     }
 
     /// `schema` and every resource, whose `status` has the tracked fields too.
     pub(super) fn lifecycle_context(&self, draft: &Draft<'a>, variables: &Variables) -> Context {
-        let nodes = variables.nodes.iter().map(|(id, node)| (id.clone(), lifecycle_view(node)));
-        let declared = variables.shared().into_iter().chain(nodes).collect();
-        self.context(Position::Lifecycle, Some(draft.id()), declared)
+        let written = draft.resource.lifecycle.is_some() || self.spec.lifecycle.is_some();
+        let env = if written { variables.lifecycle() } else { &variables.graph };
+        Context { position: Position::Lifecycle, env: env.clone(), own: Some(draft.id().into()) }
     }
 }

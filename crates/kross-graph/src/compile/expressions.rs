@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use kross_cel::checked::Checked;
 use kross_cel::error::Issue;
-use kross_cel::references::References;
+use kross_cel::references::{Mention, References};
 use kross_cel::syntax::{Limits, parse};
 use kross_cel::template::{Part as ScannedPart, Scan, scan};
 use kross_cel::types::Type;
@@ -171,6 +171,9 @@ impl Compiler<'_> {
             return None;
         }
         let references = References::of(&checked);
+        if context.position.makes_edges() && self.reads_itself(&references, path, inner.start, context) {
+            return None;
+        }
         if context.position.makes_edges() {
             self.record_edges(&references, context);
         }
@@ -214,18 +217,36 @@ impl Compiler<'_> {
         self.report_issues(rest, path, offset);
     }
 
+    /// A template cannot read the object that it makes.
+    fn reads_itself(
+        &mut self,
+        references: &References,
+        path: &Path,
+        offset: usize,
+        context: &Context,
+    ) -> bool {
+        let own = |mention: &&Mention| context.own.as_ref() == Some(&mention.variable);
+        let Some(mention) = references.variables.iter().find(own) else {
+            return false;
+        };
+        let range = mention.span.range();
+        let place = Place::within(path, range.start + offset..range.end + offset);
+        self.report(out_of_context(&mention.variable, place, context));
+        true
+    }
+
     /// Whether a name means something somewhere in the definition.
     fn exists(&self, name: &str) -> bool {
-        self.ids.contains(name)
+        self.ids.contains_key(name)
             || self.axes.contains(name)
             || ["schema", "resources", "runtime", "each"].contains(&name)
     }
 
     fn record_edges(&mut self, references: &References, context: &Context) {
-        // Its own id is not declared here, so if it is there it is a variable that took the name, reported already.
-        let is_own = |name: &Text| context.own.as_ref() == Some(name);
+        // A variable that took the name of a resource stands for itself; that was reported.
+        let resources = self.spec.resources.iter();
         let index_of = |name: &Text| {
-            self.spec.resources.iter().position(|resource| *name == *resource.id).filter(|_| !is_own(name))
+            resources.clone().position(|resource| *name == *resource.id && context.own.is_some())
         };
         for mention in &references.variables {
             if let Some(index) = index_of(&mention.variable) {
@@ -282,7 +303,9 @@ fn out_of_context(name: &str, place: Place, context: &Context) -> Problem {
         Problem::new(Code::OutOfContext, place, format!("`{name}` is not available in {}", position.name()));
     match position {
         Position::ReadyWhen => {
-            let names: Vec<String> = context.available.iter().map(|name| format!("`{name}`")).collect();
+            let mut names: Vec<String> =
+                context.env.variables().map(|(name, _)| format!("`{name}`")).collect();
+            names.sort();
             problem.help(format!("`readyWhen` sees {} alone", names.join(" and ")))
         }
         _ if name == "runtime" => problem.help("`runtime` is for `status.conditions`"),

@@ -63,7 +63,7 @@ impl<'a> Compiler<'a> {
                 self.report(unusable_name(reason, variable, "variable", place));
                 continue;
             }
-            let taken = if self.ids.contains(variable.as_str()) {
+            let taken = if self.ids.contains_key(variable.as_str()) {
                 Some(format!("`{variable}` is the id of a resource"))
             } else if declared.iter().take(at).any(|earlier| earlier.variable == *variable) {
                 Some(format!("the variable `{variable}` is used twice"))
