@@ -27,6 +27,8 @@ const OVERTIME: Duration = Duration::from_secs(30);
 /// A watch that lived this long had no problem, so the next failure is a first one.
 const HEALTHY: Duration = Duration::from_secs(10);
 const BACKOFF: Backoff = Backoff { base: Duration::from_millis(100), cap: Duration::from_secs(30) };
+/// For what fails until somebody changes something: permissions, definitions.
+const SLOW_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(60) };
 
 /// How a watch ended.
 enum Ended {
@@ -44,6 +46,8 @@ struct Follower {
     kind: Arc<ApiKind>,
     lists: Arc<Semaphore>,
     failures: u32,
+    /// Whether the last answer was that there is no such kind.
+    missing: bool,
 }
 
 pub(super) async fn follow(
@@ -52,10 +56,13 @@ pub(super) async fn follow(
     kind: Arc<ApiKind>,
     lists: Arc<Semaphore>,
 ) {
-    let mut follower = Follower { core, connection, kind, lists, failures: 0 };
+    let mut follower = Follower { core, connection, kind, lists, failures: 0, missing: false };
     loop {
         match follower.list().await {
-            Ok(version) => follower.watch_from(version).await,
+            Ok(version) => {
+                follower.missing = false;
+                follower.watch_from(version).await;
+            }
             // The list took so long that its first pages are history.
             Err(error) if error.is_expired() => follower.pause(BACKOFF.delay(1, random())).await,
             Err(error) => follower.fail(&error).await,
@@ -211,15 +218,17 @@ impl Follower {
     async fn fail(&mut self, error: &ApiError) {
         tracing::debug!(watch = %self.core.key, %error, "watch failed");
         // The kind is positively gone, twice: so are its objects.
-        let again = self.failures > 0;
-        if again && error.missing() == Some(&Missing::Kind) {
+        let missing = error.missing() == Some(&Missing::Kind);
+        if missing && self.missing {
             self.core.change(super::store::Store::clear);
         }
+        self.missing = missing;
         self.core.failed(error);
         self.failures = self.failures.saturating_add(1);
         let wait = match error.retry() {
             Retry::After(wait) => wait.max(BACKOFF.delay(self.failures, random())),
-            Retry::Backoff | Retry::WhenChanged => BACKOFF.delay(self.failures, random()),
+            Retry::Backoff => BACKOFF.delay(self.failures, random()),
+            Retry::WhenChanged => SLOW_BACKOFF.delay(self.failures, random()),
         };
         self.pause(wait).await;
     }
