@@ -12,13 +12,15 @@ mod resolve;
 mod selections;
 mod substitution;
 
+use std::borrow::Cow;
+
 use kross_diagnostics::Code;
 use kross_value::Text;
 
 use crate::ast::{Ast, BinaryOperator, Expr, ExprId, Literal, Node, UnaryOperator};
 use crate::checked::{Checked, Reference};
 use crate::env::Env;
-use crate::error::Issue;
+use crate::error::{Issue, excerpt};
 use crate::types::Type;
 use substitution::{Substitution, is_at_least_as_general};
 
@@ -151,13 +153,18 @@ impl<'a> Checker<'a> {
     }
 
     /// The text of a node.
-    fn text(&self, expr: &Expr) -> &'a str {
+    fn source_of(&self, expr: &Expr) -> &'a str {
         self.source.get(expr.span.range()).unwrap_or("")
+    }
+
+    /// The text of a node as a message shows it.
+    fn text(&self, expr: &Expr) -> Cow<'a, str> {
+        excerpt(self.source_of(expr))
     }
 
     /// A type as a message shows it.
     fn show(&mut self, of: &Type) -> String {
-        self.substitution.finish(of).to_string()
+        excerpt(&self.substitution.finish(of).to_string()).into_owned()
     }
 
     /// Checks something that must be a bool.

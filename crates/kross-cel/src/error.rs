@@ -1,6 +1,7 @@
 //! What goes wrong: [`Issue`]s when an expression is parsed and checked, [`EvalError`]s when it runs. "Not there yet"
 //! is a kind of its own, so that nobody has to look for words in a message.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use kross_diagnostics::Code;
@@ -21,6 +22,20 @@ pub struct Issue {
     pub help: Option<String>,
     /// The text to put in place of `span`, where it is known.
     pub replacement: Option<String>,
+}
+
+/// A piece of the author's text in one short line, as a message shows it.
+pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 60;
+    if text.len() <= LONGEST && !text.contains(['\n', '\r']) {
+        return Cow::Borrowed(text);
+    }
+    let line: Vec<&str> = text.split_whitespace().collect();
+    let line = line.join(" ");
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => Cow::Owned(format!("{}…", line.get(..end).unwrap_or(""))),
+        None => Cow::Owned(line),
+    }
 }
 
 impl Issue {

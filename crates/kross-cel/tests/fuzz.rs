@@ -12,11 +12,15 @@
     missing_docs
 )]
 
+#[path = "types/provider.rs"]
+mod provider;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use kross_cel::references::References;
 use kross_cel::syntax::{Limits, parse};
 use kross_cel::types::Type;
 use kross_cel::value::{Value, to_data};
@@ -256,6 +260,7 @@ fn mutated(random: &mut Random) -> String {
 
 struct World {
     env: Env,
+    typed: Env,
     schema: Value,
     items: Value,
 }
@@ -273,6 +278,7 @@ impl World {
                 ("items", Type::list(Type::Int)),
                 ("x", Type::map(Type::String, Type::Dyn)),
             ]),
+            typed: provider::environment(),
             schema: Value::from(&schema),
             items: Value::from_data(&items, Some(&Type::list(Type::Int))),
         }
@@ -284,7 +290,9 @@ impl World {
         for issue in &parsed.issues {
             assert!(text.get(issue.span.range()).is_some(), "the span of `{}` is outside", issue.message);
         }
+        let _ = References::of(&self.typed.check(parsed.ast.clone()).0);
         let (checked, issues) = self.env.check(parsed.ast.clone());
+        let _ = References::of(&checked);
         for issue in &issues {
             assert!(text.get(issue.span.range()).is_some(), "the span of `{}` is outside", issue.message);
         }

@@ -71,6 +71,26 @@ fn every_mistake_says_what_was_expected_and_what_was_found() {
 }
 
 #[test]
+fn every_correction_that_is_offered_mends_the_mistake() {
+    let env = provider::environment();
+    let mut count = 0;
+    for (_, text) in lines(include_str!("types/reject.txt")) {
+        for issue in env.compile(text).unwrap_err() {
+            let Some(replacement) = &issue.replacement else { continue };
+            count += 1;
+            let mut mended = text.to_owned();
+            mended.replace_range(issue.span.range(), replacement);
+            let left = env.compile(mended.as_str()).err().unwrap_or_default();
+            assert!(
+                left.iter().all(|other| other.code != issue.code),
+                "{text}\nbecomes {mended}\nwhich has {left:?}"
+            );
+        }
+    }
+    assert!(count > 50, "only {count} corrections");
+}
+
+#[test]
 fn the_list_has_every_code_of_the_checker() {
     let listed: BTreeSet<&str> = lines(include_str!("types/reject.txt")).map(|(code, _)| code).collect();
     for code in kross_diagnostics::Code::ALL {

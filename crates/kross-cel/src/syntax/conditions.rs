@@ -25,7 +25,7 @@ impl Parser<'_> {
                 [] => function.span,
             };
             if !arguments.iter().any(|argument| argument.node == Node::Error) {
-                let found = self.lexer.text(span).to_owned();
+                let found = self.lexer.shown(span);
                 self.condition_issue(
                     span,
                     &format!("expected the fields of a condition in braces, found `{found}`"),
@@ -61,7 +61,7 @@ impl Parser<'_> {
             Node::Ident { name, rooted: false } if !entry.optional => name,
             Node::Error => return None,
             _ => {
-                let found = self.lexer.text(span).to_owned();
+                let found = self.lexer.shown(span);
                 self.condition_issue(span, &format!("expected the bare name of a field, found `{found}`"));
                 return None;
             }

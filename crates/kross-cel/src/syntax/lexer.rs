@@ -1,11 +1,13 @@
 //! Cuts the text of an expression into words, one at a time. Mistakes within a word are reported here, and the
 //! word that was probably meant goes on to the parser, so that it has nothing to add.
 
+use std::borrow::Cow;
+
 use kross_diagnostics::Code;
 
 use super::token::{Kind, Token};
 use crate::Span;
-use crate::error::Issue;
+use crate::error::{Issue, excerpt};
 
 /// Where the lexer stands in the text.
 pub(super) struct Lexer<'a> {
@@ -23,6 +25,11 @@ impl<'a> Lexer<'a> {
     /// The text of a token.
     pub(super) fn text(&self, span: Span) -> &'a str {
         self.text.get(span.range()).unwrap_or("")
+    }
+
+    /// The text of a token as a message shows it.
+    pub(super) fn shown(&self, span: Span) -> Cow<'a, str> {
+        excerpt(self.text(span))
     }
 
     /// From here on there is nothing but the end.
@@ -127,8 +134,8 @@ impl<'a> Lexer<'a> {
         if self.take_while(is_word) == 0 {
             return true;
         }
-        let number = self.text(span(start, letters));
-        let found = self.text(self.span_from(letters));
+        let number = self.shown(span(start, letters));
+        let found = self.shown(self.span_from(letters));
         let issue = Issue::new(
             Code::InvalidNumber,
             self.span_from(start),
@@ -215,7 +222,7 @@ impl<'a> Lexer<'a> {
         if closed {
             self.position += 1;
         }
-        let found = self.text(self.span_from(start));
+        let found = self.shown(self.span_from(start));
         let message = if closed {
             format!("expected letters, digits, `_`, `.`, `-`, `/` or spaces between backticks, found {found}")
         } else {
@@ -288,7 +295,7 @@ impl<'a> Lexer<'a> {
                 _ => break,
             }
         }
-        let found = self.text(self.span_from(start)).escape_debug().to_string();
+        let found = self.shown(self.span_from(start)).escape_debug().to_string();
         let message = format!("expected an expression, found the character `{found}`");
         let mut issue = Issue::new(Code::UnexpectedCharacter, self.span_from(start), message);
         if letter.is_alphanumeric() {

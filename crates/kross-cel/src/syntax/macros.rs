@@ -111,7 +111,7 @@ impl Parser<'_> {
             several => several.iter().find(|item| !may_be_number(item)).map(|item| item.span),
         };
         if let Some(span) = wrong {
-            let found = self.lexer.text(span);
+            let found = self.lexer.shown(span);
             let message = format!("expected numbers for `math.{}`, found `{found}`", function.text);
             self.lexer.issues.push(Issue::new(Code::NoMatchingOverload, span, message));
             return self.error(self.since(start));
@@ -156,12 +156,12 @@ impl Parser<'_> {
             }
             Some(Expr { node: Node::Error, .. }) | None => self.error(span),
             Some(other) => {
-                let found = self.lexer.text(other.span);
+                let found = self.lexer.shown(other.span);
                 let message = format!("expected a field such as `object.field` in `has()`, found `{found}`");
                 let issue = Issue::new(Code::InvalidHas, other.span, message);
                 let issue = match &other.node {
                     Node::Index { operand, index, .. } => {
-                        let (operand, key) = (self.lexer.text(operand.span), self.lexer.text(index.span));
+                        let (operand, key) = (self.lexer.shown(operand.span), self.lexer.shown(index.span));
                         issue.help(format!("to ask for a key write `{key} in {operand}`"))
                     }
                     Node::Ident { name, .. } => issue.help(format!(
@@ -257,7 +257,7 @@ impl Parser<'_> {
     }
 
     fn not_a_variable(&mut self, span: Span) {
-        let found = self.lexer.text(span);
+        let found = self.lexer.shown(span);
         let message = format!("expected a simple name for the variable, found `{found}`");
         let issue = Issue::new(Code::MacroVariable, span, message);
         self.lexer.issues.push(issue.help("use a plain name such as `item`"));

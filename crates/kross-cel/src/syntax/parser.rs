@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
         }
         let found = match self.token.kind {
             Kind::End => Kind::End.describe().to_owned(),
-            _ => format!("`{}`", self.lexer.text(self.token.span)),
+            _ => format!("`{}`", self.lexer.shown(self.token.span)),
         };
         let message = format!("expected {expected}, found {found}");
         let issue = Issue::new(Code::UnexpectedToken, self.token.span, message);

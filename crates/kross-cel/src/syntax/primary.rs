@@ -143,7 +143,7 @@ impl Parser<'_> {
 
     fn escaped_variable(&mut self, span: Span) -> Expr {
         self.advance();
-        let found = self.lexer.text(span);
+        let found = self.lexer.shown(span);
         let message = format!("expected an expression, found the field name {found}");
         let issue = Issue::new(Code::UnexpectedToken, span, message);
         self.report(issue.help("names in backticks stand after a dot only"));
@@ -322,7 +322,7 @@ impl Parser<'_> {
                     "write a smaller number, or a double such as `1e19`",
                 ),
             };
-            let message = format!("expected {range}, found `{}`", self.lexer.text(span));
+            let message = format!("expected {range}, found `{}`", self.lexer.shown(span));
             self.lexer.issues.push(Issue::new(Code::InvalidNumber, span, message).help(help));
         }
         self.error(span)

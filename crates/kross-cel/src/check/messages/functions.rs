@@ -100,12 +100,12 @@ impl Checker<'_> {
         all: &[&DeclaredOverload],
         operands: &[&Expr],
     ) -> Issue {
-        let texts: Vec<&str> = operands.iter().map(|operand| self.text(operand)).collect();
+        let texts: Vec<_> = operands.iter().map(|operand| self.text(operand)).collect();
         let (expected, found, example) = if member {
             ("given its argument", "called on it", format!("{name}({})", texts.join(", ")))
         } else {
             let (receiver, rest) =
-                texts.split_first().map_or(("value", &[][..]), |(first, rest)| (*first, rest));
+                texts.split_first().map_or(("value", &[][..]), |(first, rest)| (&**first, rest));
             ("called on a value", "a call without one", format!("{receiver}.{name}({})", rest.join(", ")))
         };
         let message = format!("expected `{name}` to be {expected}, found {found}");

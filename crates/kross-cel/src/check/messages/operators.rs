@@ -12,6 +12,8 @@ use crate::types::Type;
 
 /// A way to make both sides the same type.
 struct Conversion {
+    /// What both sides are then.
+    to: Type,
     help: String,
     at: Span,
     replacement: String,
@@ -82,17 +84,18 @@ impl Checker<'_> {
         if let Some(literal) = self.unquoted(operands, types) {
             return Some(literal);
         }
-        let (function, operand) = match types {
-            [Type::String, other] if is_printable(other) => ("string", operands[1]),
-            [other, Type::String] if is_printable(other) => ("string", operands[0]),
-            [Type::Double, Type::Int | Type::UInt] => ("double", operands[1]),
-            [Type::Int | Type::UInt, Type::Double] => ("double", operands[0]),
-            [Type::Int, Type::UInt] => ("int", operands[1]),
-            [Type::UInt, Type::Int] => ("int", operands[0]),
+        let (to, operand) = match types {
+            [Type::String, other] if is_printable(other) => (Type::String, operands[1]),
+            [other, Type::String] if is_printable(other) => (Type::String, operands[0]),
+            [Type::Double, Type::Int | Type::UInt] => (Type::Double, operands[1]),
+            [Type::Int | Type::UInt, Type::Double] => (Type::Double, operands[0]),
+            [Type::Int, Type::UInt] => (Type::Int, operands[1]),
+            [Type::UInt, Type::Int] => (Type::Int, operands[0]),
             _ => return None,
         };
-        let replacement = format!("{function}({})", self.text(operand));
-        Some(Conversion { help: format!("convert one side: `{replacement}`"), at: operand.span, replacement })
+        let replacement = format!("{to}({})", self.source_of(operand));
+        let help = format!("convert one side: `{to}({})`", self.text(operand));
+        Some(Conversion { to, help, at: operand.span, replacement })
     }
 
     /// A number or a bool in quotes next to one that is not.
@@ -116,7 +119,7 @@ impl Checker<'_> {
             _ => text.to_string(),
         };
         let help = format!("write it without quotes: `{replacement}`");
-        fits.then_some(Conversion { help, at: operand.span, replacement })
+        fits.then(|| Conversion { to: other.clone(), help, at: operand.span, replacement })
     }
 
     /// An operator that does not take these types.
@@ -175,10 +178,19 @@ impl Checker<'_> {
                 issue.help(format!("write `{left}.{method}({right})`"))
             }
             _ => match self.conversion(operands, types) {
-                Some(conversion) => conversion.offer(issue),
-                None => issue,
+                Some(conversion) if self.takes_two(name, &conversion.to) => conversion.offer(issue),
+                _ => issue,
             },
         }
+    }
+
+    /// Whether an operator takes two of this type.
+    fn takes_two(&self, name: &str, of: &Type) -> bool {
+        let functions = self.env.functions();
+        let ids = functions.find(name).unwrap_or(&[]);
+        ids.iter().filter_map(|id| functions.overload(*id)).any(|overload| {
+            matches!(&*overload.signature.parameters, [first, second] if first == of && second == of)
+        })
     }
 
     /// The overloads of an operator, those that share a type with what was found first.
