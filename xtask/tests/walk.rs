@@ -7,78 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What each crate may depend on directly, apart from crates of others. Tests may use more.
-const MAY_KNOW: &[(&str, &[&str])] = &[
-    ("kross-diagnostics", &[]),
-    ("kross-value", &["kross-diagnostics"]),
-    ("kross-cel", &["kross-diagnostics", "kross-value"]),
-    ("kross-api", &["kross-diagnostics", "kross-value"]),
-    ("kross-schema", &["kross-diagnostics", "kross-value", "kross-cel", "kross-api"]),
-    ("kross-graph", &["kross-diagnostics", "kross-value", "kross-cel", "kross-api", "kross-schema"]),
-    (
-        "kross-plan",
-        &["kross-diagnostics", "kross-value", "kross-cel", "kross-api", "kross-schema", "kross-graph"],
-    ),
-    (
-        "kross-cluster",
-        &[
-            "kross-diagnostics",
-            "kross-value",
-            "kross-cel",
-            "kross-api",
-            "kross-schema",
-            "kross-graph",
-            "kross-plan",
-        ],
-    ),
-    (
-        "kross-controller",
-        &[
-            "kross-diagnostics",
-            "kross-value",
-            "kross-cel",
-            "kross-api",
-            "kross-schema",
-            "kross-graph",
-            "kross-plan",
-            "kross-cluster",
-        ],
-    ),
-    (
-        "kross-server",
-        &[
-            "kross-diagnostics",
-            "kross-value",
-            "kross-cel",
-            "kross-api",
-            "kross-schema",
-            "kross-graph",
-            "kross-plan",
-            "kross-cluster",
-            "kross-controller",
-        ],
-    ),
-    ("kross-local", &[]),
-    ("kross-testing", &["kross-diagnostics", "kross-value", "kross-api", "kross-local"]),
-    (
-        "kross",
-        &[
-            "kross-diagnostics",
-            "kross-value",
-            "kross-cel",
-            "kross-api",
-            "kross-schema",
-            "kross-graph",
-            "kross-plan",
-            "kross-cluster",
-            "kross-controller",
-            "kross-server",
-            "kross-local",
-        ],
-    ),
-];
-
-const PURE: [&str; 7] = [
+/// The walk: each crate may know those before it.
+const WALK: [&str; 10] = [
     "kross-diagnostics",
     "kross-value",
     "kross-cel",
@@ -86,7 +16,29 @@ const PURE: [&str; 7] = [
     "kross-schema",
     "kross-graph",
     "kross-plan",
+    "kross-cluster",
+    "kross-controller",
+    "kross-server",
 ];
+
+/// Whether a crate may depend directly on another of ours. Tests may use more.
+fn may_know(name: &str, other: &str) -> bool {
+    let place = |name: &str| WALK.iter().position(|step| *step == name);
+    match name {
+        "kross" => place(other).is_some() || other == "kross-local",
+        "kross-local" => false,
+        "kross-testing" => ["kross-diagnostics", "kross-value", "kross-api", "kross-local"].contains(&other),
+        // Wire types and expressions stand side by side.
+        "kross-api" if other == "kross-cel" => false,
+        _ => {
+            place(name).unwrap_or_else(|| panic!("{name} has no place in ARCHITECTURE.md yet"))
+                > place(other).unwrap_or(WALK.len())
+        }
+    }
+}
+
+/// How many of them are pure, from the first on.
+const PURE: usize = 7;
 
 const IMPURE: [&str; 3] = ["tokio", "hyper", "kube-client"];
 
@@ -122,15 +74,8 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
 fn dependencies_follow_the_walk() {
     let graph = dependencies();
     for (name, needs) in graph.iter().filter(|(name, _)| name.starts_with("kross")) {
-        let (_, allowed) = MAY_KNOW
-            .iter()
-            .find(|(known, _)| known == name)
-            .unwrap_or_else(|| panic!("{name} has no place in ARCHITECTURE.md yet"));
         for need in needs.iter().filter(|need| need.starts_with("kross")) {
-            assert!(
-                allowed.contains(&need.as_str()),
-                "{name} must not depend on {need}: it runs against the walk"
-            );
+            assert!(may_know(name, need), "{name} must not depend on {need}: it runs against the walk");
         }
     }
 }
@@ -138,7 +83,7 @@ fn dependencies_follow_the_walk() {
 #[test]
 fn pure_crates_never_reach_the_network() {
     let graph = dependencies();
-    for start in PURE {
+    for start in WALK.into_iter().take(PURE) {
         let mut path: BTreeMap<&str, &str> = BTreeMap::new();
         let mut queue = vec![start];
         while let Some(name) = queue.pop() {
