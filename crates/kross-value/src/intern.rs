@@ -49,6 +49,13 @@ impl Key {
         &self.0
     }
 
+    /// Whether both are the same allocation. Equal keys need not be: long ones are not interned.
+    #[must_use]
+    #[inline]
+    pub fn is(&self, other: &Self) -> bool {
+        std::ptr::eq(self.as_str(), other.as_str())
+    }
+
     /// The name as a shared text.
     #[must_use]
     pub fn text(&self) -> &Text {
@@ -58,7 +65,7 @@ impl Key {
 
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.as_str(), other.as_str()) || self.as_str() == other.as_str()
+        self.is(other) || self.as_str() == other.as_str()
     }
 }
 

@@ -45,7 +45,14 @@ impl<'run> Machine<'run> {
         variables: &'run [Text],
         budget: &'run mut Budget,
     ) -> Self {
-        Self { slots, locals: vec![Value::Null; locals], bound: Vec::new(), variables, budget, strict: false }
+        Self {
+            slots,
+            locals: if locals == 0 { Vec::new() } else { vec![Value::Null; locals] },
+            bound: Vec::new(),
+            variables,
+            budget,
+            strict: false,
+        }
     }
 
     pub(super) fn strict(mut self, strict: bool) -> Self {

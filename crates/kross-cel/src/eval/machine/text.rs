@@ -1,5 +1,9 @@
 //! Joins texts: the parts are written one after the other into a buffer, and become a value once.
 
+use std::cell::Cell;
+
+use kross_value::Value as Data;
+
 use super::super::node::{Node, Terms};
 use super::walk::Walked;
 use super::{Machine, Outcome, at};
@@ -7,17 +11,29 @@ use crate::Span;
 use crate::error::Fault;
 use crate::library::operators;
 use crate::value::Value;
-use kross_value::Value as Data;
+
+/// A longer buffer is not kept.
+const KEPT: usize = 4 << 10;
+
+thread_local! {
+    /// Texts are joined here before they become values, so that each takes one allocation.
+    static BUFFER: Cell<String> = const { Cell::new(String::new()) };
+}
 
 impl<'run> Machine<'run> {
     pub(super) fn concat(&mut self, terms: &'run Terms) -> Outcome {
-        let mut out = String::with_capacity(64);
+        let mut out = BUFFER.take();
+        out.clear();
         for term in &terms.terms {
             self.write(term, terms.span, &mut out)?;
             operators::check_length(out.len()).map_err(at(terms.span))?;
         }
         self.spend(1 + out.len() as u64 / 10, terms.span)?;
-        Ok(Value::string(out.as_str()))
+        let value = Value::string(out.as_str());
+        if out.capacity() <= KEPT {
+            BUFFER.set(out);
+        }
+        Ok(value)
     }
 
     fn write(&mut self, term: &'run Node, span: Span, out: &mut String) -> Outcome<()> {

@@ -109,7 +109,7 @@ fn walk_data<'a>(mut data: &'a Data, steps: &'a [Step], leaf: Option<&'a Type>) 
 #[inline]
 fn field<'a>(object: &'a Object, step: &Step) -> Outcome<&'a Data> {
     let found = match &step.key {
-        StepKey::Field(key) | StepKey::Key(key) => object.get(key),
+        StepKey::Field(key) | StepKey::Key(key) => object.get_key(key),
         StepKey::Position(_) => None,
     };
     found.ok_or_else(|| missing(&Value::Map(Map::Data(object.clone())), step))
