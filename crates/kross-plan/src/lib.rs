@@ -3,6 +3,40 @@
 //! [`plan`] is a pure function: no network, no clock. The reconcile loop observes, plans, applies what the plan says, puts
 //! the answers into [`Observed`] and plans again, until nothing is left to write; then it reports [`Plan::status`].
 //! [`plan_deletion`] needs no graph at all. [`simulate`] runs the same loop without a cluster.
+//!
+//! ```
+//! use jiff::Timestamp;
+//! use kross_graph::{Definition, Options, Resolvers, compile};
+//! use kross_plan::{Settings, simulate};
+//! use kross_schema::{Bundle, SchemaResolver};
+//! use kross_value::Value;
+//!
+//! struct Kubernetes(std::sync::Arc<Bundle>);
+//! impl Resolvers for Kubernetes {
+//!     fn local(&self) -> &dyn SchemaResolver {
+//!         &*self.0
+//!     }
+//! }
+//!
+//! let spec = serde_json::from_str(r#"{
+//!     "schema": {"apiVersion": "v1", "kind": "App", "spec": {"text": "string"}},
+//!     "resources": [
+//!         {"id": "note", "template": {"apiVersion": "v1", "kind": "ConfigMap",
+//!             "metadata": {"name": "note"}, "data": {"text": "${schema.spec.text}"}}},
+//!         {"id": "copy", "template": {"apiVersion": "v1", "kind": "ConfigMap",
+//!             "metadata": {"name": "${note.metadata.name}-copy"}}}
+//!     ]
+//! }"#).unwrap();
+//! let definition = Definition { name: "app", spec: &spec, document: None };
+//! let graph = compile(definition, &Kubernetes(Bundle::latest()), &Options::default()).unwrap();
+//! let instance: Value = serde_json::from_str(r#"{"apiVersion": "kro.run/v1", "kind": "App",
+//!     "metadata": {"name": "one", "namespace": "shop"}, "spec": {"text": "hello"}}"#).unwrap();
+//!
+//! let simulation = simulate(&graph, &instance, &[], &Settings::default(), Timestamp::UNIX_EPOCH);
+//! let names: Vec<&str> = simulation.applied.iter().map(|applied| &*applied.key.name).collect();
+//! assert_eq!(names, ["note", "note-copy"]);
+//! assert_eq!(simulation.plan.state.as_str(), "ACTIVE");
+//! ```
 
 mod deletion;
 mod desired;
