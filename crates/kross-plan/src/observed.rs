@@ -27,7 +27,7 @@ pub struct Observed {
     pub scopes: HashMap<(ClusterId, Text, Text), bool>,
     /// When the removal of objects was first attempted.
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
-    /// The resources as the plan before reported them; empty to take those of the instance's status.
+    /// The resources as they were last reported; empty to take those of the instance's status.
     pub previous: Vec<ManagedResource>,
 }
 

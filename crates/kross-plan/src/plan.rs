@@ -22,7 +22,7 @@ pub struct Plan {
     pub nodes: Vec<NodePlan>,
     /// What to write now, in order: everything it needs is there. Writing them at once is fine.
     pub apply: Vec<ApplyAction>,
-    /// What to remove. Empty while anything is unresolved or failed.
+    /// What to remove. Empty while anything is unresolved, failed or still to be written.
     pub prune: DeletionPlan,
     /// What to read and watch for external references.
     pub reads: Vec<ExternalRead>,

@@ -30,7 +30,8 @@ use crate::walk::{Input, Walk};
 /// - The same input gives the same plan, and no plan writes what is already as desired.
 /// - Everything in [`Plan::apply`] has all that it needs; with the answers of those writes put into `observed`, the next
 ///   plan goes one step further, so that a chain of any depth takes one pass.
-/// - Nothing is removed while anything is unresolved or failed, and nothing that is desired is removed ever.
+/// - Nothing is removed while anything is unresolved, failed or still to be written, and nothing that is desired is
+///   removed ever.
 #[must_use]
 pub fn plan(
     graph: &Graph,
@@ -53,6 +54,10 @@ pub fn plan_for_deletion(
 ) -> Plan {
     planned(graph, instance, observed, settings, (now, LifecyclePhase::Deletion))
 }
+
+/// How often a plan is made again because its own outcome is read in it. A graph that contradicts itself ends here, each
+/// time at the same place.
+const ROUNDS: usize = 4;
 
 fn planned(
     graph: &Graph,
@@ -77,14 +82,15 @@ fn planned(
         scope.set("schema", CelValue::from_data(&schema, Some(&graph.schema_type)));
         TrackedSet::from_facts(&input, &scope)
     };
-    let reacts = tracked::is_read(graph);
     let (mut walk, mut scope) = Walk::run(input, tracked.clone(), &budget);
-    if reacts {
+    // Whoever reads the tracked status sees what this plan makes of it, not what the one before did.
+    for _ in 0..if tracked::is_read(graph) { ROUNDS } else { 0 } {
         let found = TrackedSet::from_walk(&walk);
-        if found != tracked {
-            tracked = found;
-            (walk, scope) = Walk::run(input, tracked.clone(), &budget);
+        if found == tracked {
+            break;
         }
+        tracked = found;
+        (walk, scope) = Walk::run(input, tracked.clone(), &budget);
     }
     order::mark_conflicts(&mut walk);
     order::hold(&mut walk);
@@ -153,11 +159,12 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
 
 /// What to remove: objects of ours that nobody desires, once it is certain what is desired.
 fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>) -> DeletionPlan {
-    let uncertain = |progress: &Progress| {
-        progress.is_unresolved() || matches!(progress, Progress::Failed(_) | Progress::Unconnected(_))
+    // Nor before everything is written: what replaces an object comes before the object goes.
+    let stands = |progress: &Progress| {
+        matches!(progress, Progress::Ready | Progress::Skipped(_) | Progress::Waiting(_))
     };
     let lives = walk.input.phase == LifecyclePhase::Active;
-    if !lives || walk.nodes.iter().any(|node| uncertain(&node.progress)) {
+    if !lives || !walk.nodes.iter().all(|node| stands(&node.progress)) {
         return DeletionPlan::default();
     }
     let planned = || walk.nodes.iter().flat_map(|node| &node.objects);

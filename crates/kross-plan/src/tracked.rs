@@ -9,7 +9,7 @@ use kross_graph::{Expression, Graph, Node, NodeIndex, Placement, Scope, Source, 
 use kross_value::Text;
 
 use crate::observed::{Observed, ObservedObject, ReferenceKey};
-use crate::plan::{NodePlan, UsedCluster};
+use crate::plan::{NodePlan, PlannedObject, UsedCluster};
 use crate::progress::Progress;
 use crate::walk::{Input, Walk};
 
@@ -107,17 +107,19 @@ impl TrackedSet {
             tracked
         };
         let mut set = Self { nodes: input.graph.nodes.iter().zip(&walk.nodes).map(of_node).collect() };
-        for (statuses, node) in set.nodes.iter_mut().zip(&input.graph.nodes) {
-            let before = input.previous.iter().find(|entry| entry.id == node.id.as_str());
-            if let ([status], Some(before)) = (statuses.as_mut_slice(), before)
-                && (before.state, before.reason) == (status.state, status.reason)
-                && let Some(time) = time(before)
-            {
-                status.updated = time;
-                // Failures without a time of their own last as long as they are reported.
-                if status.failing_since == Some(input.now) {
-                    status.failing_since = Some(time);
+        for (statuses, plan) in set.nodes.iter_mut().zip(&walk.nodes) {
+            for (at, status) in statuses.iter_mut().enumerate() {
+                let object = plan.objects.get(at);
+                let before = before(input.previous, plan, object);
+                // What is about to be written again is still what it was: else a graph that reads the state would
+                // write because it writes.
+                if status.state == ResourceState::Applying
+                    && object.is_some_and(|object| object.uid.is_some())
+                {
+                    let waits = before.is_some_and(|before| before.state == ResourceState::Pending);
+                    status.state = if waits { ResourceState::Pending } else { ResourceState::Ready };
                 }
+                status.take_times(before, input.now);
             }
         }
         set
@@ -207,6 +209,22 @@ fn overlay_failure(tracked: &mut [Tracked], node: &Node, observed: &Observed) {
     }
 }
 
+/// What was said of an object the last time, or of its whole collection.
+fn before<'p>(
+    previous: &'p [ManagedResource],
+    plan: &NodePlan,
+    object: Option<&PlannedObject>,
+) -> Option<&'p ManagedResource> {
+    let of_node = || previous.iter().filter(|entry| entry.id == plan.id.as_str());
+    let same = |entry: &&ManagedResource| {
+        object.is_some_and(|object| {
+            entry.name.as_deref() == Some(&*object.key.name)
+                && entry.namespace.as_deref() == object.key.namespace.as_deref()
+        })
+    };
+    of_node().find(same).or_else(|| of_node().find(|entry| entry.name.is_none()))
+}
+
 fn time(entry: &ManagedResource) -> Option<Timestamp> {
     entry.last_update_time.as_deref()?.parse().ok()
 }
@@ -252,6 +270,18 @@ impl Tracked {
             generation: generation.unwrap_or(0),
             failing_since: trouble.map(|trouble| trouble.since.unwrap_or(now)),
             ..Self::unknown(now)
+        }
+    }
+
+    /// Times go on while state and reason are what they were.
+    fn take_times(&mut self, before: Option<&ManagedResource>, now: Timestamp) {
+        let same = before.filter(|before| (before.state, before.reason) == (self.state, self.reason));
+        if let Some(time) = same.and_then(time) {
+            self.updated = time;
+            // Failures without a time of their own last as long as they are reported.
+            if self.failing_since == Some(now) {
+                self.failing_since = Some(time);
+            }
         }
     }
 

@@ -110,3 +110,25 @@ fn a_failed_deletion_is_tried_again_and_named() {
 fn nothing_to_delete_is_done() {
     assert!(next(&[]).is_done());
 }
+
+#[test]
+fn the_definition_of_a_kind_goes_after_its_objects_and_stays_with_those_that_stay() {
+    let mut definition = object("CustomResourceDefinition", "", "things.example.com", 5);
+    definition.defines = Some(("".into(), "Thing".into()));
+    let objects = vec![definition, object("Thing", "x", "one", 1), object("Other", "x", "other", 2)];
+    assert_eq!(waves(objects.clone()), ["other", "one", "things.example.com"]);
+    let mut kept = objects;
+    kept[1].answers.policy = DeletePolicy::Retain;
+    assert_eq!(waves(kept), ["other things.example.com", "one"]);
+}
+
+#[test]
+fn answers_of_today_count_more_than_those_that_were_kept() {
+    let mut kept = object("A", "x", "a", 9);
+    kept.apply_order = 2;
+    kept.answers.order = Some(9);
+    let mut today = Answers::default();
+    assert_eq!(kept.clone().with_answers(today.clone()).order, 2);
+    today.order = Some(4);
+    assert_eq!(kept.with_answers(today).order, 4);
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kross_api::{DeletePolicy, FailureReason, Operation, annotations};
 use kross_plan::{
-    Answers, Deletion, DeletionPlan, DoomedObject, Trouble, Wait, deletion_status, plan_deletion,
+    Answers, Connection, Deletion, DeletionPlan, DoomedObject, Trouble, Wait, deletion_status, plan_deletion,
     plan_for_deletion,
 };
 use kross_value::Value;
@@ -141,4 +141,58 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
         "{text}"
     );
     assert!(text.contains("UnderDeletion"), "{text}");
+}
+
+const REACTING: &str = r#"
+schema: {apiVersion: v1, kind: App, spec: {}}
+resources:
+- id: database
+  cluster: {name: eu-kubeconfig, namespace: clusters}
+  lifecycle:
+    delete:
+      policy: "${database.status.error.contains('connection refused') ? 'Retain' : 'Delete'}"
+      order: "${web.status.ready ? 7 : 3}"
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: database}}
+- id: web
+  template:
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: web}
+    data: {replicas: "${resources.database.reason == 'Unreachable' ? '1' : '3'}", state: "${resources.database.state}"}
+"#;
+
+#[test]
+fn expressions_see_the_tracked_status_without_waiting_for_it() {
+    let mut world = World::of(REACTING, "{}");
+    let plan = world.plan();
+    assert_eq!(applied(&plan), ["web"], "no edge, no waiting");
+    world.connect(&plan, &Connection::Connected { since: at(0) });
+    let plan = world.settle();
+    let web = |world: &World| {
+        world.observed.objects[&local("ConfigMap", "shop", "web")].value.get("data").unwrap().to_string()
+    };
+    assert_eq!(web(&world), r#"{"replicas":"3","state":"Ready"}"#);
+    assert_eq!(
+        (plan.answers["database"].policy, plan.answers["database"].order),
+        (DeletePolicy::Delete, Some(7))
+    );
+    let dark = Connection::NotConnected {
+        since: at(10),
+        reason: FailureReason::Unreachable,
+        message: "dial tcp: connection refused".into(),
+        identity_changed: false,
+    };
+    world.observed.clusters.values_mut().for_each(|state| state.connection = dark.clone());
+    world.now = at(20);
+    let plan = world.settle();
+    assert_eq!(web(&world), r#"{"replicas":"1","state":"Error"}"#);
+    assert_eq!(
+        plan.answers["database"].policy,
+        DeletePolicy::Retain,
+        "as the graph says now, whatever is kept over there"
+    );
+    let writes = world.writes;
+    world.now = at(500);
+    world.settle();
+    assert_eq!(world.writes, writes, "once per state");
 }
