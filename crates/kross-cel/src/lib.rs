@@ -2,6 +2,23 @@
 //!
 //! The walk inside: text → [`ast`] (syntax, macros) → types ([`types`]) → program → [`value`]. Each function of
 //! the language is declared once, in [`library`], for the checker, the evaluator and the docs alike.
+//!
+//! ```
+//! use kross_cel::types::Type;
+//! use kross_cel::value::{Value, to_data};
+//! use kross_cel::{Budget, Env, Program};
+//!
+//! let env = Env::standard().with_variables([("schema", Type::Dyn)]);
+//! let checked = env.compile("schema.spec.name + '-' + string(schema.spec.replicas)").unwrap();
+//! let program = Program::new(&checked).unwrap();
+//!
+//! let schema: kross_value::Value = serde_json::from_str(r#"{"spec": {"name": "web", "replicas": 3}}"#).unwrap();
+//! let value = program.evaluate(&[Some(Value::from(&schema))], &mut Budget::default()).unwrap();
+//! assert_eq!(to_data(&value).unwrap(), Some("web-3".into()));
+//!
+//! let error = program.evaluate(&[None], &mut Budget::default()).unwrap_err();
+//! assert!(error.fault.is_pending());
+//! ```
 
 pub mod ast;
 pub mod check;
