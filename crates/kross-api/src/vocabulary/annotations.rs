@@ -2,6 +2,8 @@
 
 /// `"true"` on a definition lets a breaking change of its schema through.
 pub const ALLOW_BREAKING_CHANGES: &str = "kro.run/allow-breaking-changes";
+/// `"true"` on a definition that is being deleted deletes its instances first.
+pub const DELETE_INSTANCES: &str = "kro.run/delete-instances";
 /// On an instance: one of [`RECONCILE_PAUSED`] in any case leaves it alone.
 pub const RECONCILE: &str = "kro.run/reconcile";
 /// The values of [`RECONCILE`] that suspend an instance.

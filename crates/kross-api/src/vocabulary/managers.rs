@@ -8,3 +8,5 @@ pub const APPLYSET_PARENT: &str = "kro.run/applyset-parent";
 pub const LABELLER: &str = "kro.run/labeller";
 /// Writes state and message on instances whose type belongs to another controller.
 pub const STATE: &str = "kro.run/state";
+/// Writes definitions, revisions and CRDs: what the API server makes of kro's user agent.
+pub const CONTROLLER: &str = "kro";
