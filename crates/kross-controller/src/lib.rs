@@ -1,1 +1,32 @@
-//! Turns events into reconciles: definitions, revisions and instances.
+//! Turns events into reconciles: definitions and their revisions, and the graphs that instances are reconciled by.
+//!
+//! [`Controller::run`] watches definitions, revisions and CRDs, and works through what changes. Every pass reads the same:
+//! look at the copies, decide, write what is missing, report. Decisions are functions without I/O; what they decide on comes
+//! from watches, so that a pass over something that needs nothing sends no request.
+//!
+//! ```no_run
+//! # async fn example(connection: kross_cluster::Connection) -> Result<(), kross_controller::ControllerError> {
+//! use kross_controller::{Controller, Settings};
+//!
+//! let mut metrics = prometheus_client::registry::Registry::default();
+//! let controller = Controller::new(connection.clone(), connection, Settings::default(), &mut metrics);
+//! controller.run(std::future::pending()).await
+//! # }
+//! ```
+
+mod controller;
+mod definition;
+mod dispatch;
+mod graphs;
+mod hub;
+mod key;
+mod kinds;
+mod metrics;
+mod schemas;
+mod settings;
+
+pub use controller::{Controller, ControllerError};
+pub use definition::{DefinitionError, Next, Retry};
+pub use graphs::{Graphs, Served};
+pub use schemas::SchemaError;
+pub use settings::Settings;

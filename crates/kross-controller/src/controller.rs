@@ -1,0 +1,218 @@
+//! Turns a connection and settings into a running controller: watches first, leadership next, then work, until it is told
+//! to stop and has finished what it began.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kross_cluster::{Backoff, Connection, Election, Leadership, Queue, WatchOptions, Watches, Work};
+use kross_server::Readiness;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::definition;
+use crate::dispatch::Dispatch;
+use crate::graphs::Graphs;
+use crate::hub::Hub;
+use crate::key::Key;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+
+const WATCHES: &str = "watches";
+const LEADERSHIP: &str = "leadership";
+/// A definition that cannot be served yet is tried again at least this often.
+const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(5) };
+
+/// The controller of one cluster.
+pub struct Controller {
+    connection: Connection,
+    lease_connection: Connection,
+    settings: Settings,
+    metrics: Metrics,
+    readiness: Readiness,
+    graphs: Arc<Graphs>,
+}
+
+/// The controller cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// Another process leads now; this one must not write any more.
+    #[error("lost the Lease `{lease}`; another process may lead now, so this one ends")]
+    LostLeadership {
+        /// Namespace and name of the Lease.
+        lease: String,
+    },
+    /// Work did not finish in time after the controller was told to stop.
+    #[error("{count} reconciles did not finish within {limit:?}")]
+    Unfinished {
+        /// How many.
+        count: usize,
+        /// How long was waited.
+        limit: Duration,
+    },
+}
+
+impl Controller {
+    /// A controller that does nothing yet. The Lease is renewed over a connection of its own, so that nothing holds it up.
+    #[must_use]
+    pub fn new(
+        connection: Connection,
+        lease_connection: Connection,
+        settings: Settings,
+        registry: &mut Registry,
+    ) -> Self {
+        let checks = [WATCHES].into_iter().chain(settings.leader_election.as_ref().map(|_| LEADERSHIP));
+        Self {
+            connection,
+            lease_connection,
+            readiness: Readiness::new(checks),
+            metrics: Metrics::new(registry),
+            graphs: Arc::default(),
+            settings,
+        }
+    }
+
+    /// Whether watches have synced and, with leader election, leadership is known.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        self.readiness.clone()
+    }
+
+    /// The graphs that are being served.
+    #[must_use]
+    pub fn graphs(&self) -> Arc<Graphs> {
+        Arc::clone(&self.graphs)
+    }
+
+    /// Runs until `stop` is done, then finishes what it began.
+    ///
+    /// # Errors
+    /// Leadership is lost, or work does not finish in time.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ControllerError> {
+        let Self { connection, lease_connection, settings, metrics, readiness, graphs } = self;
+        let watches = Watches::new(WatchOptions::default());
+        // Before anything is watched, so that nothing is missed.
+        let mut events = watches.subscribe();
+        let hub = Arc::new(Hub::new(connection, watches, settings, metrics, graphs));
+        let queue = Queue::new(DEFINITION_BACKOFF);
+        let mut dispatch = Dispatch::new(Arc::clone(&hub), queue.clone());
+        let (told, synced) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            while let Some(event) = events.recv().await {
+                if dispatch.take(&event) {
+                    told.send_if_modified(|synced| !std::mem::replace(synced, true));
+                }
+            }
+        });
+
+        let election =
+            hub.settings.leader_election.clone().map(|options| Election::start(lease_connection, options));
+        let leadership = election.as_ref().map(Election::leadership);
+        let ended = {
+            let work = async {
+                tokio::join!(
+                    follow_leadership(leadership.clone(), &readiness),
+                    work(&hub, &queue, synced, leadership.clone(), &readiness, &mut tasks)
+                );
+            };
+            tokio::select! {
+                () = stop => Ok(()),
+                () = lost(leadership.clone()) => Err(ControllerError::LostLeadership { lease: lease_name(&hub) }),
+                () = work => Ok(()),
+            }
+        };
+        queue.close();
+        let ended = match ended {
+            // Whoever leads now must not be disturbed: what runs is cut off.
+            Err(error) => Err(error),
+            Ok(()) => finish(&queue, hub.settings.shutdown_timeout).await,
+        };
+        tasks.abort_all();
+        if let Some(events) = &hub.events {
+            // Events are a courtesy: a second is enough.
+            let _ = tokio::time::timeout(Duration::from_secs(1), events.flush()).await;
+        }
+        if let Some(election) = election {
+            election.resign().await;
+        }
+        ended
+    }
+}
+
+fn lease_name(hub: &Hub) -> String {
+    let options = hub.settings.leader_election.as_ref();
+    options.map(|options| format!("{}/{}", options.namespace, options.name)).unwrap_or_default()
+}
+
+/// Tells the readiness when it is known who leads.
+async fn follow_leadership(leadership: Option<watch::Receiver<Leadership>>, readiness: &Readiness) {
+    if let Some(mut leadership) = leadership {
+        let known = leadership.wait_for(|leadership| *leadership != Leadership::Unknown).await;
+        readiness.set(LEADERSHIP, known.is_ok());
+    }
+}
+
+/// Returns when we led and lead no more; never without an election.
+async fn lost(leadership: Option<watch::Receiver<Leadership>>) {
+    if let Some(mut leadership) = leadership {
+        let led = leadership.wait_for(|leadership| *leadership == Leadership::Leading).await.is_ok();
+        if led {
+            // An election that ended is lost as well.
+            drop(leadership.wait_for(|leadership| *leadership != Leadership::Leading).await);
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Waits for the copies and for leadership, then lets workers work. Never returns.
+async fn work(
+    hub: &Arc<Hub>,
+    queue: &Queue<Key>,
+    mut synced: watch::Receiver<bool>,
+    leadership: Option<watch::Receiver<Leadership>>,
+    readiness: &Readiness,
+    tasks: &mut JoinSet<()>,
+) {
+    if synced.wait_for(|synced| *synced).await.is_ok() {
+        readiness.set(WATCHES, true);
+        tracing::info!("watches have synced");
+        if let Some(mut leadership) = leadership {
+            drop(leadership.wait_for(|leadership| *leadership == Leadership::Leading).await);
+            tracing::info!("leading");
+        }
+        for _ in 0..hub.settings.definition_workers.max(1) {
+            tasks.spawn(worker(Arc::clone(hub), queue.clone()));
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn worker(hub: Arc<Hub>, queue: Queue<Key>) {
+    while let Some(work) = queue.next().await {
+        // In a task of its own: a panic costs this one reconcile, which comes again, and not the worker.
+        let reconcile = tokio::spawn(reconcile(Arc::clone(&hub), work));
+        if let Err(error) = reconcile.await
+            && error.is_panic()
+        {
+            tracing::error!("a reconcile panicked and will be tried again");
+        }
+    }
+}
+
+async fn reconcile(hub: Arc<Hub>, work: Work<Key>) {
+    let outcome = match &*work {
+        Key::Definition(name) => definition::reconcile(&hub, name).await,
+        Key::Revision(name) => definition::release_revision(&hub, name).await,
+    };
+    work.finish(outcome);
+}
+
+/// Waits for what is being worked on.
+async fn finish(queue: &Queue<Key>, limit: Duration) -> Result<(), ControllerError> {
+    match tokio::time::timeout(limit, queue.idle()).await {
+        Ok(()) => Ok(()),
+        Err(_) => Err(ControllerError::Unfinished { count: queue.stats().active, limit }),
+    }
+}

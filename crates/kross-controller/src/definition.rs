@@ -1,0 +1,17 @@
+//! Turns a definition into a served API: compile, freeze as a revision, keep its CRD, publish its graph, report.
+//!
+//! The steps are in the order of the walk: [`reconcile`] reads as the list of them.
+
+mod compile;
+mod crd;
+mod deletion;
+mod error;
+mod object;
+mod reconcile;
+mod report;
+mod revisions;
+mod serve;
+
+pub use error::{DefinitionError, Next, Retry};
+
+pub(crate) use reconcile::{reconcile, release_revision};

@@ -1,0 +1,240 @@
+//! The end of a definition: while it has instances it waits and says for whom, since nobody else could let them go. Then its
+//! CRD goes, if that is allowed, and the definition itself.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kross_api::{FINALIZER, annotations, labels, managers};
+use kross_cluster::{ApiKind, Delete, Lookup, Selection, StoredObject};
+use kross_schema::SchemaResolver;
+use kross_value::Value;
+
+use super::crd;
+use super::error::{DefinitionError, Next};
+use super::object::{Definition, finalizers, interests, is_held, named_kinds, own_crd};
+use super::report::Report;
+use crate::graphs::Served;
+use crate::hub::Hub;
+use crate::kinds;
+
+/// How many instances a message names.
+const NAMED: usize = 5;
+
+/// Whose instances have to go before a definition can.
+struct Dependents {
+    kind: Arc<ApiKind>,
+    /// The CRD of the kind, if it is the definition's own.
+    crd: Option<Arc<StoredObject>>,
+}
+
+/// Goes on with a deletion.
+///
+/// # Errors
+/// The cluster refuses or does not answer.
+pub(super) async fn proceed(hub: &Hub, definition: Definition) -> Result<Next, DefinitionError> {
+    let name = definition.name().clone();
+    let mut held = definition.finalizers();
+    if !is_held(&held) {
+        hub.graphs.withdraw(&name);
+        return Ok(Next::Done);
+    }
+    let dependents = dependents(hub, &definition)?;
+    if let Some(dependents) = &dependents {
+        keep_serving(hub, &definition, &dependents.kind);
+        let instances = instances(hub, &definition, dependents).await?;
+        if !instances.is_empty() {
+            return wait(hub, &definition, dependents, &instances).await;
+        }
+        if let (Some(crd), true) = (&dependents.crd, hub.settings.allow_crd_deletion) {
+            delete_crd(hub, crd).await?;
+        }
+    }
+    hub.graphs.withdraw(&name);
+    hub.metrics.served.set(i64::try_from(hub.graphs.all().len()).unwrap_or(i64::MAX));
+    held.retain(|finalizer| finalizer != FINALIZER);
+    match write_finalizers(hub, &definition, &held).await {
+        Ok(_) => {}
+        Err(DefinitionError::Api(error)) if error.is_gone() => {}
+        Err(error) => return Err(error),
+    }
+    hub.metrics.deletions.inc();
+    tracing::info!(rgd = %name, "let a definition go");
+    Ok(Next::Done)
+}
+
+/// Replaces the finalizers of exactly this version of a definition.
+pub(super) async fn write_finalizers(
+    hub: &Hub,
+    definition: &Definition,
+    finalizers: &[String],
+) -> Result<StoredObject, DefinitionError> {
+    let metadata = Value::object([
+        ("resourceVersion", definition.object.resource_version().clone().into()),
+        ("finalizers", Value::list(finalizers.iter().map(|name| Value::from(name.as_str())))),
+    ]);
+    let patch = Value::object([("metadata", metadata)]);
+    let name = definition.name();
+    Ok(hub
+        .connection
+        .merge_patch(&hub.definition_kind, None, name, None, managers::CONTROLLER, &patch)
+        .await?)
+}
+
+/// Whose instances have to go; none for a definition that never owned its CRD.
+fn dependents(hub: &Hub, definition: &Definition) -> Result<Option<Dependents>, DefinitionError> {
+    let Ok(spec) = &definition.spec else { return Ok(None) };
+    hub.graphs.remember(definition.name(), interests(spec, &named_kinds(spec)));
+    let Some(crd_name) = own_crd(spec) else {
+        // The kind is somebody else's; those of its objects that are instances carry our label.
+        let Some(external) = &spec.schema.external_ref else { return Ok(None) };
+        let kind = kross_schema::GroupVersionKind::new(&external.api_version, &external.kind);
+        let known = hub.schemas.resolve(&kind);
+        return Ok(known.map(|known| Dependents {
+            kind: Arc::new(ApiKind::custom(
+                &kind.group,
+                &kind.version,
+                &kind.kind,
+                &known.plural,
+                known.namespaced,
+            )),
+            crd: None,
+        }));
+    };
+    let crd = match hub.crds.get(None, &crd_name) {
+        Lookup::Found(crd) => crd,
+        Lookup::Absent => return Ok(None),
+        Lookup::Unknown => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
+    };
+    if !crd::is_owned_by(&crd, definition.name()) {
+        return Ok(None);
+    }
+    let served = kinds::served_by(crd.value()).filter(|_| kinds::is_established(crd.value()));
+    Ok(served.map(|kind| Dependents { kind: Arc::new(kind), crd: Some(crd) }))
+}
+
+/// Instances are still let go, but nothing new is made for them: deletion needs no graph.
+fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>) {
+    let current = hub.graphs.get(definition.name());
+    if current.as_ref().is_some_and(|current| current.revision.is_none()) {
+        return;
+    }
+    hub.graphs.publish(Served {
+        definition: definition.name().clone(),
+        uid: definition.object.uid().clone(),
+        instances: hub.watches.watch(&hub.connection, kind, Selection::All),
+        kind: Arc::clone(kind),
+        revision: None,
+    });
+}
+
+/// The instances that are still there. Asks the cluster: whether somebody is left behind is not decided by a copy.
+async fn instances(
+    hub: &Hub,
+    definition: &Definition,
+    dependents: &Dependents,
+) -> Result<Vec<StoredObject>, DefinitionError> {
+    let labelled = format!("{}={}", labels::DEFINITION_NAME, definition.name());
+    let selector = dependents.crd.is_none().then_some(labelled.as_str());
+    let mut instances = match hub.connection.list(&dependents.kind, None, selector).await {
+        Ok(instances) => instances,
+        // The kind went meanwhile, and its objects with it.
+        Err(error) if error.missing().is_some() => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    if dependents.crd.is_none() {
+        instances.retain(|instance| is_held(&finalizers(instance)));
+    }
+    instances.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+    Ok(instances)
+}
+
+async fn wait(
+    hub: &Hub,
+    definition: &Definition,
+    dependents: &Dependents,
+    instances: &[StoredObject],
+) -> Result<Next, DefinitionError> {
+    let asked = definition.deletes_instances() && dependents.crd.is_some();
+    if asked {
+        for instance in instances.iter().filter(|instance| instance.deletion_timestamp().is_none()) {
+            let options = Delete { uid: Some(instance.uid()), ..Delete::default() };
+            let namespace = instance.namespace().map(|namespace| &**namespace);
+            match hub.connection.delete(&dependents.kind, namespace, instance.name(), options).await {
+                Ok(_) => {}
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    let mut report = Report::new(definition, Timestamp::now());
+    report.waiting_for_instances(&message(instances, asked));
+    report.write(hub, definition).await?;
+    Ok(Next::Wait(hub.settings.progress_delay))
+}
+
+/// Says how many instances are waited for, which, and what can be done about it.
+fn message(instances: &[StoredObject], asked: bool) -> String {
+    let name = |instance: &StoredObject| match instance.namespace() {
+        Some(namespace) => format!("`{namespace}/{}`", instance.name()),
+        None => format!("`{}`", instance.name()),
+    };
+    let count = instances.len();
+    let mut names: Vec<String> = instances.iter().take(NAMED).map(name).collect();
+    if count > NAMED {
+        names.push(format!("and {} more", count - NAMED));
+    }
+    let noun = if count == 1 { "instance" } else { "instances" };
+    let advice = if asked {
+        "they are being deleted".to_owned()
+    } else {
+        format!(
+            "delete them, or set the annotation `{}: \"true\"` to have them deleted",
+            annotations::DELETE_INSTANCES
+        )
+    };
+    format!("waiting for {count} {noun} to go: {}; {advice}", names.join(", "))
+}
+
+async fn delete_crd(hub: &Hub, crd: &StoredObject) -> Result<(), DefinitionError> {
+    if crd.deletion_timestamp().is_some() {
+        return Ok(());
+    }
+    let options = Delete { uid: Some(crd.uid()), ..Delete::default() };
+    match hub.connection.delete(&hub.crd_kind, None, crd.name(), options).await {
+        Ok(_) => {
+            tracing::info!(crd = %crd.name(), "deleted a CustomResourceDefinition");
+            Ok(())
+        }
+        Err(error) if error.is_gone() => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kross_cluster::read_object;
+
+    use super::*;
+
+    fn instance(name: &str) -> StoredObject {
+        let text = format!(
+            r#"{{"apiVersion":"kro.run/v1","kind":"Web","metadata":{{"name":"{name}","namespace":"shop","uid":"1","resourceVersion":"1"}}}}"#
+        );
+        read_object(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_message_says_how_many_which_and_what_to_do() {
+        assert_eq!(
+            message(&[instance("a")], false),
+            "waiting for 1 instance to go: `shop/a`; delete them, or set the annotation \
+             `kro.run/delete-instances: \"true\"` to have them deleted"
+        );
+        let many: Vec<_> = (0..7).map(|number| instance(&number.to_string())).collect();
+        assert_eq!(
+            message(&many, true),
+            "waiting for 7 instances to go: `shop/0`, `shop/1`, `shop/2`, `shop/3`, `shop/4`, and 2 more; \
+             they are being deleted"
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! A definition as a pass sees it: the stored object, read once into its types.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kross_api::{
+    FINALIZER, ObjectFacts, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, annotations,
+    crd_name, spec_hash,
+};
+use kross_cluster::StoredObject;
+use kross_schema::GroupVersionKind;
+use kross_value::{Text, Value};
+use serde::de::DeserializeOwned;
+
+use crate::graphs::Interests;
+
+/// A definition.
+#[derive(Clone, Debug)]
+pub(super) struct Definition {
+    pub(super) object: Arc<StoredObject>,
+    /// Its spec, or why it cannot be read.
+    pub(super) spec: Result<ResourceGraphDefinitionSpec, String>,
+    pub(super) status: ResourceGraphDefinitionStatus,
+}
+
+impl Definition {
+    pub(super) fn read(object: Arc<StoredObject>) -> Self {
+        let spec = part(&object, "spec");
+        // A status that cannot be read is not ours; it is written anew.
+        let status = part(&object, "status").unwrap_or_default();
+        Self { object, spec, status }
+    }
+
+    pub(super) fn name(&self) -> &Text {
+        self.object.name()
+    }
+
+    pub(super) fn facts(&self) -> ObjectFacts {
+        let created = self.object.value().at(&["metadata", "creationTimestamp"]).and_then(Value::as_str);
+        ObjectFacts {
+            generation: self.object.generation().unwrap_or(0),
+            created: created.and_then(|text| text.parse::<Timestamp>().ok()),
+            deleting: self.object.deletion_timestamp().is_some(),
+        }
+    }
+
+    pub(super) fn is_deleting(&self) -> bool {
+        self.object.deletion_timestamp().is_some()
+    }
+
+    /// The finalizers, ours among them or not.
+    pub(super) fn finalizers(&self) -> Vec<String> {
+        finalizers(&self.object)
+    }
+
+    pub(super) fn allows_breaking_changes(&self) -> bool {
+        self.object.annotation(annotations::ALLOW_BREAKING_CHANGES) == Some("true")
+    }
+
+    pub(super) fn deletes_instances(&self) -> bool {
+        self.object.annotation(annotations::DELETE_INSTANCES) == Some("true")
+    }
+}
+
+/// The finalizers of an object.
+pub(super) fn finalizers(object: &StoredObject) -> Vec<String> {
+    let finalizers = object.value().at(&["metadata", "finalizers"]).and_then(Value::as_list);
+    finalizers.unwrap_or_default().iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// Whether our finalizer is among them.
+pub(super) fn is_held(finalizers: &[String]) -> bool {
+    finalizers.iter().any(|name| name == FINALIZER)
+}
+
+/// Reads a part of an object into its type.
+pub(super) fn part<T: DeserializeOwned>(object: &StoredObject, name: &str) -> Result<T, String> {
+    let json = object.value().get(name).map(serde_json::Value::from).unwrap_or_default();
+    let json = if json.is_null() { serde_json::json!({}) } else { json };
+    serde_json::from_value(json).map_err(|error| format!("cannot read `{name}`: {error}"))
+}
+
+/// What a spec's resources are, and what its instances are if their kind exists already.
+pub(super) fn named_kinds(spec: &ResourceGraphDefinitionSpec) -> Vec<GroupVersionKind> {
+    let text = |template: &Value, field: &str| template.get(field).and_then(Value::as_str).map(str::to_owned);
+    let mut kinds: Vec<GroupVersionKind> = spec
+        .resources
+        .iter()
+        .filter_map(|resource| match (&resource.template, &resource.external_ref) {
+            (Some(template), _) => Some((text(template, "apiVersion")?, text(template, "kind")?)),
+            (None, Some(reference)) => Some((reference.api_version.clone(), reference.kind.clone())),
+            (None, None) => None,
+        })
+        .chain(
+            spec.schema
+                .external_ref
+                .iter()
+                .map(|instance| (instance.api_version.clone(), instance.kind.clone())),
+        )
+        .flat_map(|(api_version, kind)| {
+            // A selector may name its objects as a list.
+            let items = kind.strip_suffix("List").map(|items| GroupVersionKind::new(&api_version, items));
+            [Some(GroupVersionKind::new(&api_version, &kind)), items]
+        })
+        .flatten()
+        .collect();
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}
+
+/// The kinds whose CRDs a definition has an eye on: those it names, and its own.
+pub(super) fn interests(spec: &ResourceGraphDefinitionSpec, named: &[GroupVersionKind]) -> Interests {
+    let own = (Text::from(spec.schema.group()), Text::from(spec.schema.kind.as_str()));
+    named.iter().map(|kind| (kind.group.clone(), kind.kind.clone())).chain([own]).collect()
+}
+
+/// The name of the CRD that a definition would own; none where the kind exists already.
+pub(super) fn own_crd(spec: &ResourceGraphDefinitionSpec) -> Option<String> {
+    spec.schema.external_ref.is_none().then(|| crd_name(&spec.schema.kind, spec.schema.group()))
+}
+
+/// The hash that tells whether a spec changed.
+pub(super) fn hash(spec: &ResourceGraphDefinitionSpec) -> Text {
+    spec_hash(spec).into()
+}

@@ -1,0 +1,265 @@
+//! One pass over a definition: look at the copies, decide which revision to serve, serve it, report. Every way out goes
+//! through the report.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kross_api::{FINALIZER, ResourceGraphDefinitionSpec};
+use kross_cluster::{Lookup, Outcome};
+use kross_value::Text;
+
+use super::compile::{Compiled, compile};
+use super::deletion;
+use super::error::{DefinitionError, Next, outcome};
+use super::object::{Definition, hash, interests, is_held, named_kinds};
+use super::report::Report;
+use super::revisions::{self, Revision, Revisions};
+use super::serve::serve;
+use crate::graphs::{self, Interests};
+use crate::hub::Hub;
+use crate::metrics::{IssueReason, Issued, Resolution, Resolved};
+
+/// Looks at a definition.
+#[tracing::instrument(level = "debug", skip_all, fields(rgd = %name))]
+pub(crate) async fn reconcile(hub: &Hub, name: &Text) -> Outcome {
+    let ended = match hub.definitions.get(None, name) {
+        Lookup::Found(object) => {
+            let definition = Definition::read(object);
+            if definition.is_deleting() {
+                deletion::proceed(hub, definition).await
+            } else {
+                pass(hub, definition).await
+            }
+        }
+        Lookup::Absent => {
+            hub.graphs.withdraw(name);
+            Ok(Next::Done)
+        }
+        Lookup::Unknown => Err(DefinitionError::NotSynced { what: "definitions" }),
+    };
+    if let Err(error) = &ended {
+        tracing::warn!(rgd = %name, reason = error.reason(), %error, "cannot serve a definition");
+    }
+    outcome(&ended)
+}
+
+/// Lets a revision go that is being deleted.
+pub(crate) async fn release_revision(hub: &Hub, name: &Text) -> Outcome {
+    let Lookup::Found(object) = hub.revisions.get(None, name) else { return Outcome::Done };
+    if object.deletion_timestamp().is_none() {
+        return Outcome::Done;
+    }
+    let ended = revisions::release(hub, &object).await.map(|()| Next::Done);
+    if let Err(error) = &ended {
+        tracing::warn!(revision = %name, %error, "cannot let go of a revision");
+    }
+    outcome(&ended)
+}
+
+async fn pass(hub: &Hub, definition: Definition) -> Result<Next, DefinitionError> {
+    let definition = hold(hub, definition).await?;
+    let mut report = Report::new(&definition, Timestamp::now());
+    let ended = walk(hub, &definition, &mut report).await;
+    report.write(hub, &definition).await?;
+    ended
+}
+
+/// Adds our finalizer, if it is not there.
+async fn hold(hub: &Hub, definition: Definition) -> Result<Definition, DefinitionError> {
+    let mut finalizers = definition.finalizers();
+    if is_held(&finalizers) {
+        return Ok(definition);
+    }
+    finalizers.push(FINALIZER.to_owned());
+    let written = deletion::write_finalizers(hub, &definition, &finalizers).await?;
+    hub.definitions.observe(&written);
+    Ok(Definition::read(Arc::new(written)))
+}
+
+async fn walk(hub: &Hub, definition: &Definition, report: &mut Report) -> Result<Next, DefinitionError> {
+    let now = Timestamp::now();
+    let known = hub.revisions.list().ok_or(DefinitionError::NotSynced { what: "revisions" })?;
+    let revisions = Revisions::of(definition.name(), &known);
+    remember(hub, definition, revisions.latest());
+    if !revisions.is_settled() {
+        report.settling();
+        count(hub, Resolution::wait);
+        return Ok(Next::Wait(hub.settings.progress_delay));
+    }
+    for orphan in revisions.orphans(definition.object.uid()) {
+        revisions::adopt(hub, definition, orphan).await?;
+    }
+    if let Some(latest) = revisions.latest() {
+        report.issued(latest.number);
+    }
+    let (revision, compiled) = match resolve(hub, definition, &revisions, report, now).await {
+        Ok(resolved) => resolved,
+        Err(error) => {
+            count(hub, Resolution::failed);
+            return Err(error);
+        }
+    };
+    let ended = serve(hub, definition, revision.number, &compiled, report).await;
+    count(hub, if ended.is_ok() { Resolution::serve } else { Resolution::failed });
+    let known = hub.revisions.list().unwrap_or_default();
+    revisions::collect(hub, &Revisions::of(definition.name(), &known)).await;
+    ended
+}
+
+/// Which revision to serve: the latest if the definition is as it was, else a new one.
+async fn resolve(
+    hub: &Hub,
+    definition: &Definition,
+    revisions: &Revisions,
+    report: &mut Report,
+    now: Timestamp,
+) -> Result<(Revision, Compiled), DefinitionError> {
+    let spec = definition
+        .spec
+        .as_ref()
+        .map_err(|message| DefinitionError::Invalid { message: message.clone(), unknown_kinds: false });
+    let spec = match spec {
+        Ok(spec) => spec,
+        Err(error) => {
+            report.invalid(&error.to_string());
+            return Err(error);
+        }
+    };
+    let current = hash(spec);
+    match revisions.latest() {
+        Some(latest) if latest.hash == current => {
+            let compiled = revive(hub, definition, latest, report, now).await?;
+            Ok((latest.clone(), compiled))
+        }
+        latest => {
+            if let Some(latest) = latest {
+                report.resolved(latest.number);
+            }
+            let kinds = named_kinds(spec);
+            let compiled = match compile(hub, definition.name(), spec, &kinds).await {
+                Ok(compiled) => compiled,
+                Err(error) => {
+                    if matches!(error, DefinitionError::Invalid { .. }) {
+                        report.invalid(&error.to_string());
+                        go_on(hub, definition, latest, report, now).await;
+                    }
+                    return Err(error);
+                }
+            };
+            let number = revisions.next_number(report.last_issued());
+            let revision = revisions::issue(hub, definition, number, &current).await?;
+            let reason = if latest.is_some() { IssueReason::spec_changed } else { IssueReason::no_revision };
+            hub.metrics.issued.get_or_create(&Issued { reason }).inc();
+            count(hub, Resolution::issue);
+            report.accepted(&compiled.graph);
+            report.issued(number);
+            revisions::record(hub, &revision, Ok(&compiled.graph), now).await?;
+            keep(hub, definition, number, &compiled);
+            report.resolved(number);
+            Ok((revision, compiled))
+        }
+    }
+}
+
+/// The graph of a revision that exists: the one that is being served, or compiled again after a restart or after a schema
+/// that it uses has changed.
+async fn revive(
+    hub: &Hub,
+    definition: &Definition,
+    revision: &Revision,
+    report: &mut Report,
+    now: Timestamp,
+) -> Result<Compiled, DefinitionError> {
+    match compiled(hub, definition, revision).await {
+        Ok(compiled) => {
+            revisions::record(hub, revision, Ok(&compiled.graph), now).await?;
+            report.accepted(&compiled.graph);
+            report.resolved(revision.number);
+            Ok(compiled)
+        }
+        Err(DefinitionError::Invalid { message, unknown_kinds }) => {
+            let error = DefinitionError::RevisionFailed {
+                revision: revision.number,
+                message: message.clone(),
+                unknown_kinds,
+            };
+            report.revision_failed(&error.to_string());
+            revisions::record(hub, revision, Err(&message), now).await?;
+            Err(error)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn compiled(
+    hub: &Hub,
+    definition: &Definition,
+    revision: &Revision,
+) -> Result<Compiled, DefinitionError> {
+    let spec = revision
+        .spec
+        .as_ref()
+        .map_err(|message| DefinitionError::Invalid { message: message.clone(), unknown_kinds: false })?;
+    let kinds = named_kinds(spec);
+    if let Some(known) = hub.graphs.compiled(definition.name())
+        && known.number == revision.number
+        && known.graph.hash == revision.hash
+        && known.fingerprint == hub.schemas.fingerprint(&kinds)
+    {
+        return Ok(Compiled { graph: known.graph, fingerprint: known.fingerprint });
+    }
+    let compiled = compile(hub, definition.name(), spec, &kinds).await?;
+    keep(hub, definition, revision.number, &compiled);
+    Ok(compiled)
+}
+
+/// Remembers a compiled revision, so that the next pass need not compile it again.
+fn keep(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled) {
+    let Compiled { graph, fingerprint } = compiled.clone();
+    hub.graphs.keep_compiled(definition.name(), graphs::Revision { number, fingerprint, graph });
+}
+
+/// After an invalid edit instances go on with the last good revision, after a restart too. What the conditions say about
+/// its API stays as it was, unless that does not hold any more.
+async fn go_on(
+    hub: &Hub,
+    definition: &Definition,
+    last_good: Option<&Revision>,
+    report: &mut Report,
+    now: Timestamp,
+) {
+    let Some(revision) = last_good else { return };
+    let compiled = match compiled(hub, definition, revision).await {
+        Ok(compiled) => compiled,
+        Err(DefinitionError::Invalid { message, .. }) => {
+            let message = format!("latest graph revision {} failed compilation: {message}", revision.number);
+            report.last_good_failed(&message);
+            if let Err(error) = revisions::record(hub, revision, Err(&message), now).await {
+                tracing::warn!(rgd = %definition.name(), %error, "cannot record that a revision fails");
+            }
+            return;
+        }
+        Err(error) => {
+            tracing::warn!(rgd = %definition.name(), %error, "cannot compile the last good revision");
+            return;
+        }
+    };
+    let mut served = report.clone();
+    if let Err(error) = serve(hub, definition, revision.number, &compiled, &mut served).await {
+        report.kind_failed(&error.to_string());
+    }
+}
+
+/// Keeps in mind whose CRDs concern a definition: those that its spec names, and its latest revision.
+fn remember(hub: &Hub, definition: &Definition, latest: Option<&Revision>) {
+    let of = |spec: &ResourceGraphDefinitionSpec| interests(spec, &named_kinds(spec));
+    let mut kinds = definition.spec.as_ref().map_or_else(|_| Interests::default(), of);
+    if let Some(Ok(spec)) = latest.map(|latest| latest.spec.as_ref()) {
+        kinds.extend(of(spec));
+    }
+    hub.graphs.remember(definition.name(), kinds);
+}
+
+fn count(hub: &Hub, result: Resolution) {
+    hub.metrics.resolved.get_or_create(&Resolved { result }).inc();
+}

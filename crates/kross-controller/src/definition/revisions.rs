@@ -1,0 +1,389 @@
+//! The revisions of a definition: which there are, which number the next one has, which are too many. Turns a definition
+//! that changed into a frozen copy, and what came of compiling it into that copy's status.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kross_api::{
+    ConditionSet, ConditionType, FINALIZER, GraphRevisionStatus, List, ObjectFacts, Reason,
+    ResourceGraphDefinitionSpec, labels, managers, revision_name,
+};
+use kross_cluster::{Delete, StoredObject};
+use kross_graph::Graph;
+use kross_value::{Text, Value};
+
+use super::error::DefinitionError;
+use super::object::{Definition, hash, part};
+use super::report::{self, patch};
+use crate::hub::Hub;
+
+const DEFINITION_API_VERSION: &str = "kro.run/v1alpha1";
+const DEFINITION_KIND: &str = "ResourceGraphDefinition";
+const FIELDS: [&str; 3] = ["topologicalOrder", "resources", "conditions"];
+
+/// One revision.
+#[derive(Clone, Debug)]
+pub(super) struct Revision {
+    pub(super) object: Arc<StoredObject>,
+    pub(super) number: i64,
+    /// Our hash of its snapshot. The label may be another's.
+    pub(super) hash: Text,
+    /// Its snapshot, or why it cannot be read.
+    pub(super) spec: Result<ResourceGraphDefinitionSpec, String>,
+}
+
+/// The revisions of one definition.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Revisions {
+    /// Those that are not being deleted, the oldest first.
+    live: Vec<Revision>,
+    /// The highest number among those that are being deleted.
+    leaving: Option<i64>,
+}
+
+impl Revisions {
+    /// Sorts the revisions that name a definition.
+    pub(super) fn of(definition: &str, known: &[Arc<StoredObject>]) -> Self {
+        let mut revisions = Self::default();
+        for object in known {
+            let text = object.value().at(&["spec", "snapshot", "name"]).and_then(Value::as_str);
+            if text != Some(definition) {
+                continue;
+            }
+            let number = object.value().at(&["spec", "revision"]).and_then(Value::as_int).unwrap_or(0);
+            if object.deletion_timestamp().is_some() {
+                revisions.leaving = revisions.leaving.max(Some(number));
+                continue;
+            }
+            revisions.live.push(Revision::read(Arc::clone(object), number));
+        }
+        revisions.live.sort_by_key(|revision| revision.number);
+        revisions
+    }
+
+    /// The one with the highest number.
+    pub(super) fn latest(&self) -> Option<&Revision> {
+        self.live.last()
+    }
+
+    /// Whether nothing newer than what stays is still going. Until then it is open which revision is the latest.
+    pub(super) fn is_settled(&self) -> bool {
+        self.leaving.is_none_or(|leaving| self.latest().is_some_and(|latest| latest.number > leaving))
+    }
+
+    /// The number of the next revision, which no other ever had.
+    pub(super) fn next_number(&self, last_issued: i64) -> i64 {
+        let latest = self.latest().map_or(0, |latest| latest.number);
+        last_issued.max(latest).max(self.leaving.unwrap_or(0)) + 1
+    }
+
+    /// Those beyond the newest `keep`.
+    pub(super) fn surplus(&self, keep: usize) -> &[Revision] {
+        let count = self.live.len().saturating_sub(keep.max(1));
+        self.live.get(..count).unwrap_or_default()
+    }
+
+    /// Those that no definition of this UID controls.
+    pub(super) fn orphans<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = &'a Revision> {
+        self.live.iter().filter(move |revision| !is_controlled(&revision.object, uid))
+    }
+}
+
+impl Revision {
+    fn read(object: Arc<StoredObject>, number: i64) -> Self {
+        let spec = part::<kross_api::GraphRevisionSpec>(&object, "spec").map(|spec| spec.snapshot.spec);
+        let hash = spec.as_ref().map_or_else(|_| Text::from(""), hash);
+        Self { object, number, hash, spec }
+    }
+}
+
+fn owner_references(object: &StoredObject) -> &[Value] {
+    object.value().at(&["metadata", "ownerReferences"]).and_then(Value::as_list).unwrap_or_default()
+}
+
+fn is_controlled(object: &StoredObject, uid: &str) -> bool {
+    owner_references(object).iter().any(|owner| {
+        let text = |field| owner.get(field).and_then(Value::as_str);
+        text("uid") == Some(uid)
+            && text("kind") == Some(DEFINITION_KIND)
+            && owner.get("controller").and_then(Value::as_bool) == Some(true)
+    })
+}
+
+fn owner_reference(definition: &Definition) -> Value {
+    Value::object([
+        ("apiVersion", DEFINITION_API_VERSION.into()),
+        ("kind", DEFINITION_KIND.into()),
+        ("name", definition.name().clone().into()),
+        ("uid", definition.object.uid().clone().into()),
+        ("controller", Value::Bool(true)),
+    ])
+}
+
+/// The revision of a definition as it is now.
+fn body(hub: &Hub, definition: &Definition, number: i64, hash: &Text) -> Value {
+    let mut own_labels = hub.ownership_labels();
+    own_labels.insert(labels::DEFINITION_NAME, definition.name().clone().into());
+    own_labels.insert(labels::REVISION_HASH, hash.clone().into());
+    let snapshot = Value::object([
+        ("name", definition.name().clone().into()),
+        ("generation", definition.object.generation().unwrap_or(0).into()),
+        // As it is on the wire, not as we read it: a snapshot leaves nothing out.
+        ("spec", definition.object.value().get("spec").cloned().unwrap_or(Value::Null)),
+    ]);
+    Value::object([
+        ("apiVersion", "internal.kro.run/v1alpha1".into()),
+        ("kind", "GraphRevision".into()),
+        (
+            "metadata",
+            Value::object([
+                ("name", revision_name(definition.name(), number).into()),
+                ("labels", own_labels.into()),
+                ("finalizers", Value::list([FINALIZER.into()])),
+                ("ownerReferences", Value::list([owner_reference(definition)])),
+            ]),
+        ),
+        ("spec", Value::object([("revision", number.into()), ("snapshot", snapshot)])),
+    ])
+}
+
+/// Freezes a definition as a new revision.
+///
+/// # Errors
+/// The cluster refuses or does not answer, or another process was faster: then the copy will tell.
+pub(super) async fn issue(
+    hub: &Hub,
+    definition: &Definition,
+    number: i64,
+    hash: &Text,
+) -> Result<Revision, DefinitionError> {
+    let body = body(hub, definition, number, hash);
+    let written = hub.connection.create(&hub.revision_kind, &body, managers::CONTROLLER).await?;
+    hub.revisions.observe(&written);
+    tracing::info!(rgd = %definition.name(), revision = number, "issued a revision");
+    Ok(Revision::read(Arc::new(written), number))
+}
+
+/// Makes a definition the controller of revisions that have none, or one that is gone.
+///
+/// # Errors
+/// The cluster refuses or does not answer, or the revision has changed meanwhile.
+pub(super) async fn adopt(
+    hub: &Hub,
+    definition: &Definition,
+    revision: &Revision,
+) -> Result<(), DefinitionError> {
+    let mut owners: Vec<Value> = owner_references(&revision.object).to_vec();
+    let is_ours = |owner: &Value| {
+        let text = |field| owner.get(field).and_then(Value::as_str);
+        text("kind") == Some(DEFINITION_KIND) && text("apiVersion") == Some(DEFINITION_API_VERSION)
+    };
+    match owners.iter_mut().find(|owner| is_ours(owner)) {
+        Some(stale) => *stale = owner_reference(definition),
+        None => owners.push(owner_reference(definition)),
+    }
+    let metadata = Value::object([
+        ("resourceVersion", revision.object.resource_version().clone().into()),
+        ("ownerReferences", Value::list(owners)),
+    ]);
+    let patch = Value::object([("metadata", metadata)]);
+    let name = revision.object.name();
+    let written = hub
+        .connection
+        .merge_patch(&hub.revision_kind, None, name, None, managers::CONTROLLER, &patch)
+        .await?;
+    hub.revisions.observe(&written);
+    tracing::info!(rgd = %definition.name(), revision = revision.number, "adopted a revision");
+    Ok(())
+}
+
+/// Records on a revision what came of compiling it, if that is news.
+///
+/// # Errors
+/// The cluster refuses or does not answer.
+pub(super) async fn record(
+    hub: &Hub,
+    revision: &Revision,
+    compiled: Result<&Graph, &str>,
+    now: Timestamp,
+) -> Result<(), DefinitionError> {
+    let object = match hub.revisions.get(None, revision.object.name()) {
+        kross_cluster::Lookup::Found(latest) => latest,
+        _ => Arc::clone(&revision.object),
+    };
+    let before: GraphRevisionStatus = part(&object, "status").unwrap_or_default();
+    let status = status(&object, &before, compiled, now);
+    if status == before {
+        return Ok(());
+    }
+    let patch = patch(&object, &status, &FIELDS);
+    let written = hub
+        .connection
+        .merge_patch(&hub.revision_kind, None, object.name(), Some("status"), managers::CONTROLLER, &patch)
+        .await?;
+    hub.revisions.observe(&written);
+    Ok(())
+}
+
+fn status(
+    object: &StoredObject,
+    before: &GraphRevisionStatus,
+    compiled: Result<&Graph, &str>,
+    now: Timestamp,
+) -> GraphRevisionStatus {
+    let created = object.value().at(&["metadata", "creationTimestamp"]).and_then(Value::as_str);
+    let facts = ObjectFacts {
+        generation: object.generation().unwrap_or(0),
+        created: created.and_then(|text| text.parse().ok()),
+        deleting: false,
+    };
+    let mut conditions =
+        ConditionSet::new(ConditionType::REVISION.iter().copied(), facts, &before.conditions, now);
+    let (topological_order, resources) = match compiled {
+        Ok(graph) => {
+            let message = "graph revision compiled and verified";
+            conditions.set_true(ConditionType::GraphVerified, Reason::Verified, message, now);
+            (report::order(graph), report::resources(graph))
+        }
+        Err(message) => {
+            conditions.set_false(ConditionType::GraphVerified, Reason::InvalidGraph, message, now);
+            (List::default(), List::default())
+        }
+    };
+    GraphRevisionStatus { topological_order, resources, conditions: conditions.into_list() }
+}
+
+/// Deletes revisions that are too many. What cannot be deleted stays until the next pass.
+pub(super) async fn collect(hub: &Hub, revisions: &Revisions) {
+    let Some(keep) = hub.settings.max_revisions else { return };
+    for revision in revisions.surplus(keep) {
+        let options = Delete { uid: Some(revision.object.uid()), ..Delete::default() };
+        match hub.connection.delete(&hub.revision_kind, None, revision.object.name(), options).await {
+            Ok(kross_cluster::Deleted::Terminating(object)) => {
+                hub.metrics.collected.inc();
+                hub.revisions.observe(&object);
+                // Nobody else would: an own write wakes nobody.
+                if let Err(error) = release(hub, &object).await {
+                    tracing::warn!(%error, "cannot let go of a revision");
+                }
+            }
+            Ok(kross_cluster::Deleted::Gone) => {
+                hub.metrics.collected.inc();
+            }
+            Err(error) if error.is_gone() => {}
+            Err(error) => {
+                hub.metrics.collect_errors.inc();
+                tracing::warn!(%error, "cannot delete an old revision");
+            }
+        }
+    }
+}
+
+/// Lets a revision go that is being deleted.
+///
+/// # Errors
+/// The cluster refuses or does not answer, or the revision has changed meanwhile.
+pub(super) async fn release(hub: &Hub, object: &StoredObject) -> Result<(), DefinitionError> {
+    let mut finalizers = super::object::finalizers(object);
+    if !super::object::is_held(&finalizers) {
+        return Ok(());
+    }
+    finalizers.retain(|name| name != FINALIZER);
+    let metadata = Value::object([
+        ("resourceVersion", object.resource_version().clone().into()),
+        ("finalizers", Value::list(finalizers.iter().map(|name| Value::from(name.as_str())))),
+    ]);
+    let patch = Value::object([("metadata", metadata)]);
+    let written = hub
+        .connection
+        .merge_patch(&hub.revision_kind, None, object.name(), None, managers::CONTROLLER, &patch)
+        .await;
+    match written {
+        // With the last finalizer the object goes: what came back is not there any more.
+        Ok(_) => {
+            hub.metrics.finalizers_released.inc();
+            Ok(())
+        }
+        Err(error) if error.is_gone() => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kross_cluster::read_object;
+    use serde_json::json;
+
+    use super::*;
+
+    fn revision(number: i64, deleting: bool, owner: &str) -> Arc<StoredObject> {
+        let mut object = json!({
+            "apiVersion": "internal.kro.run/v1alpha1",
+            "kind": "GraphRevision",
+            "metadata": {
+                "name": format!("web-r{number:05}"), "uid": number.to_string(), "resourceVersion": "1",
+                "ownerReferences": [{"kind": "ResourceGraphDefinition", "uid": owner, "controller": true}],
+            },
+            "spec": {"revision": number, "snapshot": {
+                "name": "web", "generation": 1, "spec": {"schema": {"kind": "Web", "apiVersion": "v1"}},
+            }},
+        });
+        if deleting {
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        Arc::new(read_object(object.to_string().as_bytes()).unwrap())
+    }
+
+    fn numbers(revisions: &[Revision]) -> Vec<i64> {
+        revisions.iter().map(|revision| revision.number).collect()
+    }
+
+    #[test]
+    fn the_next_number_was_never_given_out() {
+        let none = Revisions::of("web", &[]);
+        assert_eq!((none.next_number(0), none.next_number(7)), (1, 8));
+        let some = Revisions::of("web", &[revision(10, false, "a"), revision(9, false, "a")]);
+        assert_eq!((some.next_number(0), some.next_number(12)), (11, 13));
+        let leaving = Revisions::of("web", &[revision(10, true, "a")]);
+        assert_eq!(leaving.next_number(0), 11);
+    }
+
+    #[test]
+    fn numbers_order_revisions_and_not_names() {
+        let revisions = Revisions::of("web", &[revision(100_000, false, "a"), revision(99_999, false, "a")]);
+        assert_eq!(revisions.latest().unwrap().number, 100_000);
+    }
+
+    #[test]
+    fn only_a_latest_revision_that_leaves_is_waited_for() {
+        assert!(Revisions::of("web", &[]).is_settled());
+        assert!(Revisions::of("web", &[revision(1, true, "a"), revision(2, false, "a")]).is_settled());
+        assert!(!Revisions::of("web", &[revision(1, false, "a"), revision(2, true, "a")]).is_settled());
+        assert!(!Revisions::of("web", &[revision(1, true, "a")]).is_settled());
+    }
+
+    #[test]
+    fn the_newest_are_kept() {
+        let known: Vec<_> = (1..=7).map(|number| revision(number, false, "a")).collect();
+        let revisions = Revisions::of("web", &known);
+        assert_eq!(numbers(revisions.surplus(5)), [1, 2]);
+        assert_eq!(numbers(revisions.surplus(7)), [0; 0]);
+        assert_eq!(numbers(revisions.surplus(0)).len(), 6, "the latest always stays");
+    }
+
+    #[test]
+    fn revisions_of_another_uid_are_orphans() {
+        let revisions = Revisions::of("web", &[revision(1, false, "old"), revision(2, false, "new")]);
+        assert_eq!(revisions.orphans("new").map(|revision| revision.number).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn the_hash_is_our_own_whatever_the_label_says() {
+        let revisions = Revisions::of("web", &[revision(1, false, "a")]);
+        let spec: ResourceGraphDefinitionSpec = serde_json::from_value(
+            json!({"schema": {"kind": "Web", "apiVersion": "v1", "group": "kro.run"}}),
+        )
+        .unwrap();
+        assert_eq!(revisions.latest().unwrap().hash, hash(&spec));
+    }
+}

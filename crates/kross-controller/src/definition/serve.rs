@@ -1,0 +1,138 @@
+//! Turns a compiled graph into an API that is served: its CRD is as it should be, and instances are reconciled by the graph.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kross_api::managers;
+use kross_cluster::{ApiKind, Lookup, Selection, StoredObject};
+use kross_graph::Graph;
+use kross_value::Value;
+
+use super::compile::Compiled;
+use super::crd::{self, Action};
+use super::error::{DefinitionError, Next};
+use super::object::Definition;
+use super::report::Report;
+use crate::graphs::{Revision, Served};
+use crate::hub::Hub;
+use crate::kinds;
+
+/// How long after a CRD was written it is looked at again, should no event come.
+const ESTABLISH: Duration = Duration::from_secs(2);
+
+/// Serves a graph as a revision of a definition, and reports how that went.
+///
+/// # Errors
+/// The CRD cannot be as it should be.
+pub(super) async fn serve(
+    hub: &Hub,
+    definition: &Definition,
+    number: i64,
+    compiled: &Compiled,
+    report: &mut Report,
+) -> Result<Next, DefinitionError> {
+    let Some(crd) = &compiled.graph.crd else {
+        // The kind exists already: compiling has seen it.
+        let kind = external_kind(&compiled.graph);
+        publish(hub, definition, number, compiled, kind);
+        report.kind_ready(&compiled.graph.instance.kind);
+        report.running();
+        return Ok(Next::Done);
+    };
+    let ensured = ensure(hub, definition, crd).await;
+    let crd = match ensured {
+        Ok(crd) => crd,
+        Err(error) => {
+            report.kind_failed(&error.to_string());
+            if matches!(error, DefinitionError::Breaking { .. } | DefinitionError::CrdDeleting { .. }) {
+                // The CRD is still ours, and so are its instances.
+                publish(hub, definition, number, compiled, external_kind(&compiled.graph));
+            }
+            return Err(error);
+        }
+    };
+    let Some(kind) = accepted(&crd)? else {
+        report.kind_waiting(crd.name());
+        return Ok(Next::Wait(ESTABLISH));
+    };
+    publish(hub, definition, number, compiled, external_kind(&compiled.graph));
+    report.kind_ready(&kind);
+    report.running();
+    Ok(Next::Done)
+}
+
+/// Makes or changes the CRD, and gives it as it is then.
+async fn ensure(
+    hub: &Hub,
+    definition: &Definition,
+    crd: &Value,
+) -> Result<Arc<StoredObject>, DefinitionError> {
+    let desired = crd::desired(crd, &hub.ownership_labels(), &definition.object);
+    let name = desired.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+    let existing = match hub.crds.get(None, name) {
+        Lookup::Found(existing) => Some(existing),
+        Lookup::Absent => None,
+        Lookup::Unknown => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
+    };
+    let allow_breaking = definition.allows_breaking_changes();
+    let action = crd::decide(existing.as_deref(), &desired, definition.name(), allow_breaking)?;
+    let written = match (&action, existing) {
+        (Action::Keep, Some(existing)) => return Ok(existing),
+        (Action::Create(body), _) => hub.connection.create(&hub.crd_kind, body, managers::CONTROLLER).await?,
+        (Action::Update(patch), _) => {
+            hub.connection.merge_patch(&hub.crd_kind, None, name, None, managers::CONTROLLER, patch).await?
+        }
+        (Action::Keep, None) => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
+    };
+    let done = if matches!(action, Action::Create(_)) { "made" } else { "changed" };
+    tracing::info!(rgd = %definition.name(), crd = name, "{done} a CustomResourceDefinition");
+    hub.crds.observe(&written);
+    Ok(Arc::new(written))
+}
+
+/// The kind that the API server accepted; none while it has not decided.
+fn accepted(crd: &StoredObject) -> Result<Option<String>, DefinitionError> {
+    let value = crd.value();
+    if kinds::is_established(value) {
+        let kind =
+            value.at(&["status", "acceptedNames", "kind"]).or_else(|| value.at(&["spec", "names", "kind"]));
+        return Ok(kind.and_then(Value::as_str).map(str::to_owned));
+    }
+    match kinds::find_condition(value, "NamesAccepted") {
+        Some(condition) if condition.get("status").and_then(Value::as_str) == Some("False") => {
+            let message =
+                condition.get("message").and_then(Value::as_str).unwrap_or("its names are not accepted");
+            Err(DefinitionError::NamesRefused { crd: crd.name().to_string(), message: message.to_owned() })
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The kind of a graph's instances, as the API server serves it.
+fn external_kind(graph: &Graph) -> ApiKind {
+    let instance = &graph.instance;
+    ApiKind::custom(&instance.group, &instance.version, &instance.kind, &instance.plural, instance.namespaced)
+}
+
+/// Lets instances be reconciled by this revision.
+fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled, kind: ApiKind) {
+    let current = hub.graphs.get(definition.name());
+    let same = current.as_ref().is_some_and(|current| {
+        *current.kind == kind
+            && current.uid == *definition.object.uid()
+            && current.revision.as_ref().is_some_and(|revision| Arc::ptr_eq(&revision.graph, &compiled.graph))
+    });
+    if same {
+        return;
+    }
+    let kind = Arc::new(kind);
+    let Compiled { graph, fingerprint } = compiled;
+    hub.graphs.publish(Served {
+        definition: definition.name().clone(),
+        uid: definition.object.uid().clone(),
+        instances: hub.watches.watch(&hub.connection, &kind, Selection::All),
+        kind,
+        revision: Some(Revision { number, fingerprint: fingerprint.clone(), graph: Arc::clone(graph) }),
+    });
+    hub.metrics.served.set(i64::try_from(hub.graphs.all().len()).unwrap_or(i64::MAX));
+}

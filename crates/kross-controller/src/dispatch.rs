@@ -1,0 +1,143 @@
+//! Turns what happens in the cluster into keys to look at: which definition a revision, a CRD or an instance concerns.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kross_api::labels;
+use kross_cluster::{Change, Queue, StoredObject, WatchEvent};
+use kross_value::{Text, Value};
+
+use crate::hub::Hub;
+use crate::key::Key;
+use crate::kinds;
+
+/// Which of the controller's own kinds a watch is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Subject {
+    Definition,
+    Revision,
+    Crd,
+    Other,
+}
+
+impl Subject {
+    fn of(group: &str, kind: &str) -> Self {
+        match (group, kind) {
+            kinds::DEFINITION => Self::Definition,
+            kinds::REVISION => Self::Revision,
+            kinds::CRD => Self::Crd,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Reads events and wakes whom they concern.
+pub(crate) struct Dispatch {
+    hub: Arc<Hub>,
+    queue: Queue<Key>,
+    /// The own kinds whose copies are complete.
+    synced: HashSet<Subject>,
+}
+
+impl Dispatch {
+    pub(crate) fn new(hub: Arc<Hub>, queue: Queue<Key>) -> Self {
+        Self { hub, queue, synced: HashSet::new() }
+    }
+
+    /// Takes in one event. Gives whether everything that was there at the start has been taken in.
+    pub(crate) fn take(&mut self, event: &WatchEvent) -> bool {
+        let subject = Subject::of(&event.watch.group, &event.watch.kind);
+        match &event.change {
+            Change::Applied { old, new, ours } => self.applied(subject, old.as_deref(), new, *ours),
+            Change::Deleted { old } => self.deleted(subject, old),
+            Change::Synced => {
+                self.synced.insert(subject);
+            }
+            Change::Failed { error } => {
+                let hint = match subject {
+                    Subject::Definition | Subject::Revision => {
+                        "; install with `kross crds | kubectl apply -f -`"
+                    }
+                    Subject::Crd | Subject::Other => "",
+                };
+                tracing::warn!(watch = %event.watch, %error, "cannot watch{hint}");
+            }
+            Change::Resumed => tracing::info!(watch = %event.watch, "watching again"),
+        }
+        [Subject::Definition, Subject::Revision, Subject::Crd].iter().all(|own| self.synced.contains(own))
+    }
+
+    fn applied(&self, subject: Subject, old: Option<&StoredObject>, new: &StoredObject, ours: bool) {
+        match subject {
+            // What we wrote we know already; everything else, a changed status too, deserves a look.
+            Subject::Definition if !ours => self.wake(new.name()),
+            Subject::Revision if !ours => {
+                self.wake_snapshot(new);
+                if new.deletion_timestamp().is_some() {
+                    self.queue.add(&Key::Revision(new.name().clone()));
+                }
+            }
+            Subject::Crd => self.crd_applied(old, new, ours),
+            Subject::Definition | Subject::Revision => {}
+            Subject::Other => self.wake_deleting(new),
+        }
+    }
+
+    fn deleted(&self, subject: Subject, old: &StoredObject) {
+        match subject {
+            Subject::Definition => self.wake(old.name()),
+            Subject::Revision => self.wake_snapshot(old),
+            Subject::Crd => {
+                self.hub.schemas.forget(old.value());
+                self.wake_concerned(old, true);
+            }
+            Subject::Other => self.wake_deleting(old),
+        }
+    }
+
+    fn crd_applied(&self, old: Option<&StoredObject>, new: &StoredObject, ours: bool) {
+        let established = kinds::is_established(new.value());
+        let was_established = old.is_some_and(|old| kinds::is_established(old.value()));
+        let schema_changed =
+            established != was_established || old.and_then(StoredObject::generation) != new.generation();
+        if schema_changed {
+            self.hub.schemas.learn(new.value());
+        }
+        if let (true, false, Some(kind)) = (established, was_established, kinds::served_by(new.value())) {
+            self.hub.watches.retry(self.hub.connection.cluster(), &kind.group, &kind.kind);
+            self.hub.connection.discovery().learn(kind);
+        }
+        if schema_changed || !ours {
+            self.wake_concerned(new, schema_changed);
+        }
+    }
+
+    /// Wakes the owner of a CRD and, if its schema changed, all who name its kind.
+    fn wake_concerned(&self, crd: &StoredObject, schema_changed: bool) {
+        if let Some(owner) = crd.label(labels::DEFINITION_NAME) {
+            self.wake(&owner.into());
+        }
+        let Some(kind) = kinds::served_by(crd.value()).filter(|_| schema_changed) else { return };
+        for definition in self.hub.graphs.naming(&kind.group, &kind.kind) {
+            self.wake(&definition);
+        }
+    }
+
+    fn wake_snapshot(&self, revision: &StoredObject) {
+        if let Some(name) = revision.value().at(&["spec", "snapshot", "name"]).and_then(Value::as_str) {
+            self.wake(&name.into());
+        }
+    }
+
+    /// An instance changed: whoever waits for it to go looks again.
+    fn wake_deleting(&self, instance: &StoredObject) {
+        let Some(served) = self.hub.graphs.serving(instance.group(), instance.kind()) else { return };
+        if served.revision.is_none() {
+            self.wake(&served.definition);
+        }
+    }
+
+    fn wake(&self, definition: &Text) {
+        self.queue.add(&Key::Definition(definition.clone()));
+    }
+}

@@ -1,0 +1,136 @@
+//! The graphs that are being served: what a definition's reconcile publishes, and instances are reconciled by.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use kross_cluster::{ApiKind, Watch};
+use kross_graph::Graph;
+use kross_value::Text;
+use tokio::sync::watch;
+
+/// A definition that is being served.
+#[derive(Debug)]
+pub struct Served {
+    /// The definition's name.
+    pub definition: Text,
+    /// Its UID.
+    pub uid: Text,
+    /// The kind whose objects are its instances.
+    pub kind: Arc<ApiKind>,
+    /// The revision and its graph; none while the definition is being deleted and nothing new is made.
+    pub revision: Option<Revision>,
+    /// Its instances.
+    pub instances: Watch,
+}
+
+/// A revision that is active.
+#[derive(Clone, Debug)]
+pub struct Revision {
+    /// Its number.
+    pub number: i64,
+    /// What the schemas were that it was compiled against.
+    pub fingerprint: Text,
+    /// Its graph.
+    pub graph: Arc<Graph>,
+}
+
+/// Which kinds a definition names, by group and kind.
+pub(crate) type Interests = HashSet<(Text, Text)>;
+
+/// Every definition that is being served.
+#[derive(Debug)]
+pub struct Graphs {
+    state: RwLock<State>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    served: HashMap<Text, Arc<Served>>,
+    interests: HashMap<Text, Interests>,
+    /// The revision of each definition that was compiled last, whether or not its API is served yet.
+    compiled: HashMap<Text, Revision>,
+}
+
+impl Default for Graphs {
+    fn default() -> Self {
+        Self { state: RwLock::default(), changed: watch::channel(0).0 }
+    }
+}
+
+impl Graphs {
+    /// What a definition serves.
+    #[must_use]
+    pub fn get(&self, definition: &str) -> Option<Arc<Served>> {
+        self.read(|state| state.served.get(definition).cloned())
+    }
+
+    /// Who serves a kind.
+    #[must_use]
+    pub fn serving(&self, group: &str, kind: &str) -> Option<Arc<Served>> {
+        let serves = |served: &&Arc<Served>| served.kind.group == *group && served.kind.kind == *kind;
+        self.read(|state| state.served.values().find(serves).cloned())
+    }
+
+    /// Everything that is being served.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Served>> {
+        self.read(|state| state.served.values().cloned().collect())
+    }
+
+    /// A number that moves whenever something begins, changes or ends.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Begins to serve, or goes on with another revision.
+    pub(crate) fn publish(&self, served: Served) {
+        self.write(|state| state.served.insert(served.definition.clone(), Arc::new(served)));
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Ends serving. Nothing is left of the definition.
+    pub(crate) fn withdraw(&self, definition: &str) {
+        let removed = self.write(|state| {
+            state.interests.remove(definition);
+            state.compiled.remove(definition);
+            state.served.remove(definition)
+        });
+        if removed.is_some() {
+            self.changed.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// The revision that was compiled last.
+    pub(crate) fn compiled(&self, definition: &str) -> Option<Revision> {
+        self.read(|state| state.compiled.get(definition).cloned())
+    }
+
+    /// Remembers a revision that was compiled.
+    pub(crate) fn keep_compiled(&self, definition: &Text, revision: Revision) {
+        self.write(|state| state.compiled.insert(definition.clone(), revision));
+    }
+
+    /// Remembers which kinds a definition names.
+    pub(crate) fn remember(&self, definition: &Text, kinds: Interests) {
+        self.write(|state| state.interests.insert(definition.clone(), kinds));
+    }
+
+    /// The definitions that name a kind.
+    pub(crate) fn naming(&self, group: &str, kind: &str) -> Vec<Text> {
+        let key = (Text::from(group), Text::from(kind));
+        self.read(|state| {
+            let naming = state.interests.iter().filter(|(_, kinds)| kinds.contains(&key));
+            naming.map(|(definition, _)| definition.clone()).collect()
+        })
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, write: impl FnOnce(&mut State) -> T) -> T {
+        write(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}

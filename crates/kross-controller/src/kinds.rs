@@ -1,0 +1,59 @@
+//! The kinds that the controller itself works with. They are known by name, so that no discovery is needed to begin.
+
+use std::sync::Arc;
+
+use kross_cluster::ApiKind;
+use kross_value::Value;
+
+/// Group and kind of definitions.
+pub(crate) const DEFINITION: (&str, &str) = ("kro.run", "ResourceGraphDefinition");
+/// Group and kind of revisions.
+pub(crate) const REVISION: (&str, &str) = ("internal.kro.run", "GraphRevision");
+/// Group and kind of CRDs.
+pub(crate) const CRD: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
+
+pub(crate) fn definition() -> Arc<ApiKind> {
+    let (group, kind) = DEFINITION;
+    Arc::new(ApiKind::custom(group, "v1alpha1", kind, "resourcegraphdefinitions", false))
+}
+
+pub(crate) fn revision() -> Arc<ApiKind> {
+    let (group, kind) = REVISION;
+    Arc::new(ApiKind::custom(group, "v1alpha1", kind, "graphrevisions", false))
+}
+
+pub(crate) fn crd() -> Arc<ApiKind> {
+    let (group, kind) = CRD;
+    Arc::new(ApiKind::custom(group, "v1", kind, "customresourcedefinitions", false))
+}
+
+/// The kind that a CRD serves, in the version that it stores.
+pub(crate) fn served_by(crd: &Value) -> Option<ApiKind> {
+    let text = |path: &[&str]| crd.at(path).and_then(Value::as_str);
+    let versions = crd.at(&["spec", "versions"])?.as_list()?;
+    let stored = |version: &&Value| version.get("storage").and_then(Value::as_bool) == Some(true);
+    let version = versions.iter().find(stored).or_else(|| versions.first())?.get("name")?.as_str()?;
+    Some(ApiKind::custom(
+        text(&["spec", "group"])?,
+        version,
+        text(&["spec", "names", "kind"])?,
+        text(&["spec", "names", "plural"])?,
+        text(&["spec", "scope"]) != Some("Cluster"),
+    ))
+}
+
+/// Whether the API server serves a CRD's kind.
+pub(crate) fn is_established(crd: &Value) -> bool {
+    condition(crd, "Established") == Some("True")
+}
+
+/// The status of one of a CRD's conditions.
+pub(crate) fn condition<'a>(crd: &'a Value, kind: &str) -> Option<&'a str> {
+    find_condition(crd, kind)?.get("status")?.as_str()
+}
+
+/// One of a CRD's conditions.
+pub(crate) fn find_condition<'a>(crd: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = crd.at(&["status", "conditions"])?.as_list()?;
+    conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(kind))
+}

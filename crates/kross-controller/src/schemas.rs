@@ -1,0 +1,220 @@
+//! The schemas of the cluster that the controller runs in: CRD kinds from the CRD objects, everything else from OpenAPI
+//! documents, fetched when a definition first names their group. Compiling then asks without waiting.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use kross_cluster::Connection;
+use kross_schema::{CrdSchemas, GroupVersionKind, LiveSchemas, Overlay, ResolvedKind, SchemaResolver};
+use kross_value::{Text, Value};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::kinds;
+
+/// How long the list of documents is believed. A server that was upgraded lists other hashes.
+const INDEX_LIFE: Duration = Duration::from_secs(300);
+/// How long a group that is not listed is believed to be missing.
+const MISS_LIFE: Duration = Duration::from_secs(10);
+
+/// The schemas of one cluster.
+#[derive(Debug)]
+pub(crate) struct Schemas {
+    connection: Connection,
+    crds: Arc<CrdSchemas>,
+    live: Arc<LiveSchemas>,
+    both: Overlay,
+    /// Group and kind of every CRD, and the version of its spec.
+    served: RwLock<HashMap<(Text, Text), Definition>>,
+    /// The list of documents, held by whoever fetches.
+    index: tokio::sync::Mutex<Index>,
+}
+
+#[derive(Clone, Debug)]
+struct Definition {
+    name: Text,
+    generation: i64,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    /// Where the document of a group and version is.
+    addresses: HashMap<String, String>,
+    fetched: Option<Instant>,
+}
+
+/// A schema that could not be fetched.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// The API server did not answer as it should.
+    #[error("cannot fetch the schemas `{path}` from the API server: {problem}")]
+    Fetch {
+        /// What was asked for.
+        path: String,
+        /// What came instead.
+        problem: String,
+    },
+    /// The answer cannot be read.
+    #[error("cannot read the schemas `{path}`: {problem}")]
+    Unreadable {
+        /// What was asked for.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct RawIndex {
+    paths: HashMap<String, RawEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawEntry {
+    #[serde(rename = "serverRelativeURL")]
+    url: String,
+}
+
+impl Schemas {
+    pub(crate) fn new(connection: Connection) -> Self {
+        let (crds, live) = (Arc::new(CrdSchemas::new()), Arc::new(LiveSchemas::new()));
+        let both =
+            Overlay::new(vec![Arc::<CrdSchemas>::clone(&crds) as _, Arc::<LiveSchemas>::clone(&live) as _]);
+        Self { connection, crds, live, both, served: RwLock::default(), index: tokio::sync::Mutex::default() }
+    }
+
+    /// Takes a CRD as it is now. Kinds that are not served yet are as good as unknown.
+    pub(crate) fn learn(&self, crd: &Value) {
+        let Some(kind) = kinds::served_by(crd) else { return };
+        let name = format!("{}.{}", kind.plural, kind.group);
+        if !kinds::is_established(crd) {
+            return self.forget_kind(&kind.group, &kind.kind, &name);
+        }
+        if let Err(problems) = self.crds.insert(crd) {
+            let problem = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
+            tracing::warn!(crd = name, problem, "the schema of a CustomResourceDefinition cannot be used");
+            return;
+        }
+        let generation = crd.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
+        let definition = Definition { name: name.into(), generation };
+        self.served
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert((kind.group, kind.kind), definition);
+    }
+
+    /// Forgets a CRD that is gone.
+    pub(crate) fn forget(&self, crd: &Value) {
+        if let Some(kind) = kinds::served_by(crd) {
+            self.forget_kind(&kind.group, &kind.kind, &format!("{}.{}", kind.plural, kind.group));
+        }
+    }
+
+    fn forget_kind(&self, group: &Text, kind: &Text, name: &str) {
+        self.crds.remove(name);
+        self.served.write().unwrap_or_else(PoisonError::into_inner).remove(&(group.clone(), kind.clone()));
+    }
+
+    /// Fetches what is missing to know these kinds. What the cluster does not have stays unknown.
+    ///
+    /// # Errors
+    /// The API server does not answer, or not with schemas.
+    pub(crate) async fn prepare(&self, wanted: &[GroupVersionKind]) -> Result<(), SchemaError> {
+        let missing: BTreeSet<String> = wanted
+            .iter()
+            .filter(|kind| !self.is_custom_group(&kind.group))
+            .map(GroupVersionKind::api_version)
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut index = self.index.lock().await;
+        let life = if missing.iter().all(|version| self.live.hash(version).is_some()) {
+            INDEX_LIFE
+        } else {
+            MISS_LIFE
+        };
+        if index.fetched.is_none_or(|fetched| fetched.elapsed() > life) {
+            index.addresses = self.fetch_index().await?;
+            index.fetched = Some(Instant::now());
+        }
+        for version in missing {
+            let Some(address) = index.addresses.get(&document_path(&version)) else { continue };
+            let hash = address.rsplit_once("hash=").map_or("", |(_, hash)| hash);
+            if self.live.hash(&version).is_some_and(|held| held == hash) {
+                continue;
+            }
+            let document = self.fetch(address).await?;
+            self.live.insert(&version, hash, document.as_bytes()).map_err(|error| {
+                SchemaError::Unreadable { path: address.clone(), problem: error.to_string() }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What the schemas of these kinds are at the moment: another text after any of them changed.
+    pub(crate) fn fingerprint(&self, wanted: &[GroupVersionKind]) -> Text {
+        let mut text = String::new();
+        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        for kind in wanted {
+            // Writing to a string cannot fail.
+            let _ = match served.get(&(kind.group.clone(), kind.kind.clone())) {
+                Some(Definition { name, generation }) => write!(text, "{name}@{generation};"),
+                None => match self.live.hash(&kind.api_version()) {
+                    Some(hash) => write!(text, "{}@{hash};", kind.api_version()),
+                    None => write!(text, "{}?;", kind.api_version()),
+                },
+            };
+        }
+        text.into()
+    }
+
+    /// A group with a CRD is served from CRDs alone: what OpenAPI says about it comes late, and stays too long.
+    fn is_custom_group(&self, group: &Text) -> bool {
+        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        served.keys().any(|(known, _)| known == group)
+    }
+
+    async fn fetch_index(&self) -> Result<HashMap<String, String>, SchemaError> {
+        const PATH: &str = "/openapi/v3";
+        let text = self.fetch(PATH).await?;
+        let index: RawIndex = serde_json::from_str(&text)
+            .map_err(|error| SchemaError::Unreadable { path: PATH.to_owned(), problem: error.to_string() })?;
+        Ok(index.paths.into_iter().map(|(path, entry)| (path, entry.url)).collect())
+    }
+
+    async fn fetch(&self, path: &str) -> Result<String, SchemaError> {
+        let failed = |problem: String| SchemaError::Fetch { path: path.to_owned(), problem };
+        let request = http::Request::get(path).body(Vec::new()).map_err(|error| failed(error.to_string()))?;
+        self.connection.client().request_text(request).await.map_err(|error| failed(error.to_string()))
+    }
+}
+
+impl SchemaResolver for Schemas {
+    fn resolve(&self, kind: &GroupVersionKind) -> Option<Arc<ResolvedKind>> {
+        self.both.resolve(kind)
+    }
+
+    fn kinds(&self) -> Vec<GroupVersionKind> {
+        self.both.kinds()
+    }
+}
+
+impl kross_graph::Resolvers for Schemas {
+    fn local(&self) -> &dyn SchemaResolver {
+        self
+    }
+
+    /// Other clusters are not asked here: what lives there is checked as far as that goes.
+    fn remote(&self, _cluster: &kross_api::ResolvedCluster) -> Option<&dyn SchemaResolver> {
+        None
+    }
+}
+
+/// Where the index lists the document of a group and version.
+fn document_path(api_version: &str) -> String {
+    if api_version.contains('/') { format!("apis/{api_version}") } else { format!("api/{api_version}") }
+}

@@ -1,0 +1,22 @@
+//! Definitions, revisions and CRDs against a real control plane, with one controller for all tests of this program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "definitions/accept.rs"]
+mod accept;
+#[path = "definitions/crds.rs"]
+mod crds;
+#[path = "definitions/deletion.rs"]
+mod deletion;
+#[path = "definitions/restart.rs"]
+mod restart;
+#[path = "definitions/revisions.rs"]
+mod revisions;
+#[path = "definitions/setup.rs"]
+mod setup;

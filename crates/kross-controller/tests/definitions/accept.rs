@@ -1,0 +1,140 @@
+//! What a definition looks like once it is accepted, and when it is not.
+
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value as Json, json};
+
+use crate::setup::{Setup, condition, definition};
+
+/// A condition without its time.
+fn brief(condition: &Json) -> [String; 4] {
+    ["type", "status", "reason", "message"].map(|field| condition[field].as_str().unwrap().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_valid_definition_is_active_with_the_conditions_of_kro() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("accepted", "Accepted")).await;
+    let accepted = objects.until_ready("accepted").await;
+    let status = &accepted["status"];
+    assert_eq!(status["state"], "Active");
+    assert_eq!(status["topologicalOrder"], json!(["first", "second"]));
+    assert_eq!(status["resources"], json!([{"id": "second", "dependencies": [{"id": "first"}]}]));
+    assert_eq!(status["lastIssuedRevision"], 1);
+    let conditions: Vec<_> = status["conditions"].as_array().unwrap().iter().map(brief).collect();
+    let expected = [
+        ["GraphAccepted", "True", "Valid", "resource graph and schema are valid"],
+        ["GraphRevisionsResolved", "True", "Resolved", "revision 1 compiled and active"],
+        ["KindReady", "True", "Ready", "kind Accepted has been accepted and ready"],
+        ["ControllerReady", "True", "Running", "controller is running"],
+        ["Ready", "True", "Ready", ""],
+    ];
+    assert_eq!(conditions, expected.map(|condition| condition.map(str::to_owned)));
+    assert_eq!(accepted["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
+    let served = setup.running.graphs.get("accepted").unwrap();
+    assert_eq!(served.revision.as_ref().unwrap().number, 1);
+    assert_eq!(served.kind.plural, "accepteds");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_definition_is_inactive_and_says_everything_that_is_wrong() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let mut invalid = definition("invalid", "Invalid");
+    invalid["spec"]["resources"][0]["template"]["data"]["after"] = json!("${nobody.metadata.name}");
+    invalid["spec"]["resources"][1]["template"]["dat"] = json!({});
+    objects.create(&invalid).await;
+    let refused = objects.until_condition("invalid", "GraphAccepted", "False").await;
+    assert_eq!(refused["status"]["state"], "Inactive");
+    let accepted = condition(&refused, "GraphAccepted");
+    assert_eq!(accepted["reason"], "InvalidResourceGraph");
+    let message = accepted["message"].as_str().unwrap();
+    assert!(message.contains("nobody") && message.contains("dat"), "{message}");
+    assert_eq!(condition(&refused, "Ready")["message"], message);
+    assert_eq!(condition(&refused, "KindReady")["reason"], "AwaitingReconciliation");
+    assert_eq!(objects.revision_names("invalid").await, [""; 0]);
+    assert!(objects.crds().get_opt("invalids.kro.run").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_edit_keeps_instances_on_the_last_good_revision() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("edited", "Edited")).await;
+    objects.until_ready("edited").await;
+    let before = setup.running.graphs.get("edited").unwrap();
+    let broken = json!({"spec": {"resources": [{"id": "first", "template": {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "x"}, "data": {"a": "${nobody}"}}}]}});
+    objects.patch("edited", &broken).await;
+    let edited = objects.until_condition("edited", "GraphAccepted", "False").await;
+    let generation = &edited["metadata"]["generation"];
+    assert_eq!(generation, 2);
+    assert_eq!(edited["status"]["state"], "Inactive");
+    let resolved = condition(&edited, "GraphRevisionsResolved");
+    assert_eq!((&resolved["status"], &resolved["observedGeneration"]), (&json!("True"), generation));
+    for kept in ["KindReady", "ControllerReady"] {
+        assert_eq!(condition(&edited, kept)["status"], "True", "{kept}");
+    }
+    let ready = condition(&edited, "Ready");
+    assert_eq!((&ready["status"], &ready["observedGeneration"]), (&json!("False"), generation));
+    assert_eq!(edited["status"]["topologicalOrder"], Json::Null);
+    assert_eq!(edited["status"]["resources"], Json::Null);
+    assert_eq!(objects.revision_names("edited").await, ["edited-r00001"]);
+    let after = setup.running.graphs.get("edited").unwrap();
+    assert_eq!(after.revision.as_ref().unwrap().number, before.revision.as_ref().unwrap().number);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_names_a_missing_kind_is_accepted_once_its_crd_is_there() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let mut waiting = definition("early", "Early");
+    waiting["spec"]["resources"] = json!([{"id": "late", "template": {"apiVersion": "test.kross.run/v1",
+        "kind": "Late", "metadata": {"name": "${schema.metadata.name}"}, "spec": {"size": "${schema.spec.size}"}}}]);
+    waiting["spec"]["schema"]["status"] = json!({"first": "${late.metadata.name}"});
+    objects.create(&waiting).await;
+    let refused = objects.until_condition("early", "GraphAccepted", "False").await;
+    assert!(condition(&refused, "GraphAccepted")["message"].as_str().unwrap().contains("Late"));
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "lates.test.kross.run"},
+        "spec": {"group": "test.kross.run", "scope": "Namespaced", "names": {"kind": "Late", "plural": "lates"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": {"type": "object",
+                    "properties": {"size": {"type": "integer"}}}}}}}]},
+    });
+    objects.crds().create(&PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
+    objects.until_ready("early").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_can_use_the_kind_of_another() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let mut outer = definition("outer", "Outer");
+    outer["spec"]["resources"] = json!([{"id": "inner", "template": {"apiVersion": "kro.run/v1alpha1",
+        "kind": "Inner", "metadata": {"name": "${schema.metadata.name}"}, "spec": {"size": "${schema.spec.size}"}}}]);
+    outer["spec"]["schema"]["status"] = json!({"first": "${inner.status.first}"});
+    // The one that needs the other comes first.
+    objects.create(&outer).await;
+    objects.until_condition("outer", "GraphAccepted", "False").await;
+    objects.create(&definition("inner", "Inner")).await;
+    objects.until_ready("outer").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_that_somebody_changed_is_repaired() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("repaired", "Repaired")).await;
+    objects.until_ready("repaired").await;
+    let patch = json!({"status": {"state": "Inactive", "topologicalOrder": ["nonsense"]}});
+    let definitions = objects.definitions();
+    definitions.patch_status("repaired", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    objects
+        .until("repaired", |definition| {
+            definition["status"]["state"] == "Active"
+                && definition["status"]["topologicalOrder"] == json!(["first", "second"])
+        })
+        .await;
+}

@@ -1,0 +1,174 @@
+//! The CRD of a definition: how it is made, changed, repaired, and whose it is.
+
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::setup::{Setup, condition, definition, field, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_crd_is_as_kro_makes_it_and_stays_at_generation_1() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("webs", "Web")).await;
+    let owner = objects.until_ready("webs").await;
+    // A change that means nothing to the graph.
+    objects.patch("webs", &json!({"metadata": {"labels": {"team": "web"}}})).await;
+    objects.patch("webs", &json!({"spec": {"schema": {"group": "kro.run"}}})).await;
+    objects.patch("webs", &json!({"spec": {"schema": {"shortNames": []}}})).await;
+    objects.until_ready("webs").await;
+    let crd = objects.get(&objects.crds(), "webs.kro.run").await;
+    assert_eq!(crd["metadata"]["generation"], 1);
+    assert_eq!(
+        crd["metadata"]["labels"],
+        json!({
+            "kro.run/owned": "true", "kro.run/kro-version": "devel",
+            "kro.run/resource-graph-definition-name": "webs",
+            "kro.run/resource-graph-definition-id": owner["metadata"]["uid"],
+        })
+    );
+    assert_eq!(crd["metadata"].get("ownerReferences"), None);
+    let names = &crd["spec"]["names"];
+    assert_eq!((&names["singular"], &names["listKind"]), (&json!("web"), &json!("WebList")));
+    let version = &crd["spec"]["versions"][0];
+    let columns: Vec<_> = version["additionalPrinterColumns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|column| &column["name"])
+        .collect();
+    assert_eq!(columns, ["State", "Ready", "Age"]);
+    assert_eq!(objects.revision_names("webs").await, ["webs-r00001"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_harmless_change_goes_into_the_crd() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("harmless", "Harmless")).await;
+    objects.until_ready("harmless").await;
+    let change = json!({"spec": {"schema": {
+        "spec": {"name": "string | default=a validation=\"self != 'b'\""},
+        "shortNames": ["hrm"],
+        "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+        "metadata": {"labels": {"team": "web"}, "annotations": {"note": "x"}},
+    }}});
+    objects.patch("harmless", &change).await;
+    objects.until_ready("harmless").await;
+    let crd = objects.get(&objects.crds(), "harmlesses.kro.run").await;
+    assert_eq!(crd["spec"]["names"]["shortNames"], json!(["hrm"]));
+    let version = &crd["spec"]["versions"][0];
+    assert_eq!(version["additionalPrinterColumns"][0]["name"], "Size");
+    let name = &version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["name"];
+    assert_eq!(name["x-kubernetes-validations"][0]["rule"], "self != 'b'");
+    assert_eq!(crd["metadata"]["labels"]["team"], "web");
+    assert_eq!(crd["metadata"]["annotations"]["note"], "x");
+    assert_eq!(crd["metadata"]["generation"], 2);
+
+    objects.patch("harmless", &json!({"spec": {"schema": {"shortNames": null}}})).await;
+    objects.until_ready("harmless").await;
+    let crd = objects.get(&objects.crds(), "harmlesses.kro.run").await;
+    assert_eq!(crd["spec"]["names"].get("shortNames"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_breaking_change_is_reported_and_goes_through_with_the_annotation() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("breaking", "Breaking")).await;
+    objects.until_ready("breaking").await;
+    objects.patch("breaking", &field("size", "string | default=a")).await;
+    let refused = objects.until_condition("breaking", "KindReady", "False").await;
+    let kind = condition(&refused, "KindReady");
+    assert_eq!(kind["reason"], "Failed");
+    let message = kind["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("cannot update CRD breakings.kro.run: breaking changes detected: "),
+        "{message}"
+    );
+    assert_eq!(condition(&refused, "GraphAccepted")["status"], "True");
+    assert_eq!(refused["status"]["state"], "Inactive");
+    assert_eq!(objects.revision_names("breaking").await, ["breaking-r00001", "breaking-r00002"]);
+
+    let allow = json!({"metadata": {"annotations": {"kro.run/allow-breaking-changes": "true"}}});
+    objects.patch("breaking", &allow).await;
+    objects.until_ready("breaking").await;
+    let crd = objects.get(&objects.crds(), "breakings.kro.run").await;
+    let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    assert_eq!(spec["properties"]["size"]["type"], "string");
+    assert_eq!(objects.revision_names("breaking").await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crd_that_was_edited_or_deleted_is_repaired() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("damaged", "Damaged")).await;
+    objects.until_ready("damaged").await;
+    let crds = objects.crds();
+    let before = objects.get(&crds, "damageds.kro.run").await;
+    let edit = json!({"spec": {"names": {"shortNames": ["oops"]}}});
+    crds.patch("damageds.kro.run", &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
+    until(crds.clone(), "damageds.kro.run".to_owned(), |crd| {
+        crd["spec"]["names"].get("shortNames").is_none() && crd["metadata"]["generation"] == 3
+    })
+    .await;
+
+    crds.delete("damageds.kro.run", &DeleteParams::default()).await.unwrap();
+    until(crds.clone(), "damageds.kro.run".to_owned(), move |crd| {
+        crd["metadata"]["uid"] != before["metadata"]["uid"]
+    })
+    .await;
+    objects.until_ready("damaged").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_belongs_to_the_definition_that_was_first() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("owner", "Contested")).await;
+    objects.until_ready("owner").await;
+    objects.create(&definition("rival", "Contested")).await;
+    let rival = objects.until_condition("rival", "KindReady", "False").await;
+    assert_eq!(
+        condition(&rival, "KindReady")["message"],
+        "failed to update CRD contesteds.kro.run: CRD is owned by another ResourceGraphDefinition owner"
+    );
+    assert_eq!(condition(&rival, "GraphAccepted")["status"], "True");
+    assert!(setup.running.graphs.get("rival").is_none());
+
+    // It never owned the kind, so the other's instances do not hold it.
+    let api = objects.namespaced("kro.run", "Contested", "contesteds", &setup.fixture.namespace);
+    let instance =
+        json!({"apiVersion": "kro.run/v1alpha1", "kind": "Contested", "metadata": {"name": "a"}, "spec": {}});
+    api.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    objects.delete("rival").await;
+    kross_testing::wait::until_gone(&objects.definitions(), "rival").await;
+    assert!(setup.running.graphs.get("owner").is_some());
+    assert!(objects.crds().get_opt("contesteds.kro.run").await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crd_that_is_not_ours_is_left_alone() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foreigns.kro.run"},
+        "spec": {"group": "kro.run", "scope": "Namespaced", "names": {"kind": "Foreign", "plural": "foreigns"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+    });
+    objects.crds().create(&PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
+    objects.create(&definition("foreign", "Foreign")).await;
+    let refused = objects.until_condition("foreign", "KindReady", "False").await;
+    assert_eq!(
+        condition(&refused, "KindReady")["message"],
+        "failed to update CRD foreigns.kro.run: CRD already exists and is not owned by KRO"
+    );
+    let crd = objects.get(&objects.crds(), "foreigns.kro.run").await;
+    assert_eq!(crd["metadata"]["generation"], 1);
+
+    // Once it is out of the way the definition makes its own.
+    objects.crds().delete("foreigns.kro.run", &DeleteParams::default()).await.unwrap();
+    objects.until_ready("foreign").await;
+}

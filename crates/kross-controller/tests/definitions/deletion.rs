@@ -1,0 +1,75 @@
+//! How a definition goes.
+
+use kross_testing::wait;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+
+use crate::setup::{Setup, condition, definition};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_with_instances_waits_for_them_and_says_which() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let namespace = &setup.fixture.namespace;
+    objects.create(&definition("held", "Held")).await;
+    objects.until_ready("held").await;
+    let api = objects.namespaced("kro.run", "Held", "helds", namespace);
+    for name in ["a", "b"] {
+        let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Held", "metadata": {"name": name,
+            "finalizers": ["test.kross.run/hold"]}, "spec": {}});
+        api.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    }
+    objects.delete("held").await;
+    let waiting = objects.until_condition("held", "ControllerReady", "Unknown").await;
+    let waits = condition(&waiting, "ControllerReady");
+    assert_eq!(waits["reason"], "UnderDeletion");
+    let message = waits["message"].as_str().unwrap();
+    let expected = format!(
+        "waiting for 2 instances to go: `{namespace}/a`, `{namespace}/b`; delete them, or set the annotation "
+    );
+    assert!(message.starts_with(&expected), "{message}");
+    assert_eq!(condition(&waiting, "Ready")["message"], message);
+
+    // Asked to, it deletes them itself, and goes when they are gone.
+    let asked = json!({"metadata": {"annotations": {"kro.run/delete-instances": "true"}}});
+    objects.patch("held", &asked).await;
+    for name in ["a", "b"] {
+        wait::until_object(&api, name, |instance| instance.metadata.deletion_timestamp.is_some()).await;
+        let release = json!({"metadata": {"finalizers": null}});
+        api.patch(name, &kube::api::PatchParams::default(), &kube::api::Patch::Merge(&release))
+            .await
+            .unwrap();
+    }
+    wait::until_gone(&objects.definitions(), "held").await;
+    // The CRD stays, since its deletion was not allowed.
+    assert!(objects.crds().get_opt("helds.kro.run").await.unwrap().is_some());
+    assert!(setup.running.graphs.get("held").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_goes_as_soon_as_its_last_instance_is_gone() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("last", "Last")).await;
+    objects.until_ready("last").await;
+    let api = objects.namespaced("kro.run", "Last", "lasts", &setup.fixture.namespace);
+    let instance =
+        json!({"apiVersion": "kro.run/v1alpha1", "kind": "Last", "metadata": {"name": "a"}, "spec": {}});
+    api.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    objects.delete("last").await;
+    objects.until_condition("last", "ControllerReady", "Unknown").await;
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    wait::until_gone(&objects.definitions(), "last").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_was_never_accepted_goes_at_once() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let mut invalid = definition("never", "Never");
+    invalid["spec"]["resources"][1]["template"]["dat"] = json!({});
+    objects.create(&invalid).await;
+    objects.until_condition("never", "GraphAccepted", "False").await;
+    objects.delete("never").await;
+    wait::until_gone(&objects.definitions(), "never").await;
+}

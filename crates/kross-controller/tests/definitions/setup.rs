@@ -1,0 +1,235 @@
+//! A hub with the project's CRDs and one controller, and what tests ask of both.
+
+use std::sync::Arc;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kross_cluster::{ClusterId, Connection, ConnectionOptions};
+use kross_controller::{Controller, Graphs, Settings};
+use kross_testing::{Fixture, shared, wait};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value as Json, json};
+use tokio::sync::{OnceCell, oneshot};
+
+/// A controller on a thread and a runtime of its own, since tests come and go with theirs.
+pub struct Running {
+    pub graphs: Arc<Graphs>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Running {
+    pub async fn start(plane: &'static str, settings: Settings) -> Self {
+        let config = shared(plane).await.admin().config().await.unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let (tell, told) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let options = ConnectionOptions::for_version("devel");
+                let connection = Connection::trusted(ClusterId::local(), config, options).await.unwrap();
+                let mut registry = prometheus_client::registry::Registry::default();
+                let controller = Controller::new(connection.clone(), connection, settings, &mut registry);
+                let _ = tell.send((controller.readiness(), controller.graphs()));
+                controller.run(async { drop(stopped.await) }).await.unwrap();
+            });
+        });
+        let (readiness, graphs) = told.await.unwrap();
+        wait::until_true("the controller to be ready", || readiness.is_ready()).await;
+        Self { graphs, stop: Some(stop), thread: Some(thread) }
+    }
+
+    pub async fn stop(mut self) {
+        drop(self.stop.take());
+        let thread = self.thread.take().unwrap();
+        tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
+    }
+}
+
+/// Installs the project's CRDs and waits until they are served.
+pub async fn install(client: &Client) {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in kross_api::crds() {
+        api.create(&PostParams::default(), &crd).await.unwrap();
+    }
+    for crd in kross_api::crds() {
+        let name = crd.metadata.name.unwrap();
+        wait::until_object(&api, &name, |crd| {
+            let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
+            conditions.is_some_and(|conditions| {
+                conditions
+                    .iter()
+                    .any(|condition| condition.type_ == "Established" && condition.status == "True")
+            })
+        })
+        .await;
+    }
+}
+
+static SHARED: OnceCell<Running> = OnceCell::const_new();
+
+/// The hub as one test sees it. Names are unique per test, so that tests do not meet.
+pub struct Setup {
+    pub fixture: Fixture,
+    pub client: Client,
+    pub running: &'static Running,
+}
+
+impl Setup {
+    pub async fn new() -> Self {
+        let fixture = Fixture::hub().await;
+        let client = fixture.hub.client.clone();
+        let running = SHARED
+            .get_or_init(|| async {
+                install(&client).await;
+                Running::start("hub", Settings::default()).await
+            })
+            .await;
+        Self { fixture, client, running }
+    }
+
+    pub fn objects(&self) -> Objects {
+        Objects { client: self.client.clone() }
+    }
+}
+
+/// Definitions and what becomes of them, as plain JSON.
+#[derive(Clone)]
+pub struct Objects {
+    pub client: Client,
+}
+
+impl Objects {
+    pub fn api(&self, group: &str, version: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk(group, version, kind);
+        Api::all_with(self.client.clone(), &ApiResource::from_gvk_with_plural(&kind, plural))
+    }
+
+    pub fn namespaced(&self, group: &str, kind: &str, plural: &str, namespace: &str) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk(group, "v1alpha1", kind);
+        Api::namespaced_with(
+            self.client.clone(),
+            namespace,
+            &ApiResource::from_gvk_with_plural(&kind, plural),
+        )
+    }
+
+    pub fn definitions(&self) -> Api<DynamicObject> {
+        self.api("kro.run", "v1alpha1", "ResourceGraphDefinition", "resourcegraphdefinitions")
+    }
+
+    pub fn revisions(&self) -> Api<DynamicObject> {
+        self.api("internal.kro.run", "v1alpha1", "GraphRevision", "graphrevisions")
+    }
+
+    pub fn crds(&self) -> Api<DynamicObject> {
+        self.api("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+    }
+
+    pub async fn create(&self, definition: &Json) {
+        let object: DynamicObject = serde_json::from_value(definition.clone()).unwrap();
+        self.definitions().create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    pub async fn patch(&self, name: &str, patch: &Json) -> Json {
+        let patched =
+            self.definitions().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        serde_json::to_value(patched).unwrap()
+    }
+
+    pub async fn delete(&self, name: &str) {
+        self.definitions().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Waits until a definition is as the condition says.
+    #[track_caller]
+    pub fn until(&self, name: &str, condition: impl Fn(&Json) -> bool) -> impl Future<Output = Json> {
+        until(self.definitions(), name.to_owned(), condition)
+    }
+
+    /// Waits until a definition is ready in its current generation.
+    #[track_caller]
+    pub fn until_ready(&self, name: &str) -> impl Future<Output = Json> {
+        self.until(name, |definition| {
+            let ready = condition(definition, "Ready");
+            ready["status"] == "True" && ready["observedGeneration"] == definition["metadata"]["generation"]
+        })
+    }
+
+    /// Waits until a condition has a status in the current generation.
+    #[track_caller]
+    pub fn until_condition(
+        &self,
+        name: &str,
+        kind: &'static str,
+        status: &'static str,
+    ) -> impl Future<Output = Json> {
+        self.until(name, move |definition| {
+            let found = condition(definition, kind);
+            found["status"] == status && found["observedGeneration"] == definition["metadata"]["generation"]
+        })
+    }
+
+    /// The names of a definition's revisions, the oldest first.
+    pub async fn revision_names(&self, definition: &str) -> Vec<String> {
+        let all = self.revisions().list(&kube::api::ListParams::default()).await.unwrap();
+        let of =
+            all.items.into_iter().filter(|revision| revision.data["spec"]["snapshot"]["name"] == definition);
+        let mut names: Vec<String> = of.map(|revision| revision.metadata.name.unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub async fn get(&self, api: &Api<DynamicObject>, name: &str) -> Json {
+        serde_json::to_value(api.get(name).await.unwrap()).unwrap()
+    }
+}
+
+#[track_caller]
+pub fn until(
+    api: Api<DynamicObject>,
+    name: String,
+    condition: impl Fn(&Json) -> bool,
+) -> impl Future<Output = Json> {
+    let condition = Arc::new(condition);
+    wait::until(format!("`{name}` to be as expected"), move || {
+        let (api, name, condition) = (api.clone(), name.clone(), Arc::clone(&condition));
+        async move {
+            let object = api.get_opt(&name).await.map_err(|error| error.to_string())?;
+            let object = serde_json::to_value(object.ok_or("there is no such object")?).unwrap();
+            if condition(&object) { Ok(object) } else { Err(format!("{object:#}")) }
+        }
+    })
+}
+
+pub fn condition(object: &Json, kind: &str) -> Json {
+    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or(Json::Null)
+}
+
+/// A definition of two ConfigMaps, the second of which reads the first.
+pub fn definition(name: &str, kind: &str) -> Json {
+    json!({
+        "apiVersion": "kro.run/v1alpha1",
+        "kind": "ResourceGraphDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "schema": {"apiVersion": "v1alpha1", "kind": kind, "spec": {"size": "integer | default=1"},
+                "status": {"first": "${first.metadata.name}"}},
+            "resources": [
+                {"id": "second", "template": {"apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": "${schema.metadata.name}-second"},
+                    "data": {"after": "${first.metadata.name}"}}},
+                {"id": "first", "template": {"apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": "${schema.metadata.name}-first"}}},
+            ],
+        },
+    })
+}
+
+/// A patch that adds a field to the API.
+pub fn field(name: &str, text: &str) -> Json {
+    json!({"spec": {"schema": {"spec": {name: text}}}})
+}
