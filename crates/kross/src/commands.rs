@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::output::{Outcome, Output};
 
+mod controller;
 mod crds;
 mod demo;
 mod eval;
@@ -23,6 +24,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the controller, with kro's flags
+    Controller(controller::Arguments),
     /// Print the CustomResourceDefinitions of kross as YAML
     Crds,
     /// Run a hub and two regions on this machine
@@ -41,6 +44,7 @@ impl Arguments {
     /// Runs the command. The exit code is 0 when the answer is yes, 1 when it is no, 2 when it could not be found out.
     pub(crate) fn run(self, output: &mut Output) -> ExitCode {
         let outcome = match self.command {
+            Command::Controller(arguments) => controller::run(&arguments, output),
             Command::Crds => crds::run(output),
             Command::Demo(arguments) => demo::run(&arguments, output),
             Command::Eval(arguments) => eval::run(&arguments, output),

@@ -1,0 +1,228 @@
+//! Every flag of `kross controller`: kro's by the same names, and ours. One table serves parsing and `--help`.
+
+use std::fmt::Write;
+
+use super::duration::GoDuration;
+use super::syntax::{Flag, Takes};
+
+const fn flag(name: &'static str, takes: Takes, help: &'static str) -> Flag {
+    Flag { name, takes, help }
+}
+
+const fn seconds(seconds: i64) -> Takes {
+    Takes::Duration(GoDuration::from_secs(seconds))
+}
+
+const fn milliseconds(milliseconds: i64) -> Takes {
+    Takes::Duration(GoDuration::from_millis(milliseconds))
+}
+
+/// Every flag, in the order of the alphabet.
+pub(super) const FLAGS: [Flag; 40] = [
+    flag(
+        "admin-bind-address",
+        Takes::Text("127.0.0.1:8077"),
+        "Where the log level is read and changed; `0` for nowhere",
+    ),
+    flag(
+        "allow-crd-deletion",
+        Takes::Bool(false),
+        "Delete the CustomResourceDefinition of a definition that is deleted",
+    ),
+    flag("client-burst", Takes::Integer(150), "Accepted for kro; requests are bounded per cluster instead"),
+    flag("client-qps", Takes::Float(100.0), "Accepted for kro; requests are bounded per cluster instead"),
+    flag("context", Takes::Text(""), "The context of the kubeconfig; left out: the current one"),
+    flag(
+        "dynamic-controller-concurrent-reconciles",
+        Takes::Integer(0),
+        "Instances to reconcile at once; 0 for as many as make sense",
+    ),
+    flag(
+        "dynamic-controller-default-queue-max-retries",
+        Takes::Integer(20),
+        "Accepted for kro; nothing is ever given up",
+    ),
+    flag(
+        "dynamic-controller-default-resync-period",
+        Takes::Integer(36000),
+        "Accepted for kro; changes come by watch, and what is missed is listed again",
+    ),
+    flag(
+        "dynamic-controller-rate-limiter-burst-limit",
+        Takes::Integer(100),
+        "Accepted for kro; instances take turns by definition",
+    ),
+    flag(
+        "dynamic-controller-rate-limiter-max-delay",
+        seconds(60),
+        "The longest wait between two tries of an instance that fails; a minute at most",
+    ),
+    flag(
+        "dynamic-controller-rate-limiter-min-delay",
+        milliseconds(200),
+        "The wait after the first failure of an instance",
+    ),
+    flag(
+        "dynamic-controller-rate-limiter-rate-limit",
+        Takes::Integer(10),
+        "Accepted for kro; instances take turns by definition",
+    ),
+    flag(
+        "enable-controller-warmup",
+        Takes::Bool(true),
+        "Accepted for kro; watches always run before leadership is won",
+    ),
+    flag("feature-gates", Takes::Text(""), "Features to turn on and off, such as `CELOmitFunction=false`"),
+    flag(
+        "graceful-shutdown-timeout",
+        seconds(60),
+        "How long running work may take to finish after SIGTERM or SIGINT",
+    ),
+    flag(
+        "graph-revision-concurrent-reconciles",
+        Takes::Integer(0),
+        "Accepted for kro; revisions are compiled with their definition",
+    ),
+    flag(
+        "health-probe-bind-address",
+        Takes::Text(":8079"),
+        "Where `/healthz` and `/readyz` are served; `0` for nowhere",
+    ),
+    flag(
+        "instance-requeue-interval",
+        seconds(3),
+        "The wait before an instance that waits for the cluster is looked at again without an event; 0 for never",
+    ),
+    flag("kro-version", Takes::Text("devel"), "The kro version that labels and the user agent name"),
+    flag(
+        "kubeconfig",
+        Takes::Text(""),
+        "A kubeconfig file; left out: `KUBECONFIG`, the user's own, the pod's",
+    ),
+    flag("leader-elect", Takes::Bool(false), "Act only while holding the Lease `controller.kro.run`"),
+    flag("leader-election-lease-duration", seconds(15), "How long others wait for a leader that is silent"),
+    flag("leader-election-namespace", Takes::Text(""), "The namespace of the Lease; left out: the pod's"),
+    flag("leader-election-renew-deadline", seconds(10), "How long a leader tries to renew before it stops"),
+    flag("leader-election-retry-period", seconds(2), "The time between two tries to get or renew the Lease"),
+    flag("metrics-bind-address", Takes::Text(":8078"), "Where `/metrics` is served; `0` for nowhere"),
+    flag(
+        "min-poll-interval",
+        seconds(10),
+        "The shortest `pollConfig.interval` that a definition may ask for",
+    ),
+    flag("pprof-bind-address", Takes::Text(":6060"), "Accepted for kro; without effect"),
+    flag(
+        "resource-graph-definition-concurrent-reconciles",
+        Takes::Integer(0),
+        "Definitions to reconcile at once; 0 for as many as make sense",
+    ),
+    flag(
+        "rgd-max-collection-dimension-size",
+        Takes::Integer(10),
+        "How many `forEach` entries a resource may have",
+    ),
+    flag("rgd-max-collection-size", Takes::Integer(1000), "How many items a collection may have"),
+    flag(
+        "rgd-max-graph-revisions",
+        Takes::Integer(5),
+        "How many revisions of a definition are kept; 0 for all",
+    ),
+    flag(
+        "rgd-progress-requeue-delay",
+        seconds(3),
+        "The wait before a definition that waits for the cluster is looked at again without an event",
+    ),
+    flag("version", Takes::Bool(false), "Print the version and end"),
+    flag(
+        "zap-devel",
+        Takes::Bool(true),
+        "Text logs (true) or JSON logs (false) where `--zap-encoder` is left out",
+    ),
+    flag("zap-encoder", Takes::Text(""), "`console` for text logs, `json` for JSON logs"),
+    flag(
+        "zap-log-level",
+        Takes::Text("info"),
+        "`error`, `warn`, `info`, `debug`, `trace`, or a number: 1 for debug, 2 and more for trace",
+    ),
+    flag("zap-stacktrace-level", Takes::Text(""), "Accepted for kro; without effect"),
+    flag("zap-time-encoding", Takes::Text(""), "Accepted for kro; times are RFC 3339"),
+    flag("zap-color", Takes::Bool(false), "Colour text logs"),
+];
+
+/// What `--help` prints.
+pub(super) fn help() -> String {
+    let mut text = String::from(
+        "Run the controller\n\nUsage: kross controller [flags]\n\nFlags, with one dash or two, as `--flag=value` or `--flag value`:\n",
+    );
+    for Flag { name, takes, help } in FLAGS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  --{name}{}\n        {help}{}", takes.word(), default_note(takes));
+    }
+    text
+}
+
+fn default_note(takes: Takes) -> String {
+    match takes {
+        Takes::Text("") | Takes::Bool(false) => String::new(),
+        takes => format!(" (default {takes})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every flag that kro's controller takes.
+    const KRO: [&str; 33] = [
+        "metrics-bind-address",
+        "health-probe-bind-address",
+        "pprof-bind-address",
+        "leader-elect",
+        "leader-election-namespace",
+        "leader-election-lease-duration",
+        "leader-election-renew-deadline",
+        "leader-election-retry-period",
+        "enable-controller-warmup",
+        "allow-crd-deletion",
+        "graceful-shutdown-timeout",
+        "resource-graph-definition-concurrent-reconciles",
+        "graph-revision-concurrent-reconciles",
+        "dynamic-controller-concurrent-reconciles",
+        "dynamic-controller-rate-limiter-min-delay",
+        "dynamic-controller-rate-limiter-max-delay",
+        "dynamic-controller-rate-limiter-rate-limit",
+        "dynamic-controller-rate-limiter-burst-limit",
+        "instance-requeue-interval",
+        "dynamic-controller-default-resync-period",
+        "dynamic-controller-default-queue-max-retries",
+        "client-qps",
+        "client-burst",
+        "rgd-max-collection-size",
+        "rgd-max-collection-dimension-size",
+        "rgd-max-graph-revisions",
+        "rgd-progress-requeue-delay",
+        "feature-gates",
+        "kubeconfig",
+        "zap-devel",
+        "zap-log-level",
+        "zap-encoder",
+        "zap-stacktrace-level",
+    ];
+
+    #[test]
+    fn every_flag_of_kro_is_taken_and_listed() {
+        let help = help();
+        for name in KRO {
+            assert!(FLAGS.iter().any(|flag| flag.name == name), "{name}");
+            assert!(help.contains(&format!("  --{name}")), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_flag_is_there_twice() {
+        let mut names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FLAGS.len());
+    }
+}

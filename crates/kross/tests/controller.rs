@@ -1,0 +1,207 @@
+//! `kross controller` as a process: its flags, its pages, its end, and who of two leads.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use kross_testing::{shared, wait};
+use kube::Api;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+fn kross(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kross")).arg("controller").args(arguments).output().unwrap()
+}
+
+#[test]
+fn help_lists_every_flag() {
+    for flag in ["--help", "-h", "-help"] {
+        let output = kross(&[flag]);
+        assert!(output.status.success(), "{flag}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("  --leader-election-lease-duration duration\n"), "{text}");
+        assert!(text.contains("(default 15s)"), "{text}");
+    }
+}
+
+#[test]
+fn a_flag_that_is_not_there_is_refused_with_a_suggestion() {
+    let output = kross(&["--leader-elect", "--metrics-bind-adress=:1"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text, "error: unknown flag `--metrics-bind-adress`; did you mean `--metrics-bind-address`?\n");
+}
+
+#[test]
+fn a_value_that_means_nothing_is_refused_before_anything_runs() {
+    let output = kross(&["-zap-log-level=loud"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("`loud` is no log level"), "{text}");
+}
+
+/// A running controller with ports of its own. It ends with the test.
+struct Process {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    probes: String,
+    admin: String,
+    metrics: String,
+    log: Vec<String>,
+}
+
+impl Process {
+    async fn start(plane: &str, more: &[&str]) -> Self {
+        let kubeconfig = shared(plane).await.admin_path();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kross"))
+            .args(["controller", "--kubeconfig"])
+            .arg(kubeconfig)
+            .args(["-health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0"])
+            .args(["--admin-bind-address=127.0.0.1:0", "--zap-encoder=json"])
+            .args(more)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let empty = String::new;
+        let mut process =
+            Self { child, lines, probes: empty(), admin: empty(), metrics: empty(), log: Vec::new() };
+        process.probes = process.address("serving probes");
+        process.metrics = process.address("serving metrics");
+        process.admin = process.address("serving log level");
+        process
+    }
+
+    /// The address in the log line with this message.
+    fn address(&mut self, message: &str) -> String {
+        loop {
+            let line = self
+                .lines
+                .recv_timeout(Duration::from_secs(30))
+                .unwrap_or_else(|_| panic!("{:#?}", self.log));
+            self.log.push(line.clone());
+            let json: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+            if json["message"] == message {
+                return json["address"].as_str().unwrap().to_owned();
+            }
+        }
+    }
+
+    async fn until_ready(&self) {
+        wait::until("the controller to be ready", || async {
+            match ask(&self.probes, "GET", "/readyz", "") {
+                (200, _) => Ok(()),
+                (status, page) => Err(format!("{status} {page}")),
+            }
+        })
+        .await;
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ask(address: &str, method: &str, path: &str, body: &str) -> (u16, String) {
+    let Ok(mut stream) = TcpStream::connect(address) else { return (0, "no connection".to_owned()) };
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+fn api(client: &kube::Client, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk(group, version, kind);
+    Api::all_with(client.clone(), &ApiResource::from_gvk(&kind))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
+    let client = shared("hub").await.client().await.unwrap();
+    let election = [
+        "--leader-elect",
+        "--leader-election-namespace=default",
+        "--leader-election-lease-duration=3s",
+        "--leader-election-renew-deadline=2s",
+        "--leader-election-retry-period=500ms",
+    ];
+    let first = Process::start("hub", &election).await;
+    assert_eq!(ask(&first.probes, "GET", "/healthz", "").0, 200);
+    let (status, page) = ask(&first.probes, "GET", "/readyz", "");
+    assert_eq!(status, 503);
+    assert!(page.contains("[-] watches"), "{page}");
+
+    // It does not install its own CRDs, and takes up its work when somebody does.
+    for crd in kross_api::crds() {
+        let crd = serde_json::from_value(serde_json::to_value(crd).unwrap()).unwrap();
+        let crds = api(&client, "apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        crds.create(&PostParams::default(), &crd).await.unwrap();
+    }
+    first.until_ready().await;
+    let second = Process::start("hub", &election).await;
+    second.until_ready().await;
+
+    let definitions = api(&client, "kro.run", "v1alpha1", "ResourceGraphDefinition");
+    let make = async |name: &str, kind: &str| {
+        let definition = json!({
+            "apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition", "metadata": {"name": name},
+            "spec": {"schema": {"apiVersion": "v1alpha1", "kind": kind, "spec": {"size": "integer"}}},
+        });
+        let definition = serde_json::from_value(definition).unwrap();
+        definitions.create(&PostParams::default(), &definition).await.unwrap();
+        wait::until_object(&definitions, name, |object| object.data["status"]["state"] == "Active").await;
+    };
+    make("one", "One").await;
+    let builds = |process: &Process| ask(&process.metrics, "GET", "/metrics", "").1;
+    assert!(builds(&first).contains("rgd_graph_build_total 1\n"), "{}", builds(&first));
+    assert!(builds(&second).contains("rgd_graph_build_total 0\n"), "{}", builds(&second));
+
+    // The log level changes while it runs.
+    assert_eq!(ask(&first.admin, "PUT", "/loglevel", "debug"), (200, "debug\n".to_owned()));
+    assert_eq!(ask(&first.admin, "PUT", "/loglevel", "loud").0, 400);
+
+    // A leader that is killed is followed within the lease time.
+    first.signal(Signal::KILL);
+    make("two", "Two").await;
+    assert!(builds(&second).contains("rgd_graph_revision_issue_total{reason=\"no_revision\"} 1\n"));
+
+    // A leader that is asked to end finishes, and gives the Lease back.
+    let mut second = second;
+    second.signal(Signal::TERM);
+    let ended = wait::until("the controller to end", || {
+        std::future::ready(second.child.try_wait().unwrap().ok_or_else(|| "it still runs".to_owned()))
+    })
+    .await;
+    assert!(ended.success(), "{ended}");
+    let leases = api(&client, "coordination.k8s.io", "v1", "Lease");
+    let leases = leases.list(&kube::api::ListParams::default()).await.unwrap();
+    let lease =
+        leases.items.iter().find(|lease| lease.metadata.name.as_deref() == Some("controller.kro.run"));
+    assert_eq!(lease.unwrap().data["spec"]["holderIdentity"], "");
+}
