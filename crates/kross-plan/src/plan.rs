@@ -26,7 +26,8 @@ pub struct Plan {
     pub prune: DeletionPlan,
     /// What to read and watch for external references.
     pub reads: Vec<ExternalRead>,
-    /// The remote clusters in use, whether or not somebody dialled them.
+    /// The remote clusters of the instance, whether or not somebody dialled them: also those of nodes that are left out,
+    /// whose return a graph may wait for, and those that still hold objects of an earlier day.
     pub clusters: Vec<UsedCluster>,
     /// What may exist in which cluster once `apply` is done. To be kept before the first write.
     pub inventory: BTreeMap<ClusterId, Inventory>,

@@ -15,7 +15,7 @@ pub struct Settings {
     pub max_collection_size: usize,
     /// How many items of a collection are listed in status before it is summed up.
     pub listed_items: usize,
-    /// What the expressions of one node may cost.
+    /// What the expressions of one node may cost; those of a collection a few times as much.
     pub budget: u64,
     /// Whether a kind of unknown scope counts as namespaced, where no cluster can be asked.
     pub assume_namespaced: bool,

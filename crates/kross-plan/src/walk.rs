@@ -28,6 +28,9 @@ mod object;
 mod place;
 mod readiness;
 
+/// How much more than a single object a collection may cost.
+const COLLECTION_SHARE: u64 = 5;
+
 /// What a walk starts from.
 #[derive(Clone, Copy)]
 pub(crate) struct Input<'a> {
@@ -92,7 +95,9 @@ impl<'a> Walk<'a> {
         let mut walk = Self { input, ownership, nodes, clusters, reads, by_node, tracked };
         for index in &graph.order {
             if let Some(node) = graph.node(*index) {
-                *budget.borrow_mut() = Budget::new(settings.budget);
+                // A collection does the same work many times over.
+                let share = if node.is_list() { COLLECTION_SHARE } else { 1 };
+                *budget.borrow_mut() = Budget::new(settings.budget.saturating_mul(share));
                 walk.step(*index, node, &mut scope);
             }
         }

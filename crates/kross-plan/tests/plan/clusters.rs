@@ -206,3 +206,33 @@ fn a_cluster_that_was_left_stays_visible_until_it_is_cleaned() {
     );
     assert_eq!(plan.state, InstanceState::Active);
 }
+
+#[test]
+fn the_time_of_the_last_contact_alone_is_no_news() {
+    let mut world = world();
+    let plan = world.settle();
+    world.connect(&plan, &connected());
+    world.settle();
+    world.observed.clusters.values_mut().for_each(|state| state.last_contact = Some(at(90)));
+    world.now = at(90);
+    assert_eq!(Some(&world.plan().status), world.instance.get("status"));
+}
+
+#[test]
+fn a_secret_that_leads_to_another_cluster_stops_everything_there() {
+    let mut world = world();
+    let plan = world.settle();
+    world.connect(&plan, &connected());
+    let plan = world.settle();
+    let moved = Connection::NotConnected {
+        since: at(9),
+        reason: FailureReason::Credentials,
+        message: "the Secret leads to another cluster than before".into(),
+        identity_changed: true,
+    };
+    world.connect(&plan, &moved);
+    let plan = world.plan();
+    assert_eq!(plan.state, InstanceState::Error);
+    assert_eq!(condition(&plan, "RemoteClusterConnected").1, "IdentityChanged");
+    assert!(plan.prune.is_done() && plan.apply.is_empty());
+}

@@ -150,3 +150,20 @@ fn an_instance_without_a_graph_says_so() {
     let text = status.get("conditions").unwrap().to_string();
     assert!(text.contains("ResolutionFailed") && text.contains("no revision"), "{text}");
 }
+
+#[test]
+fn a_deletion_that_cannot_begin_says_why_and_keeps_the_fields() {
+    let mut world = World::of(REPORTING, "{text: hello}");
+    world.settle();
+    let status = kross_plan::blocked_deletion_status(
+        None,
+        &world.instance,
+        "the inventory does not match its hash",
+        at(5),
+    );
+    assert_eq!(status.get("state"), Some(&Value::from("DELETING")));
+    assert_eq!(status.get("name"), Some(&Value::from("first")));
+    let text = status.get("conditions").unwrap().to_string();
+    assert!(text.contains("deletion blocked: the inventory does not match its hash"), "{text}");
+    assert!(text.contains(r#""status":"Unknown","type":"ResourcesReady""#), "{text}");
+}
