@@ -103,7 +103,10 @@ impl Builder<'_, '_> {
                 let message = format!(
                     "the schema comes to more than {MAX_FIELDS} fields once custom types are written out"
                 );
-                self.problems.push(Problem::new(Code::SchemaTooLarge, Place::value(&path), message));
+                // Whatever uses this type is too large as well; the first place is where it began.
+                if !self.problems.iter().any(|problem| problem.code == Code::SchemaTooLarge) {
+                    self.problems.push(Problem::new(Code::SchemaTooLarge, Place::value(&path), message));
+                }
                 total -= field.size;
                 field = Field::anything();
             }
