@@ -14,7 +14,8 @@ use crate::definition;
 use crate::dispatch::Dispatch;
 use crate::graphs::Graphs;
 use crate::hub::Hub;
-use crate::key::Key;
+use crate::instance;
+use crate::key::{InstanceKey, Key};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
@@ -123,10 +124,11 @@ impl Controller {
             }
         };
         queue.close();
+        hub.instance_queue.close();
         let ended = match ended {
             // Whoever leads now must not be disturbed: what runs is cut off.
             Err(error) => Err(error),
-            Ok(()) => finish(&queue, hub.settings.shutdown_timeout).await,
+            Ok(()) => finish(&queue, &hub).await,
         };
         tasks.abort_all();
         if let Some(events) = &hub.events {
@@ -185,6 +187,9 @@ async fn work(
         for _ in 0..hub.settings.definition_workers.max(1) {
             tasks.spawn(worker(Arc::clone(hub), queue.clone()));
         }
+        for _ in 0..hub.settings.instance_workers.max(1) {
+            tasks.spawn(instance_worker(Arc::clone(hub)));
+        }
     }
     std::future::pending::<()>().await;
 }
@@ -201,6 +206,22 @@ async fn worker(hub: Arc<Hub>, queue: Queue<Key>) {
     }
 }
 
+async fn instance_worker(hub: Arc<Hub>) {
+    while let Some(work) = hub.instance_queue.next().await {
+        let reconcile = tokio::spawn(reconcile_instance(Arc::clone(&hub), work));
+        if let Err(error) = reconcile.await
+            && error.is_panic()
+        {
+            tracing::error!("a reconcile panicked and will be tried again");
+        }
+    }
+}
+
+async fn reconcile_instance(hub: Arc<Hub>, work: Work<InstanceKey>) {
+    let outcome = instance::reconcile(&hub, &work.0).await;
+    work.finish(outcome);
+}
+
 async fn reconcile(hub: Arc<Hub>, work: Work<Key>) {
     let outcome = match &*work {
         Key::Definition(name) => definition::reconcile(&hub, name).await,
@@ -210,9 +231,14 @@ async fn reconcile(hub: Arc<Hub>, work: Work<Key>) {
 }
 
 /// Waits for what is being worked on.
-async fn finish(queue: &Queue<Key>, limit: Duration) -> Result<(), ControllerError> {
-    match tokio::time::timeout(limit, queue.idle()).await {
-        Ok(()) => Ok(()),
-        Err(_) => Err(ControllerError::Unfinished { count: queue.stats().active, limit }),
+async fn finish(queue: &Queue<Key>, hub: &Hub) -> Result<(), ControllerError> {
+    let limit = hub.settings.shutdown_timeout;
+    let idle = async { tokio::join!(queue.idle(), hub.instance_queue.idle()) };
+    match tokio::time::timeout(limit, idle).await {
+        Ok(((), ())) => Ok(()),
+        Err(_) => {
+            let count = queue.stats().active + hub.instance_queue.stats().active;
+            Err(ControllerError::Unfinished { count, limit })
+        }
     }
 }

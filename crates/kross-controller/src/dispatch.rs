@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kross_api::labels;
-use kross_cluster::{Change, Queue, StoredObject, WatchEvent};
+use kross_cluster::{Change, ObjectKey, Queue, Selection, StoredObject, WatchEvent, WatchKey};
 use kross_value::{Text, Value};
 
 use crate::hub::Hub;
-use crate::key::Key;
+use crate::instance::instance_of;
+use crate::key::{InstanceKey, Key};
 use crate::kinds;
 
 /// Which of the controller's own kinds a watch is about.
@@ -48,10 +49,21 @@ impl Dispatch {
     pub(crate) fn take(&mut self, event: &WatchEvent) -> bool {
         let subject = Subject::of(&event.watch.group, &event.watch.kind);
         match &event.change {
-            Change::Applied { old, new, ours } => self.applied(subject, old.as_deref(), new, *ours),
-            Change::Deleted { old } => self.deleted(subject, old),
+            Change::Applied { old, new, ours } => {
+                self.applied(subject, old.as_deref(), new, *ours);
+                if subject == Subject::Other && !ours {
+                    self.concerned(&event.watch, old.as_deref(), Some(new));
+                }
+            }
+            Change::Deleted { old } => {
+                self.deleted(subject, old);
+                if subject == Subject::Other {
+                    self.concerned(&event.watch, Some(old), None);
+                }
+            }
             Change::Synced => {
                 self.synced.insert(subject);
+                self.wake_users(&event.watch);
             }
             Change::Failed { error } => {
                 let hint = match subject {
@@ -61,8 +73,12 @@ impl Dispatch {
                     Subject::Crd | Subject::Other => "",
                 };
                 tracing::warn!(watch = %event.watch, %error, "cannot watch{hint}");
+                self.wake_users(&event.watch);
             }
-            Change::Resumed => tracing::info!(watch = %event.watch, "watching again"),
+            Change::Resumed => {
+                tracing::info!(watch = %event.watch, "watching again");
+                self.wake_users(&event.watch);
+            }
         }
         [Subject::Definition, Subject::Revision, Subject::Crd].iter().all(|own| self.synced.contains(own))
     }
@@ -127,6 +143,44 @@ impl Dispatch {
         if let Some(name) = revision.value().at(&["spec", "snapshot", "name"]).and_then(Value::as_str) {
             self.wake(&name.into());
         }
+    }
+
+    /// Wakes the instances that an object concerns: the one that it is, the one that it belongs to, those that look at it.
+    fn concerned(&self, watch: &WatchKey, old: Option<&StoredObject>, new: Option<&StoredObject>) {
+        let objects = || old.into_iter().chain(new);
+        match watch.selection {
+            Selection::All => {
+                if let Some(instance) = new.or(old) {
+                    self.wake_instance(instance.key(&watch.cluster));
+                }
+            }
+            Selection::Managed => {
+                for owner in objects().filter_map(|object| instance_of(object, &watch.cluster)) {
+                    self.wake_instance(owner);
+                }
+            }
+            Selection::Name { .. } | Selection::Labels { .. } => {
+                for instance in self.hub.instances.looking_at(watch) {
+                    self.wake_instance(instance);
+                }
+            }
+        }
+    }
+
+    /// A copy became complete, failed or follows again: those who read it look again.
+    fn wake_users(&self, watch: &WatchKey) {
+        for served in self.hub.graphs.all() {
+            if served.children.iter().any(|child| **child.key() == *watch) {
+                self.hub.wake_instances(&served);
+            }
+        }
+        for instance in self.hub.instances.looking_at(watch) {
+            self.wake_instance(instance);
+        }
+    }
+
+    fn wake_instance(&self, instance: ObjectKey) {
+        self.hub.instance_queue.add(&InstanceKey(instance));
     }
 
     /// An instance changed: whoever waits for it to go looks again.

@@ -21,6 +21,10 @@ pub struct Served {
     pub revision: Option<Revision>,
     /// Its instances.
     pub instances: Watch,
+    /// The objects of its instances, one watch for each kind.
+    pub children: Vec<Watch>,
+    /// Whether the kind existed before, so that its status belongs to another controller.
+    pub external: bool,
 }
 
 /// A revision that is active.

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use kross_api::{label_version, labels};
-use kross_cluster::{ApiKind, Connection, Events, Selection, Watch, Watches};
+use kross_cluster::{ApiKind, Connection, Events, Queue, Selection, Watch, Watches};
 use kross_value::{Object, Value};
 
-use crate::graphs::Graphs;
+use crate::graphs::{Graphs, Served};
+use crate::instance::Instances;
+use crate::key::InstanceKey;
 use crate::kinds;
 use crate::metrics::Metrics;
 use crate::schemas::Schemas;
@@ -25,6 +27,10 @@ pub(crate) struct Hub {
     pub(crate) crds: Watch,
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) graphs: Arc<Graphs>,
+    pub(crate) instances: Instances,
+    pub(crate) instance_queue: Queue<InstanceKey>,
+    /// What every plan takes for granted.
+    pub(crate) planning: kross_plan::Settings,
     pub(crate) metrics: Metrics,
     pub(crate) settings: Settings,
     /// None where Events are off.
@@ -52,6 +58,13 @@ impl Hub {
             crds: watch(&crd_kind),
             schemas: Arc::new(Schemas::new(connection.clone())),
             graphs,
+            instances: Instances::default(),
+            instance_queue: Queue::new(settings.instance_backoff),
+            planning: kross_plan::Settings {
+                version: settings.kro_version.as_str().into(),
+                max_collection_size: settings.max_collection_size,
+                ..kross_plan::Settings::default()
+            },
             definition_kind,
             revision_kind,
             crd_kind,
@@ -60,6 +73,13 @@ impl Hub {
             metrics,
             settings,
             events,
+        }
+    }
+
+    /// Has every instance of a definition looked at.
+    pub(crate) fn wake_instances(&self, served: &Served) {
+        for instance in served.instances.list().unwrap_or_default() {
+            self.instance_queue.add(&InstanceKey(instance.key(self.connection.cluster())));
         }
     }
 

@@ -1,9 +1,9 @@
 //! What is worked on.
 
-use kross_cluster::QueueKey;
+use kross_cluster::{ObjectKey, QueueKey};
 use kross_value::Text;
 
-/// One thing to look at.
+/// A definition or a revision to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     /// A definition, by name.
@@ -16,4 +16,17 @@ impl QueueKey for Key {
     type Lane = ();
 
     fn lane(&self) {}
+}
+
+/// An instance to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InstanceKey(pub(crate) ObjectKey);
+
+impl QueueKey for InstanceKey {
+    /// Instances of one kind take turns with those of other kinds as one.
+    type Lane = (Text, Text);
+
+    fn lane(&self) -> (Text, Text) {
+        (self.0.group.clone(), self.0.kind.clone())
+    }
 }

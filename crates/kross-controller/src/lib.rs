@@ -19,6 +19,7 @@ mod definition;
 mod dispatch;
 mod graphs;
 mod hub;
+mod instance;
 mod key;
 mod kinds;
 mod metrics;

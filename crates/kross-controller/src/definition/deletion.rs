@@ -118,13 +118,19 @@ fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>) {
     if current.as_ref().is_some_and(|current| current.revision.is_none()) {
         return;
     }
+    let children = current.map(|current| current.children.clone()).unwrap_or_default();
     hub.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
         instances: hub.watches.watch(&hub.connection, kind, Selection::All),
         kind: Arc::clone(kind),
+        children,
+        external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),
         revision: None,
     });
+    if let Some(served) = hub.graphs.get(definition.name()) {
+        hub.wake_instances(&served);
+    }
 }
 
 /// The instances that are still there. Asks the cluster: whether somebody is left behind is not decided by a copy.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kross_api::managers;
-use kross_cluster::{ApiKind, Lookup, Selection, StoredObject};
-use kross_graph::Graph;
+use kross_cluster::{ApiKind, Lookup, Selection, StoredObject, Watch};
+use kross_graph::{Graph, Placement};
 use kross_value::Value;
 
 use super::compile::Compiled;
@@ -127,12 +127,40 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
     }
     let kind = Arc::new(kind);
     let Compiled { graph, fingerprint } = compiled;
+    let children = children(hub, graph);
     hub.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
         instances: hub.watches.watch(&hub.connection, &kind, Selection::All),
         kind,
+        children,
+        external: graph.instance.external,
         revision: Some(Revision { number, fingerprint: fingerprint.clone(), graph: Arc::clone(graph) }),
     });
+    if let Some(served) = hub.graphs.get(definition.name()) {
+        hub.wake_instances(&served);
+    }
     hub.metrics.served.set(i64::try_from(hub.graphs.all().len()).unwrap_or(i64::MAX));
+}
+
+/// One watch for each kind that the graph makes in this cluster.
+fn children(hub: &Hub, graph: &Graph) -> Vec<Watch> {
+    let mut watches: Vec<Watch> = Vec::new();
+    for node in &graph.nodes {
+        let (Some(known), Placement::Local, false) = (&node.kind.known, &node.placement, node.is_external())
+        else {
+            continue;
+        };
+        let kind = &node.kind;
+        let kind = ApiKind::custom(&kind.group, &kind.version, &kind.kind, &known.plural, known.namespaced);
+        // The schema has told already where the kind is served.
+        if hub.connection.discovery().cached(&kind.group, Some(&kind.version), &kind.kind).is_none() {
+            hub.connection.discovery().learn(kind.clone());
+        }
+        let watch = hub.watches.watch(&hub.connection, &Arc::new(kind), Selection::Managed);
+        if !watches.iter().any(|known| known.key() == watch.key()) {
+            watches.push(watch);
+        }
+    }
+    watches
 }

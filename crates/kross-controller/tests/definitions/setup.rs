@@ -21,7 +21,10 @@ pub struct Running {
 
 impl Running {
     pub async fn start(plane: &'static str, settings: Settings) -> Self {
-        let config = shared(plane).await.admin().config().await.unwrap();
+        Self::start_with(shared(plane).await.admin().config().await.unwrap(), settings).await
+    }
+
+    pub async fn start_with(config: kube::Config, settings: Settings) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = oneshot::channel();
         let thread = std::thread::spawn(move || {
@@ -114,6 +117,11 @@ impl Objects {
             namespace,
             &ApiResource::from_gvk_with_plural(&kind, plural),
         )
+    }
+
+    pub fn config_maps(&self, namespace: &str) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("", "v1", "ConfigMap");
+        Api::namespaced_with(self.client.clone(), namespace, &ApiResource::from_gvk(&kind))
     }
 
     pub fn definitions(&self) -> Api<DynamicObject> {

@@ -1,0 +1,16 @@
+//! Turns an instance into the objects of its graph: observe, plan, apply in waves inside one pass, report.
+//!
+//! What is decided is the planner's; here is the I/O around it, in the order of the walk.
+
+mod apply;
+mod deletion;
+mod error;
+mod external;
+mod manage;
+mod memory;
+mod observe;
+mod reconcile;
+mod report;
+
+pub(crate) use memory::Instances;
+pub(crate) use reconcile::{instance_of, reconcile};

@@ -1,0 +1,232 @@
+//! Apply: writes what a plan says, at once where nothing needs the other, and takes the answers in.
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+use kross_api::{FailureReason, Operation, labels, managers};
+use kross_cluster::{ApiError, Apply, Delete, Deleted, ObjectKey, StoredObject, Watch};
+use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject};
+use kross_value::{Object, Text, Value};
+
+use super::memory::Memory;
+use super::observe::{Sight, version_of};
+use crate::hub::Hub;
+
+/// Writes of one instance that run at once.
+const AT_ONCE: usize = 16;
+
+/// The outcome of one write.
+type Answer = (ObjectKey, Text, Operation, Result<Written, ApiError>);
+
+enum Written {
+    Applied(Box<StoredObject>),
+    /// Somebody else's object is in the way.
+    Taken(Box<StoredObject>),
+    /// A sibling writes the same object at this moment.
+    Claimed,
+}
+
+/// Writes these objects of a plan and takes the answers in.
+pub(super) async fn wave(
+    hub: &Hub,
+    plan: &Plan,
+    actions: &[&ApplyAction],
+    watches: &[Watch],
+    applyset: &Text,
+    sight: &mut Sight,
+    memory: &mut Memory,
+) {
+    // Boxed one by one: the compiler cannot see through a stream of borrowing futures.
+    let writes: Vec<BoxFuture<'_, Answer>> = actions
+        .iter()
+        .filter_map(|action| {
+            let node = plan.nodes.get(action.node.0)?;
+            Some(write(hub, node, plan.object(action)?, action.create, applyset).boxed())
+        })
+        .collect();
+    let answers: Vec<Answer> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+    let now = Timestamp::now();
+    for (key, node, operation, answer) in answers {
+        match answer {
+            Ok(Written::Applied(object)) => {
+                memory.failures.remove(&key);
+                sight.observed.failures.remove(&key);
+                match object.owned_digest() {
+                    Some(digest) => memory.digests.insert(key.clone(), digest),
+                    None => memory.digests.remove(&key),
+                };
+                for watch in watches {
+                    watch.observe(&object);
+                }
+                sight.see(key, Arc::from(object), memory);
+            }
+            Ok(Written::Taken(object)) => sight.see(key, Arc::from(object), memory),
+            Ok(Written::Claimed) => {
+                let message = "another instance is writing the same object";
+                fail(key, node, operation, FailureReason::Conflict, message, now, sight, memory);
+            }
+            Err(error) => {
+                fail(key, node, operation, error.reason(), error.message(), now, sight, memory);
+            }
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "every one of them is part of the record")]
+fn fail(
+    key: ObjectKey,
+    node: Text,
+    operation: Operation,
+    reason: FailureReason,
+    message: &str,
+    now: Timestamp,
+    sight: &mut Sight,
+    memory: &mut Memory,
+) {
+    let since = memory.failures.get(&key).map_or(now, |before| before.since);
+    let failure = Failure { node, operation, reason, message: message.into(), since };
+    memory.failures.insert(key.clone(), failure.clone());
+    sight.observed.failures.insert(key, failure);
+}
+
+async fn write(hub: &Hub, node: &NodePlan, object: &PlannedObject, create: bool, applyset: &Text) -> Answer {
+    let operation = if create { Operation::Create } else { Operation::Update };
+    let key = object.key.clone();
+    let answer = match hub.instances.claim(&key, applyset) {
+        Some(_) => Ok(Written::Claimed),
+        None => {
+            let answer = apply(hub, object, create, operation).await;
+            hub.instances.unclaim(&key);
+            answer
+        }
+    };
+    (key, node.id.clone(), operation, answer)
+}
+
+/// Applies an object. The first apply of an object that nobody has seen goes without force: if it is in another apply set,
+/// that shows as a conflict on the label; anything else is taken over.
+async fn apply(
+    hub: &Hub,
+    object: &PlannedObject,
+    create: bool,
+    operation: Operation,
+) -> Result<Written, ApiError> {
+    let Some(desired) = &object.desired else { return Ok(Written::Claimed) };
+    let key = &object.key;
+    let version = version_of(&object.api_version);
+    let kind = hub.connection.kind(&key.group, Some(&version), &key.kind).await?;
+    let options = Apply { operation, ..Apply::by(managers::APPLYSET) };
+    let first = if create { options } else { options.force() };
+    match hub.connection.apply(&kind, desired, first).await {
+        Ok(written) => Ok(Written::Applied(Box::new(written))),
+        Err(error) if create && error.label_conflict(labels::APPLYSET_PART_OF).is_some() => {
+            let other = hub.connection.get(&kind, key.namespace.as_deref(), &key.name).await?;
+            Ok(Written::Taken(Box::new(other)))
+        }
+        Err(error) if create && !error.conflicts().is_empty() => {
+            let written = hub.connection.apply(&kind, desired, options.force()).await?;
+            Ok(Written::Applied(Box::new(written)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes objects. Gives whether all that could be done was done.
+pub(super) async fn delete(hub: &Hub, dooms: &[Doom], sight: &mut Sight, memory: &mut Memory) -> bool {
+    let deletes: Vec<BoxFuture<'_, _>> =
+        dooms.iter().map(|doom| async move { (doom, delete_one(hub, doom).await) }.boxed()).collect();
+    let answers: Vec<_> = stream::iter(deletes).buffer_unordered(AT_ONCE).collect().await;
+    let now = Timestamp::now();
+    let mut fine = true;
+    for (doom, answer) in answers {
+        let key = doom.key.clone();
+        match answer {
+            Ok(Some(terminating)) => {
+                memory.failures.remove(&key);
+                sight.observed.failures.remove(&key);
+                sight.see(key, Arc::new(terminating), memory);
+            }
+            Ok(None) => {
+                memory.failures.remove(&key);
+                memory.digests.remove(&key);
+                sight.observed.failures.remove(&key);
+                sight.lose(&key);
+            }
+            Err(error) => {
+                fine = false;
+                let node = doom.node.clone();
+                fail(key, node, Operation::Delete, error.reason(), error.message(), now, sight, memory);
+            }
+        }
+    }
+    fine
+}
+
+/// Deletes one object; gives it if it is still there.
+async fn delete_one(hub: &Hub, doom: &Doom) -> Result<Option<StoredObject>, ApiError> {
+    let key = &doom.key;
+    let kind = hub.connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
+    let options = Delete { uid: Some(&doom.uid), ..Delete::default() };
+    match hub.connection.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
+        Ok(Deleted::Gone) => Ok(None),
+        Ok(Deleted::Terminating(object)) => Ok(Some(object)),
+        Err(error) if error.is_gone() => Ok(None),
+        // Another object of the same name: ours is gone.
+        Err(error) if error.reason() == FailureReason::Conflict => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lets objects stay without us: the labels and notes that make them ours go.
+pub(super) async fn release(hub: &Hub, dooms: &[Doom], sight: &mut Sight, memory: &mut Memory) -> bool {
+    let mut fine = true;
+    for doom in dooms {
+        let key = doom.key.clone();
+        match release_one(hub, doom, sight).await {
+            Ok(()) => {
+                memory.digests.remove(&key);
+                sight.lose(&key);
+            }
+            Err(error) => {
+                fine = false;
+                let node = doom.node.clone();
+                let now = Timestamp::now();
+                fail(key, node, Operation::Update, error.reason(), error.message(), now, sight, memory);
+            }
+        }
+    }
+    fine
+}
+
+async fn release_one(hub: &Hub, doom: &Doom, sight: &Sight) -> Result<(), ApiError> {
+    let key = &doom.key;
+    let Some(stored) = sight.stored.get(key) else { return Ok(()) };
+    let is_ours = |name: &str| {
+        name.starts_with(kross_api::KEY_PREFIX)
+            || name.starts_with(kross_api::INTERNAL_KEY_PREFIX)
+            || name == labels::APPLYSET_PART_OF
+            || name == labels::MANAGED_BY
+    };
+    let nulls = |map: Option<&Value>| -> Object {
+        let entries = map.and_then(Value::as_object).into_iter().flat_map(Object::iter);
+        entries
+            .filter(|(name, _)| is_ours(name.as_str()))
+            .map(|(name, _)| (name.clone(), Value::Null))
+            .collect()
+    };
+    let metadata = Value::object([
+        ("uid", doom.uid.clone().into()),
+        ("labels", nulls(stored.value().at(&["metadata", "labels"])).into()),
+        ("annotations", nulls(stored.value().at(&["metadata", "annotations"])).into()),
+    ]);
+    let kind = hub.connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
+    let patch = Value::object([("metadata", metadata)]);
+    let namespace = key.namespace.as_deref();
+    match hub.connection.merge_patch(&kind, namespace, &key.name, None, managers::APPLYSET, &patch).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_gone() => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,73 @@
+//! What can go wrong with an instance beyond what its plan reports, and how a pass ended.
+
+use std::time::Duration;
+
+use kross_api::InventoryError;
+use kross_cluster::{ApiError, Outcome};
+
+use crate::definition::Retry;
+
+/// How a pass over an instance ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Events tell when there is something to do.
+    Done,
+    /// Time alone may change something.
+    After(Duration),
+    /// Something failed that may pass by itself.
+    Retry,
+}
+
+/// An instance that could not be looked at to the end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InstanceError {
+    /// What the instance says it owns cannot be trusted.
+    #[error("{0}")]
+    Inventory(#[from] InventoryError),
+    /// A request failed.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
+
+impl InstanceError {
+    /// The class of the failure, for logs and metrics.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Inventory(_) => "Inventory",
+            Self::Api(error) => error.reason().as_str(),
+        }
+    }
+
+    /// When trying again makes sense.
+    pub(super) fn retry(&self) -> Retry {
+        match self {
+            // Only somebody who edits the instance can help.
+            Self::Inventory(_) => Retry::OnChange,
+            Self::Api(error) => retry(error),
+        }
+    }
+}
+
+/// When trying a request again makes sense.
+pub(super) fn retry(error: &ApiError) -> Retry {
+    match error.retry() {
+        kross_cluster::Retry::Backoff => Retry::Now,
+        kross_cluster::Retry::After(wait) => Retry::After(wait),
+        // Policies and permissions change without an event of ours.
+        kross_cluster::Retry::WhenChanged => Retry::Now,
+    }
+}
+
+/// What the queue does with the end of a pass.
+pub(super) fn outcome(ended: &Result<Next, InstanceError>) -> Outcome {
+    match ended {
+        Ok(Next::Done) => Outcome::Done,
+        Ok(Next::After(wait)) => Outcome::After(*wait),
+        Ok(Next::Retry) => Outcome::Retry,
+        Err(error) => match error.retry() {
+            Retry::Now => Outcome::Retry,
+            Retry::After(wait) => Outcome::After(wait),
+            Retry::OnChange => Outcome::Done,
+        },
+    }
+}

@@ -1,0 +1,130 @@
+//! Turns what external references ask for into watches, and their copies into what the plan sees.
+
+use kross_api::LabelSelector;
+use kross_cluster::{ApiError, Lookup, ObjectKey, Selection, Watch};
+use kross_plan::{CollectionQuery, ExternalRead, ObservedObject, Plan};
+use kross_value::Text;
+
+use super::memory::Memory;
+use super::observe::Sight;
+use crate::hub::Hub;
+
+/// Answers what a plan wants to read. Gives whether there was anything new.
+///
+/// # Errors
+/// A kind is not served.
+pub(super) async fn answer(
+    hub: &Hub,
+    instance: &ObjectKey,
+    plan: &Plan,
+    sight: &mut Sight,
+    memory: &mut Memory,
+) -> Result<bool, ApiError> {
+    let mut news = false;
+    for read in &plan.reads {
+        if !memory.externals.contains_key(read) {
+            let watches = watch(hub, read).await?;
+            for watch in &watches {
+                hub.instances.look_at(instance, watch.key());
+            }
+            memory.externals.insert(read.clone(), watches);
+        }
+        let Some(watches) = memory.externals.get(read) else { continue };
+        news |= match read {
+            ExternalRead::Object { key, .. } => see_object(key, watches, sight),
+            ExternalRead::Collection(query) => see_collection(query, watches, sight),
+        };
+    }
+    Ok(news)
+}
+
+/// Lets go of watches that the last plan does not ask for.
+pub(super) fn retain(plan: &Plan, memory: &mut Memory) {
+    memory.externals.retain(|read, _| plan.reads.contains(read));
+}
+
+async fn watch(hub: &Hub, read: &ExternalRead) -> Result<Vec<Watch>, ApiError> {
+    match read {
+        ExternalRead::Object { key, version } => {
+            let kind = hub.connection.kind(&key.group, Some(version), &key.kind).await?;
+            let selection = Selection::Name { namespace: key.namespace.clone(), name: key.name.clone() };
+            Ok(vec![hub.watches.watch(&hub.connection, &kind, selection)])
+        }
+        ExternalRead::Collection(query) => {
+            let kind = hub.connection.kind(&query.group, Some(&query.version), &query.kind).await?;
+            let selection =
+                Selection::Labels { namespace: query.namespace.clone(), selector: text(&query.selector()) };
+            let mut watches = vec![hub.watches.watch(&hub.connection, &kind, selection)];
+            if let Some(namespaces) = query.namespace_selector() {
+                let kind = hub.connection.kind("", Some("v1"), "Namespace").await?;
+                let selection = Selection::Labels { namespace: None, selector: text(&namespaces) };
+                watches.push(hub.watches.watch(&hub.connection, &kind, selection));
+            }
+            Ok(watches)
+        }
+    }
+}
+
+fn see_object(key: &ObjectKey, watches: &[Watch], sight: &mut Sight) -> bool {
+    let Some(watch) = watches.first() else { return false };
+    let found = match watch.get(key.namespace.as_deref(), &key.name) {
+        Lookup::Found(object) => Some(ObservedObject::new(object.value().clone())),
+        Lookup::Absent => None,
+        Lookup::Unknown => return false,
+    };
+    let before = sight.observed.externals.insert(key.clone(), found.clone());
+    before != Some(found)
+}
+
+fn see_collection(query: &CollectionQuery, watches: &[Watch], sight: &mut Sight) -> bool {
+    let Some(mut objects) = watches.first().and_then(Watch::list) else { return false };
+    if let Some(namespaces) = watches.get(1) {
+        let Some(namespaces) = namespaces.list() else { return false };
+        let chosen = |namespace: Option<&Text>| {
+            namespace.is_some_and(|name| namespaces.iter().any(|chosen| chosen.name() == name))
+        };
+        objects.retain(|object| chosen(object.namespace()));
+    }
+    objects.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
+    let found: Vec<_> = objects.iter().map(|object| ObservedObject::new(object.value().clone())).collect();
+    let before = sight.observed.collections.insert(query.clone(), found.clone());
+    before != Some(found)
+}
+
+/// A selector as requests write it.
+fn text(selector: &LabelSelector) -> Text {
+    let labels = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));
+    let requirements = selector.match_expressions.iter().map(|requirement| {
+        let (key, values) = (&requirement.key, requirement.values.join(","));
+        match requirement.operator.as_str() {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.clone(),
+        }
+    });
+    labels.chain(requirements).collect::<Vec<_>>().join(",").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn selectors_are_written_as_queries() {
+        let selector: LabelSelector = serde_json::from_value(json!({
+            "matchLabels": {"tier": "web"},
+            "matchExpressions": [
+                {"key": "env", "operator": "In", "values": ["a", "b"]},
+                {"key": "old", "operator": "DoesNotExist"},
+                {"key": "team", "operator": "Exists"},
+                {"key": "zone", "operator": "NotIn", "values": ["x"]},
+            ],
+        }))
+        .unwrap();
+        assert_eq!(text(&selector), "tier=web,env in (a,b),!old,team,zone notin (x)");
+        assert_eq!(text(&LabelSelector::default()), "");
+    }
+}

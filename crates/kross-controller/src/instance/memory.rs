@@ -1,0 +1,95 @@
+//! What is remembered of instances between two passes: the digests of what was applied, what failed, and what external
+//! objects they look at. Nothing of it is needed to be right, only to be quick.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use kross_cluster::{Digest, ObjectKey, Watch, WatchKey};
+use kross_plan::{ExternalRead, Failure};
+use kross_value::Text;
+
+/// What is remembered of one instance.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// The fields that we owned right after an apply: whoever changes one of them changes the digest.
+    pub(super) digests: HashMap<ObjectKey, Digest>,
+    /// What went wrong the last time.
+    pub(super) failures: BTreeMap<ObjectKey, Failure>,
+    /// When the removal of objects was first attempted.
+    pub(super) attempts: BTreeMap<ObjectKey, Timestamp>,
+    /// The watches on external objects.
+    pub(super) externals: HashMap<ExternalRead, Vec<Watch>>,
+}
+
+/// What is remembered of all instances.
+#[derive(Debug, Default)]
+pub(crate) struct Instances {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    memories: HashMap<ObjectKey, Memory>,
+    /// Who looks at what a watch is about.
+    interests: HashMap<WatchKey, HashSet<ObjectKey>>,
+    /// Who is about to write an object: siblings share one field manager, so the cluster would not notice.
+    claims: HashMap<ObjectKey, Text>,
+}
+
+impl Instances {
+    /// Takes the memory of an instance out; only one worker has it.
+    pub(super) fn take(&self, instance: &ObjectKey) -> Memory {
+        self.lock().memories.remove(instance).unwrap_or_default()
+    }
+
+    /// Puts it back, with what the instance now looks at.
+    pub(super) fn keep(&self, instance: &ObjectKey, memory: Memory) {
+        let mut state = self.lock();
+        let watched: HashSet<&WatchKey> =
+            memory.externals.values().flatten().map(|watch| &**watch.key()).collect();
+        state.interests.retain(|key, instances| {
+            if !watched.contains(key) {
+                instances.remove(instance);
+            }
+            !instances.is_empty()
+        });
+        state.memories.insert(instance.clone(), memory);
+    }
+
+    /// Forgets an instance that is gone.
+    pub(super) fn forget(&self, instance: &ObjectKey) {
+        let mut state = self.lock();
+        state.memories.remove(instance);
+        state.interests.retain(|_, instances| {
+            instances.remove(instance);
+            !instances.is_empty()
+        });
+    }
+
+    /// The instance wants to know about a watch from now on.
+    pub(super) fn look_at(&self, instance: &ObjectKey, watch: &WatchKey) {
+        self.lock().interests.entry(watch.clone()).or_default().insert(instance.clone());
+    }
+
+    /// Who looks at what a watch is about.
+    pub(crate) fn looking_at(&self, watch: &WatchKey) -> Vec<ObjectKey> {
+        self.lock().interests.get(watch).into_iter().flatten().cloned().collect()
+    }
+
+    /// Claims an object for an apply set while it is being written. Gives the one that was faster, if there is one.
+    pub(super) fn claim(&self, object: &ObjectKey, applyset: &Text) -> Option<Text> {
+        let mut state = self.lock();
+        let holder = state.claims.entry(object.clone()).or_insert_with(|| applyset.clone());
+        (holder != applyset).then(|| holder.clone())
+    }
+
+    /// The object was written.
+    pub(super) fn unclaim(&self, object: &ObjectKey) {
+        self.lock().claims.remove(object);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,99 @@
+//! Observe: what is known of an instance's objects, from the copies. No request is sent for what a watch answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kross_api::labels;
+use kross_cluster::{ObjectKey, StoredObject, Watch};
+use kross_plan::{Observed, ObservedObject, Plan};
+use kross_value::Text;
+
+use super::memory::Memory;
+use crate::hub::Hub;
+
+/// What is known of the objects of an instance.
+#[derive(Debug, Default)]
+pub(super) struct Sight {
+    pub(super) observed: Observed,
+    /// The same objects with what they say about ownership of fields.
+    pub(super) stored: HashMap<ObjectKey, Arc<StoredObject>>,
+}
+
+/// Reads the copies of an instance's children; none where one of them cannot tell.
+pub(super) fn children(hub: &Hub, watches: &[Watch], uid: &str, memory: &Memory) -> Option<Sight> {
+    let mut sight = Sight::default();
+    for watch in watches {
+        for object in watch.list_by_label(labels::INSTANCE_ID, uid)? {
+            sight.see(object.key(hub.connection.cluster()), object, memory);
+        }
+    }
+    sight.observed.failures.clone_from(&memory.failures);
+    sight.observed.attempts.clone_from(&memory.attempts);
+    Some(sight)
+}
+
+impl Sight {
+    /// Takes in an object as it is now.
+    pub(super) fn see(&mut self, key: ObjectKey, object: Arc<StoredObject>, memory: &Memory) {
+        let remembered = memory.digests.get(&key);
+        let drifted = remembered.is_some() && remembered.copied() != object.owned_digest();
+        let observed = ObservedObject { value: object.value().clone(), drifted };
+        self.observed.objects.insert(key.clone(), observed);
+        self.stored.insert(key, object);
+    }
+
+    /// An object is gone.
+    pub(super) fn lose(&mut self, key: &ObjectKey) {
+        self.observed.objects.remove(key);
+        self.stored.remove(key);
+    }
+
+    /// Decides for objects without a digest in memory, as after a restart, whether they are as we left them. Gives whether
+    /// one of them may not be: then it is applied once more, which settles it.
+    pub(super) fn compare(&mut self, plan: &Plan, memory: &mut Memory) -> bool {
+        let mut news = false;
+        for object in plan.nodes.iter().flat_map(|node| &node.objects) {
+            let (Some(desired), Some(stored)) = (&object.desired, self.stored.get(&object.key)) else {
+                continue;
+            };
+            if object.differs || memory.digests.contains_key(&object.key) {
+                continue;
+            }
+            match stored.owned_digest() {
+                Some(digest) if stored.is_applied(desired) => {
+                    memory.digests.insert(object.key.clone(), digest);
+                }
+                _ => {
+                    if let Some(observed) = self.observed.objects.get_mut(&object.key) {
+                        news |= !std::mem::replace(&mut observed.drifted, true);
+                    }
+                }
+            }
+        }
+        news
+    }
+
+    /// Looks for objects at the places of new ones that belong to somebody else. Gives whether there are any.
+    pub(super) fn meet_others(&mut self, plan: &Plan, watches: &[Watch], memory: &Memory) -> bool {
+        let mut news = false;
+        for object in plan.nodes.iter().flat_map(|node| &node.objects) {
+            if object.desired.is_none() || self.stored.contains_key(&object.key) {
+                continue;
+            }
+            let key = &object.key;
+            let of_kind = |watch: &&Watch| watch.key().group == key.group && watch.key().kind == key.kind;
+            let found =
+                watches.iter().find(of_kind).map(|watch| watch.get(key.namespace.as_deref(), &key.name));
+            if let Some(kross_cluster::Lookup::Found(other)) = found {
+                self.see(key.clone(), other, memory);
+                news = true;
+            }
+        }
+        news
+    }
+}
+
+/// The version in an `apiVersion`.
+pub(super) fn version_of(api_version: &str) -> Text {
+    api_version.rsplit_once('/').map_or(api_version, |(_, version)| version).into()
+}

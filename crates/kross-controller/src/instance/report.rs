@@ -1,0 +1,97 @@
+//! Report: writes an instance's status if it changed, and tells of conditions that did.
+
+use std::sync::Arc;
+
+use kross_api::{Condition, ConditionStatus, ConditionType, annotations, managers};
+use kross_cluster::{Regarding, Severity, StoredObject};
+use kross_value::Value;
+
+use super::error::InstanceError;
+use crate::graphs::Served;
+use crate::hub::Hub;
+
+/// Writes the status of an instance, if it is another one.
+///
+/// # Errors
+/// The cluster refuses, or the instance has changed meanwhile.
+pub(super) async fn write(
+    hub: &Hub,
+    served: &Served,
+    instance: Arc<StoredObject>,
+    status: Value,
+) -> Result<Arc<StoredObject>, InstanceError> {
+    if instance.value().get("status") == Some(&status) {
+        return Ok(instance);
+    }
+    if served.external {
+        return note(hub, served, instance, &status).await;
+    }
+    let before = conditions(instance.value().get("status"));
+    let after = conditions(Some(&status));
+    let mut object = instance.value().as_object().cloned().unwrap_or_default();
+    object.insert("status", status);
+    let written =
+        hub.connection.replace(&served.kind, &object.into(), Some("status"), managers::CONTROLLER).await?;
+    served.instances.observe(&written);
+    tell(hub, &written, &before, &after);
+    Ok(Arc::new(written))
+}
+
+/// The status of an existing type belongs to its own controller: state and message become annotations.
+async fn note(
+    hub: &Hub,
+    served: &Served,
+    instance: Arc<StoredObject>,
+    status: &Value,
+) -> Result<Arc<StoredObject>, InstanceError> {
+    let state = status.get("state").and_then(Value::as_str).unwrap_or_default();
+    let ready = conditions(Some(status)).into_iter().find(|one| one.type_ == ConditionType::Ready.as_str());
+    let message = ready.and_then(|ready| ready.message).unwrap_or_default();
+    if instance.annotation(annotations::STATE) == Some(state)
+        && instance.annotation(annotations::MESSAGE) == Some(message.as_str())
+    {
+        return Ok(instance);
+    }
+    let notes = Value::object([
+        (annotations::STATE, Value::from(state)),
+        (annotations::MESSAGE, Value::from(message.as_str())),
+    ]);
+    let patch = Value::object([("metadata", Value::object([("annotations", notes)]))]);
+    let namespace = instance.namespace().map(|namespace| &**namespace);
+    let written = hub
+        .connection
+        .merge_patch(&served.kind, namespace, instance.name(), None, managers::STATE, &patch)
+        .await?;
+    served.instances.observe(&written);
+    Ok(Arc::new(written))
+}
+
+fn conditions(status: Option<&Value>) -> Vec<Condition> {
+    let list = status.and_then(|status| status.get("conditions"));
+    list.and_then(|list| serde_json::from_value(serde_json::Value::from(list)).ok()).unwrap_or_default()
+}
+
+/// Tells of every condition that turned false, and of `Ready` whenever it changed.
+fn tell(hub: &Hub, instance: &StoredObject, before: &[Condition], after: &[Condition]) {
+    let Some(events) = &hub.events else { return };
+    for condition in after {
+        let old = before.iter().find(|other| other.type_ == condition.type_).map(|other| other.status);
+        let is_ready = condition.type_ == ConditionType::Ready.as_str();
+        if old == Some(condition.status) || !(is_ready || condition.status == ConditionStatus::False) {
+            continue;
+        }
+        let good = condition.status == ConditionStatus::True;
+        events.report(kross_cluster::Report {
+            regarding: Regarding::from(instance),
+            severity: if good { Severity::Normal } else { Severity::Warning },
+            reason: condition.type_.clone(),
+            action: "Reconcile".to_owned(),
+            note: format!(
+                "{} -> {}: {}",
+                old.map_or("none", ConditionStatus::as_str),
+                condition.status.as_str(),
+                condition.reason.as_deref().unwrap_or_default()
+            ),
+        });
+    }
+}

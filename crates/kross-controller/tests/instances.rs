@@ -1,0 +1,25 @@
+//! Instances against a real control plane, with one controller for all tests of this program and a proxy that counts what
+//! it sends.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    dead_code,
+    clippy::needless_pass_by_value,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "instances/change.rs"]
+mod change;
+#[path = "instances/create.rs"]
+mod create;
+#[path = "instances/delete.rs"]
+mod delete;
+#[path = "instances/external.rs"]
+mod external;
+#[path = "definitions/setup.rs"]
+mod setup;
+#[path = "instances/world.rs"]
+mod world;

@@ -1,0 +1,124 @@
+//! What happens when an instance, its objects or its definition change.
+
+use kross_testing::wait;
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use crate::setup::condition;
+use crate::world::{World, config_map, edit, value};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_was_edited_or_deleted_is_repaired() {
+    let world = World::new("Drift", json!({"spec": {}}), json!([config_map("a", json!({"x": "1"}))])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    edit(&world.config_maps, "x-a", json!({"x": "2"})).await;
+    wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("1")).await;
+    // A field that is not ours stays as it is.
+    edit(&world.config_maps, "x-a", json!({"other": "3"})).await;
+    edit(&world.config_maps, "x-a", json!({"x": "4"})).await;
+    let repaired =
+        wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("1")).await;
+    assert_eq!(value(&repaired, "other"), Some("3"));
+    world.config_maps.delete("x-a", &DeleteParams::default()).await.unwrap();
+    let uid = repaired.metadata.uid;
+    wait::until_object(&world.config_maps, "x-a", |object| object.metadata.uid != uid).await;
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_instance_no_longer_wants_is_removed() {
+    let mut optional = config_map("b", json!({}));
+    optional["includeWhen"] = json!(["${schema.spec.both}"]);
+    let mut secret = json!({"id": "s", "template": {"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "${schema.metadata.name}-s"}}});
+    secret["includeWhen"] = json!(["${schema.spec.both}"]);
+    let schema = json!({"spec": {"both": "boolean", "text": "string | default=a"}});
+    let resources = json!([config_map("a", json!({"x": "${schema.spec.text}"})), optional, secret]);
+    let world = World::new("Optional", schema, resources).await;
+    world.create("x", json!({"both": true})).await;
+    let with = world.until_state("x", "ACTIVE").await;
+    let kinds = "applyset.kubernetes.io/contains-group-kinds";
+    assert_eq!(with["metadata"]["annotations"][kinds], "ConfigMap,Secret");
+    wait::until_object(&world.config_maps, "x-b", |_| true).await;
+    world.patch("x", json!({"spec": {"both": false, "text": "b"}})).await;
+    wait::until_gone(&world.config_maps, "x-b").await;
+    wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("b")).await;
+    world
+        .until("x", |instance| {
+            instance["status"]["state"] == "ACTIVE"
+                && instance["metadata"]["annotations"][kinds] == "ConfigMap"
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_grows_and_shrinks() {
+    let mut zones = config_map("zones", json!({"zone": "${zone}"}));
+    zones["forEach"] = json!([{"zone": "${schema.spec.zones}"}]);
+    zones["template"]["metadata"]["name"] = json!("${schema.metadata.name}-${zone}");
+    let world = World::new("Zoned", json!({"spec": {"zones": "[]string"}}), json!([zones])).await;
+    world.create("x", json!({"zones": ["a", "b"]})).await;
+    world.until_state("x", "ACTIVE").await;
+    let label = |object: &k8s_openapi::api::core::v1::ConfigMap, key: &str| {
+        object.metadata.labels.as_ref().and_then(|labels| labels.get(key).cloned()).unwrap_or_default()
+    };
+    let second = world.config_maps.get("x-b").await.unwrap();
+    assert_eq!(label(&second, "kro.run/collection-index"), "1");
+    assert_eq!(label(&second, "kro.run/collection-size"), "2");
+    world.patch("x", json!({"spec": {"zones": ["b", "c", "d"]}})).await;
+    wait::until_gone(&world.config_maps, "x-a").await;
+    let size = |object: &_| label(object, "kro.run/collection-size") == "3";
+    for name in ["x-b", "x-c", "x-d"] {
+        wait::until_object(&world.config_maps, name, size).await;
+    }
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_revision_reaches_every_instance_and_old_objects_go() {
+    let world = World::new(
+        "Rolled",
+        json!({"spec": {}}),
+        json!([config_map("a", json!({})), config_map("b", json!({}))]),
+    )
+    .await;
+    for name in ["x", "y"] {
+        world.create(name, json!({})).await;
+        world.until_state(name, "ACTIVE").await;
+    }
+    let secret = json!({"id": "s", "template": {"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "${schema.metadata.name}-s"}}});
+    world.objects.patch("rolled", &json!({"spec": {"resources": [secret]}})).await;
+    for name in ["x", "y"] {
+        wait::until_gone(&world.config_maps, &format!("{name}-a")).await;
+        wait::until_gone(&world.config_maps, &format!("{name}-b")).await;
+        world
+            .until(name, |instance| {
+                let kinds = "applyset.kubernetes.io/contains-group-kinds";
+                instance["metadata"]["annotations"][kinds] == "Secret"
+                    && instance["status"]["state"] == "ACTIVE"
+            })
+            .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_instance_is_left_alone() {
+    let schema = json!({"spec": {"text": "string"}});
+    let world =
+        World::new("Suspended", schema, json!([config_map("a", json!({"x": "${schema.spec.text}"}))])).await;
+    world.create("x", json!({"text": "1"})).await;
+    world.until_state("x", "ACTIVE").await;
+    let suspend =
+        json!({"metadata": {"annotations": {"kro.run/reconcile": "Suspended"}}, "spec": {"text": "2"}});
+    world.patch("x", suspend).await;
+    let suspended = world
+        .until("x", |instance| condition(instance, "ResourcesReady")["reason"] == "ReconciliationSuspended")
+        .await;
+    assert_eq!(suspended["status"]["state"], "ACTIVE");
+    assert_eq!(value(&world.config_maps.get("x-a").await.unwrap(), "x"), Some("1"));
+    world.patch("x", json!({"metadata": {"annotations": {"kro.run/reconcile": null}}})).await;
+    wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("2")).await;
+    world.until_state("x", "ACTIVE").await;
+}

@@ -1,0 +1,145 @@
+//! How an instance comes to life.
+
+use kross_testing::wait;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value as Json, json};
+
+use crate::setup::condition;
+use crate::world::{World, config_map, value};
+
+fn chain() -> Json {
+    json!([
+        config_map("a", json!({"x": "${schema.spec.text}"})),
+        config_map("b", json!({"x": "${a.data.x}b"})),
+        config_map("c", json!({"x": "${b.data.x}c"})),
+        config_map("d", json!({"x": "${c.data.x}d"})),
+        config_map("e", json!({"x": "${d.data.x}e"})),
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_of_five_takes_one_pass_and_no_needless_request() {
+    let schema = json!({"spec": {"text": "string"}, "status": {"end": "${e.data.x}"}});
+    let world = World::new("Chain", schema, chain()).await;
+    world.create("one", json!({"text": "-"})).await;
+    let one = world.until_state("one", "ACTIVE").await;
+    assert_eq!(one["status"]["end"], "-bcde");
+    let ns = &world.namespace;
+    let expected = vec![
+        format!("patch chains.kro.run {ns}/one"),
+        format!("apply configmaps {ns}/one-a"),
+        format!("apply configmaps {ns}/one-b"),
+        format!("apply configmaps {ns}/one-c"),
+        format!("apply configmaps {ns}/one-d"),
+        format!("apply configmaps {ns}/one-e"),
+        format!("update chains.kro.run/status {ns}/one"),
+    ];
+    assert_eq!(world.sent(), expected);
+
+    // A change that means nothing sends nothing: the second instance is there when the first was looked at.
+    world.patch("one", json!({"metadata": {"labels": {"team": "web"}}})).await;
+    world.create("two", json!({"text": "-"})).await;
+    world.until_state("two", "ACTIVE").await;
+    let about_one = world.sent().into_iter().filter(|sent| sent.contains("/one")).count();
+    assert_eq!(about_one, expected.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instance_and_children_carry_what_kro_gives_them() {
+    let resources = json!([config_map("a", json!({})), config_map("b", json!({"a": "${a.metadata.name}"}))]);
+    let world = World::new("Marked", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    let instance = world.until_state("x", "ACTIVE").await;
+    let metadata = &instance["metadata"];
+    assert_eq!(metadata["finalizers"], json!(["kro.run/finalizer"]));
+    let labels = &metadata["labels"];
+    assert_eq!(labels["kro.run/owned"], "true");
+    assert_eq!(labels["kro.run/resource-graph-definition-name"], "marked");
+    let applyset = labels["applyset.kubernetes.io/id"].as_str().unwrap();
+    let notes = &metadata["annotations"];
+    assert_eq!(notes["applyset.kubernetes.io/tooling"], "kro/devel");
+    assert_eq!(notes["applyset.kubernetes.io/contains-group-kinds"], "ConfigMap");
+    assert_eq!(notes["applyset.kubernetes.io/additional-namespaces"], "");
+    assert!(notes["internal.kro.run/applyset-inventory-hash"].as_str().unwrap().starts_with("sha256:"));
+    let reasons: Vec<_> = instance["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|condition| [condition["type"].as_str().unwrap(), condition["reason"].as_str().unwrap()])
+        .collect();
+    let expected = [
+        ["InstanceManaged", "Managed"],
+        ["GraphResolved", "Resolved"],
+        ["ResourcesReady", "AllResourcesReady"],
+        ["Ready", "Ready"],
+    ];
+    assert_eq!(reasons, expected);
+
+    let child = serde_json::to_value(world.config_maps.get("x-b").await.unwrap()).unwrap();
+    let uid = &metadata["uid"];
+    let expected = json!({
+        "kro.run/owned": "true", "kro.run/kro-version": "devel", "kro.run/instance-id": uid,
+        "kro.run/instance-name": "x", "kro.run/instance-namespace": world.namespace,
+        "kro.run/instance-group": "kro.run", "kro.run/instance-version": "v1alpha1",
+        "kro.run/instance-kind": "Marked", "app.kubernetes.io/managed-by": "kro", "kro.run/node-id": "b",
+        "applyset.kubernetes.io/part-of": applyset,
+    });
+    assert_eq!(child["metadata"]["labels"], expected);
+    assert_eq!(child["metadata"].get("ownerReferences"), None);
+    assert_eq!(child["metadata"]["annotations"]["internal.kro.run/apply-order"], "2");
+    let fields = child["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(
+        (fields.len(), &fields[0]["manager"], &fields[0]["operation"]),
+        (1, &json!("kro.run/applyset"), &json!("Apply"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_waits_until_what_it_needs_is_ready() {
+    let mut first = config_map("a", json!({}));
+    first["readyWhen"] = json!(["${a.metadata.?annotations['ready'].orValue('') == 'yes'}"]);
+    let resources = json!([first, config_map("b", json!({"a": "${a.metadata.name}"}))]);
+    let world = World::new("Gated", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    let waiting = world.until_state("x", "IN_PROGRESS").await;
+    assert_eq!(condition(&waiting, "ResourcesReady")["reason"], "NotReady");
+    assert!(world.config_maps.get_opt("x-b").await.unwrap().is_none());
+    let ready = json!({"metadata": {"annotations": {"ready": "yes"}}});
+    world.config_maps.patch("x-a", &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
+    world.until_state("x", "ACTIVE").await;
+    wait::until_object(&world.config_maps, "x-b", |object| value(object, "a") == Some("x-a")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_object_is_an_error_that_holds_up_nobody_else() {
+    let mut bad = config_map("bad", json!({}));
+    bad["template"]["metadata"]["name"] = json!("${schema.spec.name}");
+    let world = World::new(
+        "Refused",
+        json!({"spec": {"name": "string"}}),
+        json!([bad, config_map("good", json!({}))]),
+    )
+    .await;
+    world.create("x", json!({"name": "Not_A_Name"})).await;
+    let refused = world.until_state("x", "ERROR").await;
+    let message = condition(&refused, "ResourcesReady")["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("resource error: ") && message.contains("Not_A_Name"), "{message}");
+    wait::until_object(&world.config_maps, "x-good", |_| true).await;
+    world.patch("x", json!({"spec": {"name": "a-name"}})).await;
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_of_another_instance_is_not_taken() {
+    let mut shared = config_map("shared", json!({"of": "${schema.metadata.name}"}));
+    shared["template"]["metadata"]["name"] = json!("the-one");
+    let world = World::new("Rival", json!({"spec": {}}), json!([shared])).await;
+    world.create("first", json!({})).await;
+    world.until_state("first", "ACTIVE").await;
+    world.create("second", json!({})).await;
+    let refused = world.until_state("second", "ERROR").await;
+    let message = condition(&refused, "ResourcesReady")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("belongs to a different ApplySet"), "{message}");
+    let object = world.config_maps.get("the-one").await.unwrap();
+    assert_eq!(value(&object, "of"), Some("first"));
+}
