@@ -201,6 +201,7 @@ async fn worker(hub: Arc<Hub>, queue: Queue<Key>) {
         if let Err(error) = reconcile.await
             && error.is_panic()
         {
+            hub.metrics.panics.inc();
             tracing::error!("a reconcile panicked and will be tried again");
         }
     }
@@ -212,6 +213,7 @@ async fn instance_worker(hub: Arc<Hub>) {
         if let Err(error) = reconcile.await
             && error.is_panic()
         {
+            hub.metrics.panics.inc();
             tracing::error!("a reconcile panicked and will be tried again");
         }
     }

@@ -51,6 +51,8 @@ pub struct Graphs {
 #[derive(Debug, Default)]
 struct State {
     served: HashMap<Text, Arc<Served>>,
+    /// Which definition serves a kind, by group and kind.
+    kinds: HashMap<(Text, Text), Text>,
     interests: HashMap<Text, Interests>,
     /// The revision of each definition that was compiled last, whether or not its API is served yet.
     compiled: HashMap<Text, Revision>,
@@ -72,8 +74,8 @@ impl Graphs {
     /// Who serves a kind.
     #[must_use]
     pub fn serving(&self, group: &str, kind: &str) -> Option<Arc<Served>> {
-        let serves = |served: &&Arc<Served>| served.kind.group == *group && served.kind.kind == *kind;
-        self.read(|state| state.served.values().find(serves).cloned())
+        let key = (Text::from(group), Text::from(kind));
+        self.read(|state| state.served.get(state.kinds.get(&key)?).cloned())
     }
 
     /// Everything that is being served.
@@ -90,7 +92,11 @@ impl Graphs {
 
     /// Begins to serve, or goes on with another revision.
     pub(crate) fn publish(&self, served: Served) {
-        self.write(|state| state.served.insert(served.definition.clone(), Arc::new(served)));
+        self.write(|state| {
+            let kind = (served.kind.group.clone(), served.kind.kind.clone());
+            state.kinds.insert(kind, served.definition.clone());
+            state.served.insert(served.definition.clone(), Arc::new(served));
+        });
         self.changed.send_modify(|count| *count += 1);
     }
 
@@ -99,6 +105,7 @@ impl Graphs {
         let removed = self.write(|state| {
             state.interests.remove(definition);
             state.compiled.remove(definition);
+            state.kinds.retain(|_, serving| *serving != *definition);
             state.served.remove(definition)
         });
         if removed.is_some() {

@@ -64,6 +64,11 @@ pub(crate) struct Metrics {
     pub(crate) collect_errors: Counter,
     pub(crate) finalizers_released: Counter,
     pub(crate) served: Gauge,
+    pub(crate) instances: Counter,
+    pub(crate) instance_errors: Counter,
+    pub(crate) instance_seconds: Histogram,
+    pub(crate) instance_transitions: Family<Transition, Counter>,
+    pub(crate) panics: Counter,
 }
 
 impl Metrics {
@@ -81,6 +86,11 @@ impl Metrics {
             collect_errors: Counter::default(),
             finalizers_released: Counter::default(),
             served: Gauge::default(),
+            instances: Counter::default(),
+            instance_errors: Counter::default(),
+            instance_seconds: Histogram::new([0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0]),
+            instance_transitions: Family::default(),
+            panics: Counter::default(),
         };
         let Self {
             builds,
@@ -94,6 +104,11 @@ impl Metrics {
             collect_errors,
             finalizers_released,
             served,
+            instances,
+            instance_errors,
+            instance_seconds,
+            instance_transitions,
+            panics,
         } = metrics.clone();
         registry.register("rgd_graph_build", "Compilations of definitions", builds);
         registry.register("rgd_graph_build_errors", "Compilations that found mistakes", build_errors);
@@ -114,6 +129,15 @@ impl Metrics {
             finalizers_released,
         );
         registry.register("graph_revision_registry_entries", "Definitions that are being served", served);
+        registry.register("instance_reconcile", "Passes over instances", instances);
+        registry.register("instance_reconcile_errors", "Passes over instances that failed", instance_errors);
+        registry.register("instance_reconcile_duration_seconds", "How long passes took", instance_seconds);
+        registry.register(
+            "instance_state_transitions",
+            "Changes of an instance's state",
+            instance_transitions,
+        );
+        registry.register("dynamic_controller_reconcile_panics", "Passes that panicked", panics);
         metrics
     }
 

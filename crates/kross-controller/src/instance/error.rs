@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kross_api::InventoryError;
+use kross_api::{ConditionType, FailureReason, InventoryError};
 use kross_cluster::{ApiError, Outcome};
 
 use crate::definition::Retry;
@@ -24,7 +24,10 @@ pub(super) enum InstanceError {
     /// What the instance says it owns cannot be trusted.
     #[error("{0}")]
     Inventory(#[from] InventoryError),
-    /// A request failed.
+    /// Finalizer, labels or inventory could not be written.
+    #[error("{0}")]
+    Manage(#[source] ApiError),
+    /// Another request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
 }
@@ -34,7 +37,21 @@ impl InstanceError {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Inventory(_) => "Inventory",
-            Self::Api(error) => error.reason().as_str(),
+            Self::Manage(error) | Self::Api(error) => error.reason().as_str(),
+        }
+    }
+
+    /// The condition that reports it; none where the instance only has to be looked at again.
+    pub(super) fn condition(&self) -> Option<ConditionType> {
+        match self {
+            Self::Inventory(_) => Some(ConditionType::InstanceManaged),
+            Self::Manage(error) | Self::Api(error)
+                if error.is_gone() || error.reason() == FailureReason::Conflict =>
+            {
+                None
+            }
+            Self::Manage(_) => Some(ConditionType::InstanceManaged),
+            Self::Api(_) => Some(ConditionType::GraphResolved),
         }
     }
 
@@ -43,7 +60,7 @@ impl InstanceError {
         match self {
             // Only somebody who edits the instance can help.
             Self::Inventory(_) => Retry::OnChange,
-            Self::Api(error) => retry(error),
+            Self::Manage(error) | Self::Api(error) => retry(error),
         }
     }
 }

@@ -39,8 +39,14 @@ pub(super) async fn answer(
 }
 
 /// Lets go of watches that the last plan does not ask for.
-pub(super) fn retain(plan: &Plan, memory: &mut Memory) {
-    memory.externals.retain(|read, _| plan.reads.contains(read));
+pub(super) fn retain(hub: &Hub, instance: &ObjectKey, plan: &Plan, memory: &mut Memory) {
+    memory.externals.retain(|read, watches| {
+        let wanted = plan.reads.contains(read);
+        if !wanted {
+            watches.iter().for_each(|watch| hub.instances.look_away(instance, watch.key()));
+        }
+        wanted
+    });
 }
 
 async fn watch(hub: &Hub, read: &ExternalRead) -> Result<Vec<Watch>, ApiError> {

@@ -85,7 +85,8 @@ async fn write(
     let written = hub
         .connection
         .merge_patch(&served.kind, namespace, instance.name(), None, managers::LABELLER, &patch)
-        .await?;
+        .await
+        .map_err(InstanceError::Manage)?;
     served.instances.observe(&written);
     Ok(Arc::new(written))
 }

@@ -43,28 +43,23 @@ impl Instances {
         self.lock().memories.remove(instance).unwrap_or_default()
     }
 
-    /// Puts it back, with what the instance now looks at.
+    /// Puts it back.
     pub(super) fn keep(&self, instance: &ObjectKey, memory: Memory) {
-        let mut state = self.lock();
-        let watched: HashSet<&WatchKey> =
-            memory.externals.values().flatten().map(|watch| &**watch.key()).collect();
-        state.interests.retain(|key, instances| {
-            if !watched.contains(key) {
-                instances.remove(instance);
-            }
-            !instances.is_empty()
-        });
-        state.memories.insert(instance.clone(), memory);
+        self.lock().memories.insert(instance.clone(), memory);
     }
 
     /// Forgets an instance that is gone.
     pub(super) fn forget(&self, instance: &ObjectKey) {
         let mut state = self.lock();
-        state.memories.remove(instance);
-        state.interests.retain(|_, instances| {
-            instances.remove(instance);
-            !instances.is_empty()
-        });
+        let Some(memory) = state.memories.remove(instance) else { return };
+        for watch in memory.externals.values().flatten() {
+            state.look_away(instance, watch.key());
+        }
+    }
+
+    /// The instance no longer wants to know about a watch.
+    pub(super) fn look_away(&self, instance: &ObjectKey, watch: &WatchKey) {
+        self.lock().look_away(instance, watch);
     }
 
     /// The instance wants to know about a watch from now on.
@@ -91,5 +86,16 @@ impl Instances {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn look_away(&mut self, instance: &ObjectKey, watch: &WatchKey) {
+        if let Some(instances) = self.interests.get_mut(watch) {
+            instances.remove(instance);
+            if instances.is_empty() {
+                self.interests.remove(watch);
+            }
+        }
     }
 }

@@ -30,6 +30,7 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey) -> Outcome {
         }
         Lookup::Unknown => return Outcome::Retry,
     };
+    let started = std::time::Instant::now();
     let mut memory = hub.instances.take(key);
     let deleting = instance.deletion_timestamp().is_some();
     let ended = if deleting {
@@ -38,7 +39,10 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey) -> Outcome {
         live(hub, &served, key, instance, &mut memory).await
     };
     hub.instances.keep(key, memory);
+    hub.metrics.instances.inc();
+    hub.metrics.instance_seconds.observe(started.elapsed().as_secs_f64());
     if let Err(error) = &ended {
+        hub.metrics.instance_errors.inc();
         tracing::warn!(instance = %key, reason = error.reason(), %error, "cannot reconcile an instance");
     }
     outcome(&ended)
@@ -54,16 +58,13 @@ async fn live(
     // Nothing new is made for a definition that is being deleted.
     let Some(revision) = &served.revision else { return Ok(Next::Done) };
     let mut pass = Pass { hub, served, graph: &revision.graph, key, instance, memory };
-    match pass.run().await {
-        Err(InstanceError::Inventory(error)) => {
-            let (kind, now) = (ConditionType::InstanceManaged, Timestamp::now());
-            let status =
-                failed_status(Some(pass.graph), pass.instance.value(), kind, &error.to_string(), now);
-            report::write(hub, served, pass.instance, status).await?;
-            Err(error.into())
-        }
-        ended => ended,
+    let ended = pass.run().await;
+    if let Some(kind) = ended.as_ref().err().and_then(InstanceError::condition) {
+        let message = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let status = failed_status(Some(pass.graph), pass.instance.value(), kind, &message, Timestamp::now());
+        report::write(hub, served, pass.instance, status).await?;
     }
+    ended
 }
 
 /// A pass over a living instance.
@@ -91,7 +92,7 @@ impl Pass<'_> {
         self.see_leftovers(&mut sight).await?;
         let plan = self.waves(&mut sight).await?;
         let plan = self.prune(plan, &mut sight).await?;
-        external::retain(&plan, self.memory);
+        external::retain(self.hub, self.key, &plan, self.memory);
         self.forget_failures(&plan);
         self.memory.attempts.clone_from(&plan.prune.attempts);
         let next = self.next(&plan);

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use kross_api::{Condition, ConditionStatus, ConditionType, annotations, managers};
+use kross_api::{Condition, ConditionStatus, ConditionType, InstanceState, annotations, managers};
 use kross_cluster::{Regarding, Severity, StoredObject};
 use kross_value::Value;
 
 use super::error::InstanceError;
 use crate::graphs::Served;
 use crate::hub::Hub;
+use crate::metrics::Transition;
 
 /// Writes the status of an instance, if it is another one.
 ///
@@ -33,6 +34,7 @@ pub(super) async fn write(
     let written =
         hub.connection.replace(&served.kind, &object.into(), Some("status"), managers::CONTROLLER).await?;
     served.instances.observe(&written);
+    count_transition(hub, &instance, &written);
     tell(hub, &written, &before, &after);
     Ok(Arc::new(written))
 }
@@ -64,6 +66,18 @@ async fn note(
         .await?;
     served.instances.observe(&written);
     Ok(Arc::new(written))
+}
+
+/// Counts a change of state, in words from the closed set.
+fn count_transition(hub: &Hub, before: &StoredObject, after: &StoredObject) {
+    let state = |object: &StoredObject| {
+        let word = object.value().at(&["status", "state"]).and_then(Value::as_str);
+        word.and_then(InstanceState::parse).map_or("", InstanceState::as_str)
+    };
+    let (from, to) = (state(before), state(after));
+    if from != to {
+        hub.metrics.instance_transitions.get_or_create(&Transition { from, to }).inc();
+    }
 }
 
 fn conditions(status: Option<&Value>) -> Vec<Condition> {
