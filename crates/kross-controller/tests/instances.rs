@@ -19,6 +19,8 @@ mod create;
 mod delete;
 #[path = "instances/external.rs"]
 mod external;
+#[path = "instances/scale.rs"]
+mod scale;
 #[path = "definitions/setup.rs"]
 mod setup;
 #[path = "instances/world.rs"]
