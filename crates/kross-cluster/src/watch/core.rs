@@ -250,9 +250,11 @@ impl Watch {
     }
 
     /// Adds what a write of ours returned, so that it is known before the cluster tells. Does nothing if the copy knows
-    /// something later.
+    /// something later, or if the object is of another kind than the watch: no event would ever take it out again.
     pub fn observe(&self, written: &StoredObject) {
-        if self.core.key.selection.selects(written) {
+        let WatchKey { group, kind, selection, .. } = &*self.core.key;
+        let of_kind = *group == *written.group() && *kind == *written.kind();
+        if of_kind && selection.selects(written) {
             self.core.change(|store| store.observed(written));
         }
     }

@@ -111,6 +111,21 @@ async fn a_resource_waits_until_what_it_needs_is_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_seen_as_it_is_in_a_graph_of_several_kinds() {
+    let mut first = config_map("a", json!({}));
+    first["readyWhen"] = json!(["${a.metadata.?annotations['ready'].orValue('') == 'yes'}"]);
+    let mut second = config_map("b", json!({}));
+    second["template"] = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "${a.metadata.name}"}, "stringData": {"a": "b"}});
+    let world = World::new("Mixed", json!({"spec": {}}), json!([first, second])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "IN_PROGRESS").await;
+    let ready = json!({"metadata": {"annotations": {"ready": "yes"}}});
+    world.config_maps.patch("x-a", &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refused_object_is_an_error_that_holds_up_nobody_else() {
     let mut bad = config_map("bad", json!({}));
     bad["template"]["metadata"]["name"] = json!("${schema.spec.name}");
