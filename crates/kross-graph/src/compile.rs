@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 
 use kross_api::yaml::{Document, attach_all};
 use kross_api::{
-    LifecyclePhase, PlacementOptions, ResolvedCluster, ResourceGraphDefinitionSpec, lower_placement,
+    LifecyclePhase, PlacementOptions, ResolvedCluster, ResourceGraphDefinitionSpec, Scope, lower_placement,
     spec_hash,
 };
 use kross_cel::{Env, library};
@@ -96,6 +96,7 @@ pub fn compile(
             .map(|axis| axis.variable.as_str())
             .collect(),
         placement,
+        scope: definition.spec.schema.scope(),
         problems: Vec::new(),
         edges: BTreeMap::new(),
     };
@@ -128,6 +129,8 @@ struct Compiler<'a> {
     /// Every forEach variable of the definition, to tell "not here" from "not at all".
     axes: BTreeSet<&'a str>,
     placement: kross_api::Placement,
+    /// Whether instances live in namespaces; of an existing kind, as its schema says.
+    scope: Scope,
     problems: Vec<Problem>,
     /// What the resource at hand reads of others: index to paths.
     edges: BTreeMap<usize, BTreeSet<String>>,
@@ -143,6 +146,7 @@ impl<'a> Compiler<'a> {
 
     fn run(&mut self, name: &str) -> Option<Graph> {
         let instance = self.instance();
+        self.scope = if instance.kind.namespaced { Scope::Namespaced } else { Scope::Cluster };
         let drafts = self.drafts();
         let listed = drafts.iter().map(|draft| (draft.id().into(), draft.is_list())).collect();
         let nodes = drafts.iter().map(|draft| (draft.id().into(), draft.node_type())).collect();

@@ -141,3 +141,71 @@ fn every_definition_compiles_to_the_graph_in_its_snapshot() {
         insta::assert_snapshot!(file.file_stem().unwrap().to_str().unwrap(), text);
     }
 }
+
+/// A cluster of its own for static references, with other kinds than the local one.
+struct TwoClusters {
+    local: Overlay,
+    remote: Option<Overlay>,
+}
+
+impl Resolvers for TwoClusters {
+    fn local(&self) -> &dyn SchemaResolver {
+        &self.local
+    }
+
+    fn remote(&self, cluster: &kross_api::ResolvedCluster) -> Option<&dyn SchemaResolver> {
+        assert_eq!(cluster.display, "data-cluster (default/data-cluster-kubeconfig)");
+        self.remote.as_ref().map(|remote| remote as &dyn SchemaResolver)
+    }
+}
+
+fn cross_cluster(schemas: &TwoClusters) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/definitions/cross-cluster-app.yaml");
+    let mut sources = Sources::new();
+    let documents = read(&mut sources, &file);
+    render::lines(&validate(&documents[0], schemas, &Options::default()).diagnostics, &sources)
+}
+
+#[test]
+fn a_resource_in_a_static_cluster_is_held_to_the_schemas_of_that_cluster() {
+    let without = || Overlay::new(vec![Bundle::latest()]);
+    let with = || schemas().0;
+    assert_eq!(cross_cluster(&TwoClusters { local: without(), remote: Some(with()) }), "");
+    let found = cross_cluster(&TwoClusters { local: with(), remote: Some(without()) });
+    assert!(
+        found.contains("error[K0804]: no schema is known for `Database` in `db.example.com/v1`"),
+        "{found}"
+    );
+    // A cluster that cannot be asked is no mistake of the author's.
+    assert_eq!(cross_cluster(&TwoClusters { local: without(), remote: None }), "");
+}
+
+#[test]
+fn a_graph_knows_the_crd_of_its_instances_unless_the_kind_exists() {
+    let schemas = schemas();
+    let graph = |name: &str| {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/definitions").join(name);
+        let mut sources = Sources::new();
+        validate(&read(&mut sources, &file)[0], &schemas, &Options::default()).graph.unwrap()
+    };
+    let crd = graph("web-application.yaml").crd.unwrap();
+    assert_eq!(crd.at(&["metadata", "name"]).unwrap().as_str(), Some("webapplications.platform.example.com"));
+    let status = ["spec", "versions", "0", "schema", "openAPIV3Schema", "properties", "status", "properties"];
+    let status = crd.at(&status).unwrap();
+    assert_eq!(status.at(&["availableReplicas", "type"]).unwrap().as_str(), Some("integer"));
+    assert_eq!(status.at(&["addresses", "items", "type"]).unwrap().as_str(), Some("string"));
+    let existing = graph("existing-kind.yaml");
+    assert!(existing.crd.is_none() && existing.instance.external);
+}
+
+#[test]
+fn the_scope_of_an_existing_kind_counts_as_that_of_its_instances() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/definitions/existing-kind.yaml");
+    let text =
+        fs::read_to_string(file).unwrap().replace("          namespace: ${schema.metadata.name}\n", "");
+    let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
+    let documents = yaml::parse(&mut sources, "a.yaml", text, &yaml::Limits::default(), &mut found);
+    let found =
+        render::lines(&validate(&documents[0], &schemas(), &Options::default()).diagnostics, &sources);
+    assert!(found.contains("error[K0724]: `NetworkPolicy` needs a namespace"), "{found}");
+}

@@ -149,7 +149,7 @@ impl<'a> Compiler<'a> {
     ) -> Option<Arc<ResolvedKind>> {
         let resolver = match self.placement.place(index).reference() {
             None => self.resolvers.local(),
-            Some(reference) => self.resolvers.remote(&reference.static_cluster(self.spec.schema.scope())?)?,
+            Some(reference) => self.resolvers.remote(&reference.static_cluster(self.scope)?)?,
         };
         if let Some(resolved) = resolver.resolve(gvk) {
             return Some(resolved);

@@ -136,7 +136,7 @@ impl<'a> Compiler<'a> {
         }
         let blank =
             written.is_none_or(|namespace| namespace.as_str().is_some_and(|text| text.trim().is_empty()));
-        if known.namespaced && blank && self.spec.schema.scope() == Scope::Cluster {
+        if known.namespaced && blank && self.scope == Scope::Cluster {
             let message = format!("`{}` needs a namespace, since instances have none", draft.kind.kind);
             let place = if written.is_some() { Place::value(&path_of) } else { Place::key(path) };
             self.report(
@@ -157,11 +157,7 @@ impl<'a> Compiler<'a> {
                 Problem::new(Code::NamespaceOnClusterScoped, place, message).help("remove `namespace`"),
             );
         }
-        if known.namespaced
-            && !has_namespace
-            && !draft.is_list()
-            && self.spec.schema.scope() == Scope::Cluster
-        {
+        if known.namespaced && !has_namespace && !draft.is_list() && self.scope == Scope::Cluster {
             let message = format!("`{}` needs a namespace, since instances have none", draft.kind.kind);
             self.report(
                 Problem::new(Code::NamespaceRequired, Place::key(path), message)
@@ -176,7 +172,7 @@ impl<'a> Compiler<'a> {
             return;
         };
         let namespaced = draft.kind.known.as_ref().is_none_or(|known| known.namespaced);
-        let required = namespaced && self.spec.schema.scope() == Scope::Cluster;
+        let required = namespaced && self.scope == Scope::Cluster;
         for field in ["name", "namespace"].into_iter().take(if required { 2 } else { 1 }) {
             if let Some(Field::Template(value)) = metadata.get(field)
                 && value.expressions().iter().any(|expression| expression.uses_omit())

@@ -42,7 +42,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn remote(&mut self, reference: ClusterReference, inherited: bool, context: &Context) -> RemotePlacement {
-        let fixed = reference.static_cluster(self.spec.schema.scope());
+        let fixed = reference.static_cluster(self.scope);
         let mut templates = Vec::new();
         for written in reference.templates() {
             // Paths were made by the lowering and can be read back; a literal needs no compiling anyway.
