@@ -147,22 +147,19 @@ impl Dispatch {
 
     /// Wakes the instances that an object concerns: the one that it is, the one that it belongs to, those that look at it.
     fn concerned(&self, watch: &WatchKey, old: Option<&StoredObject>, new: Option<&StoredObject>) {
-        let objects = || old.into_iter().chain(new);
-        match watch.selection {
-            Selection::All => {
-                if let Some(instance) = new.or(old) {
-                    self.wake_instance(instance.key(&watch.cluster));
-                }
+        let served = self.hub.graphs.serving(&watch.group, &watch.kind);
+        if let (Some(instance), true) =
+            (new.or(old), served.is_some_and(|served| **served.instances.key() == *watch))
+        {
+            self.wake_instance(instance.key(&watch.cluster));
+        }
+        if watch.selection == Selection::Managed {
+            for owner in old.into_iter().chain(new).filter_map(|object| instance_of(object, &watch.cluster)) {
+                self.wake_instance(owner);
             }
-            Selection::Managed => {
-                for owner in objects().filter_map(|object| instance_of(object, &watch.cluster)) {
-                    self.wake_instance(owner);
-                }
-            }
-            Selection::Name { .. } | Selection::Labels { .. } => {
-                for instance in self.hub.instances.looking_at(watch) {
-                    self.wake_instance(instance);
-                }
+        } else {
+            for instance in self.hub.instances.looking_at(watch) {
+                self.wake_instance(instance);
             }
         }
     }

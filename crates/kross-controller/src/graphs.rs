@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use kross_cluster::{ApiKind, Watch};
+use kross_cluster::{ApiKind, Selection, Watch};
 use kross_graph::Graph;
 use kross_value::Text;
 use tokio::sync::watch;
@@ -36,6 +36,8 @@ pub struct Revision {
     pub fingerprint: Text,
     /// Its graph.
     pub graph: Arc<Graph>,
+    /// Which objects of its kind are instances.
+    pub selection: Selection,
 }
 
 /// Which kinds a definition names, by group and kind.

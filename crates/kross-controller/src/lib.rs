@@ -24,6 +24,7 @@ mod key;
 mod kinds;
 mod metrics;
 mod schemas;
+mod selector;
 mod settings;
 
 pub use controller::{Controller, ControllerError};

@@ -19,6 +19,8 @@ mod create;
 mod delete;
 #[path = "instances/external.rs"]
 mod external;
+#[path = "instances/kinds.rs"]
+mod kinds;
 #[path = "instances/scale.rs"]
 mod scale;
 #[path = "definitions/setup.rs"]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kross_api::ResourceGraphDefinitionSpec;
+use kross_cluster::Selection;
 use kross_diagnostics::{Code, render};
 use kross_graph::{Graph, compile as compile_graph};
 use kross_schema::GroupVersionKind;
@@ -11,6 +12,7 @@ use kross_value::Text;
 
 use super::error::DefinitionError;
 use crate::hub::Hub;
+use crate::selector;
 
 /// The longest message of a condition. Longer ones are summed up.
 const LONGEST_MESSAGE: usize = 4096;
@@ -20,6 +22,8 @@ const LONGEST_MESSAGE: usize = 4096;
 pub(super) struct Compiled {
     pub(super) graph: Arc<Graph>,
     pub(super) fingerprint: Text,
+    /// Which objects of its kind are instances.
+    pub(super) selection: Selection,
 }
 
 /// Compiles a spec. The schemas of the kinds that it names are fetched before.
@@ -32,6 +36,8 @@ pub(super) async fn compile(
     spec: &ResourceGraphDefinitionSpec,
     kinds: &[GroupVersionKind],
 ) -> Result<Compiled, DefinitionError> {
+    let selection = selector::instances(spec)
+        .map_err(|message| DefinitionError::Invalid { message, unknown_kinds: false })?;
     hub.schemas.prepare(kinds).await?;
     let fingerprint = hub.schemas.fingerprint(kinds);
     let started = Instant::now();
@@ -50,7 +56,7 @@ pub(super) async fn compile(
     };
     hub.metrics.built(started.elapsed(), compiled.is_ok());
     match compiled {
-        Ok(graph) => Ok(Compiled { graph: Arc::new(graph), fingerprint }),
+        Ok(graph) => Ok(Compiled { graph: Arc::new(graph), fingerprint, selection }),
         Err(diagnostics) => Err(DefinitionError::Invalid {
             message: render::condition(&diagnostics, LONGEST_MESSAGE),
             unknown_kinds: diagnostics.iter().any(|diagnostic| diagnostic.code == Code::UnknownKind),

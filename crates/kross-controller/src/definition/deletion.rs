@@ -16,6 +16,7 @@ use super::report::Report;
 use crate::graphs::Served;
 use crate::hub::Hub;
 use crate::kinds;
+use crate::selector;
 
 /// How many instances a message names.
 const NAMED: usize = 5;
@@ -118,11 +119,16 @@ fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>) {
     if current.as_ref().is_some_and(|current| current.revision.is_none()) {
         return;
     }
+    // A reference that cannot be read selects nothing; its objects are then found by their labels alone.
+    let nothing =
+        Selection::Labels { namespace: None, selector: format!("{}=", labels::DEFINITION_NAME).into() };
+    let selection = definition.spec.as_ref().ok().and_then(|spec| selector::instances(spec).ok());
+    let selection = selection.unwrap_or(nothing);
     let children = current.map(|current| current.children.clone()).unwrap_or_default();
     hub.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
-        instances: hub.watches.watch(&hub.connection, kind, Selection::All),
+        instances: hub.watches.watch(&hub.connection, kind, selection),
         kind: Arc::clone(kind),
         children,
         external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),

@@ -206,7 +206,8 @@ async fn compiled(
         && known.graph.hash == revision.hash
         && known.fingerprint == hub.schemas.fingerprint(&kinds)
     {
-        return Ok(Compiled { graph: known.graph, fingerprint: known.fingerprint });
+        let graphs::Revision { number: _, fingerprint, graph, selection } = known;
+        return Ok(Compiled { graph, fingerprint, selection });
     }
     let compiled = compile(hub, definition.name(), spec, &kinds).await?;
     keep(hub, definition, revision.number, &compiled);
@@ -215,8 +216,9 @@ async fn compiled(
 
 /// Remembers a compiled revision, so that the next pass need not compile it again.
 fn keep(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled) {
-    let Compiled { graph, fingerprint } = compiled.clone();
-    hub.graphs.keep_compiled(definition.name(), graphs::Revision { number, fingerprint, graph });
+    let Compiled { graph, fingerprint, selection } = compiled.clone();
+    let revision = graphs::Revision { number, fingerprint, graph, selection };
+    hub.graphs.keep_compiled(definition.name(), revision);
 }
 
 /// After an invalid edit instances go on with the last good revision, after a restart too. What the conditions say about

@@ -126,16 +126,21 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
         return;
     }
     let kind = Arc::new(kind);
-    let Compiled { graph, fingerprint } = compiled;
+    let Compiled { graph, fingerprint, selection } = compiled;
     let children = children(hub, graph);
     hub.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
-        instances: hub.watches.watch(&hub.connection, &kind, Selection::All),
+        instances: hub.watches.watch(&hub.connection, &kind, selection.clone()),
         kind,
         children,
         external: graph.instance.external,
-        revision: Some(Revision { number, fingerprint: fingerprint.clone(), graph: Arc::clone(graph) }),
+        revision: Some(Revision {
+            number,
+            fingerprint: fingerprint.clone(),
+            graph: Arc::clone(graph),
+            selection: selection.clone(),
+        }),
     });
     if let Some(served) = hub.graphs.get(definition.name()) {
         hub.wake_instances(&served);

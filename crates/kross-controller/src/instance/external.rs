@@ -1,6 +1,5 @@
 //! Turns what external references ask for into watches, and their copies into what the plan sees.
 
-use kross_api::LabelSelector;
 use kross_cluster::{ApiError, Lookup, ObjectKey, Selection, Watch};
 use kross_plan::{CollectionQuery, ExternalRead, ObservedObject, Plan};
 use kross_value::Text;
@@ -8,6 +7,7 @@ use kross_value::Text;
 use super::memory::Memory;
 use super::observe::Sight;
 use crate::hub::Hub;
+use crate::selector::text;
 
 /// Answers what a plan wants to read. Gives whether there was anything new.
 ///
@@ -95,42 +95,4 @@ fn see_collection(query: &CollectionQuery, watches: &[Watch], sight: &mut Sight)
     let found: Vec<_> = objects.iter().map(|object| ObservedObject::new(object.value().clone())).collect();
     let before = sight.observed.collections.insert(query.clone(), found.clone());
     before != Some(found)
-}
-
-/// A selector as requests write it.
-fn text(selector: &LabelSelector) -> Text {
-    let labels = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));
-    let requirements = selector.match_expressions.iter().map(|requirement| {
-        let (key, values) = (&requirement.key, requirement.values.join(","));
-        match requirement.operator.as_str() {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key.clone(),
-        }
-    });
-    labels.chain(requirements).collect::<Vec<_>>().join(",").into()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn selectors_are_written_as_queries() {
-        let selector: LabelSelector = serde_json::from_value(json!({
-            "matchLabels": {"tier": "web"},
-            "matchExpressions": [
-                {"key": "env", "operator": "In", "values": ["a", "b"]},
-                {"key": "old", "operator": "DoesNotExist"},
-                {"key": "team", "operator": "Exists"},
-                {"key": "zone", "operator": "NotIn", "values": ["x"]},
-            ],
-        }))
-        .unwrap();
-        assert_eq!(text(&selector), "tier=web,env in (a,b),!old,team,zone notin (x)");
-        assert_eq!(text(&LabelSelector::default()), "");
-    }
 }

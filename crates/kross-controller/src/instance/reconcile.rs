@@ -24,6 +24,11 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey) -> Outcome {
     let Some(served) = hub.graphs.serving(&key.group, &key.kind) else { return Outcome::Done };
     let instance = match served.instances.get(key.namespace.as_deref(), &key.name) {
         Lookup::Found(instance) => instance,
+        Lookup::Absent if served.external => match let_go(hub, &served, key).await {
+            Ok(Some(instance)) => instance,
+            Ok(None) => return Outcome::Done,
+            Err(_) => return Outcome::Retry,
+        },
         Lookup::Absent => {
             hub.instances.forget(key);
             return Outcome::Done;
@@ -32,7 +37,8 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey) -> Outcome {
     };
     let started = std::time::Instant::now();
     let mut memory = hub.instances.take(key);
-    let deleting = instance.deletion_timestamp().is_some();
+    let chosen = matches!(served.instances.get(key.namespace.as_deref(), &key.name), Lookup::Found(_));
+    let deleting = instance.deletion_timestamp().is_some() || !chosen;
     let ended = if deleting {
         deletion::proceed(hub, &served, instance, &mut memory).await
     } else {
@@ -46,6 +52,25 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey) -> Outcome {
         tracing::warn!(instance = %key, reason = error.reason(), %error, "cannot reconcile an instance");
     }
     outcome(&ended)
+}
+
+/// An existing object that is an instance no more, since nothing chooses it: if it is still held by us, it is to be let go
+/// as if it were deleted, but stays.
+async fn let_go(
+    hub: &Hub,
+    served: &Served,
+    key: &ObjectKey,
+) -> Result<Option<Arc<StoredObject>>, kross_cluster::ApiError> {
+    let found = match hub.connection.get(&served.kind, key.namespace.as_deref(), &key.name).await {
+        Ok(found) => Some(found),
+        Err(error) if error.missing().is_some() => None,
+        Err(error) => return Err(error),
+    };
+    let held = found.filter(manage::is_held);
+    if held.is_none() {
+        hub.instances.forget(key);
+    }
+    Ok(held.map(Arc::new))
 }
 
 async fn live(
