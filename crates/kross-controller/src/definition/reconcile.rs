@@ -153,6 +153,7 @@ async fn resolve(
             count(hub, Resolution::issue);
             report.accepted(&compiled.graph);
             report.issued(number);
+            report.compiling(number);
             revisions::record(hub, &revision, Ok(&compiled.graph), now).await?;
             keep(hub, definition, number, &compiled);
             report.resolved(number);

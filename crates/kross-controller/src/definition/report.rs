@@ -73,6 +73,13 @@ impl Report {
         self.set(ConditionType::GraphRevisionsResolved, ConditionStatus::True, Reason::Resolved, &message);
     }
 
+    /// A revision was issued. It is compiled already, but kro's condition turns, and its transition time with it.
+    pub(super) fn compiling(&mut self, number: i64) {
+        let message = format!("graph revision {number} issued and awaiting compilation");
+        let reason = Reason::WaitingForGraphRevisionCompilation;
+        self.set(ConditionType::GraphRevisionsResolved, ConditionStatus::Unknown, reason, &message);
+    }
+
     pub(super) fn settling(&mut self) {
         self.set(
             ConditionType::GraphRevisionsResolved,
