@@ -49,15 +49,19 @@ pub(super) async fn proceed(
     };
     let mut sight = members(hub, &instance, &applyset, &inventory, memory).await?;
     let mut instance = instance;
+    let mut said = false;
     loop {
         let plan = step(&sight, memory);
         memory.attempts.clone_from(&plan.attempts);
-        if !plan.is_done() {
+        // Before the first delete, and when something is left to wait for; what goes in this pass needs no word each.
+        let waits = plan.delete.is_empty() && plan.release.is_empty();
+        if !plan.is_done() && (waits || !said) {
+            said = true;
             let graph = served.revision.as_ref().map(|revision| &*revision.graph);
             let status = deletion_status(graph, instance.value(), &plan, &|_| None, Timestamp::now());
             instance = report::write(hub, served, instance, status).await?;
         }
-        if plan.delete.is_empty() && plan.release.is_empty() {
+        if waits {
             return finish(hub, served, &instance, &plan, memory).await;
         }
         let deleted = apply::delete(hub, &plan.delete, &mut sight, memory).await;
