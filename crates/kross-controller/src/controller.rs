@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kross_cluster::{Backoff, Connection, Election, Leadership, Queue, WatchOptions, Watches, Work};
-use kross_server::Readiness;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -17,6 +16,7 @@ use crate::hub::Hub;
 use crate::instance;
 use crate::key::{InstanceKey, Key};
 use crate::metrics::Metrics;
+use crate::readiness::Readiness;
 use crate::settings::Settings;
 
 const WATCHES: &str = "watches";

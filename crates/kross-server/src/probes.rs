@@ -6,8 +6,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
-
-use crate::readiness::Readiness;
+use kross_controller::Readiness;
 
 /// The probes. Whoever asks for `/readyz` too early is told what is missing.
 pub fn probe_pages(readiness: Readiness) -> Router {

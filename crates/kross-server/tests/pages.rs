@@ -4,7 +4,8 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use kross_server::{BindAddress, LogControl, Readiness, admin_pages, metrics_page, probe_pages, serve};
+use kross_controller::Readiness;
+use kross_server::{BindAddress, LogControl, admin_pages, metrics_page, probe_pages, serve};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

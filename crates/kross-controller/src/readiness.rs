@@ -4,6 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What must be so before we are ready. Clones share it.
+///
+/// ```
+/// use kross_controller::Readiness;
+///
+/// let readiness = Readiness::new(["watches"]);
+/// assert!(!readiness.is_ready());
+/// readiness.set("watches", true);
+/// assert!(readiness.is_ready());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     checks: Arc<RwLock<BTreeMap<&'static str, bool>>>,
