@@ -3,6 +3,7 @@
 //! What is decided is the planner's; here is the I/O around it, in the order of the walk.
 
 mod apply;
+mod clusters;
 mod deletion;
 mod error;
 mod external;

@@ -14,7 +14,7 @@ use kross_value::Text;
 use super::error::{InstanceError, Next, outcome};
 use super::memory::Memory;
 use super::observe::{Sight, children};
-use super::{apply, deletion, external, manage, report};
+use super::{apply, clusters, deletion, external, manage, report};
 use crate::graphs::Served;
 use crate::hub::Hub;
 
@@ -168,7 +168,8 @@ impl Pass<'_> {
         for _ in 0..limit {
             let news = external::answer(self.hub, self.key, &plan, sight, self.memory).await?;
             let others = sight.meet_others(&plan, &self.served.children, self.memory);
-            if news | others | sight.compare(&plan, self.memory) {
+            let clusters = clusters::note_unreached(&plan, sight, &self.instance);
+            if news | others | clusters | sight.compare(&plan, self.memory) {
                 plan = self.plan(sight);
                 continue;
             }

@@ -126,6 +126,22 @@ async fn an_object_is_seen_as_it_is_in_a_graph_of_several_kinds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_resource_of_another_cluster_waits_and_holds_up_nobody_else() {
+    let mut elsewhere = config_map("elsewhere", json!({}));
+    elsewhere["cluster"] = json!({"name": "edge-kubeconfig"});
+    let resources = json!([elsewhere, config_map("here", json!({}))]);
+    let world = World::new("Remote", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    let waiting = world.until_state("x", "IN_PROGRESS").await;
+    let message = condition(&waiting, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("edge-kubeconfig") && message.contains("cluster of the instance alone"),
+        "{message}"
+    );
+    wait::until_object(&world.config_maps, "x-here", |_| true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refused_object_is_an_error_that_holds_up_nobody_else() {
     let mut bad = config_map("bad", json!({}));
     bad["template"]["metadata"]["name"] = json!("${schema.spec.name}");
