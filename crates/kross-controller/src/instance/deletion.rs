@@ -33,7 +33,8 @@ pub(super) async fn proceed(
     instance: Arc<StoredObject>,
     memory: &mut Memory,
 ) -> Result<Next, InstanceError> {
-    if !manage::is_held(&instance) {
+    let released = memory.released.as_ref() == Some(instance.uid());
+    if released || !manage::is_held(&instance) {
         return Ok(Next::Done);
     }
     let applyset = manage::applyset(served, &instance);
@@ -121,7 +122,7 @@ async fn finish(
         Err(error) if error.is_gone() => {}
         Err(error) => return Err(error.into()),
     }
-    *memory = Memory::default();
+    *memory = Memory { released: Some(instance.uid().clone()), ..Memory::default() };
     Ok(Next::Done)
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Memory {
     pub(super) attempts: BTreeMap<ObjectKey, Timestamp>,
     /// The watches on external objects.
     pub(super) externals: HashMap<ExternalRead, Vec<Watch>>,
+    /// The instance of this UID was let go. The copy says so a moment later; until then nothing is done again.
+    pub(super) released: Option<Text>,
 }
 
 /// What is remembered of all instances.
