@@ -107,7 +107,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut entries: Vec<(Key, Value)> = Vec::with_capacity(map.size_hint().unwrap_or(0).min(1024));
-        while let Some(InternedKey(key)) = map.next_key()? {
+        while let Some(key) = map.next_key()? {
             entries.push((key, map.next_value()?));
         }
         Ok(Value::Object(entries.into_iter().collect()))
@@ -115,20 +115,18 @@ impl<'de> Visitor<'de> for ValueVisitor {
 }
 
 /// Interns straight from the reader's buffer, without an allocation for a name that is known already.
-struct InternedKey(Key);
-
-impl<'de> Deserialize<'de> for InternedKey {
+impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct KeyVisitor;
         impl Visitor<'_> for KeyVisitor {
-            type Value = InternedKey;
+            type Value = Key;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string key")
             }
 
-            fn visit_str<E>(self, name: &str) -> Result<InternedKey, E> {
-                Ok(InternedKey(Key::new(name)))
+            fn visit_str<E>(self, name: &str) -> Result<Key, E> {
+                Ok(Key::new(name))
             }
         }
         deserializer.deserialize_str(KeyVisitor)

@@ -102,7 +102,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StoredObject, A::Error> {
         let mut entries: Vec<(Key, Value)> = Vec::with_capacity(8);
         let mut managed = None;
-        while let Some(InternedKey(key)) = map.next_key()? {
+        while let Some(key) = map.next_key::<Key>()? {
             if key.as_str() == "metadata" {
                 let metadata: Metadata<'de> = map.next_value()?;
                 managed = metadata.managed;
@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for MetadataVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata<'de>, A::Error> {
         let mut entries: Vec<(Key, Value)> = Vec::with_capacity(10);
         let mut managed = None;
-        while let Some(InternedKey(key)) = map.next_key()? {
+        while let Some(key) = map.next_key::<Key>()? {
             match key.as_str() {
                 "managedFields" => {
                     let all: Option<Vec<ManagedEntry<'de>>> = map.next_value()?;
@@ -303,27 +303,6 @@ impl<'de> Visitor<'de> for ItemsSeed<'_> {
             items.push(item);
         }
         Ok(items)
-    }
-}
-
-/// Interns straight from the reader's buffer.
-struct InternedKey(Key);
-
-impl<'de> Deserialize<'de> for InternedKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
-        impl Visitor<'_> for KeyVisitor {
-            type Value = InternedKey;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string key")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<InternedKey, E> {
-                Ok(InternedKey(Key::new(name)))
-            }
-        }
-        deserializer.deserialize_str(KeyVisitor)
     }
 }
 
