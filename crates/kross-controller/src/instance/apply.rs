@@ -57,11 +57,8 @@ pub(super) async fn wave(
                     Some(digest) => memory.digests.insert(key.clone(), digest),
                     None => memory.digests.remove(&key),
                 };
-                // A copy takes what it is given: only the one of this kind may have it.
-                let of_kind = |watch: &&Watch| watch.key().group == key.group && watch.key().kind == key.kind;
-                if let Some(watch) = watches.iter().find(of_kind) {
-                    watch.observe(&object);
-                }
+                // Each copy takes what is of its kind.
+                watches.iter().for_each(|watch| watch.observe(&object));
                 sight.see(key, Arc::from(object), memory);
             }
             Ok(Written::Taken(object)) => sight.see(key, Arc::from(object), memory),
