@@ -1,10 +1,10 @@
 //! Turns `cargo xtask assets` into a directory with the control plane's programs, whose path is the last line on standard
-//! output; everything else goes to standard error.
+//! output, after that of kro's controller; everything else goes to standard error.
 
 use std::io::Write;
 
 use anyhow::Context;
-use kross_local::{Assets, KubernetesVersion, Progress};
+use kross_local::{Assets, Kro, KubernetesVersion, Progress};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -16,6 +16,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { kubernetes } = arguments;
     let assets = Assets::resolve(*kubernetes, &Progress::stderr())?;
-    writeln!(std::io::stdout().lock(), "{}", assets.directory().display())
+    let kro = Kro::find_or_build(&Progress::stderr())?;
+    writeln!(std::io::stdout().lock(), "{}\n{}", kro.program().display(), assets.directory().display())
         .context("cannot print the directory")
 }

@@ -22,7 +22,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Get the control plane's programs and print the directory they are in
+    /// Get the control plane's programs and kro's controller, and print where they are
     Assets(assets::Arguments),
     /// Measure, beside the others where there are others
     Bench(bench::Arguments),

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use kross_local::{Assets, KubernetesVersion, Progress, VERSION_VARIABLE};
+use kross_local::{Assets, Kro, KubernetesVersion, Progress, VERSION_VARIABLE};
 
 use crate::process::run_command;
 
@@ -20,6 +20,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { kubernetes, rest } = arguments;
     // Fetched or built once up front, with progress in view, instead of by whichever test comes first.
     Assets::resolve(*kubernetes, &Progress::stderr())?;
+    Kro::find_or_build(&Progress::stderr())?;
     run_command(
         Command::new("cargo")
             .args(["test", "--workspace", "--locked"])

@@ -11,7 +11,10 @@ mod build;
 mod cache;
 mod download;
 mod index;
+mod kro;
 mod platform;
+
+use build::Recipe;
 
 /// One of the programs a control plane consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,15 +50,14 @@ impl Binary {
 pub enum AssetsError {
     /// A directory that was chosen by hand lacks a program.
     #[error(
-        "`{}` has no `{}`; put one there, or unset `KUBEBUILDER_ASSETS` to have the control plane downloaded or built",
-        directory.display(),
-        binary.file_name()
+        "`{}` has no `{file}`; put one there, or unset `KUBEBUILDER_ASSETS` to have the control plane downloaded or built",
+        directory.display()
     )]
     Incomplete {
         /// The directory that was looked into.
         directory: PathBuf,
         /// The program that is not there.
-        binary: Binary,
+        file: &'static str,
     },
     /// There is no home to keep a cache in.
     #[error("cannot find a cache directory: set `XDG_CACHE_HOME` or `HOME`, or set `KUBEBUILDER_ASSETS`")]
@@ -86,10 +88,21 @@ pub enum AssetsError {
         #[source]
         build: Box<BuildError>,
     },
+    /// kro could not be built.
+    #[error(
+        "cannot build kro {}: {}; or set `KROSS_KRO` to its controller, with its CRDs in the folder `crds` beside it",
+        Kro::VERSION,
+        describe(.0)
+    )]
+    Kro(#[source] Box<BuildError>),
+    /// `KROSS_KRO` names something else.
+    #[error("`KROSS_KRO` is `{}`, which is no file; unset it to have kro built", .0.display())]
+    NoKro(PathBuf),
 }
 
 pub use build::BuildError;
 pub use download::DownloadError;
+pub use kro::Kro;
 
 /// Where binaries may come from. [`Sources::from_environment`] is what everybody uses; tests point it elsewhere.
 #[derive(Clone, Debug)]
@@ -164,19 +177,14 @@ impl Assets {
             }
             return Ok(assets);
         }
-        let slot = cache::Slot::new(&sources.cache, version);
-        if let Some(directory) = slot.ready() {
-            return Ok(Self { directory });
+        let files = Binary::ALL.iter().map(|binary| binary.file_name()).collect();
+        let slot = cache::Slot::new(&sources.cache, "control-plane", version.exact(), files);
+        let fill = |workspace: &Path| obtain(sources, version, workspace, progress);
+        let fresh = slot.ready().is_none();
+        let directory = slot.filled(progress, fill)?;
+        if fresh {
+            progress.say(format!("Kubernetes {version} is ready in {}", directory.display()));
         }
-        let _lock = slot.lock(progress)?;
-        // Another process may have filled the slot while this one waited for the lock.
-        if let Some(directory) = slot.ready() {
-            return Ok(Self { directory });
-        }
-        let workspace = slot.workspace()?;
-        obtain(sources, version, workspace.path(), progress)?;
-        let directory = slot.install(&workspace)?;
-        progress.say(format!("Kubernetes {version} is ready in {}", directory.display()));
         Ok(Self { directory })
     }
 
@@ -195,7 +203,7 @@ impl Assets {
         if path.is_file() {
             Ok(path)
         } else {
-            Err(AssetsError::Incomplete { directory: self.directory.clone(), binary })
+            Err(AssetsError::Incomplete { directory: self.directory.clone(), file: binary.file_name() })
         }
     }
 }
@@ -223,8 +231,11 @@ fn obtain(
     progress.say(format!(
         "building Kubernetes {version} from source instead; this happens once and takes 5 to 15 minutes"
     ));
-    build::build(&sources.go, version, &Binary::ALL, workspace, progress).map_err(|build| {
-        AssetsError::Unobtainable { version, download: Box::new(download), build: Box::new(build) }
+    let recipe = Recipe::control_plane(version, &Binary::ALL);
+    build::build(&sources.go, &recipe, workspace, progress).map_err(|build| AssetsError::Unobtainable {
+        version,
+        download: Box::new(download),
+        build: Box::new(build),
     })
 }
 

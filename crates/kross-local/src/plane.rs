@@ -10,13 +10,13 @@ use crate::certificates::CertificateAuthority;
 use crate::kubeconfig::{ClientError, Kubeconfig};
 use crate::{Assets, Binary};
 
-mod directory;
+pub(crate) mod directory;
 mod error;
 mod forwarder;
 mod identity;
 mod options;
-mod processes;
-mod ready;
+pub(crate) mod processes;
+pub(crate) mod ready;
 mod start;
 
 pub use directory::DirectoryError;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flate2::{Compression, write::GzEncoder};
-use kross_local::{Assets, AssetsError, Binary, KubernetesVersion, Progress, Sources};
+use kross_local::{Assets, AssetsError, Binary, Kro, KubernetesVersion, Progress, Sources};
 use sha2::{Digest, Sha512};
 
 /// What a path is answered with.
@@ -290,4 +290,39 @@ fn an_archive_without_a_published_controller_manager_has_it_built() {
     let assets = resolve(&sources).unwrap();
     assert_eq!(content(&assets, Binary::ApiServer), "real");
     assert_eq!(content(&assets, Binary::ControllerManager), "built\n");
+}
+
+#[test]
+fn kro_is_built_once_and_kept_with_its_crds() {
+    let cache = tempfile::tempdir().unwrap();
+    let crds = cache.path().join("sources/helm/crds");
+    std::fs::create_dir_all(&crds).unwrap();
+    for name in ["internal.kro.run_graphrevisions.yaml", "kro.run_resourcegraphdefinitions.yaml"] {
+        std::fs::write(crds.join(name), name).unwrap();
+    }
+    let mut sources = sources(cache.path(), "http://127.0.0.1:1");
+    sources.go = go(
+        cache.path(),
+        r#"grep -q 'github.com/kubernetes-sigs/kro v0.9.4' go.mod || exit 3
+        test -s go.sum || exit 4
+        echo built > "$bin/controller""#,
+    );
+    let (progress, lines) = listening();
+    let kro = Kro::find_or_build_from(&sources, &progress).unwrap();
+    assert_eq!(std::fs::read_to_string(kro.program()).unwrap(), "built\n");
+    assert_eq!(kro.crds().unwrap()[1], "kro.run_resourcegraphdefinitions.yaml");
+    assert!(lines.lock().unwrap().iter().any(|line| line.contains("building kro v0.9.4")));
+
+    sources.go = PathBuf::from("/nowhere/go");
+    let again = Kro::find_or_build_from(&sources, &progress).unwrap();
+    assert_eq!(again.program(), kro.program());
+}
+
+#[test]
+fn without_go_the_error_says_what_to_set_to_have_kro() {
+    let cache = tempfile::tempdir().unwrap();
+    let sources = sources(cache.path(), "http://127.0.0.1:1");
+    let text = Kro::find_or_build_from(&sources, &Progress::silent()).unwrap_err().to_string();
+    assert!(text.starts_with("cannot build kro v0.9.4: `/nowhere/go` was not found; install Go"), "{text}");
+    assert!(text.contains("or set `KROSS_KRO`"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! Turns the pinned Go module of a Kubernetes version into program files, with everything from the Go module proxy. The
-//! module's `go.sum` makes the sources exact.
+//! Turns a pinned Go module into program files, with everything from the Go module proxy. The module's `go.sum` makes the
+//! sources exact.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -32,8 +32,10 @@ pub enum BuildError {
         source: std::io::Error,
     },
     /// Go said no.
-    #[error("`go build` failed with {status}:\n{output}")]
+    #[error("`{command}` failed with {status}:\n{output}")]
     Failed {
+        /// What was run.
+        command: &'static str,
         /// How it ended.
         status: std::process::ExitStatus,
         /// Its last lines.
@@ -50,11 +52,40 @@ pub enum BuildError {
     },
 }
 
-/// Builds `binaries` into `<workspace>/bin`.
+/// A pinned module and what to build of it.
+pub(super) struct Recipe<'a> {
+    pub(super) go_mod: &'a str,
+    pub(super) go_sum: &'a str,
+    pub(super) packages: Vec<&'static str>,
+    /// What the linker is told beside leaving out symbols.
+    pub(super) linker: String,
+    /// The name Go gives to a program, which is that of its folder, and the one it is to have.
+    pub(super) rename: (&'static str, &'static str),
+}
+
+impl Recipe<'_> {
+    /// Builds the programs of a control plane.
+    pub(super) fn control_plane(version: KubernetesVersion, binaries: &[Binary]) -> Self {
+        let mut minor = version.minor().split('.');
+        let (major, minor) = (minor.next().unwrap_or_default(), minor.next().unwrap_or_default());
+        let package = "k8s.io/component-base/version";
+        Self {
+            go_mod: version.go_mod(),
+            go_sum: version.go_sum(),
+            packages: binaries.iter().map(|binary| package_of(*binary)).collect(),
+            linker: format!(
+                "-X {package}.gitVersion=v{} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}",
+                version.exact()
+            ),
+            rename: ("server", Binary::Etcd.file_name()),
+        }
+    }
+}
+
+/// Builds into `<workspace>/bin`.
 pub(super) fn build(
     go: &Path,
-    version: KubernetesVersion,
-    binaries: &[Binary],
+    recipe: &Recipe<'_>,
     workspace: &Path,
     progress: &Progress,
 ) -> Result<(), BuildError> {
@@ -63,45 +94,56 @@ pub(super) fn build(
     for directory in [&module, &bin] {
         std::fs::create_dir_all(directory).map_err(write_error(directory))?;
     }
-    for (name, text) in [("go.mod", version.go_mod()), ("go.sum", version.go_sum())] {
+    for (name, text) in [("go.mod", recipe.go_mod), ("go.sum", recipe.go_sum)] {
         let path = module.join(name);
         std::fs::write(&path, text).map_err(write_error(&path))?;
     }
     let started = Instant::now();
-    run(command(go, version, binaries, &module, &bin), go, progress)?;
-    // Go names a program after its module, and etcd's is called `server`.
-    let server = bin.join("server");
-    if server.exists() {
-        let etcd = bin.join(Binary::Etcd.file_name());
-        std::fs::rename(&server, &etcd).map_err(write_error(&etcd))?;
+    run(compile(go, recipe, &module, &bin), go, progress)?;
+    let (built, wanted) = recipe.rename;
+    let built = bin.join(built);
+    if built.exists() {
+        let wanted = bin.join(wanted);
+        std::fs::rename(&built, &wanted).map_err(write_error(&wanted))?;
     }
     progress.say(format!("built in {}", elapsed(started)));
     Ok(())
 }
 
-fn command(go: &Path, version: KubernetesVersion, binaries: &[Binary], module: &Path, bin: &Path) -> Command {
-    let mut minor = version.minor().split('.');
-    let (major, minor) = (minor.next().unwrap_or_default(), minor.next().unwrap_or_default());
-    let package = "k8s.io/component-base/version";
-    let flags = format!(
-        "-s -w -X {package}.gitVersion=v{} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}",
-        version.exact()
-    );
+/// Where the sources of a module are that [`build`] has fetched.
+pub(super) fn sources_of(go: &Path, name: &str, workspace: &Path) -> Result<PathBuf, BuildError> {
     let mut command = Command::new(go);
+    command.current_dir(workspace.join("module")).args(["list", "-m", "-f", "{{.Dir}}", name]);
+    let output = alone(&mut command).output().map_err(run_error(go))?;
+    if output.status.success() {
+        Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+    } else {
+        let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(BuildError::Failed { command: "go list", status: output.status, output: output_text })
+    }
+}
+
+fn compile(go: &Path, recipe: &Recipe<'_>, module: &Path, bin: &Path) -> Command {
+    let mut command = Command::new(go);
+    let linker = format!("-s -w {}", recipe.linker);
     command
         .current_dir(module)
-        .args(["build", "-v", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", &flags, "-o"])
+        .args(["build", "-v", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", &linker, "-o"])
         .arg(bin)
-        .args(binaries.iter().map(|binary| package_of(*binary)))
+        .args(&recipe.packages);
+    alone(&mut command).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+/// Lets nothing of the caller's surroundings change what Go does.
+fn alone(command: &mut Command) -> &mut Command {
+    command
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
         .env("GOFLAGS", "")
         .env_remove("GOOS")
         .env_remove("GOARCH")
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    command
 }
 
 fn package_of(binary: Binary) -> &'static str {
@@ -114,16 +156,17 @@ fn package_of(binary: Binary) -> &'static str {
 }
 
 fn run(mut command: Command, go: &Path, progress: &Progress) -> Result<(), BuildError> {
-    let mut child = command.spawn().map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => BuildError::NoGo(go.to_owned()),
-        _ => BuildError::Run { go: go.to_owned(), source },
-    })?;
+    let mut child = command.spawn().map_err(run_error(go))?;
     let mut counter = Counter::new(progress);
     if let Some(stderr) = child.stderr.take() {
         counter.follow(stderr);
     }
-    let status = child.wait().map_err(|source| BuildError::Run { go: go.to_owned(), source })?;
-    if status.success() { Ok(()) } else { Err(BuildError::Failed { status, output: counter.last_lines() }) }
+    let status = child.wait().map_err(run_error(go))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(BuildError::Failed { command: "go build", status, output: counter.last_lines() })
+    }
 }
 
 /// Counts what `go build -v` says, and says so every few seconds.
@@ -177,6 +220,14 @@ impl<'a> Counter<'a> {
 
     fn last_lines(&self) -> String {
         self.last.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn run_error(go: &Path) -> impl FnOnce(std::io::Error) -> BuildError {
+    let go = go.to_owned();
+    move |source| match source.kind() {
+        std::io::ErrorKind::NotFound => BuildError::NoGo(go),
+        _ => BuildError::Run { go, source },
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha512};
 use ureq::Agent;
 
+use super::build::Recipe;
 use super::{Binary, Sources, archive, build, describe, index, platform};
 use crate::{KubernetesVersion, Progress};
 
@@ -134,7 +135,8 @@ pub(super) fn fetch(
 
     if let Err(error) = controller_manager(sources, &site, &archive.version, &bin) {
         progress.say(format!("cannot download `kube-controller-manager`: {}; building it", describe(&error)));
-        build::build(&sources.go, version, &[Binary::ControllerManager], workspace, progress)
+        let recipe = Recipe::control_plane(version, &[Binary::ControllerManager]);
+        build::build(&sources.go, &recipe, workspace, progress)
             .map_err(|error| DownloadError::ControllerManager(Box::new(error)))?;
     }
     Ok(())

@@ -33,13 +33,13 @@ pub enum DirectoryError {
 }
 
 /// The directory under which control planes live unless another one is asked for.
-pub(super) fn default_root() -> PathBuf {
+pub(crate) fn default_root() -> PathBuf {
     std::env::temp_dir().join(format!("kross-{}", rustix::process::getuid().as_raw()))
 }
 
 /// A control plane's directory. It is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct RunDirectory {
+pub(crate) struct RunDirectory {
     path: PathBuf,
     // Held until the process ends or this is dropped, whichever comes first.
     _lock: File,
@@ -47,7 +47,7 @@ pub(super) struct RunDirectory {
 
 impl RunDirectory {
     /// Makes a directory for `name` under `root`, after clearing what dead owners left there.
-    pub(super) fn claim(root: &Path, name: &str) -> Result<Self, DirectoryError> {
+    pub(crate) fn claim(root: &Path, name: &str) -> Result<Self, DirectoryError> {
         prepare_root(root)?;
         // Nobody may clear away a directory between its creation and its lock.
         let _root_lock = lock_root(root)?;
@@ -64,7 +64,7 @@ impl RunDirectory {
         Ok(Self { path, _lock: lock })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }

@@ -28,7 +28,7 @@ pub struct SpawnError {
 
 /// Processes that end together.
 #[derive(Debug)]
-pub(super) struct ProcessGroup {
+pub(crate) struct ProcessGroup {
     directory: PathBuf,
     leader: Child,
     number: i32,
@@ -37,11 +37,11 @@ pub(super) struct ProcessGroup {
 
 /// A member of a group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member(usize);
+pub(crate) struct Member(usize);
 
 impl ProcessGroup {
     /// Starts an empty group for the control plane in `directory`.
-    pub(super) fn new(directory: &Path) -> Result<Self, SpawnError> {
+    pub(crate) fn new(directory: &Path) -> Result<Self, SpawnError> {
         let error = |source| SpawnError { program: PathBuf::from("sh"), source };
         let leader = Command::new("sh")
             .args(["-c", WATCH, "kross-watch"])
@@ -60,7 +60,7 @@ impl ProcessGroup {
     }
 
     /// Starts a program in the group, with all it says going to the file `log`.
-    pub(super) fn spawn(
+    pub(crate) fn spawn(
         &mut self,
         program: &Path,
         arguments: &[String],
@@ -85,12 +85,12 @@ impl ProcessGroup {
     }
 
     /// How a member ended, if it did.
-    pub(super) fn exit_status(&mut self, member: Member) -> Option<ExitStatus> {
+    pub(crate) fn exit_status(&mut self, member: Member) -> Option<ExitStatus> {
         self.members.get_mut(member.0)?.try_wait().ok().flatten()
     }
 
     /// The process numbers of all members that were started.
-    pub(super) fn numbers(&self) -> Vec<u32> {
+    pub(crate) fn numbers(&self) -> Vec<u32> {
         self.members.iter().map(Child::id).collect()
     }
 

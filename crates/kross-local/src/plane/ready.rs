@@ -91,7 +91,7 @@ pub(super) async fn controller_manager(client: &kube::Client) -> Result<(), Stri
 }
 
 /// The end of a log file.
-pub(super) fn last_lines(path: &Path) -> String {
+pub(crate) fn last_lines(path: &Path) -> String {
     let text =
         std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
