@@ -62,7 +62,12 @@ pub(super) fn conditions(walk: &Walk<'_>, set: &mut ConditionSet) {
     let in_use =
         || walk.nodes.iter().filter(|node| remote(node) && !matches!(node.progress, Progress::Skipped(_)));
     let unplaced = |node: &&NodePlan| node.cluster.is_none() && node.objects.is_empty();
+    let missing = walk.clusters.iter().find_map(|used| without_credentials(walk, used));
     let resolved = match in_use().find(unplaced) {
+        None if let Some(message) = &missing => {
+            set.set_false(ConditionType::ClusterResolved, Reason::SecretNotAvailable, message.clone(), now);
+            true
+        }
         None => {
             set.set_true(
                 ConditionType::ClusterResolved,
@@ -109,6 +114,21 @@ pub(super) fn conditions(walk: &Walk<'_>, set: &mut ConditionSet) {
             set.set_false(ConditionType::RemoteResourcesReady, Reason::NotReady, message, now)
         }
     };
+}
+
+/// Why a reference that the instance gives a value to leads nowhere: its Secret is missing or cannot be used. One that the
+/// definition fixes was resolved when the definition was accepted.
+fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<String> {
+    let fixed = |placement: &Placement| matches!(placement, Placement::Remote(remote) if remote.fixed.as_ref() == Some(&*used.reference));
+    if !used.needed || walk.input.graph.nodes.iter().any(|node| fixed(&node.placement)) {
+        return None;
+    }
+    match &used.state.as_ref()?.connection {
+        Connection::NotConnected { reason: FailureReason::Credentials, identity_changed: false, .. } => {
+            used.closed()?.trouble().map(since)
+        }
+        _ => None,
+    }
 }
 
 /// A node whose cluster is not known. Gives whether the reference may still be good.

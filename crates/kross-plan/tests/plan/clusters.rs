@@ -236,3 +236,32 @@ fn a_secret_that_leads_to_another_cluster_stops_everything_there() {
     assert_eq!(condition(&plan, "RemoteClusterConnected").1, "IdentityChanged");
     assert!(plan.prune.is_done() && plan.apply.is_empty());
 }
+
+#[test]
+fn a_reference_whose_secret_is_missing_is_not_resolved_unless_the_definition_fixed_it() {
+    let missing = Connection::NotConnected {
+        since: at(9),
+        reason: FailureReason::Credentials,
+        message: "there is no such Secret".into(),
+        identity_changed: false,
+    };
+    let resolved = |mut world: World| {
+        let plan = world.settle();
+        world.connect(&plan, &missing);
+        let plan = world.plan();
+        assert_eq!(condition(&plan, "RemoteClusterConnected").1, "SecretNotAvailable");
+        assert_eq!(plan.state, InstanceState::InProgress);
+        condition(&plan, "ClusterResolved")
+    };
+    let (status, reason, message) = resolved(world());
+    assert_eq!((&*status, &*reason), ("False", "SecretNotAvailable"));
+    assert!(message.contains("`clusters/eu-kubeconfig`") && message.contains("no such Secret"), "{message}");
+    let fixed = r"
+schema: {apiVersion: v1, kind: App, spec: {}}
+resources:
+- id: there
+  cluster: {name: eu-kubeconfig, namespace: clusters}
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: same, namespace: shop}}
+";
+    assert_eq!(resolved(World::of(fixed, "{}")).0, "True");
+}
