@@ -10,6 +10,7 @@ mod external;
 mod manage;
 mod memory;
 mod observe;
+mod reach;
 mod reconcile;
 mod report;
 

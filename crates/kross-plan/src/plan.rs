@@ -143,6 +143,17 @@ pub enum ExternalRead {
     Collection(CollectionQuery),
 }
 
+impl ExternalRead {
+    /// Where.
+    #[must_use]
+    pub fn cluster(&self) -> &ClusterId {
+        match self {
+            Self::Object { key, .. } => &key.cluster,
+            Self::Collection(query) => &query.cluster,
+        }
+    }
+}
+
 /// A remote cluster that the instance uses.
 #[derive(Clone, Debug)]
 pub struct UsedCluster {

@@ -6,19 +6,20 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{FailureReason, Operation, labels, managers};
-use kross_cluster::{ApiError, Apply, Delete, Deleted, ObjectKey, StoredObject, Watch};
+use kross_cluster::{Apply, Delete, Deleted, ObjectKey, StoredObject};
 use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject};
 use kross_value::{Object, Text, Value};
 
 use super::memory::Memory;
 use super::observe::{Sight, version_of};
+use super::reach::{Reach, ReachError};
 use crate::hub::Hub;
 
 /// Writes of one instance that run at once.
 const AT_ONCE: usize = 16;
 
 /// The outcome of one write.
-type Answer = (ObjectKey, Text, Operation, Result<Written, ApiError>);
+type Answer = (ObjectKey, Text, Operation, Result<Written, ReachError>);
 
 enum Written {
     Applied(Box<StoredObject>),
@@ -31,10 +32,9 @@ enum Written {
 /// Writes these objects of a plan and takes the answers in.
 pub(super) async fn wave(
     hub: &Hub,
+    reach: &Reach<'_>,
     plan: &Plan,
     actions: &[&ApplyAction],
-    watches: &[Watch],
-    applyset: &Text,
     sight: &mut Sight,
     memory: &mut Memory,
 ) {
@@ -42,8 +42,9 @@ pub(super) async fn wave(
     let writes: Vec<BoxFuture<'_, Answer>> = actions
         .iter()
         .filter_map(|action| {
-            let node = plan.nodes.get(action.node.0)?;
-            Some(write(hub, node, plan.object(action)?, action.create, applyset).boxed())
+            let (node, object) = (plan.nodes.get(action.node.0)?, plan.object(action)?);
+            let applyset = plan.applysets.get(&object.key.cluster)?;
+            Some(write(hub, reach, node, object, (action.create, applyset)).boxed())
         })
         .collect();
     let answers: Vec<Answer> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
@@ -57,8 +58,7 @@ pub(super) async fn wave(
                     Some(digest) => memory.digests.insert(key.clone(), digest),
                     None => memory.digests.remove(&key),
                 };
-                // Each copy takes what is of its kind.
-                watches.iter().for_each(|watch| watch.observe(&object));
+                reach.observe(&key.cluster, &object);
                 sight.see(key, Arc::from(object), memory);
             }
             Ok(Written::Taken(object)) => sight.see(key, Arc::from(object), memory),
@@ -90,13 +90,19 @@ fn fail(
     sight.observed.failures.insert(key, failure);
 }
 
-async fn write(hub: &Hub, node: &NodePlan, object: &PlannedObject, create: bool, applyset: &Text) -> Answer {
+async fn write(
+    hub: &Hub,
+    reach: &Reach<'_>,
+    node: &NodePlan,
+    object: &PlannedObject,
+    (create, applyset): (bool, &Text),
+) -> Answer {
     let operation = if create { Operation::Create } else { Operation::Update };
     let key = object.key.clone();
     let answer = match hub.instances.claim(&key, applyset) {
         Some(_) => Ok(Written::Claimed),
         None => {
-            let answer = apply(hub, object, create, operation).await;
+            let answer = apply(reach, object, create, operation).await;
             hub.instances.unclaim(&key);
             answer
         }
@@ -107,35 +113,41 @@ async fn write(hub: &Hub, node: &NodePlan, object: &PlannedObject, create: bool,
 /// Applies an object. The first apply of an object that nobody has seen goes without force: if it is in another apply set,
 /// that shows as a conflict on the label; anything else is taken over.
 async fn apply(
-    hub: &Hub,
+    reach: &Reach<'_>,
     object: &PlannedObject,
     create: bool,
     operation: Operation,
-) -> Result<Written, ApiError> {
+) -> Result<Written, ReachError> {
     let Some(desired) = &object.desired else { return Ok(Written::Claimed) };
     let key = &object.key;
+    let connection = reach.connection(&key.cluster)?;
     let version = version_of(&object.api_version);
-    let kind = hub.connection.kind(&key.group, Some(&version), &key.kind).await?;
+    let kind = connection.kind(&key.group, Some(&version), &key.kind).await?;
     let options = Apply { operation, ..Apply::by(managers::APPLYSET) };
     let first = if create { options } else { options.force() };
-    match hub.connection.apply(&kind, desired, first).await {
+    match connection.apply(&kind, desired, first).await {
         Ok(written) => Ok(Written::Applied(Box::new(written))),
         Err(error) if create && error.label_conflict(labels::APPLYSET_PART_OF).is_some() => {
-            let other = hub.connection.get(&kind, key.namespace.as_deref(), &key.name).await?;
+            let other = connection.get(&kind, key.namespace.as_deref(), &key.name).await?;
             Ok(Written::Taken(Box::new(other)))
         }
         Err(error) if create && !error.conflicts().is_empty() => {
-            let written = hub.connection.apply(&kind, desired, options.force()).await?;
+            let written = connection.apply(&kind, desired, options.force()).await?;
             Ok(Written::Applied(Box::new(written)))
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Deletes objects. Gives whether all that could be done was done.
-pub(super) async fn delete(hub: &Hub, dooms: &[Doom], sight: &mut Sight, memory: &mut Memory) -> bool {
+pub(super) async fn delete(
+    reach: &Reach<'_>,
+    dooms: &[Doom],
+    sight: &mut Sight,
+    memory: &mut Memory,
+) -> bool {
     let deletes: Vec<BoxFuture<'_, _>> =
-        dooms.iter().map(|doom| async move { (doom, delete_one(hub, doom).await) }.boxed()).collect();
+        dooms.iter().map(|doom| async move { (doom, delete_one(reach, doom).await) }.boxed()).collect();
     let answers: Vec<_> = stream::iter(deletes).buffer_unordered(AT_ONCE).collect().await;
     let now = Timestamp::now();
     let mut fine = true;
@@ -164,26 +176,32 @@ pub(super) async fn delete(hub: &Hub, dooms: &[Doom], sight: &mut Sight, memory:
 }
 
 /// Deletes one object; gives it if it is still there.
-async fn delete_one(hub: &Hub, doom: &Doom) -> Result<Option<StoredObject>, ApiError> {
+async fn delete_one(reach: &Reach<'_>, doom: &Doom) -> Result<Option<StoredObject>, ReachError> {
     let key = &doom.key;
-    let kind = hub.connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
+    let connection = reach.connection(&key.cluster)?;
+    let kind = connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
     let options = Delete { uid: Some(&doom.uid), ..Delete::default() };
-    match hub.connection.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
+    match connection.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
         Ok(Deleted::Gone) => Ok(None),
         Ok(Deleted::Terminating(object)) => Ok(Some(object)),
         Err(error) if error.is_gone() => Ok(None),
         // Another object of the same name: ours is gone.
         Err(error) if error.reason() == FailureReason::Conflict => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Lets objects stay without us: the labels and notes that make them ours go.
-pub(super) async fn release(hub: &Hub, dooms: &[Doom], sight: &mut Sight, memory: &mut Memory) -> bool {
+pub(super) async fn release(
+    reach: &Reach<'_>,
+    dooms: &[Doom],
+    sight: &mut Sight,
+    memory: &mut Memory,
+) -> bool {
     let mut fine = true;
     for doom in dooms {
         let key = doom.key.clone();
-        match release_one(hub, doom, sight).await {
+        match release_one(reach, doom, sight).await {
             Ok(()) => {
                 memory.digests.remove(&key);
                 sight.lose(&key);
@@ -199,8 +217,9 @@ pub(super) async fn release(hub: &Hub, dooms: &[Doom], sight: &mut Sight, memory
     fine
 }
 
-async fn release_one(hub: &Hub, doom: &Doom, sight: &Sight) -> Result<(), ApiError> {
+async fn release_one(reach: &Reach<'_>, doom: &Doom, sight: &Sight) -> Result<(), ReachError> {
     let key = &doom.key;
+    let connection = reach.connection(&key.cluster)?;
     let Some(stored) = sight.stored.get(key) else { return Ok(()) };
     let is_ours = |name: &str| {
         name.starts_with(kross_api::KEY_PREFIX)
@@ -220,12 +239,12 @@ async fn release_one(hub: &Hub, doom: &Doom, sight: &Sight) -> Result<(), ApiErr
         ("labels", nulls(stored.value().at(&["metadata", "labels"])).into()),
         ("annotations", nulls(stored.value().at(&["metadata", "annotations"])).into()),
     ]);
-    let kind = hub.connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
+    let kind = connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
     let patch = Value::object([("metadata", metadata)]);
     let namespace = key.namespace.as_deref();
-    match hub.connection.merge_patch(&kind, namespace, &key.name, None, managers::APPLYSET, &patch).await {
+    match connection.merge_patch(&kind, namespace, &key.name, None, managers::APPLYSET, &patch).await {
         Ok(_) => Ok(()),
         Err(error) if error.is_gone() => Ok(()),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }

@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{FINALIZER, Inventory, labels, managers};
-use kross_cluster::{ApiError, ApiKind, ObjectKey, StoredObject};
+use kross_cluster::{ApiError, ApiKind, Connection, ObjectKey, StoredObject};
 use kross_plan::{
     Deletion, DeletionPlan, DoomedObject, blocked_deletion_status, deletion_status, plan_deletion,
 };
@@ -16,6 +16,7 @@ use kross_value::Value;
 use super::error::{InstanceError, Next};
 use super::memory::Memory;
 use super::observe::Sight;
+use super::reach::Reach;
 use super::{apply, manage, report};
 use crate::graphs::Served;
 use crate::hub::Hub;
@@ -48,7 +49,8 @@ pub(super) async fn proceed(
             return Err(error);
         }
     };
-    let mut sight = members(hub, &instance, &applyset, &inventory, memory).await?;
+    let reach = Reach::local(hub, served);
+    let mut sight = members(&hub.connection, &instance, &applyset, &inventory, memory).await?;
     let mut instance = instance;
     let mut said = false;
     loop {
@@ -65,8 +67,8 @@ pub(super) async fn proceed(
         if waits {
             return finish(hub, served, &instance, &plan, memory).await;
         }
-        let deleted = apply::delete(hub, &plan.delete, &mut sight, memory).await;
-        let released = apply::release(hub, &plan.release, &mut sight, memory).await;
+        let deleted = apply::delete(&reach, &plan.delete, &mut sight, memory).await;
+        let released = apply::release(&reach, &plan.release, &mut sight, memory).await;
         if !deleted || !released {
             return Ok(Next::Retry);
         }
@@ -126,9 +128,9 @@ async fn finish(
     Ok(Next::Done)
 }
 
-/// Everything that the inventory may contain, as the cluster has it.
+/// Everything that the inventory of a cluster may contain, as that cluster has it.
 pub(super) async fn members(
-    hub: &Hub,
+    connection: &Connection,
     instance: &StoredObject,
     applyset: &str,
     inventory: &Inventory,
@@ -138,7 +140,7 @@ pub(super) async fn members(
     let home = instance.namespace().map(|namespace| &**namespace);
     let mut kinds: Vec<Arc<ApiKind>> = Vec::new();
     for kind in &inventory.group_kinds {
-        match hub.connection.kind(&kind.group, None, &kind.kind).await {
+        match connection.kind(&kind.group, None, &kind.kind).await {
             Ok(kind) => kinds.push(kind),
             // The type is gone, and its objects with it.
             Err(error) if error.missing().is_some() => {}
@@ -157,12 +159,12 @@ pub(super) async fn members(
     let mut sight = Sight::default();
     let lists: Vec<BoxFuture<'_, _>> = places
         .iter()
-        .map(|(kind, namespace)| hub.connection.list(kind, *namespace, Some(&selector)).boxed())
+        .map(|(kind, namespace)| connection.list(kind, *namespace, Some(&selector)).boxed())
         .collect();
     let answers: Vec<_> = stream::iter(lists).buffer_unordered(AT_ONCE).collect().await;
     for listed in answers {
         for object in present(listed)? {
-            let key: ObjectKey = object.key(hub.connection.cluster());
+            let key: ObjectKey = object.key(connection.cluster());
             sight.see(key, Arc::new(object), memory);
         }
     }

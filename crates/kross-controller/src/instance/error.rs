@@ -5,6 +5,7 @@ use std::time::Duration;
 use kross_api::{ConditionType, FailureReason, InventoryError};
 use kross_cluster::{ApiError, Outcome};
 
+use super::reach::ReachError;
 use crate::definition::Retry;
 
 /// How a pass over an instance ended.
@@ -30,6 +31,18 @@ pub(super) enum InstanceError {
     /// Another request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
+    /// The request has to go to a cluster that is not connected.
+    #[error("{0}")]
+    Unreached(ReachError),
+}
+
+impl From<ReachError> for InstanceError {
+    fn from(error: ReachError) -> Self {
+        match error {
+            ReachError::Api(error) => Self::Api(error),
+            unreached @ ReachError::NotConnected(_) => Self::Unreached(unreached),
+        }
+    }
 }
 
 impl InstanceError {
@@ -38,6 +51,7 @@ impl InstanceError {
         match self {
             Self::Inventory(_) => "Inventory",
             Self::Manage(error) | Self::Api(error) => error.reason().as_str(),
+            Self::Unreached(error) => error.reason().as_str(),
         }
     }
 
@@ -51,7 +65,7 @@ impl InstanceError {
                 None
             }
             Self::Manage(_) => Some(ConditionType::InstanceManaged),
-            Self::Api(_) => Some(ConditionType::GraphResolved),
+            Self::Api(_) | Self::Unreached(_) => Some(ConditionType::GraphResolved),
         }
     }
 
@@ -61,6 +75,7 @@ impl InstanceError {
             // Only somebody who edits the instance can help.
             Self::Inventory(_) => Retry::OnChange,
             Self::Manage(error) | Self::Api(error) => retry(error),
+            Self::Unreached(_) => Retry::Now,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Turns what external references ask for into watches, and their copies into what the plan sees.
 
-use kross_cluster::{ApiError, Lookup, ObjectKey, Selection, Watch};
+use kross_cluster::{Lookup, ObjectKey, Selection, Watch};
 use kross_plan::{CollectionQuery, ExternalRead, ObservedObject, Plan};
 use kross_value::Text;
 
 use super::memory::Memory;
 use super::observe::Sight;
+use super::reach::{Reach, ReachError};
 use crate::hub::Hub;
 use crate::selector::text;
 
@@ -15,15 +16,20 @@ use crate::selector::text;
 /// A kind is not served.
 pub(super) async fn answer(
     hub: &Hub,
+    reach: &Reach<'_>,
     instance: &ObjectKey,
     plan: &Plan,
     sight: &mut Sight,
     memory: &mut Memory,
-) -> Result<bool, ApiError> {
+) -> Result<bool, ReachError> {
     let mut news = false;
     for read in &plan.reads {
         if !memory.externals.contains_key(read) {
-            let watches = watch(hub, read).await?;
+            // What is in a cluster that does not answer is read once it does.
+            if reach.connection(read.cluster()).is_err() {
+                continue;
+            }
+            let watches = watch(hub, reach, read).await?;
             for watch in &watches {
                 hub.instances.look_at(instance, watch.key());
             }
@@ -49,22 +55,23 @@ pub(super) fn retain(hub: &Hub, instance: &ObjectKey, plan: &Plan, memory: &mut 
     });
 }
 
-async fn watch(hub: &Hub, read: &ExternalRead) -> Result<Vec<Watch>, ApiError> {
+async fn watch(hub: &Hub, reach: &Reach<'_>, read: &ExternalRead) -> Result<Vec<Watch>, ReachError> {
+    let connection = reach.connection(read.cluster())?;
     match read {
         ExternalRead::Object { key, version } => {
-            let kind = hub.connection.kind(&key.group, Some(version), &key.kind).await?;
+            let kind = connection.kind(&key.group, Some(version), &key.kind).await?;
             let selection = Selection::Name { namespace: key.namespace.clone(), name: key.name.clone() };
-            Ok(vec![hub.watches.watch(&hub.connection, &kind, selection)])
+            Ok(vec![hub.watches.watch(connection, &kind, selection)])
         }
         ExternalRead::Collection(query) => {
-            let kind = hub.connection.kind(&query.group, Some(&query.version), &query.kind).await?;
+            let kind = connection.kind(&query.group, Some(&query.version), &query.kind).await?;
             let selection =
                 Selection::Labels { namespace: query.namespace.clone(), selector: text(&query.selector()) };
-            let mut watches = vec![hub.watches.watch(&hub.connection, &kind, selection)];
+            let mut watches = vec![hub.watches.watch(connection, &kind, selection)];
             if let Some(namespaces) = query.namespace_selector() {
-                let kind = hub.connection.kind("", Some("v1"), "Namespace").await?;
+                let kind = connection.kind("", Some("v1"), "Namespace").await?;
                 let selection = Selection::Labels { namespace: None, selector: text(&namespaces) };
-                watches.push(hub.watches.watch(&hub.connection, &kind, selection));
+                watches.push(hub.watches.watch(connection, &kind, selection));
             }
             Ok(watches)
         }

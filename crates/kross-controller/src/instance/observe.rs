@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kross_api::labels;
-use kross_cluster::{ObjectKey, StoredObject, Watch};
+use kross_cluster::{ObjectKey, StoredObject};
 use kross_plan::{Observed, ObservedObject, Plan};
 use kross_value::Text;
 
 use super::memory::Memory;
-use crate::hub::Hub;
+use super::reach::Reach;
 
 /// What is known of the objects of an instance.
 #[derive(Debug, Default)]
@@ -20,11 +20,11 @@ pub(super) struct Sight {
 }
 
 /// Reads the copies of an instance's children; none where one of them cannot tell.
-pub(super) fn children(hub: &Hub, watches: &[Watch], uid: &str, memory: &Memory) -> Option<Sight> {
+pub(super) fn children(reach: &Reach<'_>, uid: &str, memory: &Memory) -> Option<Sight> {
     let mut sight = Sight::default();
-    for watch in watches {
+    for watch in reach.children() {
         for object in watch.list_by_label(labels::INSTANCE_ID, uid)? {
-            sight.see(object.key(hub.connection.cluster()), object, memory);
+            sight.see(object.key(&watch.key().cluster), object, memory);
         }
     }
     sight.observed.failures.clone_from(&memory.failures);
@@ -74,16 +74,15 @@ impl Sight {
     }
 
     /// Looks for objects at the places of new ones that belong to somebody else. Gives whether there are any.
-    pub(super) fn meet_others(&mut self, plan: &Plan, watches: &[Watch], memory: &Memory) -> bool {
+    pub(super) fn meet_others(&mut self, plan: &Plan, reach: &Reach<'_>, memory: &Memory) -> bool {
         let mut news = false;
         for object in plan.nodes.iter().flat_map(|node| &node.objects) {
             if object.desired.is_none() || self.stored.contains_key(&object.key) {
                 continue;
             }
             let key = &object.key;
-            let of_kind = |watch: &&Watch| watch.key().group == key.group && watch.key().kind == key.kind;
-            let found =
-                watches.iter().find(of_kind).map(|watch| watch.get(key.namespace.as_deref(), &key.name));
+            let watch = reach.child(&key.cluster, &key.group, &key.kind);
+            let found = watch.map(|watch| watch.get(key.namespace.as_deref(), &key.name));
             if let Some(kross_cluster::Lookup::Found(other)) = found {
                 self.see(key.clone(), other, memory);
                 news = true;

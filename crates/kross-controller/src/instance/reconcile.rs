@@ -14,6 +14,7 @@ use kross_value::Text;
 use super::error::{InstanceError, Next, outcome};
 use super::memory::Memory;
 use super::observe::{Sight, children};
+use super::reach::Reach;
 use super::{apply, clusters, deletion, external, manage, report};
 use crate::graphs::Served;
 use crate::hub::Hub;
@@ -110,13 +111,13 @@ impl Pass<'_> {
             self.report(status).await?;
             return Ok(Next::Done);
         }
-        let watches = &self.served.children;
-        let Some(mut sight) = children(self.hub, watches, self.instance.uid(), self.memory) else {
+        let reach = Reach::local(self.hub, self.served);
+        let Some(mut sight) = children(&reach, self.instance.uid(), self.memory) else {
             return self.blind().await;
         };
         self.see_leftovers(&mut sight).await?;
-        let plan = self.waves(&mut sight).await?;
-        let plan = self.prune(plan, &mut sight).await?;
+        let plan = self.waves(&reach, &mut sight).await?;
+        let plan = self.prune(plan, &reach, &mut sight).await?;
         external::retain(self.hub, self.key, &plan, self.memory);
         self.forget_failures(&plan);
         self.memory.attempts.clone_from(&plan.prune.attempts);
@@ -138,7 +139,9 @@ impl Pass<'_> {
         if inventory.group_kinds.is_empty() {
             return Ok(());
         }
-        let left = deletion::members(self.hub, &self.instance, &applyset, &inventory, self.memory).await?;
+        let left =
+            deletion::members(&self.hub.connection, &self.instance, &applyset, &inventory, self.memory)
+                .await?;
         sight.observed.objects.extend(left.observed.objects);
         sight.stored.extend(left.stored);
         Ok(())
@@ -159,15 +162,14 @@ impl Pass<'_> {
     }
 
     /// Plans and writes until nothing is left to write.
-    async fn waves(&mut self, sight: &mut Sight) -> Result<Plan, InstanceError> {
+    async fn waves(&mut self, reach: &Reach<'_>, sight: &mut Sight) -> Result<Plan, InstanceError> {
         let mut tried: HashSet<ObjectKey> = HashSet::new();
-        let applyset = manage::applyset(self.served, &self.instance);
         // Each round writes a layer, reads a reference, or is the last one.
         let limit = 4 * self.graph.nodes.len() + 8;
         let mut plan = self.plan(sight);
         for _ in 0..limit {
-            let news = external::answer(self.hub, self.key, &plan, sight, self.memory).await?;
-            let others = sight.meet_others(&plan, &self.served.children, self.memory);
+            let news = external::answer(self.hub, reach, self.key, &plan, sight, self.memory).await?;
+            let others = sight.meet_others(&plan, reach, self.memory);
             let clusters = clusters::note_unreached(&plan, sight, &self.instance);
             if news | others | clusters | sight.compare(&plan, self.memory) {
                 plan = self.plan(sight);
@@ -186,20 +188,24 @@ impl Pass<'_> {
             tried.extend(
                 actions.iter().filter_map(|action| plan.object(action)).map(|object| object.key.clone()),
             );
-            let watches = &self.served.children;
-            apply::wave(self.hub, &plan, &actions, watches, &applyset, sight, self.memory).await;
+            apply::wave(self.hub, reach, &plan, &actions, sight, self.memory).await;
             plan = self.plan(sight);
         }
         Ok(plan)
     }
 
     /// Removes what nobody desires any more, and shrinks the inventory once it is gone.
-    async fn prune(&mut self, mut plan: Plan, sight: &mut Sight) -> Result<Plan, InstanceError> {
+    async fn prune(
+        &mut self,
+        mut plan: Plan,
+        reach: &Reach<'_>,
+        sight: &mut Sight,
+    ) -> Result<Plan, InstanceError> {
         let mut pruned = false;
         while !plan.prune.delete.is_empty() || !plan.prune.release.is_empty() {
             let (delete, release) = (plan.prune.delete.clone(), plan.prune.release.clone());
-            let deleted = apply::delete(self.hub, &delete, sight, self.memory).await;
-            let released = apply::release(self.hub, &release, sight, self.memory).await;
+            let deleted = apply::delete(reach, &delete, sight, self.memory).await;
+            let released = apply::release(reach, &release, sight, self.memory).await;
             pruned = true;
             plan = self.plan(sight);
             if !deleted || !released {
