@@ -337,6 +337,21 @@ impl Connection {
         query: &Query<'_>,
         next: Option<&str>,
     ) -> Result<ObjectList, ApiError> {
+        let body = self.list_page_as(kind, namespace, query, next, JSON).await?;
+        let target = Target { kind, namespace, name: "", operation: Operation::Get };
+        read_list(&body, &kind.api_version(), &kind.kind)
+            .map_err(|error| ApiError::unreadable(target.attempt(self), &error))
+    }
+
+    /// One page of a list, in a form that the caller reads.
+    pub(crate) async fn list_page_as(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        query: &Query<'_>,
+        next: Option<&str>,
+        accept: &'static str,
+    ) -> Result<Bytes, ApiError> {
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
         let mut path = kind.collection_path(namespace);
         path.push_str(&format!("?limit={PAGE}"));
@@ -345,9 +360,8 @@ impl Connection {
             path.push_str("&continue=");
             push_encoded(&mut path, next);
         }
-        let answer = self.perform(&target, ApiRequest::list(path)).await?;
-        read_list(&answer.body, &kind.api_version(), &kind.kind)
-            .map_err(|error| ApiError::unreadable(target.attempt(self), &error))
+        let answer = self.perform(&target, ApiRequest { accept, ..ApiRequest::list(path) }).await?;
+        Ok(answer.body)
     }
 
     async fn perform(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiAnswer, ApiError> {

@@ -56,5 +56,6 @@ pub use object::{
 pub use queue::{Backoff, Outcome, Queue, QueueKey, QueueStats, Work};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
 pub use watch::{
-    Change, Lookup, Selection, Watch, WatchEvent, WatchKey, WatchOptions, WatchPhase, WatchState, Watches,
+    Change, Lookup, Selection, Sync, Watch, WatchEvent, WatchKey, WatchOptions, WatchPhase, WatchState,
+    Watches,
 };

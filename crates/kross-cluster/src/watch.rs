@@ -1,8 +1,8 @@
 //! Turns "I care about these objects" into one list and one watch per cluster, kind and selection, shared by everybody who
-//! cares, and into a local copy that answers at once. Nobody ever waits for a copy to fill.
+//! cares, and into a local copy that answers at once. Where a watch is not wanted, or has no room, polls take its place.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -18,13 +18,18 @@ mod core;
 mod follow;
 mod key;
 mod lines;
+mod metadata;
+mod poll;
 mod store;
+mod sync;
 
 pub use self::core::{Watch, WatchPhase, WatchState};
 pub use key::{Selection, WatchKey};
 pub use store::Lookup;
+pub use sync::Sync;
 
 use self::core::Core;
+use self::sync::Budget;
 
 /// How watches are shared.
 #[derive(Clone, Debug)]
@@ -33,8 +38,14 @@ pub struct WatchOptions {
     pub grace: Duration,
     /// Labels by whose values objects can be listed quickly.
     pub indexed_labels: Vec<&'static str>,
-    /// Lists that run at once.
+    /// Lists of one cluster that run at once.
     pub lists_at_once: usize,
+    /// Watches on other clusters that are open at once. What is beyond polls until there is room.
+    pub budget: usize,
+    /// How often something polls that has no room for a watch.
+    pub fallback_interval: Duration,
+    /// The most that is added to that at random.
+    pub fallback_jitter: Duration,
 }
 
 impl Default for WatchOptions {
@@ -43,6 +54,9 @@ impl Default for WatchOptions {
             grace: Duration::from_secs(10),
             indexed_labels: vec![kross_api::labels::INSTANCE_ID, kross_api::labels::APPLYSET_PART_OF],
             lists_at_once: 16,
+            budget: 20_000,
+            fallback_interval: Duration::from_secs(30),
+            fallback_jitter: Duration::from_secs(10),
         }
     }
 }
@@ -110,7 +124,9 @@ pub struct Watches {
 pub(crate) struct Registry {
     options: WatchOptions,
     runtime: Handle,
-    lists: Arc<Semaphore>,
+    budget: Budget,
+    /// For each cluster, so that one that does not answer holds up no other.
+    lists: Mutex<HashMap<ClusterId, Weak<Semaphore>>>,
     entries: Mutex<HashMap<KindKey, Vec<Entry>>>,
     subscribers: Arc<Subscribers>,
 }
@@ -136,12 +152,12 @@ impl Watches {
     /// No watches yet. They will run on the runtime that this is called on.
     #[must_use]
     pub fn new(options: WatchOptions) -> Self {
-        let lists = Arc::new(Semaphore::new(options.lists_at_once.max(1)));
         Self {
             registry: Arc::new(Registry {
+                budget: Budget::new(&options),
                 options,
                 runtime: Handle::current(),
-                lists,
+                lists: Mutex::default(),
                 entries: Mutex::default(),
                 subscribers: Arc::default(),
             }),
@@ -152,12 +168,25 @@ impl Watches {
     /// as somebody holds it.
     #[must_use]
     pub fn watch(&self, connection: &Connection, kind: &Arc<ApiKind>, selection: Selection) -> Watch {
+        self.follow(connection, kind, selection, Sync::Watch)
+    }
+
+    /// Like [`Watches::watch`], by a watch or by polls. They tell the same, a poll somewhat later.
+    #[must_use]
+    pub fn follow(
+        &self,
+        connection: &Connection,
+        kind: &Arc<ApiKind>,
+        selection: Selection,
+        sync: Sync,
+    ) -> Watch {
         let key = WatchKey {
             cluster: connection.cluster().clone(),
             group: kind.group.clone(),
             version: kind.version.clone(),
             kind: kind.kind.clone(),
             selection,
+            sync,
         };
         let registry = &self.registry;
         let mut entries = registry.lock();
@@ -168,13 +197,12 @@ impl Watches {
             entry.arrivals += 1;
             Arc::clone(&entry.core)
         } else {
-            let core = Arc::new(Core::new(key, &registry.options, Arc::clone(&registry.subscribers)));
-            let follower = follow::follow(
-                Arc::clone(&core),
-                connection.clone(),
-                Arc::clone(kind),
-                Arc::clone(&registry.lists),
-            );
+            let method = registry.budget.method(&key.cluster, sync);
+            let lists = registry.lists_of(&key.cluster);
+            let everybody = Arc::clone(&registry.subscribers);
+            let core = Arc::new(Core::new(key, method.mode(), &registry.options, everybody));
+            let (connection, kind) = (connection.clone(), Arc::clone(kind));
+            let follower = follow::follow(Arc::clone(&core), connection, kind, lists, method);
             let task = registry.runtime.spawn(follower).abort_handle();
             of_kind.push(Entry { core: Arc::clone(&core), users: 1, arrivals: 1, task });
             core
@@ -221,6 +249,15 @@ impl Watches {
         }
     }
 
+    /// Makes everything of a cluster that waits after a failure try again now, for instance since it can be reached again.
+    pub fn retry_cluster(&self, cluster: &ClusterId) {
+        let entries = self.registry.lock();
+        let of_cluster = entries.iter().filter(|((known, _, _), _)| known == cluster);
+        for entry in of_cluster.flat_map(|(_, entries)| entries) {
+            entry.core.retry.notify_one();
+        }
+    }
+
     /// The state of every watch, in a stable order.
     #[must_use]
     pub fn states(&self) -> Vec<WatchState> {
@@ -235,6 +272,18 @@ impl Watches {
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, HashMap<KindKey, Vec<Entry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What bounds the lists of a cluster.
+    fn lists_of(&self, cluster: &ClusterId) -> Arc<Semaphore> {
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lists.get(cluster).and_then(Weak::upgrade) {
+            return known;
+        }
+        lists.retain(|_, lists| lists.strong_count() > 0);
+        let new = Arc::new(Semaphore::new(self.options.lists_at_once.max(1)));
+        lists.insert(cluster.clone(), Arc::downgrade(&new));
+        new
     }
 
     fn cores(&self) -> Vec<Arc<Core>> {

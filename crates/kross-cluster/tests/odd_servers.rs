@@ -46,7 +46,8 @@ fn answer(code: u16, text: &str) -> Response<Body> {
 
 const FEW: u32 = 10;
 
-/// A server that answers each path and query as it is told, in HTTP/1.
+/// A server that answers each path and query as it is told, in HTTP/1. Where a client wants nothing but metadata, that word
+/// is before the path.
 struct Server {
     url: String,
     authority: Option<CertificateDer<'static>>,
@@ -102,7 +103,11 @@ impl Server {
                 counter.fetch_add(1, Ordering::Relaxed);
                 let (handler, tls) = (Arc::clone(&handler), tls.clone());
                 let service = service_fn(move |request: Request<Incoming>| {
-                    let response = handler(request.uri().path_and_query().unwrap().as_str());
+                    let accept = request.headers().get("accept").and_then(|accept| accept.to_str().ok());
+                    let partial =
+                        accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadataList"));
+                    let path = request.uri().path_and_query().unwrap().as_str();
+                    let response = handler(&format!("{}{path}", if partial { "metadata " } else { "" }));
                     async move {
                         // Requests overlap, so that a connection per request is needed.
                         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -404,4 +409,32 @@ async fn a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let count = log.lock().unwrap().len();
     assert!((3..=12).contains(&count), "{count} requests in a second");
+}
+
+#[tokio::test]
+async fn a_server_without_metadata_lists_is_polled_by_whole_lists() {
+    let log = Log::default();
+    let seen = Arc::clone(&log);
+    let server = Server::plain(move |path| {
+        seen.lock().unwrap().push(path.split(['?', '/']).next().unwrap().trim().to_owned());
+        if path.starts_with("metadata") {
+            return answer(406, &status(406, "NotAcceptable").to_string());
+        }
+        let version = seen.lock().unwrap().len() as u64;
+        let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": version.to_string()},
+                          "items": [object("web", version)]});
+        answer(200, &list.to_string())
+    })
+    .await;
+    let connection = server.connect().await;
+    let watches = Watches::new(WatchOptions::default());
+    let sync = kross_cluster::Sync::Poll { interval: Duration::from_millis(50), jitter: Duration::ZERO };
+    let watch = watches.follow(&connection, &Arc::new(config_map()), Selection::All, sync);
+    kross_testing::wait::until_true("the copy to follow", || match watch.get(Some("shop"), "web") {
+        Lookup::Found(web) => web.version() > Some(4),
+        Lookup::Absent | Lookup::Unknown => false,
+    })
+    .await;
+    assert_eq!(log.lock().unwrap()[..4], ["", "metadata", "", ""]);
+    assert!(watches.states()[0].failure.is_none());
 }

@@ -20,6 +20,8 @@ mod events;
 mod lease;
 #[path = "real/ownership.rs"]
 mod ownership;
+#[path = "real/poll.rs"]
+mod poll;
 #[path = "real/setup.rs"]
 mod setup;
 #[path = "real/watch.rs"]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kross_cluster::{Backoff, Connection, Election, Leadership, Queue, WatchOptions, Watches, Work};
+use kross_cluster::{Backoff, Connection, Election, Leadership, Queue, Watches, Work};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -91,7 +91,7 @@ impl Controller {
     /// Leadership is lost, or work does not finish in time.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ControllerError> {
         let Self { connection, lease_connection, settings, metrics, readiness, graphs } = self;
-        let watches = Watches::new(WatchOptions::default());
+        let watches = Watches::new(settings.watches.clone());
         // Before anything is watched, so that nothing is missed.
         let mut events = watches.subscribe();
         let hub = Arc::new(Hub::new(connection, watches, settings, metrics, graphs));

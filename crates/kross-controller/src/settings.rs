@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kross_cluster::{Backoff, LeaseOptions};
+use kross_cluster::{Backoff, LeaseOptions, WatchOptions};
 
 /// How the controller behaves.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct Settings {
     pub instance_interval: Option<Duration>,
     /// The waits of an instance that fails.
     pub instance_backoff: Backoff,
+    /// How copies of clusters are kept.
+    pub watches: WatchOptions,
     /// Whether changes of conditions become Events.
     pub condition_events: bool,
     /// Whether conditions become metrics.
@@ -50,6 +52,7 @@ impl Default for Settings {
             progress_delay: Duration::from_secs(3),
             instance_interval: Some(Duration::from_secs(3)),
             instance_backoff: Backoff::default(),
+            watches: WatchOptions::default(),
             condition_events: true,
             condition_metrics: false,
             shutdown_timeout: Duration::from_secs(60),

@@ -4,11 +4,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kross_api::FailureReason;
+use kross_api::{FailureReason, SyncMode};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::store::{Lookup, Store};
+use super::metadata::Entry;
+use super::poll::Found;
+use super::store::{Lookup, Place, Store};
 use super::{Change, Registry, Subscribers, WatchEvent, WatchKey, WatchOptions};
 use crate::error::ApiError;
 use crate::object::StoredObject;
@@ -29,6 +31,8 @@ pub enum WatchPhase {
 pub struct WatchState {
     /// What it is about.
     pub key: Arc<WatchKey>,
+    /// Whether it watches or polls.
+    pub mode: SyncMode,
     /// What it is doing.
     pub phase: WatchPhase,
     /// For how long.
@@ -41,9 +45,9 @@ pub struct WatchState {
     pub objects: usize,
     /// How many hold it.
     pub users: usize,
-    /// How many lists it has read.
+    /// How many lists it has read; for a poll, how often it has looked.
     pub lists: u64,
-    /// How often it was opened.
+    /// How often a watch was opened.
     pub opened: u64,
 }
 
@@ -58,6 +62,7 @@ pub(super) struct Core {
 
 struct Inner {
     store: Store,
+    mode: SyncMode,
     phase: WatchPhase,
     since: Instant,
     failure: Option<ApiError>,
@@ -67,13 +72,19 @@ struct Inner {
 }
 
 impl Core {
-    pub(super) fn new(key: WatchKey, options: &WatchOptions, everybody: Arc<Subscribers>) -> Self {
+    pub(super) fn new(
+        key: WatchKey,
+        mode: SyncMode,
+        options: &WatchOptions,
+        everybody: Arc<Subscribers>,
+    ) -> Self {
         Self {
             key: Arc::new(key),
             retry: Notify::new(),
             complete: Notify::new(),
             inner: Mutex::new(Inner {
                 store: Store::new(options.indexed_labels.clone()),
+                mode,
                 phase: WatchPhase::Listing,
                 since: Instant::now(),
                 failure: None,
@@ -125,6 +136,57 @@ impl Core {
         self.tell(&mut inner, Change::Synced);
         drop(inner);
         self.complete.notify_waiters();
+    }
+
+    /// What of a list is as it is known, and what is not.
+    pub(super) fn compare(&self, listed: Vec<Entry>) -> (Vec<Place>, Vec<Entry>) {
+        let inner = self.lock();
+        let (mut same, mut changed) = (Vec::with_capacity(listed.len()), Vec::new());
+        for entry in listed {
+            match inner.store.get(entry.namespace.as_deref(), &entry.name) {
+                Some(known) if entry.is(known) => same.push(entry.place()),
+                _ => changed.push(entry),
+            }
+        }
+        (same, changed)
+    }
+
+    /// A poll is at its end. Told as a watch would: `Synced` when the copy becomes complete, `Resumed` after a failure.
+    pub(super) fn found(&self, found: Found) {
+        let Found { version, same, changed } = found;
+        let mut inner = self.lock();
+        let first = !inner.store.is_complete();
+        if inner.failure.take().is_some() && !first {
+            self.tell(&mut inner, Change::Resumed);
+        }
+        inner.store.begin_list(version.parse().ok());
+        for place in same {
+            inner.store.seen(place);
+        }
+        for object in changed {
+            if let Some(change) = inner.store.listed(object) {
+                self.tell(&mut inner, change);
+            }
+        }
+        let gone = inner.store.end_list();
+        for change in gone {
+            self.tell(&mut inner, change);
+        }
+        inner.lists += 1;
+        inner.enter(WatchPhase::Live);
+        if first {
+            self.tell(&mut inner, Change::Synced);
+        }
+        drop(inner);
+        self.complete.notify_waiters();
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.lock().store.is_complete()
+    }
+
+    pub(super) fn set_mode(&self, mode: SyncMode) {
+        self.lock().mode = mode;
     }
 
     /// The watch is open.
@@ -179,6 +241,7 @@ impl Core {
         let inner = self.lock();
         WatchState {
             key: Arc::clone(&self.key),
+            mode: inner.mode,
             phase: inner.phase,
             since: inner.since.elapsed(),
             failure: inner.failure.clone(),
@@ -259,6 +322,20 @@ impl Watch {
         }
     }
 
+    /// Takes out what a delete of ours found gone, where the next look would be the first to tell. A watch tells soon enough,
+    /// and in order.
+    pub fn observe_gone(&self, deleted: &StoredObject) {
+        if self.mode() == SyncMode::Poll {
+            self.core.change(|store| store.observed_gone(deleted));
+        }
+    }
+
+    /// Whether it watches or polls: a watch on another cluster polls while there is no room for it.
+    #[must_use]
+    pub fn mode(&self) -> SyncMode {
+        self.core.lock().mode
+    }
+
     /// What happens to this watch, what it knows already first. Read it without doing anything slow.
     #[must_use]
     pub fn subscribe(&self) -> mpsc::UnboundedReceiver<WatchEvent> {
@@ -272,7 +349,7 @@ impl Watch {
     /// Whether the copy was complete at some time.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.core.lock().store.is_complete()
+        self.core.is_complete()
     }
 
     /// Returns when the copy is complete. For start-up and tests: a reconcile must not wait.

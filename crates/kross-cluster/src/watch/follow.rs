@@ -1,18 +1,21 @@
 //! Keeps one copy up to date for as long as it is wanted: list, watch from there, and after any loss resume where it was, or
-//! list again where that is no longer possible.
+//! list again where that is no longer possible. Where there is to be no watch, it polls.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use kross_api::Operation;
+use kross_api::{Operation, SyncMode};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::Change;
 use super::core::Core;
 use super::lines::{Event, Lines};
+use super::metadata::{self, MetadataPage};
+use super::poll;
+use super::sync::Method;
 use crate::apply::{MOST_PAGES, Query};
 use crate::connection::{ApiAnswer, Connection};
 use crate::discovery::{ApiKind, push_encoded};
@@ -40,23 +43,37 @@ enum Ended {
     Failed(ApiError),
 }
 
-struct Follower {
-    core: Arc<Core>,
-    connection: Connection,
-    kind: Arc<ApiKind>,
-    lists: Arc<Semaphore>,
+pub(super) struct Follower {
+    pub(super) core: Arc<Core>,
+    pub(super) connection: Connection,
+    pub(super) kind: Arc<ApiKind>,
+    /// Bounds the lists of this cluster that run at once.
+    pub(super) lists: Arc<Semaphore>,
     failures: u32,
     /// Whether the last answer was that there is no such kind.
     missing: bool,
 }
 
+/// Never returns.
 pub(super) async fn follow(
     core: Arc<Core>,
     connection: Connection,
     kind: Arc<ApiKind>,
     lists: Arc<Semaphore>,
+    method: Method,
 ) {
     let mut follower = Follower { core, connection, kind, lists, failures: 0, missing: false };
+    let (version, _room) = match method {
+        Method::Watch { room } => (None, room),
+        Method::Poll { pace, rooms } => {
+            let (version, room) = poll::poll(&mut follower, pace, rooms).await;
+            follower.core.set_mode(SyncMode::Watch);
+            (Some(version), Some(room))
+        }
+    };
+    if let Some(version) = version {
+        follower.watch_from(version).await;
+    }
     loop {
         match follower.list().await {
             Ok(version) => {
@@ -64,7 +81,7 @@ pub(super) async fn follow(
                 follower.watch_from(version).await;
             }
             // The list took so long that its first pages are history.
-            Err(error) if error.is_expired() => follower.pause(BACKOFF.delay(1, random())).await,
+            Err(error) if error.is_expired() => follower.pause(soon()).await,
             Err(error) => follower.fail(&error).await,
         }
     }
@@ -96,14 +113,32 @@ impl Follower {
                 return Ok(version);
             }
         }
-        Err(self.connection.endless_list(&self.kind, self.core.key.selection.namespace()))
+        Err(self.endless())
     }
 
-    async fn page(&self, next: Option<&str>) -> Result<crate::ObjectList, ApiError> {
+    pub(super) async fn page(&self, next: Option<&str>) -> Result<crate::ObjectList, ApiError> {
         let selection = &self.core.key.selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
         self.connection.list_page(&self.kind, selection.namespace(), &query, next).await
+    }
+
+    pub(super) async fn metadata_page(&self, next: Option<&str>) -> Result<MetadataPage, ApiError> {
+        let selection = &self.core.key.selection;
+        let (labels, fields) = (selection.labels(), selection.fields());
+        let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
+        let page = self
+            .connection
+            .list_page_as(&self.kind, selection.namespace(), &query, next, metadata::ACCEPT)
+            .await?;
+        MetadataPage::read(&page).map_err(|_| {
+            let problem = "the list of metadata cannot be read";
+            ApiError::own(self.attempt(), kross_api::FailureReason::ServerError, problem)
+        })
+    }
+
+    pub(super) fn endless(&self) -> ApiError {
+        self.connection.endless_list(&self.kind, self.core.key.selection.namespace())
     }
 
     /// Watches from a version until only a new list helps.
@@ -116,7 +151,7 @@ impl Follower {
             }
             match ended {
                 // A server that ends every watch at once is not asked without a pause.
-                Ended::Resume if started.elapsed() < HEALTHY => self.pause(BACKOFF.delay(1, random())).await,
+                Ended::Resume if started.elapsed() < HEALTHY => self.pause(soon()).await,
                 Ended::Resume => {}
                 Ended::Expired => return,
                 Ended::Failed(error) => {
@@ -215,7 +250,13 @@ impl Follower {
         if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }
     }
 
-    async fn fail(&mut self, error: &ApiError) {
+    /// Nothing is wrong: the next failure is a first one.
+    pub(super) fn recovered(&mut self) {
+        self.missing = false;
+        self.failures = 0;
+    }
+
+    pub(super) async fn fail(&mut self, error: &ApiError) {
         tracing::debug!(watch = %self.core.key, %error, "watch failed");
         // The kind is positively gone, twice: so are its objects.
         let missing = error.missing() == Some(&Missing::Kind);
@@ -233,7 +274,7 @@ impl Follower {
         self.pause(wait).await;
     }
 
-    async fn pause(&self, wait: Duration) {
+    pub(super) async fn pause(&self, wait: Duration) {
         // Whichever comes first; both are a reason to go on.
         let _ = tokio::time::timeout(wait, self.core.retry.notified()).await;
     }
@@ -259,8 +300,13 @@ impl Follower {
     }
 }
 
+/// A short wait before something that should go well at once.
+pub(super) fn soon() -> Duration {
+    BACKOFF.delay(1, random())
+}
+
 /// Something in 0..1 that spreads tries; nothing depends on its quality.
 #[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
-fn random() -> f64 {
+pub(super) fn random() -> f64 {
     (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use kross_api::labels;
 use kross_value::Text;
 
-use super::KindKey;
+use super::{KindKey, Sync};
 use crate::object::{ClusterId, ObjectKey, StoredObject};
 
 /// Which objects of a kind.
@@ -45,6 +45,8 @@ pub struct WatchKey {
     pub version: Text,
     /// Which objects.
     pub selection: Selection,
+    /// How they are to be followed. Whoever asked for polls must not be served by a watch.
+    pub sync: Sync,
 }
 
 impl WatchKey {
@@ -55,9 +57,13 @@ impl WatchKey {
 
 impl fmt::Display for WatchKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cluster, group, kind, version, selection } = self;
+        let Self { cluster, group, kind, version, selection, sync } = self;
         let slash = if group.is_empty() { "" } else { "/" };
-        write!(f, "{kind} {group}{slash}{version} in {cluster}, {selection}")
+        write!(f, "{kind} {group}{slash}{version} in {cluster}, {selection}")?;
+        match sync {
+            Sync::Watch => Ok(()),
+            Sync::Poll { interval, .. } => write!(f, ", every {interval:?}"),
+        }
     }
 }
 

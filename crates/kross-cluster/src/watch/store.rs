@@ -21,7 +21,7 @@ pub enum Lookup {
 }
 
 /// Namespace and name; the namespace is empty for objects without one.
-type Place = (Text, Text);
+pub(super) type Place = (Text, Text);
 
 #[derive(Default)]
 pub(super) struct Store {
@@ -99,6 +99,13 @@ impl Store {
         self.put(place, object, restarted, false)
     }
 
+    /// An object of the list that is as it was known.
+    pub(super) fn seen(&mut self, place: Place) {
+        if let Some(listing) = &mut self.listing {
+            listing.seen.insert(place);
+        }
+    }
+
     /// The list is at its end: what it did not show is gone.
     pub(super) fn end_list(&mut self) -> Vec<Change> {
         let Some(listing) = self.listing.take() else { return Vec::new() };
@@ -145,6 +152,13 @@ impl Store {
     pub(super) fn observed(&mut self, object: &StoredObject) -> Option<Change> {
         let fresh = object.version().is_some_and(|version| version > self.progress);
         if fresh && self.complete { self.put(place(object), object.clone(), false, true) } else { None }
+    }
+
+    /// We deleted an object and the cluster answered that it is gone.
+    pub(super) fn observed_gone(&mut self, object: &StoredObject) -> Option<Change> {
+        let place = place(object);
+        let same = self.objects.get(&place).is_some_and(|known| known.uid() == object.uid());
+        if same { self.remove(&place).map(|old| Change::Deleted { old }) } else { None }
     }
 
     /// Forgets everything, since the whole kind is gone.

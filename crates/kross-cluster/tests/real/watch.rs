@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::setup::Setup;
 
-const OURS: Apply<'static> = Apply {
+pub const OURS: Apply<'static> = Apply {
     manager: managers::APPLYSET,
     force: true,
     validation: FieldValidation::Strict,
@@ -22,15 +22,15 @@ const OURS: Apply<'static> = Apply {
 };
 
 /// A setup whose watches go through a proxy, while its own requests go directly.
-struct Scene {
-    setup: Setup,
-    proxy: FaultProxy,
-    connection: Connection,
-    watches: Watches,
+pub struct Scene {
+    pub setup: Setup,
+    pub proxy: FaultProxy,
+    pub connection: Connection,
+    pub watches: Watches,
 }
 
 impl Scene {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let setup = Setup::new().await;
         let admin = setup.fixture.hub.plane.admin();
         let proxy = FaultProxy::start(admin).unwrap();
@@ -59,21 +59,21 @@ impl Scene {
         watch
     }
 
-    async fn apply(&self, name: &str, data: &str) {
+    pub async fn apply(&self, name: &str, data: &str) {
         let object = self.setup.object(name, &[("a", data)]);
         self.setup.connection.apply(&self.setup.config_map, &object, OURS).await.unwrap();
     }
 
-    async fn delete(&self, name: &str) {
+    pub async fn delete(&self, name: &str) {
         let Setup { connection, config_map, .. } = &self.setup;
         connection.delete(config_map, self.setup.namespace(), name, Delete::default()).await.unwrap();
     }
 
-    fn watching(&self) -> Requests {
+    pub fn watching(&self) -> Requests {
         Requests::any().verb(Verb::Watch).resource("configmaps")
     }
 
-    fn listing(&self) -> Requests {
+    pub fn listing(&self) -> Requests {
         Requests::any().verb(Verb::List).resource("configmaps")
     }
 }
@@ -92,13 +92,13 @@ fn describe(event: &WatchEvent) -> String {
     }
 }
 
-async fn next(events: &mut UnboundedReceiver<WatchEvent>) -> String {
+pub async fn next(events: &mut UnboundedReceiver<WatchEvent>) -> String {
     let event = tokio::time::timeout(Duration::from_secs(30), events.recv()).await;
     describe(&event.expect("an event within 30s").unwrap())
 }
 
 /// Everything up to and including one event.
-async fn until(events: &mut UnboundedReceiver<WatchEvent>, last: &str) -> Vec<String> {
+pub async fn until(events: &mut UnboundedReceiver<WatchEvent>, last: &str) -> Vec<String> {
     let mut seen = Vec::new();
     while seen.last().map(String::as_str) != Some(last) {
         seen.push(next(events).await);

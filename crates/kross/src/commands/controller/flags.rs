@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> Takes {
 }
 
 /// Every flag, in the order of the alphabet.
-pub(super) const FLAGS: [Flag; 40] = [
+pub(super) const FLAGS: [Flag; 41] = [
     flag(
         "admin-bind-address",
         Takes::Text("127.0.0.1:8077"),
@@ -133,6 +133,11 @@ pub(super) const FLAGS: [Flag; 40] = [
         "The wait before a definition that waits for the cluster is looked at again without an event",
     ),
     flag("version", Takes::Bool(false), "Print the version and end"),
+    flag(
+        "watch-budget",
+        Takes::Integer(20_000),
+        "Watches on other clusters to keep open at once; what is beyond is polled every 30s, 0 polls everything",
+    ),
     flag(
         "zap-devel",
         Takes::Bool(true),

@@ -1,0 +1,173 @@
+//! Keeps one copy up to date by looking each interval: a list of metadata tells what has changed, and only that is read. No
+//! watch is opened.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use kross_api::FailureReason;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until};
+
+use super::follow::{Follower, random, soon};
+use super::metadata::{Entry, MetadataPage};
+use super::store::Place;
+use super::sync::Pace;
+use crate::apply::MOST_PAGES;
+use crate::error::ApiError;
+use crate::object::StoredObject;
+
+/// Objects that are read at once.
+const READS_AT_ONCE: usize = 8;
+/// So few changed objects are always read one by one.
+const FEW: usize = 8;
+/// The status of a server that has no list of metadata.
+const NOT_ACCEPTABLE: u16 = 406;
+
+/// What a look at the cluster found.
+pub(super) struct Found {
+    /// The version of the list.
+    pub(super) version: String,
+    /// What is there as it was known.
+    pub(super) same: Vec<Place>,
+    /// What is new or has changed.
+    pub(super) changed: Vec<StoredObject>,
+}
+
+/// Polls until there is room for a watch. Gives the version to watch from, and the room.
+pub(super) async fn poll(
+    follower: &mut Follower,
+    pace: Pace,
+    rooms: Option<Arc<Semaphore>>,
+) -> (String, OwnedSemaphorePermit) {
+    let mut poller = Poller { follower, whole: false };
+    loop {
+        match poller.look().await {
+            Ok((started, version)) => {
+                poller.follower.recovered();
+                let next = started + pace.next(random());
+                if let Some(room) = wait(next, rooms.as_ref()).await {
+                    return (version, room);
+                }
+            }
+            // The list took so long that its first pages are history.
+            Err(error) if error.is_expired() => poller.follower.pause(soon()).await,
+            Err(error) => poller.follower.fail(&error).await,
+        }
+    }
+}
+
+/// Waits until a time, or until there is room.
+async fn wait(until: Instant, rooms: Option<&Arc<Semaphore>>) -> Option<OwnedSemaphorePermit> {
+    let Some(rooms) = rooms else {
+        sleep_until(until).await;
+        return None;
+    };
+    tokio::select! {
+        room = Arc::clone(rooms).acquire_owned() => room.ok(),
+        () = sleep_until(until) => None,
+    }
+}
+
+struct Poller<'f> {
+    follower: &'f mut Follower,
+    /// Whether this cluster only gives whole lists.
+    whole: bool,
+}
+
+impl Poller<'_> {
+    /// Looks once. Gives when that began and the version of the list.
+    async fn look(&mut self) -> Result<(Instant, String), ApiError> {
+        let lists = Arc::clone(&self.follower.lists);
+        // Closed never: the registry outlives its watches.
+        let _turn = lists.acquire().await;
+        let started = Instant::now();
+        let found = if self.whole || !self.follower.core.is_complete() {
+            self.everything().await?
+        } else {
+            self.differences().await?
+        };
+        let version = found.version.clone();
+        self.follower.core.found(found);
+        Ok((started, version))
+    }
+
+    async fn everything(&self) -> Result<Found, ApiError> {
+        let (mut changed, mut version, mut next) = (Vec::new(), None, None);
+        for _ in 0..MOST_PAGES {
+            let page = self.follower.page(next.as_deref()).await?;
+            changed.extend(page.items);
+            let version = version.get_or_insert(page.resource_version);
+            next = page.next;
+            if next.is_none() {
+                return Ok(Found { version: std::mem::take(version), same: Vec::new(), changed });
+            }
+        }
+        Err(self.follower.endless())
+    }
+
+    async fn differences(&mut self) -> Result<Found, ApiError> {
+        let (version, listed) = match self.metadata().await {
+            Err(error) if error.code() == Some(NOT_ACCEPTABLE) => {
+                self.whole = true;
+                return self.everything().await;
+            }
+            listed => listed?,
+        };
+        let all = listed.len();
+        let (same, changed) = self.follower.core.compare(listed);
+        if changed.len() > FEW && changed.len() > all / 2 {
+            return self.everything().await;
+        }
+        match self.read(changed).await {
+            Ok((stale, changed)) => Ok(Found { version, same: [same, stale].concat(), changed }),
+            // Whoever may list but not get sees the same.
+            Err(error) if error.reason() == FailureReason::Forbidden => {
+                self.whole = true;
+                self.everything().await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn metadata(&self) -> Result<(String, Vec<Entry>), ApiError> {
+        let (mut entries, mut version, mut next) = (Vec::new(), None, None);
+        for _ in 0..MOST_PAGES {
+            let page: MetadataPage = self.follower.metadata_page(next.as_deref()).await?;
+            entries.extend(page.items);
+            let version = version.get_or_insert(page.version);
+            next = page.next;
+            if next.is_none() {
+                return Ok((std::mem::take(version), entries));
+            }
+        }
+        Err(self.follower.endless())
+    }
+
+    /// Reads what has changed. What changed its labels since the list was read may belong to it no more: it counts as
+    /// unchanged, and the next look tells. What is gone since is left out.
+    async fn read(&self, changed: Vec<Entry>) -> Result<(Vec<Place>, Vec<StoredObject>), ApiError> {
+        let follower = &*self.follower;
+        let read = stream::iter(changed)
+            .map(|entry| async move {
+                let object =
+                    follower.connection.get(&follower.kind, entry.namespace.as_deref(), &entry.name).await;
+                match object {
+                    Ok(object) => Ok(Some((entry, object))),
+                    Err(error) if error.is_gone() => Ok(None),
+                    Err(error) => Err(error),
+                }
+            })
+            .buffered(READS_AT_ONCE)
+            .try_collect::<Vec<_>>()
+            .await?;
+        let (mut stale, mut objects) = (Vec::new(), Vec::new());
+        for (entry, object) in read.into_iter().flatten() {
+            if entry.is(&object) || entry.has_labels_of(&object) {
+                objects.push(object);
+            } else {
+                stale.push(entry.place());
+            }
+        }
+        Ok((stale, objects))
+    }
+}

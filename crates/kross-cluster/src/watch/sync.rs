@@ -1,0 +1,125 @@
+//! How a copy is kept up to date: by a watch, or by a look each interval. Watches on other clusters are counted, and where
+//! there is no room for another one it becomes a poll until there is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kross_api::{Poll, SyncMode};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::WatchOptions;
+use crate::object::ClusterId;
+
+/// How a copy is to be kept up to date.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Sync {
+    /// By a watch: changes are known at once.
+    #[default]
+    Watch,
+    /// By a list each interval. No watch is ever opened.
+    Poll {
+        /// The shortest time between two looks.
+        interval: Duration,
+        /// The most that is added to it at random.
+        jitter: Duration,
+    },
+}
+
+impl From<Option<Poll>> for Sync {
+    fn from(poll: Option<Poll>) -> Self {
+        poll.map_or(Self::Watch, |Poll { interval, jitter }| Self::Poll { interval, jitter })
+    }
+}
+
+/// The time between two looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    interval: Duration,
+    jitter: Duration,
+}
+
+impl Pace {
+    /// A time within the interval and its jitter; `random` is in 0..1.
+    pub(super) fn next(self, random: f64) -> Duration {
+        self.interval + self.jitter.mul_f64(random)
+    }
+}
+
+/// How a copy is kept up to date.
+pub(super) enum Method {
+    /// By a watch, which may take room from the budget.
+    Watch {
+        /// Given back when the watch ends.
+        room: Option<OwnedSemaphorePermit>,
+    },
+    /// By polls.
+    Poll {
+        /// How often.
+        pace: Pace,
+        /// Where room for a watch may come up, if one was asked for.
+        rooms: Option<Arc<Semaphore>>,
+    },
+}
+
+impl Method {
+    pub(super) fn mode(&self) -> SyncMode {
+        match self {
+            Self::Watch { .. } => SyncMode::Watch,
+            Self::Poll { .. } => SyncMode::Poll,
+        }
+    }
+}
+
+/// The room for watches on other clusters.
+pub(super) struct Budget {
+    rooms: Arc<Semaphore>,
+    fallback: Pace,
+}
+
+impl Budget {
+    pub(super) fn new(options: &WatchOptions) -> Self {
+        Self {
+            rooms: Arc::new(Semaphore::new(options.budget.min(Semaphore::MAX_PERMITS))),
+            fallback: Pace { interval: options.fallback_interval, jitter: options.fallback_jitter },
+        }
+    }
+
+    /// How a copy of a cluster's objects can be kept up to date now. The local cluster is always watched.
+    pub(super) fn method(&self, cluster: &ClusterId, sync: Sync) -> Method {
+        match sync {
+            Sync::Poll { interval, jitter } => Method::Poll { pace: Pace { interval, jitter }, rooms: None },
+            Sync::Watch if cluster.is_local() => Method::Watch { room: None },
+            Sync::Watch => match Arc::clone(&self.rooms).try_acquire_owned() {
+                Ok(room) => Method::Watch { room: Some(room) },
+                Err(_) => Method::Poll { pace: self.fallback, rooms: Some(Arc::clone(&self.rooms)) },
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_between_two_looks_is_within_interval_and_jitter() {
+        let pace = Pace { interval: Duration::from_secs(30), jitter: Duration::from_secs(10) };
+        assert_eq!(pace.next(0.0), Duration::from_secs(30));
+        assert_eq!(pace.next(0.5), Duration::from_secs(35));
+        assert!(pace.next(1.0 - f64::EPSILON) <= Duration::from_secs(40));
+    }
+
+    #[test]
+    fn watches_on_other_clusters_take_room_and_give_it_back() {
+        let budget = Budget::new(&WatchOptions { budget: 1, ..WatchOptions::default() });
+        let (local, remote) = (ClusterId::local(), ClusterId::new("eu"));
+        let first = budget.method(&remote, Sync::Watch);
+        assert_eq!(first.mode(), SyncMode::Watch);
+        assert_eq!(budget.method(&remote, Sync::Watch).mode(), SyncMode::Poll);
+        assert_eq!(budget.method(&local, Sync::Watch).mode(), SyncMode::Watch);
+        drop(first);
+        assert_eq!(budget.method(&remote, Sync::Watch).mode(), SyncMode::Watch);
+        let asked = Sync::Poll { interval: Duration::from_secs(10), jitter: Duration::ZERO };
+        assert!(matches!(budget.method(&local, asked), Method::Poll { rooms: None, .. }));
+    }
+}
