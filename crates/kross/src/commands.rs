@@ -12,6 +12,7 @@ mod demo;
 mod eval;
 mod explain;
 mod render;
+mod tree;
 mod validate;
 
 /// One graph of Kubernetes objects over many clusters
@@ -36,6 +37,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Print the objects that an instance comes to, offline, in the order they are applied
     Render(render::Arguments),
+    /// Show the objects of an instance: in which cluster, how far, and why
+    Tree(tree::Arguments),
     /// Compile definitions offline and report every mistake in them
     Validate(validate::Arguments),
 }
@@ -50,6 +53,7 @@ impl Arguments {
             Command::Eval(arguments) => eval::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),
             Command::Render(arguments) => render::run(&arguments, output),
+            Command::Tree(arguments) => tree::run(&arguments, output),
             Command::Validate(arguments) => validate::run(&arguments, output),
         };
         ExitCode::from(match outcome {

@@ -54,6 +54,14 @@ impl Output {
         self.data.flush()
     }
 
+    /// Begins again at the top of the screen, where there is one.
+    pub(crate) fn redraw(&mut self) {
+        if self.data.is_terminal() {
+            // A terminal that does not understand shows the next picture below the last.
+            let _ = write!(self.data, "\u{1b}[H\u{1b}[2J");
+        }
+    }
+
     /// Says something to the person at the terminal. A closed standard error is no reason to stop.
     pub(crate) fn note(&mut self, line: impl Display) {
         let _ = writeln!(self.notes, "{line}");

@@ -1,0 +1,85 @@
+//! Turns an entry of an instance's status into the texts of one line of the tree.
+
+use kross_api::{ClusterStatus, ManagedResource, ResourceState};
+
+/// How a text is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Good,
+    Busy,
+    Bad,
+    Faint,
+}
+
+impl Tone {
+    pub(super) fn paint(self, text: &str, coloured: bool) -> String {
+        let code = match self {
+            Self::Plain => return text.to_owned(),
+            Self::Good => "32",
+            Self::Busy => "33",
+            Self::Bad => "31",
+            Self::Faint => "2",
+        };
+        if coloured && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// One object, or one collection that is summed up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) id: String,
+    pub(super) object: String,
+    pub(super) state: String,
+    pub(super) tone: Tone,
+    pub(super) why: String,
+}
+
+impl Row {
+    /// A line for an entry; the namespace is shown where it is not the instance's.
+    pub(super) fn of(entry: &ManagedResource, home: Option<&str>) -> Self {
+        let place = match (&entry.namespace, &entry.name) {
+            (Some(namespace), Some(name)) if Some(namespace.as_str()) != home => {
+                format!("{namespace}/{name}")
+            }
+            (_, Some(name)) => name.clone(),
+            (_, None) => String::new(),
+        };
+        let object = [entry.kind.clone().unwrap_or_default(), place];
+        let object = object.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+        let reason = entry.reason.map(|reason| reason.as_str().to_owned());
+        let why = [reason, entry.message.clone()].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        Self {
+            id: entry.id.clone(),
+            object,
+            state: entry.state.as_str().to_owned(),
+            tone: tone(entry.state),
+            why,
+        }
+    }
+}
+
+fn tone(state: ResourceState) -> Tone {
+    match state {
+        ResourceState::Ready => Tone::Good,
+        ResourceState::Error => Tone::Bad,
+        ResourceState::Skipped | ResourceState::Retained => Tone::Faint,
+        ResourceState::Pending
+        | ResourceState::Blocked
+        | ResourceState::Applying
+        | ResourceState::Deleting => Tone::Busy,
+    }
+}
+
+/// What is said of a cluster beside its name.
+pub(super) fn cluster(entry: &ClusterStatus) -> (Tone, String) {
+    let ready = format!("{}/{} ready", entry.ready, entry.total);
+    if entry.connected {
+        let tone = if entry.ready == entry.total { Tone::Good } else { Tone::Busy };
+        return (tone, format!("connected, {}, {ready}", entry.mode.as_str().to_lowercase()));
+    }
+    let since = entry.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+    let contact =
+        entry.last_contact.as_ref().map(|last| format!(", last answered {last}")).unwrap_or_default();
+    (Tone::Bad, format!("not connected{since}{contact}, {ready}"))
+}
