@@ -3,25 +3,31 @@
 
 use std::fmt;
 use std::io::Read;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
+use kross_value::Text;
 use tokio::time::Instant;
 
-use crate::ClusterId;
 use crate::discovery::Discovery;
+use crate::object::{ClusterId, ObjectKey};
 use crate::transport::{
     Call, Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats,
 };
 
 mod credential;
+mod guard;
 mod local;
+mod route;
 mod service;
 
 pub use credential::Credential;
 pub use local::{LocalCluster, LocalError};
+
+pub(crate) use guard::{Guard, Outage};
+pub(crate) use route::Route;
 
 /// How a connection behaves.
 #[derive(Clone, Debug)]
@@ -32,6 +38,8 @@ pub struct ConnectionOptions {
     pub request_timeout: Duration,
     /// The same for a page of a list.
     pub list_timeout: Duration,
+    /// How long the server may be silent in between, be it before the answer begins or within it.
+    pub read_timeout: Duration,
     /// The largest answer that is read, after decompression.
     pub max_answer: usize,
     /// How requests are carried.
@@ -46,6 +54,27 @@ impl ConnectionOptions {
     pub fn for_version(version: &str) -> Self {
         Self { user_agent: format!("kro/{version}"), ..Self::default() }
     }
+
+    /// The same for other clusters than the local one: less patient, since one of them being slow or dark is daily life.
+    #[must_use]
+    pub fn for_remotes(version: &str) -> Self {
+        let requests = TransportOptions {
+            connect_timeout: Duration::from_secs(3),
+            tls_timeout: Duration::from_secs(3),
+            ping_interval: Duration::from_secs(10),
+            ping_timeout: Duration::from_secs(5),
+            max_streams: 128,
+            ..TransportOptions::default()
+        };
+        Self {
+            request_timeout: Duration::from_secs(15),
+            list_timeout: Duration::from_secs(30),
+            read_timeout: Duration::from_secs(10),
+            watches: TransportOptions { max_streams: 20_000, ..requests.clone() },
+            requests,
+            ..Self::for_version(version)
+        }
+    }
 }
 
 impl Default for ConnectionOptions {
@@ -54,6 +83,7 @@ impl Default for ConnectionOptions {
             user_agent: "kro/devel".to_owned(),
             request_timeout: Duration::from_secs(30),
             list_timeout: Duration::from_secs(60),
+            read_timeout: Duration::from_secs(30),
             max_answer: 256 << 20,
             requests: TransportOptions::default(),
             watches: TransportOptions { max_streams: 20_000, ..TransportOptions::default() },
@@ -65,17 +95,40 @@ impl Default for ConnectionOptions {
 #[derive(Clone)]
 pub struct Connection {
     shared: Arc<Shared>,
+    /// Where a Secret decides which credential counts at the moment.
+    route: Option<Arc<Route>>,
+    /// On whose behalf requests are made.
+    asker: Option<Arc<ObjectKey>>,
 }
 
 struct Shared {
     cluster: ClusterId,
-    requests: Transport,
-    watches: Transport,
-    credential: Credential,
+    /// What tells this credential from others that lead to the same cluster.
+    access: Text,
+    wires: RwLock<Arc<Wires>>,
     headers: HeaderMap,
     options: ConnectionOptions,
     default_namespace: String,
     discovery: Discovery,
+    /// None where nobody looks after the connection.
+    guard: Option<Arc<Guard>>,
+}
+
+/// What carries requests and watches, and as whom.
+pub(crate) struct Wires {
+    requests: Transport,
+    watches: Transport,
+    credential: Credential,
+}
+
+impl Wires {
+    pub(crate) fn new(endpoint: &Endpoint, credential: Credential, options: &ConnectionOptions) -> Arc<Self> {
+        Arc::new(Self {
+            requests: Transport::new(endpoint.clone(), options.requests.clone()),
+            watches: Transport::new(endpoint.clone(), options.watches.clone()),
+            credential,
+        })
+    }
 }
 
 /// What the connection has done so far, and what it holds open.
@@ -134,21 +187,82 @@ impl Connection {
         credential: Credential,
         options: ConnectionOptions,
     ) -> Result<Self, TransportError> {
+        let wires = Wires::new(endpoint, credential, &options);
+        Self::over(cluster, Text::from(""), wires, options, None)
+    }
+
+    /// A connection over given wires, looked after by a guard.
+    pub(crate) fn over(
+        cluster: ClusterId,
+        access: Text,
+        wires: Arc<Wires>,
+        options: ConnectionOptions,
+        guard: Option<Arc<Guard>>,
+    ) -> Result<Self, TransportError> {
         let mut headers = HeaderMap::new();
         let agent = HeaderValue::from_str(&options.user_agent).map_err(|_| TransportError::Address)?;
         headers.insert(header::USER_AGENT, agent);
         Ok(Self {
             shared: Arc::new(Shared {
                 cluster,
-                requests: Transport::new(endpoint.clone(), options.requests.clone()),
-                watches: Transport::new(endpoint.clone(), options.watches.clone()),
-                credential,
+                access,
+                wires: RwLock::new(wires),
                 headers,
                 options,
                 default_namespace: "default".to_owned(),
                 discovery: Discovery::default(),
+                guard,
             }),
+            route: None,
+            asker: None,
         })
+    }
+
+    /// The same connection on behalf of an instance or a definition, which audit records name.
+    #[must_use]
+    pub fn on_behalf_of(&self, asker: &ObjectKey) -> Self {
+        Self { asker: Some(Arc::new(asker.clone())), ..self.clone() }
+    }
+
+    /// On whose behalf requests are made, if anybody's.
+    #[must_use]
+    pub fn asker(&self) -> Option<&ObjectKey> {
+        self.asker.as_deref()
+    }
+
+    /// What tells its credential from others that lead to the same cluster; empty for the local cluster. What one
+    /// credential may read must not be shown to those who come with another.
+    #[must_use]
+    pub fn access(&self) -> &Text {
+        &self.shared.access
+    }
+
+    /// The same connection, whose requests go the way that is open at the time.
+    pub(crate) fn routed(&self, route: &Arc<Route>) -> Self {
+        Self { route: Some(Arc::clone(route)), ..self.clone() }
+    }
+
+    /// The same connection with its own credential for good, for those who share what they read by credential.
+    pub(crate) fn pinned(&self) -> Self {
+        Self { route: None, ..self.clone() }
+    }
+
+    /// What it goes over now.
+    pub(crate) fn wires(&self) -> Arc<Wires> {
+        self.shared.wires()
+    }
+
+    /// From now on goes over other wires.
+    pub(crate) fn rewire(&self, wires: Arc<Wires>) {
+        *self.shared.wires.write().unwrap_or_else(PoisonError::into_inner) = wires;
+    }
+
+    /// The way that requests go now.
+    fn way(&self) -> Result<Arc<Shared>, TransportError> {
+        match &self.route {
+            Some(route) => route.follow(&self.shared),
+            None => Ok(Arc::clone(&self.shared)),
+        }
     }
 
     /// Which cluster it leads to.
@@ -166,7 +280,8 @@ impl Connection {
     /// What it has done so far, and what it holds open.
     #[must_use]
     pub fn stats(&self) -> ConnectionStats {
-        ConnectionStats { requests: self.shared.requests.stats(), watches: self.shared.watches.stats() }
+        let wires = self.shared.wires();
+        ConnectionStats { requests: wires.requests.stats(), watches: wires.watches.stats() }
     }
 
     /// The namespace that its configuration names, or `default`.
@@ -184,11 +299,37 @@ impl Connection {
 
     /// Sends a request and reads the whole answer.
     pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
-        let options = &self.shared.options;
+        let shared = self.way()?;
+        // Boxed, so that the futures of all callers stay small.
+        let exchange = Box::pin(shared.exchange(request));
+        match &shared.guard {
+            Some(guard) => guard.watch_over(exchange, |answer| answer.status).await,
+            None => exchange.await,
+        }
+    }
+
+    /// Opens a watch. Its answer never ends by itself within our time; the server ends it.
+    pub(crate) async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
+        let shared = self.way()?;
+        let Some(guard) = &shared.guard else { return shared.open_watch(path).await };
+        let opened = guard.watch_over(shared.open_watch(path), Response::status).await?;
+        Ok(opened.map(|body| body.until(guard.outage())))
+    }
+}
+
+impl Shared {
+    fn wires(&self) -> Arc<Wires> {
+        Arc::clone(&self.wires.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
+        let options = &self.options;
         let limit = if request.long { options.list_timeout } else { options.request_timeout };
-        let call = self.call(request, Some(Instant::now() + limit)).await?;
-        let (head, body) = self.shared.requests.send(&call).await?.into_parts();
-        let body = body.all(options.max_answer).await?;
+        let wires = self.wires();
+        let call = self.call(&wires, request, Some(Instant::now() + limit)).await?;
+        let read = options.read_timeout;
+        let (head, body) = within(read, wires.requests.send(&call)).await?.into_parts();
+        let body = body.all(options.max_answer, read).await?;
         let body = if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
             decompress(&body, options.max_answer)?
         } else {
@@ -197,19 +338,21 @@ impl Connection {
         Ok(ApiAnswer { status: head.status, headers: head.headers, body })
     }
 
-    /// Opens a watch. Its answer never ends by itself within our time; the server ends it.
-    pub(crate) async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
-        let call = self.call(ApiRequest::get(path), None).await?;
+    async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
+        let wires = self.wires();
+        let call = self.call(&wires, ApiRequest::get(path), None).await?;
         // The head must come in time even though the body may take for ever.
-        let limit = self.shared.options.request_timeout;
-        tokio::time::timeout(limit, self.shared.watches.send(&call))
-            .await
-            .unwrap_or(Err(TransportError::Timeout { after: limit }))
+        within(self.options.request_timeout, wires.watches.send(&call)).await
     }
 
-    async fn call(&self, request: ApiRequest, deadline: Option<Instant>) -> Result<Call, TransportError> {
-        let mut headers = self.shared.headers.clone();
-        self.shared.credential.add_to(&mut headers).await?;
+    async fn call(
+        &self,
+        wires: &Wires,
+        request: ApiRequest,
+        deadline: Option<Instant>,
+    ) -> Result<Call, TransportError> {
+        let mut headers = self.headers.clone();
+        wires.credential.add_to(&mut headers).await?;
         headers.insert(header::ACCEPT, HeaderValue::from_static(request.accept));
         if let Some(content_type) = request.content_type {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -222,9 +365,16 @@ impl Connection {
     }
 }
 
+async fn within<T>(
+    limit: Duration,
+    step: impl Future<Output = Result<T, TransportError>>,
+) -> Result<T, TransportError> {
+    tokio::time::timeout(limit, step).await.unwrap_or(Err(TransportError::Timeout { after: limit }))
+}
+
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Connection({} at {:?})", self.shared.cluster, self.shared.requests)
+        write!(f, "Connection({} at {:?})", self.shared.cluster, self.shared.wires().requests)
     }
 }
 

@@ -95,6 +95,7 @@ impl ApiError {
             TransportError::Timeout { .. } => (FailureReason::Timeout, false),
             TransportError::Credentials { .. } => (FailureReason::Credentials, true),
             TransportError::Tls { certificate: true, .. } => (FailureReason::Credentials, true),
+            TransportError::NotConnected { reason, .. } => (*reason, true),
             TransportError::TooLarge { .. } => (FailureReason::ServerError, false),
             TransportError::Broken { .. } | TransportError::Closed => (FailureReason::Unreachable, false),
             TransportError::Address

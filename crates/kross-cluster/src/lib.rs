@@ -34,6 +34,7 @@
 //! ```
 
 mod apply;
+mod clusters;
 mod connection;
 mod discovery;
 mod error;
@@ -45,6 +46,10 @@ mod transport;
 mod watch;
 
 pub use apply::{Apply, Delete, Deleted, FieldValidation, Propagation};
+pub use clusters::{
+    ClusterChange, ClusterEvent, ClusterOptions, ClusterState, ClusterView, Clusters, Down, Hold, Identity,
+    Link, Live, Step,
+};
 pub use connection::{Connection, ConnectionOptions, ConnectionStats, Credential, LocalCluster, LocalError};
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry};

@@ -13,6 +13,8 @@ mod state;
 
 pub use state::{Backoff, Outcome, QueueKey, QueueStats};
 
+pub(crate) use state::random;
+
 use state::State;
 
 /// A work queue of keys. Clones share it.

@@ -182,6 +182,7 @@ impl Watches {
     ) -> Watch {
         let key = WatchKey {
             cluster: connection.cluster().clone(),
+            access: connection.access().clone(),
             group: kind.group.clone(),
             version: kind.version.clone(),
             kind: kind.kind.clone(),
@@ -201,7 +202,8 @@ impl Watches {
             let lists = registry.lists_of(&key.cluster);
             let everybody = Arc::clone(&registry.subscribers);
             let core = Arc::new(Core::new(key, method.mode(), &registry.options, everybody));
-            let (connection, kind) = (connection.clone(), Arc::clone(kind));
+            // Those who share the copy came with this credential, whatever their Secrets say later.
+            let (connection, kind) = (connection.pinned(), Arc::clone(kind));
             let follower = follow::follow(Arc::clone(&core), connection, kind, lists, method);
             let task = registry.runtime.spawn(follower).abort_handle();
             of_kind.push(Entry { core: Arc::clone(&core), users: 1, arrivals: 1, task });

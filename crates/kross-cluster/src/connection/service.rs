@@ -8,8 +8,8 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service};
 
-use super::Connection;
-use crate::transport::{Call, ResponseBody};
+use super::{Connection, Shared};
+use crate::transport::{Call, ResponseBody, TransportError};
 
 #[derive(Clone)]
 pub(super) struct ConnectionService {
@@ -34,21 +34,32 @@ impl Service<Request<Body>> for ConnectionService {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let connection = self.connection.clone();
         Box::pin(async move {
-            let shared = &connection.shared;
-            let (head, body) = request.into_parts();
-            let watches = head.uri.query().is_some_and(is_endless);
-            let mut headers = head.headers;
-            // Nobody decompresses on this way.
-            headers.remove(header::ACCEPT_ENCODING);
-            headers.extend(shared.headers.clone());
-            shared.credential.add_to(&mut headers).await?;
-            let deadline = (!watches).then(|| Instant::now() + shared.options.list_timeout);
-            let body = body.collect_bytes().await?;
-            let call = Call { method: head.method, path: head.uri, headers, body, deadline };
-            let transport = if watches { &shared.watches } else { &shared.requests };
-            Ok(transport.send(&call).await?)
+            let shared = connection.way()?;
+            match &shared.guard {
+                Some(guard) => {
+                    let answer = guard.watch_over(send(&shared, request), Response::status).await?;
+                    Ok(answer.map(|body| body.until(guard.outage())))
+                }
+                None => Ok(send(&shared, request).await?),
+            }
         })
     }
+}
+
+async fn send(shared: &Shared, request: Request<Body>) -> Result<Response<ResponseBody>, TransportError> {
+    let (head, body) = request.into_parts();
+    let watches = head.uri.query().is_some_and(is_endless);
+    let mut headers = head.headers;
+    // Nobody decompresses on this way.
+    headers.remove(header::ACCEPT_ENCODING);
+    headers.extend(shared.headers.clone());
+    let wires = shared.wires();
+    wires.credential.add_to(&mut headers).await?;
+    let deadline = (!watches).then(|| Instant::now() + shared.options.list_timeout);
+    let body = body.collect_bytes().await.map_err(|_| TransportError::Closed)?;
+    let call = Call { method: head.method, path: head.uri, headers, body, deadline };
+    let transport = if watches { &wires.watches } else { &wires.requests };
+    transport.send(&call).await
 }
 
 /// Whether a query asks for an answer without an end.

@@ -2,7 +2,7 @@
 //! queue can be tested without waiting.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -39,6 +39,12 @@ impl Backoff {
         let full = self.base.saturating_mul(1_u32 << doublings).min(self.cap);
         full.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0).max(self.base.min(self.cap))
     }
+}
+
+/// Something in 0..1 that spreads tries; nothing depends on its quality.
+#[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
+pub(crate) fn random() -> f64 {
+    (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// How work on a key ended.

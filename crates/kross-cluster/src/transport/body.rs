@@ -6,11 +6,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::TransportError;
 use super::pool::Stream;
@@ -21,6 +22,8 @@ pub struct ResponseBody {
     incoming: Incoming,
     started: Instant,
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Ends it early, for instance since the cluster was lost.
+    end: Option<BoxFuture<'static, TransportError>>,
     counters: Arc<Counters>,
     _stream: Stream,
     _permit: OwnedSemaphorePermit,
@@ -35,7 +38,21 @@ impl ResponseBody {
         counters: Arc<Counters>,
     ) -> Self {
         let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-        Self { incoming, started: Instant::now(), deadline, counters, _stream: stream, _permit: permit }
+        Self {
+            incoming,
+            started: Instant::now(),
+            deadline,
+            end: None,
+            counters,
+            _stream: stream,
+            _permit: permit,
+        }
+    }
+
+    /// Ends the body when `end` is done, with its error.
+    pub(crate) fn until(mut self, end: impl Future<Output = TransportError> + Send + 'static) -> Self {
+        self.end = Some(Box::pin(end));
+        self
     }
 
     /// The next piece, or nothing at the end.
@@ -55,19 +72,27 @@ impl ResponseBody {
         }
     }
 
-    /// All of it, if it is not more than `limit`.
+    /// The next piece, if it comes within this time.
+    async fn piece_within(&mut self, silence: Duration) -> Result<Option<Bytes>, TransportError> {
+        match timeout(silence, self.piece()).await {
+            Ok(piece) => piece,
+            Err(_) => Err(TransportError::Timeout { after: silence }),
+        }
+    }
+
+    /// All of it, if it is not more than `limit` and the server is never silent for longer than `silence`.
     ///
     /// # Errors
     /// The connection broke, the time is up, or it is too large.
-    pub async fn all(mut self, limit: usize) -> Result<Bytes, TransportError> {
-        let Some(first) = self.piece().await? else { return Ok(Bytes::new()) };
+    pub async fn all(mut self, limit: usize, silence: Duration) -> Result<Bytes, TransportError> {
+        let Some(first) = self.piece_within(silence).await? else { return Ok(Bytes::new()) };
         let mut whole = BytesMut::new();
         let mut last = first;
         loop {
             if whole.len() + last.len() > limit {
                 return Err(TransportError::TooLarge { limit });
             }
-            match self.piece().await? {
+            match self.piece_within(silence).await? {
                 None if whole.is_empty() => return Ok(last),
                 None => {
                     whole.extend_from_slice(&last);
@@ -104,6 +129,12 @@ impl Body for ResponseBody {
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(TransportError::broken(&error)))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
+                if let Some(end) = &mut self.end
+                    && let Poll::Ready(error) = end.as_mut().poll(context)
+                {
+                    self.end = None;
+                    return Poll::Ready(Some(Err(error)));
+                }
                 let after = self.started.elapsed();
                 match &mut self.deadline {
                     Some(deadline) => {

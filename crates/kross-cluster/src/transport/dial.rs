@@ -31,7 +31,7 @@ pub struct Endpoint {
     authority: http::uri::Authority,
     /// Comes before the path of every request; without a slash at its end.
     prefix: String,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
 }
 
 impl Endpoint {
@@ -58,8 +58,17 @@ impl Endpoint {
         let name = ServerName::try_from(server_name.unwrap_or(&host).to_owned())
             .map_err(|_| TransportError::Address)?;
         let prefix = address.path().trim_end_matches('/').to_owned();
-        let tls = secure.then(|| (TlsConnector::from(Arc::new(tls)), name));
+        let tls = secure.then(|| (Arc::new(tls), name));
         Ok(Self { scheme, host, port, authority, prefix, tls })
+    }
+
+    /// The same server, without showing a client certificate.
+    pub(crate) fn without_certificate(&self) -> Self {
+        let mut endpoint = self.clone();
+        if let Some((tls, _)) = &mut endpoint.tls {
+            Arc::make_mut(tls).client_auth_cert_resolver = Arc::new(NoCertificate);
+        }
+        endpoint
     }
 
     pub(super) fn scheme(&self) -> http::uri::Scheme {
@@ -78,6 +87,24 @@ impl Endpoint {
 
     fn unreachable(&self, error: &io::Error) -> TransportError {
         TransportError::Connect { authority: self.authority.to_string(), problem: error.to_string() }
+    }
+}
+
+/// Has no certificate to show.
+#[derive(Debug)]
+struct NoCertificate;
+
+impl rustls::client::ResolvesClientCert for NoCertificate {
+    fn resolve(
+        &self,
+        _authorities: &[&[u8]],
+        _schemes: &[rustls::SignatureScheme],
+    ) -> Option<Arc<rustls::sign::CertifiedKey>> {
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        false
     }
 }
 
@@ -102,11 +129,12 @@ pub(super) type TlsStream = tokio_rustls::client::TlsStream<TcpStream>;
 
 pub(super) async fn dial(endpoint: &Endpoint, options: &TransportOptions) -> Result<Opened, TransportError> {
     let socket = within(endpoint, options.connect_timeout, connect(endpoint)).await?;
-    let Some((connector, name)) = &endpoint.tls else {
+    let Some((tls, name)) = &endpoint.tls else {
         let (sender, connection) =
             http1::handshake(TokioIo::new(socket)).await.map_err(|error| TransportError::broken(&error))?;
         return Ok(Opened::PlainHttp1(sender, Box::new(connection)));
     };
+    let connector = TlsConnector::from(Arc::clone(tls));
     let secure = within(endpoint, options.tls_timeout, async {
         connector.connect(name.clone(), socket).await.map_err(|error| tls_error(endpoint, &error))
     })

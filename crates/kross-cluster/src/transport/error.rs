@@ -3,6 +3,8 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use kross_api::FailureReason;
+
 /// No answer, or half of one. Cheap to clone: requests that waited for one connection fail with one error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
@@ -59,12 +61,33 @@ pub enum TransportError {
         /// What went wrong, without a byte of them.
         problem: String,
     },
+    /// The cluster is known not to be connected, so nothing was sent.
+    #[error("{problem}")]
+    NotConnected {
+        /// The class of what stands in the way.
+        reason: FailureReason,
+        /// What stands in the way.
+        problem: String,
+    },
     /// The transport is shut down.
     #[error("the connection is closed")]
     Closed,
 }
 
 impl TransportError {
+    /// Whether it casts doubt on the way to the server, and not only on one request.
+    pub(crate) fn is_about_the_way(&self) -> bool {
+        matches!(
+            self,
+            Self::Resolve { .. }
+                | Self::Connect { .. }
+                | Self::Tls { .. }
+                | Self::Timeout { .. }
+                | Self::Broken { .. }
+                | Self::Credentials { .. }
+        )
+    }
+
     /// From an error of the protocol, with what caused it, since `hyper` keeps the interesting part there.
     pub(super) fn broken(error: &hyper::Error) -> Self {
         let mut problem = error.to_string();

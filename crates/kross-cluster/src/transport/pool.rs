@@ -86,7 +86,8 @@ impl Pool {
                 return Err(error.clone());
             }
         }
-        let opened = dial(&self.endpoint, &self.options).await;
+        // Boxed: it is large and rare, and every request would have room for it.
+        let opened = Box::pin(dial(&self.endpoint, &self.options)).await;
         self.counters.dialled(opened.is_ok());
         let mut last = lock(&self.last_dial);
         last.count += 1;

@@ -1,7 +1,6 @@
 //! Keeps one copy up to date for as long as it is wanted: list, watch from there, and after any loss resume where it was, or
 //! list again where that is no longer possible. Where there is to be no watch, it polls.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::apply::{MOST_PAGES, Query};
 use crate::connection::{ApiAnswer, Connection};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
-use crate::queue::Backoff;
+use crate::queue::{Backoff, random};
 use crate::transport::{ResponseBody, TransportError};
 
 /// How long a watch is asked to stay open; the server is told a random time between once and twice this.
@@ -244,7 +243,7 @@ impl Follower {
     async fn refused(&self, status: StatusCode, headers: http::HeaderMap, body: ResponseBody) -> Ended {
         /// A `Status` is short.
         const LIMIT: usize = 1 << 20;
-        let read = timeout_at(Instant::now() + OVERTIME, body.all(LIMIT)).await;
+        let read = timeout_at(Instant::now() + OVERTIME, body.all(LIMIT, OVERTIME)).await;
         let body = read.ok().and_then(Result::ok).unwrap_or_default();
         let error = self.connection.refused(&self.kind, self.attempt(), &ApiAnswer { status, headers, body });
         if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }
@@ -303,10 +302,4 @@ impl Follower {
 /// A short wait before something that should go well at once.
 pub(super) fn soon() -> Duration {
     BACKOFF.delay(1, random())
-}
-
-/// Something in 0..1 that spreads tries; nothing depends on its quality.
-#[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
-pub(super) fn random() -> f64 {
-    (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -37,6 +37,8 @@ pub enum Selection {
 pub struct WatchKey {
     /// The cluster.
     pub cluster: ClusterId,
+    /// The credential that it is read with, as [`Connection::access`](crate::Connection::access) tells them apart.
+    pub access: Text,
     /// The API group of the kind.
     pub group: Text,
     /// The kind.
@@ -57,7 +59,7 @@ impl WatchKey {
 
 impl fmt::Display for WatchKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cluster, group, kind, version, selection, sync } = self;
+        let Self { cluster, access: _, group, kind, version, selection, sync } = self;
         let slash = if group.is_empty() { "" } else { "/" };
         write!(f, "{kind} {group}{slash}{version} in {cluster}, {selection}")?;
         match sync {

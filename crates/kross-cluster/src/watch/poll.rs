@@ -8,13 +8,14 @@ use kross_api::FailureReason;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
-use super::follow::{Follower, random, soon};
+use super::follow::{Follower, soon};
 use super::metadata::{Entry, MetadataPage};
 use super::store::Place;
 use super::sync::Pace;
 use crate::apply::MOST_PAGES;
 use crate::error::ApiError;
 use crate::object::StoredObject;
+use crate::queue::random;
 
 /// Objects that are read at once.
 const READS_AT_ONCE: usize = 8;

@@ -1,0 +1,341 @@
+//! One credential and the task that looks after it: dials, asks now and then, notices a loss, and tries until it is over.
+//! Everybody whose Secret holds the same kubeconfig shares it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kross_api::FailureReason;
+use kross_value::Text;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use super::intake::Source;
+use super::link::{Failure, Identity, Step};
+use super::reach::{Answer, identify, knock};
+use super::{ClusterOptions, Inner};
+use crate::connection::{Connection, Guard, Outage, Wires};
+use crate::object::ClusterId;
+use crate::queue::random;
+use crate::transport::Endpoint;
+
+/// The least time between two looks that a failing request causes.
+const LEAST_PAUSE: Duration = Duration::from_millis(500);
+
+/// A credential that is looked after for as long as somebody has this.
+pub(super) struct Entry {
+    pub(super) core: Arc<Core>,
+    task: AbortHandle,
+}
+
+impl Entry {
+    pub(super) fn start(inner: &Arc<Inner>, access: &Text, source: &Arc<Source>) -> Arc<Self> {
+        let core = Arc::new(Core::new(inner, access, source));
+        let task = inner.runtime.spawn(Arc::clone(&core).run()).abort_handle();
+        Arc::new(Self { core, task })
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.task.abort();
+        let problem = "nobody needs the cluster any more".to_owned();
+        self.core.guard.open(Outage { reason: FailureReason::Unreachable, problem });
+    }
+}
+
+pub(super) struct Core {
+    pub(super) access: Text,
+    pub(super) source: Arc<Source>,
+    pub(super) guard: Arc<Guard>,
+    options: Arc<ClusterOptions>,
+    registry: Weak<Inner>,
+    /// Ends a wait.
+    pub(super) again: Notify,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    since: Timestamp,
+    /// Stays when the cluster is lost, with what was found out about it, and goes on when it is back.
+    connection: Option<Connection>,
+    /// As it was when the cluster was last connected.
+    identity: Option<Identity>,
+    endpoint: Option<Endpoint>,
+    tally: Tally,
+}
+
+/// What the task is at.
+#[derive(Clone)]
+pub(super) enum Phase {
+    Connecting,
+    Up(Connection, Identity),
+    Down { failure: Failure, next: Timestamp },
+}
+
+/// Attempts so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) attempts: u64,
+    pub(super) failures: BTreeMap<FailureReason, u64>,
+}
+
+/// An entry as it is now.
+pub(super) struct Snapshot {
+    pub(super) phase: Phase,
+    pub(super) since: Timestamp,
+    pub(super) identity: Option<Identity>,
+    pub(super) last_contact: Option<Timestamp>,
+    pub(super) tally: Tally,
+}
+
+/// A cluster that was just reached.
+struct Reached {
+    wires: Arc<Wires>,
+    identity: Identity,
+}
+
+impl Core {
+    fn new(inner: &Arc<Inner>, access: &Text, source: &Arc<Source>) -> Self {
+        let problem = "the cluster is being connected to for the first time".to_owned();
+        let outage = Outage { reason: FailureReason::Unreachable, problem };
+        Self {
+            access: access.clone(),
+            source: Arc::clone(source),
+            guard: Guard::new(inner.options.breaker_threshold, outage),
+            options: Arc::clone(&inner.options),
+            registry: Arc::downgrade(inner),
+            again: Notify::new(),
+            state: Mutex::new(State {
+                phase: Phase::Connecting,
+                since: Timestamp::now(),
+                connection: None,
+                identity: None,
+                endpoint: None,
+                tally: Tally::default(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let state = self.lock();
+        Snapshot {
+            phase: state.phase.clone(),
+            since: state.since,
+            identity: state.identity.clone(),
+            last_contact: self.guard.last_heard(),
+            tally: state.tally.clone(),
+        }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.lock().phase, Phase::Up(..))
+    }
+
+    /// Whether a first attempt has come to its end.
+    pub(super) fn is_concluded(&self) -> bool {
+        !matches!(self.lock().phase, Phase::Connecting)
+    }
+
+    async fn run(self: Arc<Self>) {
+        let mut failures = 0_u32;
+        let mut misled = false;
+        loop {
+            let failure = match self.attempt().await {
+                Ok(reached) => {
+                    failures = 0;
+                    misled = false;
+                    match self.connected(reached) {
+                        Ok(()) => self.stay().await,
+                        Err(failure) => failure,
+                    }
+                }
+                Err(failure) => failure,
+            };
+            failures = failures.saturating_add(1);
+            let delay = self.options.backoff.delay(failures, random());
+            self.lost(&failure, delay);
+            misled = self.wait(&failure, delay, misled).await;
+        }
+    }
+
+    /// Dials and finds out who is there, over sockets of its own.
+    async fn attempt(&self) -> Result<Reached, Failure> {
+        let outcome = self.try_attempt().await;
+        let mut state = self.lock();
+        state.tally.attempts += 1;
+        if let Err(failure) = &outcome {
+            *state.tally.failures.entry(failure.reason).or_default() += 1;
+        }
+        drop(state);
+        outcome
+    }
+
+    async fn try_attempt(&self) -> Result<Reached, Failure> {
+        let (endpoint, credential) = self.source.prepare().await?;
+        let wires = Wires::new(&endpoint, credential, &self.options.connection);
+        self.lock().endpoint = Some(endpoint);
+        let answer = self.ask(&wires).await?;
+        let known = self.lock().identity.clone();
+        let identity = answer.identity(self.source.server(), known.as_ref())?;
+        Ok(Reached { wires, identity })
+    }
+
+    /// Asks over these wires, whatever the guard says.
+    async fn ask(&self, wires: &Arc<Wires>) -> Result<Answer, Failure> {
+        let id = ClusterId::new(self.source.server());
+        let connection = self.connection(id, Arc::clone(wires), None)?;
+        let answer = identify(&connection, self.options.attempt_timeout).await?;
+        self.guard.heard();
+        Ok(answer)
+    }
+
+    fn connection(
+        &self,
+        id: ClusterId,
+        wires: Arc<Wires>,
+        guard: Option<Arc<Guard>>,
+    ) -> Result<Connection, Failure> {
+        let options = self.options.connection.clone();
+        Connection::over(id, self.access.clone(), wires, options, guard).map_err(|error| Failure {
+            step: Step::Reach,
+            reason: FailureReason::Unreachable,
+            cause: error.to_string(),
+            advice: String::new(),
+        })
+    }
+
+    /// Opens the way.
+    fn connected(&self, reached: Reached) -> Result<(), Failure> {
+        let Reached { wires, identity } = reached;
+        let mut state = self.lock();
+        let connection = match &state.connection {
+            Some(connection) if *connection.cluster() == identity.id => {
+                connection.rewire(wires);
+                connection.clone()
+            }
+            // What is known about one cluster says nothing about another.
+            _ => self.connection(identity.id.clone(), wires, Some(Arc::clone(&self.guard)))?,
+        };
+        if !matches!(state.phase, Phase::Up(..)) {
+            state.since = Timestamp::now();
+        }
+        state.connection = Some(connection.clone());
+        state.identity = Some(identity.clone());
+        state.phase = Phase::Up(connection, identity.clone());
+        drop(state);
+        self.guard.close();
+        tracing::info!(cluster = %identity.id, server = self.source.server(), "connected");
+        if let Some(registry) = self.registry.upgrade() {
+            registry.entry_changed(&self.access);
+            registry.watches.retry_cluster(&identity.id);
+        }
+        Ok(())
+    }
+
+    /// Shuts the way.
+    fn lost(&self, failure: &Failure, delay: Duration) {
+        let Failure { step, reason, cause, .. } = failure;
+        self.guard.open(Outage { reason: *reason, problem: cause.clone() });
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Up(..)) {
+            state.since = Timestamp::now();
+        }
+        let next = Timestamp::now().checked_add(delay).unwrap_or(Timestamp::MAX);
+        state.phase = Phase::Down { failure: failure.clone(), next };
+        drop(state);
+        tracing::info!(server = self.source.server(), ?step, %reason, cause, "not connected");
+        if let Some(registry) = self.registry.upgrade() {
+            registry.entry_changed(&self.access);
+            if *step == Step::Authenticate {
+                registry.read_secrets_again(&self.access);
+            }
+        }
+    }
+
+    /// Returns when the cluster is lost.
+    async fn stay(&self) -> Failure {
+        loop {
+            let interval = self.options.probe_interval.mul_f64(0.75 + random() / 4.0);
+            let quiet = self.guard.silence();
+            tokio::select! {
+                () = self.guard.doubt.notified() => {}
+                () = sleep(interval.saturating_sub(quiet)) => {
+                    if self.guard.silence() < interval {
+                        continue;
+                    }
+                }
+            }
+            if let Err(failure) = self.probe().await {
+                return failure;
+            }
+            self.guard.close();
+            sleep(LEAST_PAUSE).await;
+        }
+    }
+
+    /// Whether the cluster is still there, is still the same and still takes the credential. A socket that went silent is not
+    /// a cluster that did, so a new one has a say as well.
+    async fn probe(&self) -> Result<(), Failure> {
+        let limit = self.options.probe_timeout;
+        timeout(limit, self.try_probe()).await.unwrap_or_else(|_| {
+            Err(Failure {
+                step: Step::Reach,
+                reason: FailureReason::Timeout,
+                cause: format!("no answer after {:.1}s", limit.as_secs_f64()),
+                advice: "check that the cluster is up and the network lets through".to_owned(),
+            })
+        })
+    }
+
+    async fn try_probe(&self) -> Result<(), Failure> {
+        let wires = self.lock().connection.as_ref().map(Connection::wires);
+        if let Some(wires) = &wires {
+            match timeout(self.options.probe_timeout / 2, self.ask(wires)).await {
+                Ok(Ok(Answer::Uid(uid))) if self.is_known(&uid) => return Ok(()),
+                Ok(Ok(Answer::Anonymous | Answer::Busy(_))) => return Ok(()),
+                Ok(Err(failure)) if failure.step == Step::Authenticate => return Err(failure),
+                Ok(Ok(Answer::Uid(_)) | Err(_)) | Err(_) => {}
+            }
+        }
+        let reached = self.attempt().await?;
+        self.connected(reached)
+    }
+
+    fn is_known(&self, uid: &str) -> bool {
+        self.lock().identity.as_ref().is_some_and(|identity| identity.uid == uid)
+    }
+
+    /// Waits for the next attempt, or until somebody answers again. Returns whether an answer was the reason: if the attempt
+    /// then fails all the same, answers say nothing until there is silence.
+    async fn wait(&self, failure: &Failure, delay: Duration, misled: bool) -> bool {
+        tokio::select! {
+            () = sleep(delay) => misled,
+            () = self.again.notified() => false,
+            () = self.answer(failure, misled) => true,
+        }
+    }
+
+    async fn answer(&self, failure: &Failure, misled: bool) {
+        let endpoint = self.lock().endpoint.clone();
+        let (Step::Reach, Some(endpoint)) = (failure.step, endpoint) else {
+            return std::future::pending().await;
+        };
+        let mut silent = !misled;
+        loop {
+            sleep(self.options.knock_interval.mul_f64(0.75 + random() / 4.0)).await;
+            if !knock(&endpoint, self.options.knock_timeout).await {
+                silent = true;
+            } else if silent {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What the registry says about a cluster: connected and how, or not and why.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use kross_api::{FailureReason, SecretAddress};
+use kross_value::Text;
+use serde::Serialize;
+
+use crate::connection::Connection;
+use crate::object::ClusterId;
+
+/// Which cluster a credential leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Identity {
+    /// The id that object keys carry.
+    #[serde(serialize_with = "as_text")]
+    pub id: ClusterId,
+    /// The UID of the cluster's `kube-system` namespace, or its URL where that may not be read.
+    #[serde(serialize_with = "as_text")]
+    pub uid: Text,
+    /// Whether it is the UID.
+    pub verified: bool,
+}
+
+impl Identity {
+    /// By the UID of `kube-system`.
+    pub(super) fn verified(uid: &str) -> Self {
+        Self { id: ClusterId::new(uid), uid: uid.into(), verified: true }
+    }
+
+    /// By the URL alone.
+    pub(super) fn unverified(server: &str) -> Self {
+        Self { id: ClusterId::new(server), uid: server.into(), verified: false }
+    }
+}
+
+fn as_text<S: serde::Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// What is known about the way to a cluster.
+#[derive(Clone, Debug)]
+pub enum Link {
+    /// It is being opened for the first time; nothing has failed yet.
+    Connecting {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It is open.
+    Connected(Live),
+    /// It is not open; tries go on.
+    NotConnected(Down),
+}
+
+impl Link {
+    /// The connection, if there is one.
+    #[must_use]
+    pub fn connected(&self) -> Option<&Live> {
+        match self {
+            Self::Connected(live) => Some(live),
+            Self::Connecting { .. } | Self::NotConnected(_) => None,
+        }
+    }
+}
+
+/// A way that is open.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// The connection. It stays with the cluster: when the Secret changes, requests go by the new credential as long as it
+    /// leads to the same cluster, and fail otherwise.
+    pub connection: Connection,
+    /// Which cluster it is.
+    pub identity: Identity,
+    /// Since when it has been open.
+    pub since: Timestamp,
+    /// When the cluster last answered.
+    pub last_contact: Timestamp,
+    /// How we prove who we are: `token`, `client certificate` and so on.
+    pub method: Text,
+    /// What the operator should know about the kubeconfig although it is used.
+    pub warnings: Vec<Text>,
+}
+
+/// A way that is not open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Down {
+    /// Since when it has not been.
+    pub since: Timestamp,
+    /// How far it got.
+    pub step: Step,
+    /// The class of what went wrong.
+    pub reason: FailureReason,
+    /// The reference, what was attempted, what went wrong and what to do about it.
+    pub message: Text,
+    /// Which cluster it was when it was last open.
+    pub identity: Option<Identity>,
+    /// When the cluster last answered.
+    pub last_contact: Option<Timestamp>,
+    /// When it is tried again by itself; none where only a change of the Secret helps.
+    pub next_attempt: Option<Timestamp>,
+}
+
+/// The steps on the way to a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub enum Step {
+    /// The Secret is there and may be used.
+    Secret,
+    /// The Secret has the key.
+    Key,
+    /// The kubeconfig is acceptable.
+    Parse,
+    /// The cluster answers.
+    Reach,
+    /// The cluster takes the credential, and proves itself.
+    Authenticate,
+}
+
+/// Something happened on the way to a cluster. Whoever holds it should look at the link again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterEvent {
+    /// The Secret by which the cluster is referred to.
+    pub secret: SecretAddress,
+    /// What happened.
+    pub change: ClusterChange,
+}
+
+/// What happened on the way to a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterChange {
+    /// The cluster is connected, or leads elsewhere now.
+    Connected,
+    /// The cluster is not connected any more.
+    Lost,
+    /// The cluster is still not connected, for a reason that was not known before.
+    Failed,
+    /// Another credential counts now; the cluster was connected and is.
+    Credential,
+    /// The Secret's labels or annotations changed, so that others may use it now.
+    Permissions,
+}
+
+/// What went wrong at a step, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) step: Step,
+    pub(super) reason: FailureReason,
+    pub(super) cause: String,
+    pub(super) advice: String,
+}
+
+impl Failure {
+    pub(super) fn message(&self, secret: &SecretAddress) -> Text {
+        let Self { cause, advice, .. } = self;
+        let text = if advice.is_empty() {
+            format!("cannot connect to cluster `{secret}`: {cause}")
+        } else {
+            format!("cannot connect to cluster `{secret}`: {cause}; {advice}")
+        };
+        text.into()
+    }
+}

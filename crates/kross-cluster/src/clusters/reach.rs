@@ -1,0 +1,142 @@
+//! Goes to a cluster and finds out which one it is and whether it takes the credential.
+
+use std::time::Duration;
+
+use http::{HeaderMap, Method, StatusCode, Uri};
+use kross_api::FailureReason;
+use tokio::time::{Instant, timeout};
+
+use super::link::{Failure, Identity, Step};
+use crate::connection::{ApiRequest, Connection};
+use crate::error::sanitise;
+use crate::object::read_object;
+use crate::transport::{Call, Endpoint, Transport, TransportError, TransportOptions};
+
+/// From the server's memory: an old answer is good enough, since the UID never changes.
+const IDENTITY: &str = "/api/v1/namespaces/kube-system?resourceVersion=0";
+
+/// What the cluster says about itself.
+pub(super) enum Answer {
+    /// Its UID.
+    Uid(String),
+    /// It takes the credential, which may not read the UID.
+    Anonymous,
+    /// It is there but has something else to do.
+    Busy(Failure),
+}
+
+/// Asks a cluster who it is. Whatever it answers, it is there.
+pub(super) async fn identify(connection: &Connection, limit: Duration) -> Result<Answer, Failure> {
+    let request = connection.exchange(ApiRequest::get(IDENTITY.to_owned()));
+    let answer = match timeout(limit, request).await {
+        Ok(answer) => answer.map_err(|error| unanswered(&error))?,
+        Err(_) => return Err(unanswered(&TransportError::Timeout { after: limit })),
+    };
+    match answer.status {
+        StatusCode::OK => match read_object(&answer.body) {
+            Ok(object) if is_uid(object.uid()) => Ok(Answer::Uid(object.uid().to_string())),
+            _ => Err(Failure {
+                step: Step::Reach,
+                reason: FailureReason::ServerError,
+                cause: "the answer is not one of a Kubernetes API server".to_owned(),
+                advice: "check `server` in the kubeconfig".to_owned(),
+            }),
+        },
+        StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(Answer::Anonymous),
+        StatusCode::UNAUTHORIZED => Err(Failure {
+            step: Step::Authenticate,
+            reason: FailureReason::Unauthorized,
+            cause: "the cluster does not accept the credentials".to_owned(),
+            advice: "they may have expired or been revoked: put a new kubeconfig into the Secret".to_owned(),
+        }),
+        status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
+            let throttled = status == StatusCode::TOO_MANY_REQUESTS;
+            Ok(Answer::Busy(Failure {
+                step: Step::Reach,
+                reason: if throttled { FailureReason::Throttled } else { FailureReason::ServerError },
+                cause: format!("the cluster answers {status}"),
+                advice: "it is tried again".to_owned(),
+            }))
+        }
+        status => Err(Failure {
+            step: Step::Reach,
+            reason: FailureReason::ServerError,
+            cause: format!("the server answers {status}"),
+            advice: "check `server` in the kubeconfig".to_owned(),
+        }),
+    }
+}
+
+/// Whether it looks like the UIDs that Kubernetes makes. A server could answer anything, also the id of the local cluster.
+fn is_uid(uid: &str) -> bool {
+    uid.len() == 36 && uid.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f' | b'-'))
+}
+
+/// The failure of a request without an answer.
+fn unanswered(error: &TransportError) -> Failure {
+    let cause = sanitise(&error.to_string());
+    let (step, reason, advice) = match error {
+        TransportError::Tls { certificate: true, .. } => (
+            Step::Authenticate,
+            FailureReason::Credentials,
+            "check `certificate-authority-data` and the client certificate in the kubeconfig",
+        ),
+        TransportError::Credentials { .. } => {
+            (Step::Authenticate, FailureReason::Credentials, "check the kubeconfig in the Secret")
+        }
+        TransportError::Timeout { .. } => {
+            (Step::Reach, FailureReason::Timeout, "check that the cluster is up and the network lets through")
+        }
+        _ => (
+            Step::Reach,
+            FailureReason::Unreachable,
+            "check `server` in the kubeconfig, that the cluster is up and that the network lets through",
+        ),
+    };
+    Failure { step, reason, cause, advice: advice.to_owned() }
+}
+
+impl Answer {
+    /// Which cluster it is. What was known before stays where the answer does not say.
+    pub(super) fn identity(self, server: &str, known: Option<&Identity>) -> Result<Identity, Failure> {
+        match self {
+            Self::Uid(uid) => Ok(Identity::verified(&uid)),
+            Self::Anonymous => Ok(known.cloned().unwrap_or_else(|| Identity::unverified(server))),
+            Self::Busy(failure) => Err(failure),
+        }
+    }
+}
+
+/// Whether anybody answers at all. Shows no credential.
+pub(super) async fn knock(endpoint: &Endpoint, limit: Duration) -> bool {
+    let options = TransportOptions {
+        connect_timeout: limit,
+        tls_timeout: limit,
+        max_streams: 1,
+        ..TransportOptions::default()
+    };
+    let call = Call {
+        method: Method::GET,
+        path: Uri::from_static("/readyz"),
+        headers: HeaderMap::new(),
+        body: bytes::Bytes::new(),
+        deadline: Some(Instant::now() + limit),
+    };
+    match Transport::new(endpoint.without_certificate(), options).send(&call).await {
+        Ok(_) | Err(TransportError::Tls { certificate: true, .. }) => true,
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_looks_like_a_uid_is_taken_for_one() {
+        assert!(is_uid("1a7cd54c-8a42-4c85-a7a6-1f1b93ac90a2"));
+        for uid in ["local", "", "https://127.0.0.1:6443", "1A7CD54C-8A42-4C85-A7A6-1F1B93AC90A2"] {
+            assert!(!is_uid(uid), "{uid}");
+        }
+    }
+}

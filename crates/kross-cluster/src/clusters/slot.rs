@@ -1,0 +1,368 @@
+//! One Secret that is being followed: which credential it holds, which one counts at the moment, and who asks for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use kross_api::{FailureReason, SecretAddress};
+use kross_value::Text;
+use tokio::task::AbortHandle;
+
+use super::Inner;
+use super::entry::{Entry, Phase, Snapshot};
+use super::intake::{self, Source};
+use super::link::{ClusterChange, Down, Failure, Identity, Link, Live, Step};
+use crate::connection::Route;
+use crate::error::ApiError;
+use crate::object::StoredObject;
+use crate::watch::{Lookup, Watch};
+
+pub(super) struct Slot {
+    pub(super) address: SecretAddress,
+    pub(super) watch: Watch,
+    route: Arc<Route>,
+    task: AbortHandle,
+    state: Mutex<State>,
+}
+
+struct State {
+    users: usize,
+    /// Counts the times that it got a user, so that a release can tell whether somebody came and went meanwhile.
+    arrivals: u64,
+    since: Timestamp,
+    secret: Option<Arc<StoredObject>>,
+    intake: Intake,
+    /// Whether somebody who may use the Secret has asked. Nothing is dialled before.
+    wanted: bool,
+    /// Who may use the Secret as it is, as far as somebody asked.
+    permits: HashMap<Option<Text>, bool>,
+    /// The credential that counts.
+    current: Option<Arc<Entry>>,
+    /// The one that the Secret holds by now, until it has been tried.
+    next: Option<Arc<Entry>>,
+    identity: Option<Identity>,
+    last_contact: Option<Timestamp>,
+    /// When there was last a change to or from connected.
+    turned: Timestamp,
+    told: Standing,
+}
+
+/// What the Secret holds.
+enum Intake {
+    Unread,
+    Refused(Failure),
+    Usable(Text, Arc<Source>),
+}
+
+/// What those who follow the cluster have been told.
+#[derive(Clone, PartialEq, Eq)]
+enum Standing {
+    Waiting,
+    Up(Text, Identity),
+    Down(Failure),
+}
+
+/// What is known of a Secret and its cluster, for a page.
+pub(super) struct Peek {
+    pub(super) link: Link,
+    pub(super) users: usize,
+    pub(super) entry: Option<Arc<Entry>>,
+}
+
+impl Slot {
+    pub(super) fn new(address: &SecretAddress, watch: Watch, task: AbortHandle) -> Arc<Self> {
+        let now = Timestamp::now();
+        Arc::new(Self {
+            address: address.clone(),
+            watch,
+            route: Route::closed(FailureReason::Unreachable, "the cluster is not connected yet"),
+            task,
+            state: Mutex::new(State {
+                users: 0,
+                arrivals: 0,
+                since: now,
+                secret: None,
+                intake: Intake::Unread,
+                wanted: false,
+                permits: HashMap::new(),
+                current: None,
+                next: None,
+                identity: None,
+                last_contact: None,
+                turned: now,
+                told: Standing::Waiting,
+            }),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn join(&self) {
+        let mut state = self.lock();
+        state.users += 1;
+        state.arrivals += 1;
+    }
+
+    /// One user less. Gives the count of arrivals if that was the last one.
+    pub(super) fn leave(&self) -> Option<u64> {
+        let mut state = self.lock();
+        state.users = state.users.saturating_sub(1);
+        (state.users == 0).then_some(state.arrivals)
+    }
+
+    /// Whether nobody has come since.
+    pub(super) fn is_idle(&self, arrivals: u64) -> bool {
+        let state = self.lock();
+        state.users == 0 && state.arrivals == arrivals
+    }
+
+    /// Whether it has to do with a credential.
+    pub(super) fn concerns(&self, access: &Text) -> bool {
+        let state = self.lock();
+        [&state.current, &state.next].into_iter().flatten().any(|entry| entry.core.access == *access)
+    }
+
+    /// Takes in the Secret as it is now, or why it cannot be read.
+    pub(super) fn read(&self, inner: &Arc<Inner>, unreadable: Option<&ApiError>) {
+        let lookup = self.watch.get(Some(&self.address.namespace), &self.address.name);
+        let mut state = self.lock();
+        let mut permissions = false;
+        match lookup {
+            Lookup::Found(secret) => {
+                if state
+                    .secret
+                    .as_ref()
+                    .is_some_and(|known| known.resource_version() == secret.resource_version())
+                {
+                    return;
+                }
+                state.permits.clear();
+                permissions = state.secret.is_some();
+                state.intake = inner.take_in(&secret, &self.address);
+                state.secret = Some(secret);
+            }
+            Lookup::Absent => {
+                state.permits.clear();
+                state.secret = None;
+                state.intake = Intake::Refused(intake::missing(&self.address));
+            }
+            // What was known stays: the hub being away says nothing about other clusters.
+            Lookup::Unknown if state.secret.is_some() => {}
+            Lookup::Unknown => {
+                if let Some(error) = unreadable {
+                    state.intake = Intake::Refused(unreadable_secret(error));
+                }
+            }
+        }
+        drop(state);
+        let told = self.settle(inner);
+        if permissions && !told {
+            inner.tell(&self.address, ClusterChange::Permissions);
+        }
+    }
+
+    /// Brings what counts in line with what the Secret holds and what became of it. Returns whether somebody was told.
+    pub(super) fn settle(&self, inner: &Arc<Inner>) -> bool {
+        let mut state = self.lock();
+        state.choose(inner);
+        let standing = state.standing();
+        match &standing {
+            Standing::Up(_, identity) => state.identity = Some(identity.clone()),
+            Standing::Waiting | Standing::Down(_) => {}
+        }
+        self.steer(&state);
+        let change = match (&state.told, &standing) {
+            (before, after) if before == after => None,
+            (_, Standing::Waiting) => None,
+            (Standing::Up(_, old), Standing::Up(_, new)) if old == new => Some(ClusterChange::Credential),
+            (_, Standing::Up(..)) => Some(ClusterChange::Connected),
+            (Standing::Up(..), Standing::Down(_)) => Some(ClusterChange::Lost),
+            (_, Standing::Down(_)) => Some(ClusterChange::Failed),
+        };
+        if matches!(state.told, Standing::Up(..)) != matches!(standing, Standing::Up(..)) {
+            state.turned = Timestamp::now();
+        }
+        if standing != Standing::Waiting {
+            state.told = standing;
+        }
+        drop(state);
+        if let Some(change) = change {
+            inner.tell(&self.address, change);
+        }
+        change.is_some()
+    }
+
+    /// Requests of those who have a connection already go where the Secret leads now.
+    fn steer(&self, state: &State) {
+        match state.current.as_ref().map(|entry| entry.core.snapshot().phase) {
+            Some(Phase::Up(connection, _)) => self.route.open(&connection),
+            // The entry's own guard answers.
+            Some(Phase::Down { .. } | Phase::Connecting) => {}
+            None => {
+                if let Intake::Refused(failure) = &state.intake {
+                    self.route.close(failure.reason, &failure.cause);
+                }
+            }
+        }
+    }
+
+    /// What is known, for somebody in a namespace.
+    pub(super) fn link(&self, inner: &Arc<Inner>, asker: Option<&str>) -> Link {
+        let mut state = self.lock();
+        if let Some(secret) = state.secret.clone() {
+            let asker: Option<Text> = asker.map(Into::into);
+            let permitted = *state
+                .permits
+                .entry(asker.clone())
+                .or_insert_with(|| intake::permit(&secret, asker.as_deref()));
+            if !permitted {
+                let failure = intake::missing(&self.address);
+                return Link::NotConnected(Down {
+                    since: state.since,
+                    step: failure.step,
+                    reason: failure.reason,
+                    message: failure.message(&self.address),
+                    identity: None,
+                    last_contact: None,
+                    next_attempt: None,
+                });
+            }
+            if !state.wanted {
+                state.wanted = true;
+                drop(state);
+                self.settle(inner);
+                state = self.lock();
+            }
+        }
+        self.current_link(&mut state)
+    }
+
+    fn current_link(&self, state: &mut State) -> Link {
+        if let Intake::Refused(failure) = &state.intake {
+            return Link::NotConnected(Down {
+                since: state.turned,
+                step: failure.step,
+                reason: failure.reason,
+                message: failure.message(&self.address),
+                identity: state.identity.clone(),
+                last_contact: state.last_contact,
+                next_attempt: None,
+            });
+        }
+        let Some(entry) = state.current.clone() else { return Link::Connecting { since: state.since } };
+        let Snapshot { phase, since, identity, last_contact, .. } = entry.core.snapshot();
+        state.last_contact = last_contact.or(state.last_contact);
+        match phase {
+            Phase::Connecting => Link::Connecting { since },
+            Phase::Up(connection, identity) => Link::Connected(Live {
+                connection: connection.routed(&self.route),
+                identity,
+                since,
+                last_contact: last_contact.unwrap_or(since),
+                method: entry.core.source.method(),
+                warnings: Vec::new(),
+            }),
+            Phase::Down { failure, next } => Link::NotConnected(Down {
+                since,
+                step: failure.step,
+                reason: failure.reason,
+                message: failure.message(&self.address),
+                identity: identity.or_else(|| state.identity.clone()),
+                last_contact: state.last_contact,
+                next_attempt: Some(next),
+            }),
+        }
+    }
+
+    /// Everything, for a page.
+    pub(super) fn peek(&self) -> Peek {
+        let mut state = self.lock();
+        let link = self.current_link(&mut state);
+        Peek { link, users: state.users, entry: state.current.clone() }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl State {
+    /// Which credential counts. A new one is tried before it replaces one that works.
+    fn choose(&mut self, inner: &Arc<Inner>) {
+        let (access, source) = match &self.intake {
+            Intake::Unread => return,
+            Intake::Refused(_) => {
+                self.remember();
+                self.current = None;
+                self.next = None;
+                return;
+            }
+            Intake::Usable(access, source) => (access, source),
+        };
+        if !self.wanted {
+            return;
+        }
+        if self.current.as_ref().is_some_and(|entry| entry.core.access == *access) {
+            self.next = None;
+            return;
+        }
+        let next = match &self.next {
+            Some(next) if next.core.access == *access => Arc::clone(next),
+            _ => inner.entry(access, source),
+        };
+        let needed = self.current.as_ref().is_some_and(|current| current.core.is_up());
+        if needed && !next.core.is_concluded() {
+            self.next = Some(next);
+        } else {
+            self.remember();
+            self.current = Some(next);
+            self.next = None;
+        }
+    }
+
+    /// Keeps when the cluster last answered before its entry goes.
+    fn remember(&mut self) {
+        if let Some(current) = &self.current {
+            self.last_contact = current.core.guard.last_heard().or(self.last_contact);
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        if let Intake::Refused(failure) = &self.intake {
+            return Standing::Down(failure.clone());
+        }
+        let Some(entry) = &self.current else { return Standing::Waiting };
+        match entry.core.snapshot().phase {
+            Phase::Connecting => Standing::Waiting,
+            Phase::Up(_, identity) => Standing::Up(entry.core.access.clone(), identity),
+            Phase::Down { failure, .. } => Standing::Down(failure),
+        }
+    }
+}
+
+impl Inner {
+    /// Reads the credential of a Secret.
+    fn take_in(&self, secret: &StoredObject, address: &SecretAddress) -> Intake {
+        let usable = intake::content(secret, address).and_then(|bytes| {
+            let source = intake::accept(&bytes)?;
+            Ok((self.fingerprint(&bytes), source))
+        });
+        match usable {
+            Ok((access, source)) => Intake::Usable(access, Arc::new(source)),
+            Err(failure) => Intake::Refused(failure),
+        }
+    }
+}
+
+fn unreadable_secret(error: &ApiError) -> Failure {
+    Failure {
+        step: Step::Secret,
+        reason: error.reason(),
+        cause: error.to_string(),
+        advice: "let the controller get, list and watch it".to_owned(),
+    }
+}

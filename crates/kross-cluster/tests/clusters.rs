@@ -1,0 +1,14 @@
+//! The registry of clusters against real control planes, with faults on the way.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "clusters/connect.rs"]
+mod connect;
+#[path = "clusters/setup.rs"]
+mod setup;

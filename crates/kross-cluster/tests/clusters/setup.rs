@@ -1,0 +1,116 @@
+//! A hub, a remote cluster behind a fault proxy, and a registry of its own for each test.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kross_api::SecretAddress;
+use kross_cluster::{
+    ClusterId, ClusterOptions, Clusters, Connection, ConnectionOptions, Down, Hold, Link, Live, Step,
+    WatchOptions, Watches,
+};
+use kross_local::{Kubeconfig, rule};
+use kross_testing::{FaultProxy, Fixture, objects, wait};
+use kube::api::{DeleteParams, Patch, PatchParams};
+
+pub struct Setup {
+    pub fixture: Fixture,
+    pub watches: Watches,
+    pub clusters: Clusters,
+    pub proxy: FaultProxy,
+}
+
+impl Setup {
+    pub async fn new() -> Self {
+        Self::with(ClusterOptions::default()).await
+    }
+
+    pub async fn with(options: ClusterOptions) -> Self {
+        // Starting control planes takes a deep stack.
+        let fixture = Box::pin(Fixture::with(&["eu"])).await;
+        let config = fixture.hub.plane.admin().config().await.unwrap();
+        let hub =
+            Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap();
+        let watches = Watches::new(WatchOptions::default());
+        let clusters = Clusters::new(hub, watches.clone(), options);
+        let proxy = FaultProxy::start(fixture.remote("eu").plane.admin()).unwrap();
+        Self { fixture, watches, clusters, proxy }
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.fixture.namespace
+    }
+
+    pub fn address(&self, name: &str) -> SecretAddress {
+        SecretAddress {
+            namespace: self.namespace().to_owned(),
+            name: name.to_owned(),
+            key: "kubeconfig".to_owned(),
+        }
+    }
+
+    /// The administrator of the remote cluster, through the proxy.
+    pub fn admin(&self) -> Kubeconfig {
+        self.proxy.kubeconfig(self.fixture.remote("eu").plane.admin()).unwrap()
+    }
+
+    /// A user of the remote cluster who may do everything with ConfigMaps and nothing else, through the proxy.
+    pub async fn user(&self, name: &str) -> Kubeconfig {
+        let access = kross_local::Access::none()
+            .in_namespace(self.namespace(), [rule(&[""], &["configmaps"], &["*"])]);
+        let plane = self.fixture.remote("eu").plane;
+        self.proxy.kubeconfig(&plane.mint_token(self.namespace(), name, &access).await.unwrap()).unwrap()
+    }
+
+    /// Puts a kubeconfig into a Secret of the hub, in place of what was there.
+    pub async fn put(&self, name: &str, kubeconfig: &Kubeconfig) {
+        let secrets = self.fixture.hub.api::<Secret>();
+        let secret = objects::kubeconfig_secret(name, kubeconfig);
+        secrets.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(&secret)).await.unwrap();
+    }
+
+    pub async fn delete(&self, name: &str) {
+        self.fixture.hub.api::<Secret>().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// A hold on a Secret with this kubeconfig.
+    pub async fn hold(&self, name: &str, kubeconfig: &Kubeconfig) -> Hold {
+        self.put(name, kubeconfig).await;
+        self.clusters.hold(&self.address(name))
+    }
+
+    pub async fn connected(&self, hold: &Hold) -> Live {
+        self.connected_within(wait::PATIENCE, hold).await
+    }
+
+    pub async fn connected_within(&self, patience: Duration, hold: &Hold) -> Live {
+        wait::until_within(patience, "the cluster to be connected", || async {
+            match hold.link(Some(self.namespace())) {
+                Link::Connected(live) => Ok(live),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await
+    }
+
+    /// Waits until the way ends at this step.
+    pub async fn down(&self, hold: &Hold, step: Step) -> Down {
+        self.down_within(wait::PATIENCE, hold, step).await
+    }
+
+    pub async fn down_within(&self, patience: Duration, hold: &Hold, step: Step) -> Down {
+        wait::until_within(patience, format!("the way to end at {step:?}"), || async {
+            match hold.link(Some(self.namespace())) {
+                Link::NotConnected(down) if down.step == step => Ok(down),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await
+    }
+
+    /// The UID of the remote cluster's `kube-system`.
+    pub async fn uid(&self) -> String {
+        let namespaces =
+            kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(self.fixture.remote("eu").client.clone());
+        namespaces.get("kube-system").await.unwrap().metadata.uid.unwrap()
+    }
+}
