@@ -1,0 +1,104 @@
+//! Turns lines into a file that never grows beyond its size: when it is full it is put aside under the time it was closed,
+//! and the oldest of those are removed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::AuditFile;
+
+/// A file that is put aside when it is full.
+pub(super) struct RotatingFile {
+    options: AuditFile,
+    /// None after a failure: then it is opened again with the next line.
+    open: Option<(File, u64)>,
+}
+
+impl RotatingFile {
+    pub(super) fn open(options: AuditFile) -> io::Result<Self> {
+        let open = Some(append_to(&options.path)?);
+        Ok(Self { options, open })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.options.path
+    }
+
+    pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let (mut file, mut size) = match self.open.take() {
+            Some(open) => open,
+            None => append_to(&self.options.path)?,
+        };
+        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        let full =
+            self.options.max_bytes > 0 && size > 0 && size.saturating_add(length) > self.options.max_bytes;
+        if full {
+            drop(file);
+            self.put_aside()?;
+            (file, size) = append_to(&self.options.path)?;
+        }
+        file.write_all(line)?;
+        self.open = Some((file, size + length));
+        Ok(())
+    }
+
+    fn put_aside(&self) -> io::Result<()> {
+        let time = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S%.6f").to_string();
+        let (stem, extension) = self.name();
+        std::fs::rename(&self.options.path, self.folder().join(format!("{stem}-{time}{extension}")))?;
+        // The line is more important than order in the folder.
+        let _ = self.remove_oldest();
+        Ok(())
+    }
+
+    /// `audit` and `.log`.
+    fn name(&self) -> (String, String) {
+        let part = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+        let extension = part(self.options.path.extension()).map(|extension| format!(".{extension}"));
+        (part(self.options.path.file_stem()).unwrap_or_default(), extension.unwrap_or_default())
+    }
+
+    fn folder(&self) -> PathBuf {
+        match self.options.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        }
+    }
+
+    fn remove_oldest(&self) -> io::Result<()> {
+        if self.options.max_backups == 0 {
+            return Ok(());
+        }
+        let mut aside = self.backups()?;
+        // Their names are times, so they sort by age.
+        aside.sort();
+        let many = aside.len().saturating_sub(self.options.max_backups);
+        aside.into_iter().take(many).try_for_each(std::fs::remove_file)
+    }
+
+    fn backups(&self) -> io::Result<Vec<PathBuf>> {
+        let (stem, extension) = self.name();
+        let is_ours = |name: &str| {
+            let time = name.strip_prefix(&stem)?.strip_prefix('-')?.strip_suffix(&extension)?;
+            let date = time.bytes().all(|letter| letter.is_ascii_digit() || b"-T.".contains(&letter));
+            (date && time.len() == "2006-01-02T15-04-05.000000".len()).then_some(())
+        };
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(self.folder())? {
+            let entry = entry?;
+            if entry.file_name().to_str().and_then(is_ours).is_some() {
+                found.push(entry.path());
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    let size = file.metadata()?.len();
+    Ok((file, size))
+}
