@@ -129,6 +129,13 @@ impl Wires {
             credential,
         })
     }
+
+    /// Learns from an answer's status that the credential is no longer taken.
+    fn notice(&self, status: StatusCode) {
+        if status == StatusCode::UNAUTHORIZED {
+            self.credential.refused();
+        }
+    }
 }
 
 /// What the connection has done so far, and what it holds open.
@@ -329,6 +336,7 @@ impl Shared {
         let call = self.call(&wires, request, Some(Instant::now() + limit)).await?;
         let read = options.read_timeout;
         let (head, body) = within(read, wires.requests.send(&call)).await?.into_parts();
+        wires.notice(head.status);
         let body = body.all(options.max_answer, read).await?;
         let body = if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
             decompress(&body, options.max_answer)?
@@ -342,7 +350,9 @@ impl Shared {
         let wires = self.wires();
         let call = self.call(&wires, ApiRequest::get(path), None).await?;
         // The head must come in time even though the body may take for ever.
-        within(self.options.request_timeout, wires.watches.send(&call)).await
+        let answer = within(self.options.request_timeout, wires.watches.send(&call)).await?;
+        wires.notice(answer.status());
+        Ok(answer)
     }
 
     async fn call(

@@ -99,6 +99,7 @@ impl ApiError {
             TransportError::TooLarge { .. } => (FailureReason::ServerError, false),
             TransportError::Broken { .. } | TransportError::Closed => (FailureReason::Unreachable, false),
             TransportError::Address
+            | TransportError::Denied { .. }
             | TransportError::Resolve { .. }
             | TransportError::Connect { .. }
             | TransportError::Tls { .. } => (FailureReason::Unreachable, true),

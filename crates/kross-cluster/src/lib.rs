@@ -34,18 +34,25 @@
 //! ```
 
 mod apply;
+mod audit;
 mod clusters;
 mod connection;
 mod discovery;
 mod error;
 mod events;
+mod kubeconfig;
 mod lease;
 mod object;
 mod queue;
+mod secrets;
 mod transport;
 mod watch;
 
 pub use apply::{Apply, Delete, Deleted, FieldValidation, Propagation};
+pub use audit::{
+    AUDIT_TARGET, Audit, AuditCluster, AuditFile, AuditObject, AuditOutcome, AuditRecord, AuditStats,
+    AuditVerb,
+};
 pub use clusters::{
     ClusterChange, ClusterEvent, ClusterOptions, ClusterState, ClusterView, Clusters, Down, Hold, Identity,
     Link, Live, Step,
@@ -54,11 +61,16 @@ pub use connection::{Connection, ConnectionOptions, ConnectionStats, Credential,
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry};
 pub use events::{EventStats, Events, Regarding, Report, Severity};
+pub use kubeconfig::{
+    Accepted, AuthMethod, Cidr, ExecError, KubeconfigPolicy, NotACidr, PrepareError, Refusal, RefusalReason,
+    Warning, accept,
+};
 pub use lease::{Election, Leadership, LeaseOptions};
 pub use object::{
     ClusterId, Digest, ObjectKey, ObjectList, StoredObject, UnreadableObject, read_list, read_object,
 };
 pub use queue::{Backoff, Outcome, Queue, QueueKey, QueueStats, Work};
+pub use secrets::{Asker, SecretPolicy, SecretRefusal, check_address, is_offered, judge};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
 pub use watch::{
     Change, Lookup, Selection, Sync, Watch, WatchEvent, WatchKey, WatchOptions, WatchPhase, WatchState,

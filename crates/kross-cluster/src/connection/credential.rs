@@ -9,6 +9,7 @@ use kube::client::Body;
 use tower::util::BoxCloneService;
 use tower::{BoxError, ServiceExt};
 
+use crate::kubeconfig::exec::ExecSource;
 use crate::transport::TransportError;
 
 /// Proof of who is asking, beside a client certificate. Its `Debug` shows only what sort it is.
@@ -24,6 +25,8 @@ enum Kind {
     },
     /// Whatever `kube` made of a trusted configuration: token files that are read again, plugins that are run again.
     Trusted(Arc<Mutex<HeaderService>>),
+    /// What an allowed command of a kubeconfig prints.
+    Exec(Arc<ExecSource>),
 }
 
 /// Answers a request with the headers that it was given on the way.
@@ -51,6 +54,26 @@ impl Credential {
     pub fn basic(user: &str, password: &str) -> Result<Self, TransportError> {
         let encoded = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
         Self::header("password", &format!("Basic {encoded}"))
+    }
+
+    pub(crate) fn exec(source: Arc<ExecSource>) -> Self {
+        Self(Kind::Exec(source))
+    }
+
+    /// The server did not take it. One that can be renewed is, before the next request.
+    pub(super) fn refused(&self) {
+        if let Kind::Exec(source) = &self.0 {
+            source.refused();
+        }
+    }
+
+    /// When connections that were opened with it stop working: then open a new one. None for what is renewed in place.
+    #[must_use]
+    pub fn ends(&self) -> Option<jiff::Timestamp> {
+        match &self.0 {
+            Kind::Exec(source) => source.certificate_ends(),
+            _ => None,
+        }
     }
 
     pub(super) fn trusted(service: HeaderService) -> Self {
@@ -81,6 +104,13 @@ impl Credential {
                 })?;
                 headers.extend(answer.into_body());
             }
+            Kind::Exec(source) => {
+                let header = source
+                    .header()
+                    .await
+                    .map_err(|error| TransportError::Credentials { problem: error.to_string() })?;
+                headers.extend(header.map(|value| (header::AUTHORIZATION, value)));
+            }
         }
         Ok(())
     }
@@ -91,6 +121,7 @@ impl fmt::Debug for Credential {
         f.write_str(match &self.0 {
             Kind::Anonymous => "Credential(none)",
             Kind::Header { sort, .. } => sort,
+            Kind::Exec(_) => "Credential(from a command)",
             Kind::Trusted(_) => "Credential(from the local configuration)",
         })
     }

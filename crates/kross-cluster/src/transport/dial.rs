@@ -18,6 +18,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::{TransportError, TransportOptions};
+use crate::kubeconfig::Cidr;
+use crate::kubeconfig::address::is_denied;
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
@@ -32,6 +34,8 @@ pub struct Endpoint {
     /// Comes before the path of every request; without a slash at its end.
     prefix: String,
     tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
+    /// Addresses that are not connected to, whatever the name resolves to.
+    denied: Arc<[Cidr]>,
 }
 
 impl Endpoint {
@@ -59,7 +63,14 @@ impl Endpoint {
             .map_err(|_| TransportError::Address)?;
         let prefix = address.path().trim_end_matches('/').to_owned();
         let tls = secure.then(|| (Arc::new(tls), name));
-        Ok(Self { scheme, host, port, authority, prefix, tls })
+        Ok(Self { scheme, host, port, authority, prefix, tls, denied: Arc::default() })
+    }
+
+    /// Refuses to connect to these addresses. Names are judged by what they resolve to at that moment.
+    #[must_use]
+    pub fn denying(mut self, denied: Arc<[Cidr]>) -> Self {
+        self.denied = denied;
+        self
     }
 
     /// The same server, without showing a client certificate.
@@ -171,19 +182,25 @@ async fn connect(endpoint: &Endpoint) -> Result<TcpStream, TransportError> {
         })?;
     let mut last = None;
     for address in addresses {
+        if is_denied(address.ip(), &endpoint.denied) {
+            let denied =
+                TransportError::Denied { authority: endpoint.authority.to_string(), address: address.ip() };
+            last.get_or_insert(denied);
+            continue;
+        }
         match TcpStream::connect(address).await {
             Ok(socket) => {
                 // Requests are small and somebody waits for each of them.
                 socket.set_nodelay(true).map_err(|error| endpoint.unreachable(&error))?;
                 return Ok(socket);
             }
-            Err(error) => last = Some(error),
+            Err(error) => last = Some(endpoint.unreachable(&error)),
         }
     }
-    Err(last.map_or_else(
-        || TransportError::Resolve { host: endpoint.host.clone(), problem: "no address".to_owned() },
-        |error| endpoint.unreachable(&error),
-    ))
+    Err(last.unwrap_or_else(|| TransportError::Resolve {
+        host: endpoint.host.clone(),
+        problem: "no address".to_owned(),
+    }))
 }
 
 async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(

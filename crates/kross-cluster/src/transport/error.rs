@@ -1,6 +1,7 @@
 //! What can go wrong before a server has answered.
 
 use std::error::Error as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use kross_api::FailureReason;
@@ -26,6 +27,16 @@ pub enum TransportError {
         authority: String,
         /// What the system said.
         problem: String,
+    },
+    /// The server's address is one that the operator denies.
+    #[error(
+        "cannot connect to `{authority}`: `{address}` is an address that may not be connected to (`--kubeconfig-deny-cidr`)"
+    )]
+    Denied {
+        /// The server.
+        authority: String,
+        /// What its name resolved to.
+        address: IpAddr,
     },
     /// The server could not prove who it is, or did not accept the client's certificate.
     #[error("cannot secure the connection to `{authority}`: {problem}")]

@@ -1,0 +1,307 @@
+//! Turns the bytes of a kubeconfig, which are hostile until proven otherwise, into an endpoint and a credential. What is
+//! accepted is listed here; everything else is refused, with a reason that can be shown to anybody.
+//!
+//! `accept` is a pure function: it reads no file, asks no name server and runs no command. What it accepts is built up field
+//! by field; nothing of the text reaches TLS, HTTP or a process in another way.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::Uri;
+use jiff::Timestamp;
+use kross_value::Text;
+use rustls::RootCertStore;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::OnceCell;
+use zeroize::Zeroizing;
+
+pub(crate) mod address;
+pub(crate) mod certificate;
+mod cidr;
+mod config;
+mod document;
+pub(crate) mod exec;
+mod fields;
+mod prepare;
+mod refusal;
+#[cfg(test)]
+mod tests;
+
+pub use cidr::{Cidr, NotACidr};
+pub use exec::ExecError;
+pub use prepare::PrepareError;
+pub use refusal::{Refusal, RefusalReason};
+
+use certificate::ClientCertificate;
+use config::{Cluster, User};
+use exec::{ClusterInfo, ExecCommand, ExecSource};
+
+/// What an operator lets kubeconfigs do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeconfigPolicy {
+    /// A kubeconfig without authorities is checked with those of the system.
+    pub system_roots: bool,
+    /// Commands that `exec` may run, by their whole path.
+    pub exec_allow: Vec<PathBuf>,
+    /// Variables that such a command gets from the controller's environment, and that a kubeconfig may set.
+    pub exec_env: Vec<String>,
+    /// How long such a command may take.
+    pub exec_timeout: Duration,
+    /// Addresses that are not connected to, whatever name leads to them.
+    pub denied: Vec<Cidr>,
+}
+
+impl Default for KubeconfigPolicy {
+    /// No system roots, no commands, and no addresses where no API server can be.
+    fn default() -> Self {
+        Self {
+            system_roots: false,
+            exec_allow: Vec::new(),
+            exec_env: Vec::new(),
+            exec_timeout: Duration::from_secs(30),
+            denied: Cidr::denied_by_default(),
+        }
+    }
+}
+
+/// How we say who we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AuthMethod {
+    /// With a client certificate.
+    ClientCertificate,
+    /// With a bearer token.
+    Token,
+    /// With a user name and a password.
+    Basic,
+    /// With what an allowed command prints.
+    Exec,
+}
+
+impl AuthMethod {
+    /// The name, as status and audit records show it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClientCertificate => "client-certificate",
+            Self::Token => "token",
+            Self::Basic => "basic",
+            Self::Exec => "exec",
+        }
+    }
+}
+
+impl fmt::Display for AuthMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Something that is accepted, and that somebody should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// A password.
+    Basic,
+    /// The server is known by another name than that of its address.
+    ServerName {
+        /// That name.
+        name: String,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Basic => f.write_str(
+                "the kubeconfig uses a password, which API servers no longer check by themselves; use a token or a client certificate",
+            ),
+            Self::ServerName { name } => {
+                write!(f, "the server's certificate is checked against `{name}`, not against the host of its address")
+            }
+        }
+    }
+}
+
+/// A kubeconfig that may be used. Its `Debug` shows no secret.
+#[derive(Clone)]
+pub struct Accepted {
+    server: Uri,
+    server_name: Option<String>,
+    authorities: Option<Arc<RootCertStore>>,
+    /// When the last authority ends.
+    authorities_end: Option<Timestamp>,
+    proof: Proof,
+    warnings: Vec<Warning>,
+    denied: Arc<[Cidr]>,
+    fingerprint: Text,
+}
+
+/// What says who we are.
+#[derive(Clone)]
+enum Proof {
+    Certificate(Arc<ClientCertificate>),
+    Token(Arc<Zeroizing<String>>),
+    Basic {
+        user: Arc<Zeroizing<String>>,
+        password: Arc<Zeroizing<String>>,
+    },
+    /// The command, and the credentials it gave, which outlive a connection.
+    Exec(Arc<ExecCommand>, Arc<OnceCell<Arc<ExecSource>>>),
+}
+
+/// Reads a kubeconfig and refuses whatever is not listed.
+///
+/// ```
+/// use kross_cluster::{KubeconfigPolicy, RefusalReason, accept};
+///
+/// let hostile = b"
+/// apiVersion: v1
+/// kind: Config
+/// current-context: a
+/// contexts: [{name: a, context: {cluster: a, user: a}}]
+/// clusters: [{name: a, cluster: {server: 'https://10.0.0.1:6443', certificate-authority: /etc/hosts}}]
+/// users: [{name: a, user: {token: t}}]
+/// ";
+/// let refusal = accept(hostile, &KubeconfigPolicy::default()).unwrap_err();
+/// assert_eq!(refusal.reason(), RefusalReason::FilePath);
+/// assert_eq!(refusal.path(), "clusters[0].cluster.certificate-authority");
+/// ```
+///
+/// # Errors
+/// The first rule that the kubeconfig breaks.
+pub fn accept(text: &[u8], policy: &KubeconfigPolicy) -> Result<Accepted, Refusal> {
+    let document = document::read(text)?;
+    let current = config::read(document, |exec| exec::judge(exec, policy))?;
+    let Cluster { path, line, server, server_name, authority } = current.cluster;
+    let missing = |field: &str, reason| Refusal::new(reason, format!("{path}.{field}"), Some(line));
+    let server = server.ok_or_else(|| missing("server", RefusalReason::Server))?;
+    let uri = address::server(&server, &policy.denied)?;
+    let server_name = server_name.as_ref().map(address::server_name).transpose()?;
+    let authorities = match &authority {
+        Some(field) => Some(certificate::authorities(field)?),
+        None if policy.system_roots => None,
+        None => return Err(missing("certificate-authority-data", RefusalReason::NoAuthority)),
+    };
+    let info = ClusterInfo {
+        server: server.text.to_string(),
+        server_name: server_name.clone(),
+        authority: authority.map(|field| field.text.to_string()),
+    };
+    let proof = proof(current.user, policy, info)?;
+    let mut warnings = Vec::new();
+    if matches!(proof, Proof::Basic { .. }) {
+        warnings.push(Warning::Basic);
+    }
+    warnings.extend(server_name.clone().map(|name| Warning::ServerName { name }));
+    let (authorities, authorities_end) = match authorities {
+        Some(found) => (Some(Arc::new(found.roots)), found.not_after),
+        None => (None, None),
+    };
+    Ok(Accepted {
+        server: uri,
+        server_name,
+        authorities,
+        authorities_end,
+        proof,
+        warnings,
+        denied: policy.denied.clone().into(),
+        fingerprint: fingerprint(text),
+    })
+}
+
+/// The one credential of a user.
+fn proof(user: User, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> Result<Proof, Refusal> {
+    let User { path, line, token, certificate, key, username, password, exec } = user;
+    let refuse = |field: &str, reason| {
+        let path = if field.is_empty() { path.clone() } else { format!("{path}.{field}") };
+        Refusal::new(reason, path, Some(line))
+    };
+    let methods = usize::from(token.is_some())
+        + usize::from(certificate.is_some() || key.is_some())
+        + usize::from(username.is_some() || password.is_some())
+        + usize::from(exec.is_some());
+    match methods {
+        0 => return Err(refuse("", RefusalReason::NoCredential)),
+        1 => {}
+        _ => return Err(refuse("", RefusalReason::SeveralMethods)),
+    }
+    if let Some(exec) = exec {
+        return Ok(Proof::Exec(Arc::new(exec::command(exec, policy, cluster)), Arc::default()));
+    }
+    if let Some(token) = token {
+        let printable = token.text.bytes().all(|letter| letter.is_ascii_graphic());
+        return if printable {
+            Ok(Proof::Token(Arc::new(token.text)))
+        } else {
+            Err(token.refuse(RefusalReason::Token))
+        };
+    }
+    match (certificate, key, username, password) {
+        (Some(certificate), Some(key), ..) => {
+            Ok(Proof::Certificate(Arc::new(certificate::client_certificate(&certificate, &key)?)))
+        }
+        (Some(_), None, ..) => Err(refuse("client-certificate-data", RefusalReason::Incomplete)),
+        (None, Some(_), ..) => Err(refuse("client-key-data", RefusalReason::Incomplete)),
+        (_, _, Some(user), Some(_)) if user.text.contains(':') => Err(user.refuse(RefusalReason::Type)),
+        (_, _, Some(user), Some(password)) => {
+            Ok(Proof::Basic { user: Arc::new(user.text), password: Arc::new(password.text) })
+        }
+        (_, _, Some(_), None) => Err(refuse("username", RefusalReason::Incomplete)),
+        (_, _, None, _) => Err(refuse("password", RefusalReason::Incomplete)),
+    }
+}
+
+impl Accepted {
+    /// Where the cluster is.
+    #[must_use]
+    pub fn server(&self) -> &Uri {
+        &self.server
+    }
+
+    /// How we say who we are.
+    #[must_use]
+    pub fn method(&self) -> AuthMethod {
+        match &self.proof {
+            Proof::Certificate(_) => AuthMethod::ClientCertificate,
+            Proof::Token(_) => AuthMethod::Token,
+            Proof::Basic { .. } => AuthMethod::Basic,
+            Proof::Exec(..) => AuthMethod::Exec,
+        }
+    }
+
+    /// What somebody should know.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Tells this kubeconfig from every other one, in this process only: it cannot be guessed back from.
+    #[must_use]
+    pub fn fingerprint(&self) -> Text {
+        self.fingerprint.clone()
+    }
+}
+
+impl fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accepted")
+            .field("server", &format_args!("{}", self.server))
+            .field("method", &self.method().as_str())
+            .field("fingerprint", &self.fingerprint)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A hash with a salt that no other process has: a short password must not be found from it by trying.
+fn fingerprint(text: &[u8]) -> Text {
+    static SALT: OnceLock<[u8; 32]> = OnceLock::new();
+    let salt = SALT.get_or_init(|| {
+        let mut salt = [0; 32];
+        // Without randomness there is no TLS either; the fingerprint is then only as good as the hash.
+        let _ = rustls::crypto::ring::default_provider().secure_random.fill(&mut salt);
+        salt
+    });
+    let hash = Sha256::new().chain_update(salt).chain_update(text).finalize();
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>().into()
+}

@@ -1,0 +1,94 @@
+//! Ranges of addresses, to say where a kubeconfig may not lead.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// A range of addresses, such as `10.0.0.0/8` or `fe80::/10`. An IPv4 address is the same in IPv6's clothes.
+///
+/// ```
+/// use kross_cluster::Cidr;
+///
+/// let range: Cidr = "169.254.0.0/16".parse().unwrap();
+/// assert!(range.contains("169.254.169.254".parse().unwrap()));
+/// assert!(range.contains("::ffff:169.254.169.254".parse().unwrap()));
+/// assert!(!range.contains("169.253.0.1".parse().unwrap()));
+/// assert!("10.0.0.0/33".parse::<Cidr>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cidr {
+    address: IpAddr,
+    length: u8,
+}
+
+/// A text that is no range of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a range of addresses; write one like `10.0.0.0/8` or `fe80::/10`")]
+pub struct NotACidr;
+
+impl Cidr {
+    /// Where no API server is, but where clouds keep credentials for whoever asks: link-local addresses, the metadata
+    /// service's own address, and the addresses that mean this host in disguise.
+    #[must_use]
+    pub fn denied_by_default() -> Vec<Self> {
+        let v4 = |address, length| Self { address: IpAddr::V4(address), length };
+        let v6 = |address, length| Self { address: IpAddr::V6(address), length };
+        vec![
+            v4(Ipv4Addr::new(169, 254, 0, 0), 16),
+            v4(Ipv4Addr::UNSPECIFIED, 8),
+            v6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
+            v6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), 128),
+            v6(Ipv6Addr::UNSPECIFIED, 128),
+        ]
+    }
+
+    /// Whether the address is in the range.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, plain(address)) {
+            (IpAddr::V4(range), IpAddr::V4(address)) => {
+                same(u128::from(range.to_bits()) << 96, u128::from(address.to_bits()) << 96, self.length)
+            }
+            (IpAddr::V6(range), IpAddr::V6(address)) => same(range.to_bits(), address.to_bits(), self.length),
+            _ => false,
+        }
+    }
+}
+
+fn same(range: u128, address: u128, length: u8) -> bool {
+    u32::from(length).checked_sub(1).is_none_or(|last| (range ^ address) >> (127 - last) == 0)
+}
+
+/// The IPv4 address inside of an IPv6 one, if there is one: as is, or behind a translator (`64:ff9b::/96`).
+fn plain(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => match v6.segments() {
+            [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+                IpAddr::V4(Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low)))
+            }
+            _ => IpAddr::V6(v6),
+        },
+        v4 => v4,
+    }
+}
+
+impl FromStr for Cidr {
+    type Err = NotACidr;
+
+    fn from_str(text: &str) -> Result<Self, NotACidr> {
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length.parse::<u8>().map_err(|_| NotACidr)?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| NotACidr)?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length = length.unwrap_or(most);
+        if length > most { Err(NotACidr) } else { Ok(Self { address, length }) }
+    }
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}

@@ -1,0 +1,126 @@
+//! Turns the `exec` of a kubeconfig into a command that may be run, and refuses every other one.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use zeroize::Zeroizing;
+
+mod answer;
+mod run;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use source::ExecSource;
+
+use super::KubeconfigPolicy;
+use super::config::Exec;
+use super::refusal::{Refusal, RefusalReason};
+
+/// A command that the operator allows, with the arguments and the variables of the kubeconfig.
+pub(crate) struct ExecCommand {
+    pub(crate) command: PathBuf,
+    pub(crate) arguments: Vec<Zeroizing<String>>,
+    /// Variables that the kubeconfig sets; the operator allows each of the names.
+    pub(crate) environment: Vec<(String, Zeroizing<String>)>,
+    /// Variables that are taken over from the controller's environment.
+    pub(crate) inherited: Vec<String>,
+    /// The protocol's version: the one that is announced and the one that is expected back.
+    pub(crate) version: String,
+    pub(crate) timeout: Duration,
+    /// What the command is told of the cluster, if it asks for that.
+    pub(crate) cluster: Option<ClusterInfo>,
+}
+
+/// The cluster that a credential is wanted for.
+pub(crate) struct ClusterInfo {
+    pub(crate) server: String,
+    pub(crate) server_name: Option<String>,
+    /// In base64, as it came.
+    pub(crate) authority: Option<String>,
+}
+
+/// A command that gave no credential. What it printed is not repeated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the command `{command}` of the kubeconfig {problem}")]
+pub struct ExecError {
+    command: String,
+    problem: String,
+}
+
+impl ExecCommand {
+    fn problem(&self, problem: impl Into<String>) -> ExecError {
+        ExecError { command: self.command.display().to_string(), problem: problem.into() }
+    }
+}
+
+const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
+
+/// Refuses a command that may not be run.
+pub(super) fn judge(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusal> {
+    let at = |field: &str, reason| Refusal::new(reason, format!("{}.{field}", exec.path), Some(exec.line));
+    let Some(command) = &exec.command else { return Err(at("command", RefusalReason::ExecNotAllowed)) };
+    let path = Path::new(command.text.as_str());
+    let shown = |reason| command.refuse(reason).detail(harmless(&command.text));
+    if !policy
+        .exec_allow
+        .iter()
+        .any(|allowed| allowed.is_absolute() && allowed.as_os_str() == path.as_os_str())
+    {
+        let reason =
+            if path.is_absolute() { RefusalReason::ExecNotAllowed } else { RefusalReason::ExecRelative };
+        // An operator who allows nothing is not interested in the form of the path.
+        let reason = if policy.exec_allow.is_empty() { RefusalReason::ExecNotAllowed } else { reason };
+        return Err(shown(reason));
+    }
+    match &exec.version {
+        Some(version) if VERSIONS.contains(&version.text.as_str()) => {}
+        Some(version) => return Err(version.refuse(RefusalReason::ExecVersion)),
+        None => return Err(at("apiVersion", RefusalReason::ExecVersion)),
+    }
+    match &exec.interactive {
+        Some(mode) if !["Never", "IfAvailable"].contains(&mode.text.as_str()) => {
+            return Err(mode.refuse(RefusalReason::ExecInteractive));
+        }
+        _ => {}
+    }
+    if exec.arguments.iter().any(|argument| argument.contains('\0')) {
+        return Err(at("args", RefusalReason::Type));
+    }
+    for (name, value) in &exec.environment {
+        if !policy.exec_env.iter().any(|allowed| *allowed == *name.text) {
+            return Err(name.refuse(RefusalReason::ExecEnv));
+        }
+        if value.contains('\0') {
+            return Err(name.refuse(RefusalReason::Type));
+        }
+    }
+    Ok(())
+}
+
+/// The command of an `exec` that was judged.
+pub(super) fn command(exec: Exec, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> ExecCommand {
+    ExecCommand {
+        command: exec.command.map(|command| PathBuf::from(command.text.as_str())).unwrap_or_default(),
+        arguments: exec.arguments,
+        environment: exec
+            .environment
+            .into_iter()
+            .map(|(name, value)| (name.text.to_string(), value))
+            .collect(),
+        inherited: policy.exec_env.clone(),
+        version: exec.version.map(|version| version.text.to_string()).unwrap_or_default(),
+        timeout: policy.exec_timeout,
+        cluster: exec.cluster_info.then_some(cluster),
+    }
+}
+
+/// A command as it may be shown: of plain letters and of sensible length.
+fn harmless(command: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._+-".contains(letter);
+    if command.len() <= 128 && command.chars().all(plain) {
+        format!("`{command}`")
+    } else {
+        "a command with unusual letters".to_owned()
+    }
+}

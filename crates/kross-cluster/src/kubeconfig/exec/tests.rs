@@ -1,0 +1,208 @@
+//! Real commands: what they are given, what they may print, and how often they are run.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use super::*;
+
+struct Plugin {
+    folder: tempfile::TempDir,
+}
+
+impl Plugin {
+    /// A script that leaves a trace of each run and then does this.
+    fn new(script: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let plugin = Self { folder };
+        let text = format!("#!/bin/sh\necho run >> {}\n{script}\n", plugin.path("runs"));
+        std::fs::write(plugin.path("plugin"), text).unwrap();
+        std::fs::set_permissions(plugin.path("plugin"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        plugin
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn runs(&self) -> usize {
+        std::fs::read_to_string(self.path("runs")).unwrap_or_default().lines().count()
+    }
+
+    fn command(&self) -> ExecCommand {
+        ExecCommand {
+            command: self.path("plugin").into(),
+            arguments: vec!["get-token".to_owned().into(), "$(touch evil); two words".to_owned().into()],
+            environment: vec![("PROFILE".to_owned(), "eu".to_owned().into())],
+            inherited: vec!["CARGO_MANIFEST_DIR".to_owned(), "NOT_SET_ANYWHERE".to_owned()],
+            version: VERSIONS[0].to_owned(),
+            timeout: Duration::from_secs(20),
+            cluster: Some(ClusterInfo {
+                server: "https://10.0.0.1".to_owned(),
+                server_name: None,
+                authority: Some("Q0E=".to_owned()),
+            }),
+        }
+    }
+
+    async fn start(&self) -> Result<Arc<ExecSource>, ExecError> {
+        ExecSource::start(Arc::new(self.command())).await
+    }
+}
+
+fn credential(status: &str) -> String {
+    format!(
+        r#"printf '%s' '{{"apiVersion":"{}","kind":"ExecCredential","status":{{{status}}}}}'"#,
+        VERSIONS[0]
+    )
+}
+
+#[tokio::test]
+async fn a_command_gets_its_arguments_and_the_listed_variables_and_nothing_else() {
+    let script = "/usr/bin/env > DIR/env; printf '%s\\n' \"$@\" > DIR/args; pwd > DIR/pwd; cat > DIR/stdin";
+    let plugin = Plugin::new("");
+    let text = format!(
+        "#!/bin/sh\n{}\n{}\n",
+        script.replace("DIR", &plugin.folder.path().display().to_string()),
+        credential(r#""token":"s3cret""#)
+    );
+    std::fs::write(plugin.path("plugin"), text).unwrap();
+    let source = plugin.start().await.unwrap();
+    let header = source.header().await.unwrap().unwrap();
+    assert_eq!(header.to_str().unwrap(), "Bearer s3cret");
+    assert!(!format!("{header:?} {source:?}").contains("s3cret"));
+
+    let read = |name: &str| std::fs::read_to_string(plugin.path(name)).unwrap();
+    assert_eq!(read("args"), "get-token\n$(touch evil); two words\n");
+    assert_eq!(read("pwd"), "/\n");
+    assert_eq!(read("stdin"), "");
+    let environment = read("env");
+    let mut names: Vec<&str> = environment.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    // The shell adds these by itself.
+    names.retain(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name));
+    names.sort_unstable();
+    assert_eq!(names, ["CARGO_MANIFEST_DIR", "KUBERNETES_EXEC_INFO", "PROFILE"]);
+    assert!(environment.contains(
+        r#"KUBERNETES_EXEC_INFO={"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"cluster":{"server":"https://10.0.0.1","certificate-authority-data":"Q0E="},"interactive":false}}"#
+    ));
+}
+
+#[tokio::test]
+async fn a_credential_is_kept_until_it_ends_or_is_refused() {
+    let kept = Plugin::new(&credential(r#""token":"a","expirationTimestamp":"2999-01-01T00:00:00Z""#));
+    let source = kept.start().await.unwrap();
+    for _ in 0..3 {
+        source.header().await.unwrap();
+    }
+    assert_eq!(kept.runs(), 1);
+    // Refused right after a run: another run would give the same, so it is not tried at once.
+    source.refused();
+    source.header().await.unwrap();
+    assert_eq!(kept.runs(), 1);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(11)).await;
+    tokio::time::resume();
+    source.header().await.unwrap();
+    source.header().await.unwrap();
+    assert_eq!(kept.runs(), 2, "refused, so asked again, once");
+
+    let short = Plugin::new(
+        r#"end=$(/bin/date -u -d '+1 second' +%Y-%m-%dT%H:%M:%SZ); echo "{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"a\",\"expirationTimestamp\":\"$end\"}}""#,
+    );
+    // The second may be over before it is asked for again; then this run is refused as ended.
+    if let Ok(source) = short.start().await {
+        kross_testing::wait::until("the credential ends and the command runs again", async || {
+            let _ = source.header().await;
+            if short.runs() >= 2 { Ok(()) } else { Err("still the first one".to_owned()) }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_credential_is_an_error_that_repeats_nothing() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let escaped = |pem: String| pem.replace('\n', "\\n");
+    let pair = format!(
+        r#""clientCertificateData":"{}","clientKeyData":"{}""#,
+        escaped(certificate.pem()),
+        escaped(key.serialize_pem())
+    );
+    let cases = [
+        ("printed no `ExecCredential`", "echo s3cret".to_owned()),
+        ("printed no credential", credential("")),
+        ("printed no credential", credential(r#""token":"""#)),
+        ("printed a token with characters that no token has", credential(r#""token":"s3cret and more""#)),
+        (
+            "printed a token and a certificate; one credential is wanted",
+            credential(&format!(r#""token":"s3cret",{pair}"#)),
+        ),
+        ("printed only half of a certificate and its key", credential(r#""clientKeyData":"s3cret""#)),
+        (
+            "printed a certificate that cannot be used",
+            credential(r#""clientCertificateData":"s3cret","clientKeyData":"s3cret""#),
+        ),
+        (
+            "printed a credential that has already ended",
+            credential(r#""token":"s3cret","expirationTimestamp":"2001-01-01T00:00:00Z""#),
+        ),
+        (
+            "printed an `expirationTimestamp` that is no time",
+            credential(r#""token":"s3cret","expirationTimestamp":"s3cret""#),
+        ),
+        ("ended with status 3", "echo s3cret >&2; exit 3".to_owned()),
+        ("was ended by a signal", "kill -9 $$".to_owned()),
+        (
+            "printed more than 262144 bytes",
+            "while :; do echo s3crets3crets3crets3crets3crets3crets3cret; done".to_owned(),
+        ),
+        (
+            "printed something else than an `ExecCredential` of `client.authentication.k8s.io/v1`",
+            credential(r#""token":"s3cret""#).replace("k8s.io/v1", "k8s.io/v1beta1"),
+        ),
+    ];
+    let mut failures = String::new();
+    for (expected, script) in cases {
+        let plugin = Plugin::new(&script);
+        let error = plugin.start().await.map(|_| ()).unwrap_err().to_string();
+        let wanted = format!("the command `{}` of the kubeconfig {expected}", plugin.path("plugin"));
+        if error != wanted {
+            writeln!(failures, "{error}\n  instead of {expected}").unwrap();
+        }
+    }
+    assert_eq!(failures, "");
+    let certified = Plugin::new(&credential(&pair)).start().await.unwrap();
+    assert!(certified.header().await.unwrap().is_none(), "a certificate needs no header");
+    assert!(rustls::client::ResolvesClientCert::has_certs(&*certified));
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_end_is_ended_with_all_it_started() {
+    let plugin = Plugin::new("/bin/sleep 300 & echo $! > DIR/child; wait");
+    let text = std::fs::read_to_string(plugin.path("plugin")).unwrap();
+    let text = text.replace("DIR", &plugin.folder.path().display().to_string());
+    std::fs::write(plugin.path("plugin"), text).unwrap();
+    let command = ExecCommand { timeout: Duration::from_millis(500), ..plugin.command() };
+    let error = ExecSource::start(Arc::new(command)).await.map(|_| ()).unwrap_err().to_string();
+    assert!(error.ends_with("did not end within 0.5s"), "{error}");
+    let child = std::fs::read_to_string(plugin.path("child")).unwrap();
+    let stat = format!("/proc/{}/stat", child.trim());
+    kross_testing::wait::until("the command's own child is gone", async || {
+        match std::fs::read_to_string(&stat) {
+            Ok(stat) if !stat.contains(" Z ") => Err(stat),
+            _ => Ok(()),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_there_is_named() {
+    let command = ExecCommand { command: "/nowhere/plugin".into(), ..Plugin::new("").command() };
+    let error = ExecSource::start(Arc::new(command)).await.map(|_| ()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the command `/nowhere/plugin` of the kubeconfig cannot be run: entity not found"
+    );
+}

@@ -1,0 +1,106 @@
+//! Turns an accepted kubeconfig into an endpoint and a credential: looks at the clock, loads the system's authorities where
+//! they are allowed, and runs the command of an allowed `exec`.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::{ClientConfig, RootCertStore};
+
+use super::exec::{ExecError, ExecSource};
+use super::{Accepted, Proof};
+use crate::connection::Credential;
+use crate::transport::{Endpoint, TransportError};
+
+/// An accepted kubeconfig that cannot be used now. No byte of a credential is in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PrepareError {
+    /// A certificate has ended.
+    #[error("the {what} of the kubeconfig was valid until {until}; store a kubeconfig with a new one")]
+    Expired {
+        /// Which one.
+        what: &'static str,
+        /// When it ended.
+        until: Timestamp,
+    },
+    /// The system has no authorities.
+    #[error("the system has no certificate authorities; add `certificate-authority-data` to the kubeconfig")]
+    NoSystemRoots,
+    /// Certificates that TLS does not take.
+    #[error("the certificates of the kubeconfig cannot be used")]
+    Certificates,
+    /// The command of `exec` gave no credential.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    /// The address cannot be used.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+}
+
+impl Accepted {
+    /// An endpoint and a credential, ready for a connection.
+    ///
+    /// # Errors
+    /// A certificate has ended, or the command of `exec` gave no credential.
+    pub async fn prepare(&self) -> Result<(Endpoint, Credential), PrepareError> {
+        self.check_times(Timestamp::now())?;
+        let roots = match &self.authorities {
+            Some(roots) => Arc::clone(roots),
+            None => {
+                tokio::task::spawn_blocking(system_roots).await.map_err(|_| PrepareError::NoSystemRoots)??
+            }
+        };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|_| PrepareError::Certificates)?
+            .with_root_certificates(roots);
+        let (tls, credential) = match &self.proof {
+            Proof::Certificate(certificate) => {
+                let key = certificate.key().ok_or(PrepareError::Certificates)?;
+                let tls = builder
+                    .with_client_auth_cert(certificate.chain.clone(), key)
+                    .map_err(|_| PrepareError::Certificates)?;
+                (tls, Credential::none())
+            }
+            Proof::Token(token) => (builder.with_no_client_auth(), Credential::bearer(token)?),
+            Proof::Basic { user, password } => {
+                (builder.with_no_client_auth(), Credential::basic(user, password)?)
+            }
+            Proof::Exec(command, source) => {
+                let source = source.get_or_try_init(|| ExecSource::start(Arc::clone(command))).await?;
+                // Makes sure of a credential that is good now: a handshake cannot wait for one.
+                source.header().await?;
+                let resolver: Arc<dyn ResolvesClientCert> = Arc::<ExecSource>::clone(source);
+                let mut tls = builder.with_client_cert_resolver(resolver);
+                // A resumed session would go on with the certificate of its first handshake.
+                tls.resumption = Resumption::disabled();
+                (tls, Credential::exec(Arc::clone(source)))
+            }
+        };
+        let endpoint = Endpoint::new(&self.server, tls, self.server_name.as_deref())?;
+        Ok((endpoint.denying(Arc::clone(&self.denied)), credential))
+    }
+
+    /// TLS itself never asks whether an authority has ended, and a server says nothing of why it refuses a client.
+    fn check_times(&self, now: Timestamp) -> Result<(), PrepareError> {
+        let client = match &self.proof {
+            Proof::Certificate(certificate) => certificate.not_after,
+            _ => None,
+        };
+        for (what, until) in [("certificate authority", self.authorities_end), ("client certificate", client)]
+        {
+            match until {
+                Some(until) if until < now => return Err(PrepareError::Expired { what, until }),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn system_roots() -> Result<Arc<RootCertStore>, PrepareError> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if added == 0 { Err(PrepareError::NoSystemRoots) } else { Ok(Arc::new(roots)) }
+}

@@ -1,0 +1,119 @@
+use kross_api::SecretAddress;
+
+use super::*;
+use crate::object::read_object;
+
+fn secret(name: &str, label: Option<&str>, allowed: Option<&str>) -> StoredObject {
+    let mut metadata = serde_json::json!({"name": name, "namespace": "clusters", "uid": "1"});
+    if let Some(label) = label {
+        metadata["labels"] = serde_json::json!({"kro.run/cluster-credentials": label});
+    }
+    if let Some(allowed) = allowed {
+        metadata["annotations"] = serde_json::json!({"kro.run/allowed-namespaces": allowed});
+    }
+    let object = serde_json::json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"kubeconfig": "aGVsbG8=", "bad": "%"},
+    });
+    read_object(object.to_string().as_bytes()).unwrap()
+}
+
+fn address(name: &str) -> SecretAddress {
+    SecretAddress { namespace: "clusters".to_owned(), name: name.to_owned(), key: "kubeconfig".to_owned() }
+}
+
+fn judged(
+    secret: &StoredObject,
+    asker: Asker<'_>,
+    require: bool,
+) -> Result<Zeroizing<Vec<u8>>, SecretRefusal> {
+    let policy = SecretPolicy { require_allowed_namespaces: require };
+    judge(secret, &address(secret.name()), asker, &policy)
+}
+
+#[test]
+fn only_offered_secrets_are_read() {
+    let shop = Asker::Instance(Some("shop"));
+    let cases = [
+        ("eu-kubeconfig", None, true),
+        ("eu-kubeconfig", Some("false"), true),
+        ("eu", Some("true"), true),
+        ("eu", Some("false"), false),
+        ("eu", Some("yes"), false),
+        ("eu", None, false),
+        ("kubeconfig", None, false),
+        ("eu-kubeconfig-old", None, false),
+    ];
+    for (name, label, offered) in cases {
+        assert_eq!(judged(&secret(name, label, None), shop, false).is_ok(), offered, "{name} {label:?}");
+    }
+    assert_eq!(**judged(&secret("eu-kubeconfig", None, None), shop, false).unwrap(), *b"hello");
+}
+
+#[test]
+fn a_secret_says_which_namespaces_may_use_it() {
+    let (shop, none) = (Asker::Instance(Some("shop")), Asker::Instance(None));
+    let cases = [
+        (None, shop, false, true),
+        (None, none, false, true),
+        (None, shop, true, false),
+        (None, Asker::Definition, true, false),
+        (Some(""), shop, false, false),
+        (Some("shop"), shop, true, true),
+        (Some(" bank , shop "), shop, true, true),
+        (Some("shop2,2shop,sho"), shop, false, false),
+        (Some("*"), shop, true, true),
+        (Some("*"), none, true, true),
+        (Some("shop"), none, false, false),
+        (Some("clusters"), shop, false, false),
+        (Some("shop"), Asker::Definition, true, true),
+    ];
+    for (allowed, asker, require, expected) in cases {
+        let secret = secret("eu-kubeconfig", None, allowed);
+        assert_eq!(judged(&secret, asker, require).is_ok(), expected, "{allowed:?} {asker:?} {require}");
+    }
+}
+
+#[test]
+fn missing_and_not_offered_and_not_allowed_look_the_same() {
+    let shop = Some("shop");
+    let missing = SecretRefusal::not_offered(&address("eu"), shop);
+    let unlabelled =
+        judge(&secret("eu", None, None), &address("eu"), shop, &SecretPolicy::default()).unwrap_err();
+    let elsewhere =
+        judge(&secret("eu", Some("true"), Some("bank")), &address("eu"), shop, &SecretPolicy::default());
+    assert_eq!(missing, unlabelled);
+    assert_eq!(missing, elsewhere.unwrap_err());
+    // Nor does it say whether there is a key before it is known that whoever asks may know.
+    let keyed = SecretAddress { key: "other".to_owned(), ..address("eu") };
+    let refusal = judge(&secret("eu", None, None), &keyed, shop, &SecretPolicy::default()).unwrap_err();
+    assert_eq!(missing, refusal);
+    assert_eq!(
+        missing.to_string(),
+        "cannot use Secret `clusters/eu`: it must exist, be named `*-kubeconfig` or have the label \
+         `kro.run/cluster-credentials: \"true\"`, and if it has the annotation `kro.run/allowed-namespaces`, list `shop` there"
+    );
+}
+
+#[test]
+fn a_key_that_is_not_there_is_named() {
+    for key in ["other", "bad"] {
+        let address = SecretAddress { key: key.to_owned(), ..address("eu-kubeconfig") };
+        let refusal = judge(&secret("eu-kubeconfig", None, None), &address, None, &SecretPolicy::default())
+            .unwrap_err();
+        assert!(matches!(&refusal, SecretRefusal::Key { key: named, .. } if named == key), "{refusal}");
+    }
+}
+
+#[test]
+fn names_that_no_secret_can_have_are_never_asked_for() {
+    for name in
+        ["", "a/b", "..", "a..b", "../x", "UPPER", "a b", "a?b", "a%2fb", "-a", "a-", &"a".repeat(300)]
+    {
+        assert!(matches!(check_address(&address(name)), Err(SecretRefusal::Name { .. })), "{name}");
+    }
+    for key in ["", "..", "../x", "a/b", "a b"] {
+        let address = SecretAddress { key: key.to_owned(), ..address("eu") };
+        assert!(check_address(&address).is_err(), "{key}");
+    }
+    check_address(&address("eu.west-1")).unwrap();
+}
