@@ -1,5 +1,5 @@
-//! Turns `cargo xtask bench <suite>` into numbers beside their targets: expressions next to cel-go on the same machine, and
-//! the compiler.
+//! Turns `cargo xtask bench <suite>` into numbers beside their targets: the controller next to kro and expressions next to
+//! cel-go on the same machine, and the compiler.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,14 +8,19 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 
+mod controller;
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// What to measure; the controller when left out
     #[command(subcommand)]
-    suite: Suite,
+    suite: Option<Suite>,
 }
 
 #[derive(Subcommand)]
 enum Suite {
+    /// The controller: many instances made, repaired and deleted, beside kro with its defaults and tuned
+    Controller(controller::Arguments),
     /// Expressions: parse, check and evaluate, beside cel-go (needs Go and its module proxy)
     Cel {
         /// Whose numbers to take
@@ -39,9 +44,11 @@ const TARGETS: &[(&str, f64)] =
     &[("field", 3.0), ("map", 3.0), ("filter_map_size", 3.0), ("all", 3.0), ("parse_check", 5.0)];
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    match arguments.suite {
-        Suite::Cel { side } => cel(side),
-        Suite::Compile => compile(),
+    match &arguments.suite {
+        None => controller::run(&controller::Arguments::default()),
+        Some(Suite::Controller(arguments)) => controller::run(arguments),
+        Some(Suite::Cel { side }) => cel(*side),
+        Some(Suite::Compile) => compile(),
     }
 }
 

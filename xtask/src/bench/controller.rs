@@ -1,0 +1,106 @@
+//! Turns two graphs and three controllers into a table: how long many instances take to be ready, what that costs, how soon
+//! drift is repaired, and how long deletion takes. Each controller has a control plane of its own, and they run one by one.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context;
+use kross_local::{ControlPlane, Kro, Progress};
+
+use crate::process::run_command;
+
+mod contender;
+mod load;
+mod table;
+mod traffic;
+mod usage;
+
+use contender::Contender;
+use load::{Load, Measured};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// How many instances of each graph
+    #[arg(long, default_value_t = 200)]
+    instances: usize,
+    /// How often drift is made and repaired
+    #[arg(long, default_value_t = 40)]
+    repairs: usize,
+    /// Whom to measure, several times for several; all when left out
+    #[arg(long, value_enum)]
+    only: Vec<Contender>,
+}
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self { instances: 200, repairs: 40, only: Vec::new() }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let wanted: Vec<Contender> = Contender::ALL
+        .into_iter()
+        .filter(|one| arguments.only.is_empty() || arguments.only.contains(one))
+        .collect();
+    let programs = Programs::get(&wanted)?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
+    let mut results = Vec::new();
+    for contender in wanted {
+        results.push((contender, runtime.block_on(measure(contender, &programs, arguments))?));
+    }
+    eprint!("{}", table::render(arguments.instances, &results));
+    Ok(())
+}
+
+/// What is measured.
+struct Programs {
+    kross: PathBuf,
+    kro: Option<Kro>,
+}
+
+impl Programs {
+    fn get(wanted: &[Contender]) -> anyhow::Result<Self> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        run_command(Command::new(&cargo).args(["build", "--release", "--package", "kross"]))?;
+        let needs_kro = wanted.iter().any(|one| one.is_kro());
+        let kro = needs_kro.then(|| Kro::find_or_build(&Progress::stderr())).transpose()?;
+        Ok(Self { kross: built(&cargo)?, kro })
+    }
+}
+
+/// Where cargo puts the release build.
+fn built(cargo: &std::ffi::OsStr) -> anyhow::Result<PathBuf> {
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version=1", "--no-deps"])
+        .output()
+        .context("cannot start `cargo metadata`")?;
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("`cargo metadata` printed no JSON")?;
+    let target = metadata.get("target_directory").and_then(serde_json::Value::as_str);
+    let target = target.context("`cargo metadata` names no target directory")?;
+    Ok([target, "release", "kross"].iter().collect())
+}
+
+async fn measure(
+    contender: Contender,
+    programs: &Programs,
+    arguments: &Arguments,
+) -> anyhow::Result<Vec<Measured>> {
+    eprintln!("{contender}: starting a control plane");
+    let plane = ControlPlane::named(&format!("bench-{}", contender.word()))
+        .progress(Progress::stderr())
+        .start()
+        .await?;
+    let client = plane.client().await?;
+    load::install(&client).await?;
+    let controller = contender.start(programs, &plane)?;
+    let mut results = Vec::new();
+    for load in Load::ALL {
+        eprintln!("{contender}: {} instances of {}", arguments.instances, load.title());
+        let run = load::Run { client: &client, controller: &controller, load };
+        results.push(run.measure(arguments.instances, arguments.repairs).await?);
+    }
+    drop(controller);
+    plane.stop().await;
+    Ok(results)
+}

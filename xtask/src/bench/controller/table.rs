@@ -1,0 +1,74 @@
+//! Turns measurements into a table: a row per quantity, a column per controller, and how many times ours each of the others
+//! needs.
+
+use std::fmt::Write;
+
+use super::contender::Contender;
+use super::load::{Load, Measured};
+
+type Quantity = (&'static str, &'static str, fn(&Measured) -> f64);
+
+const QUANTITIES: [Quantity; 7] = [
+    ("all ready", "s", |measured| measured.ready.as_secs_f64()),
+    ("requests per instance", "", |measured| measured.requests),
+    ("Events per instance", "", |measured| measured.events),
+    ("processor time", "s", |measured| measured.processor.as_secs_f64()),
+    ("memory", "MB", |measured| measured.resident as f64 / 1e6),
+    ("drift repaired, median", "ms", |measured| measured.repair.as_secs_f64() * 1e3),
+    ("all deleted", "s", |measured| measured.deletion.as_secs_f64()),
+];
+
+pub(super) fn render(instances: usize, results: &[(Contender, Vec<Measured>)]) -> String {
+    let mut text = String::new();
+    for (place, load) in Load::ALL.into_iter().enumerate() {
+        let columns: Vec<(Contender, &Measured)> = results
+            .iter()
+            .filter_map(|(contender, measured)| Some((*contender, measured.get(place)?)))
+            .collect();
+        let _ = writeln!(text, "\n{instances} instances of {}", load.title());
+        let _ = write!(text, "{:<28}", "");
+        for (contender, _) in &columns {
+            let _ = write!(text, "{:>14}{:>8}", contender.to_string(), "");
+        }
+        text.push('\n');
+        let ours = columns.iter().find(|(contender, _)| *contender == Contender::Kross);
+        for (title, unit, quantity) in QUANTITIES {
+            let _ = write!(text, "{title:<28}");
+            for (contender, measured) in &columns {
+                let value = quantity(measured);
+                let amount = format!("{value:.2} {unit:<2}");
+                let ratio = match ours {
+                    Some((_, ours)) if contender.is_kro() && quantity(ours) > 0.0 => {
+                        format!("{:.1}x", value / quantity(ours))
+                    }
+                    _ => String::new(),
+                };
+                let _ = write!(text, "{amount:>14}{ratio:>8}");
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_others_are_shown_in_multiples_of_ours() {
+        let measured = |seconds| Measured { ready: Duration::from_secs(seconds), ..Measured::default() };
+        let results = [
+            (Contender::Kross, vec![measured(2), measured(1)]),
+            (Contender::KroTuned, vec![measured(12), measured(3)]),
+        ];
+        let text = render(200, &results);
+        let line = text.lines().find(|line| line.starts_with("all ready")).unwrap_or_default();
+        assert_eq!(
+            line.split_whitespace().collect::<Vec<_>>(),
+            ["all", "ready", "2.00", "s", "12.00", "s", "6.0x"]
+        );
+    }
+}
