@@ -41,6 +41,7 @@
 mod deletion;
 mod desired;
 mod instance;
+mod inventory;
 mod lifecycle;
 mod observed;
 mod order;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kross_api::{ClusterId, GroupKind, Inventory, LifecyclePhase, ManagedResource, ObjectKey, Operation};
+use kross_api::{LifecyclePhase, ManagedResource, ObjectKey, Operation};
 use kross_cel::Budget;
 use kross_cel::value::Value as CelValue;
 use kross_graph::{Graph, NodeIndex, Scope};
@@ -12,6 +12,7 @@ use kross_value::{Text, Value};
 
 use crate::deletion::{Deletion, DeletionPlan, DoomedObject, plan_deletion};
 use crate::instance::Instance;
+use crate::inventory::inventory;
 use crate::lifecycle::Answers;
 use crate::observed::{Observed, ObservedObject};
 use crate::order;
@@ -204,21 +205,4 @@ fn doomed(
         doomed.order = doomed.order.saturating_add(1 << 32);
     }
     doomed
-}
-
-/// What is there or about to be, by cluster.
-fn inventory(walk: &Walk<'_>) -> BTreeMap<ClusterId, Inventory> {
-    let home = walk.input.instance.namespace();
-    let mut inventories: BTreeMap<ClusterId, Inventory> =
-        BTreeMap::from([(ClusterId::local(), Inventory::default())]);
-    let planned = walk.nodes.iter().flat_map(|node| &node.objects);
-    let written = planned.filter(|object| object.desired.is_some()).map(|object| &object.key);
-    for key in written.chain(walk.own_objects().map(|(key, _)| key)) {
-        let inventory = inventories.entry(key.cluster.clone()).or_default();
-        inventory.group_kinds.insert(GroupKind::new(&key.group, &key.kind));
-        if let Some(namespace) = key.namespace.as_deref().filter(|namespace| Some(*namespace) != home) {
-            inventory.namespaces.insert(namespace.to_owned());
-        }
-    }
-    inventories
 }

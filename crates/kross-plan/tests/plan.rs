@@ -10,6 +10,8 @@ mod clusters;
 mod collections;
 #[path = "plan/externals.rs"]
 mod externals;
+#[path = "plan/inventory.rs"]
+mod inventory;
 #[path = "plan/lifecycle.rs"]
 mod lifecycle;
 #[path = "plan/objects.rs"]
