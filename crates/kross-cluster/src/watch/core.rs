@@ -352,6 +352,13 @@ impl Watch {
         self.core.is_complete()
     }
 
+    /// Whether changes arrive at this moment, so that there is no need to look for them.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        let inner = self.core.lock();
+        inner.phase == WatchPhase::Live && inner.store.is_complete()
+    }
+
     /// Returns when the copy is complete. For start-up and tests: a reconcile must not wait.
     pub async fn complete(&self) {
         loop {

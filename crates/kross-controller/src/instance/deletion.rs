@@ -2,14 +2,15 @@
 //! needed, and "gone" is what the cluster says, not a copy.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{FINALIZER, Inventory, labels, managers};
-use kross_cluster::{ApiError, ApiKind, Connection, ObjectKey, StoredObject};
+use kross_cluster::{ApiError, ApiKind, Connection, ObjectKey, Selection, StoredObject, Watch, WatchKey};
 use kross_plan::{
-    Deletion, DeletionPlan, DoomedObject, blocked_deletion_status, deletion_status, plan_deletion,
+    Deletion, DeletionPlan, DoomedObject, Wait, blocked_deletion_status, deletion_status, plan_deletion,
 };
 use kross_value::Value;
 
@@ -105,9 +106,7 @@ async fn finish(
     memory: &mut Memory,
 ) -> Result<Next, InstanceError> {
     if !plan.is_done() {
-        // Events tell when something is gone; a copy that does not follow would not.
-        let wait = hub.settings.instance_interval.unwrap_or(std::time::Duration::from_secs(60));
-        return Ok(Next::After(wait));
+        return Ok(next(hub, served, plan));
     }
     let mut finalizers = manage::finalizers(instance);
     finalizers.retain(|name| name != FINALIZER);
@@ -126,6 +125,35 @@ async fn finish(
     }
     *memory = Memory { released: Some(instance.uid().clone()), ..Memory::default() };
     Ok(Next::Done)
+}
+
+/// When to look again. Events tell when something is gone; a copy that does not follow would not, nor would one of a kind
+/// that nobody watches.
+fn next(hub: &Hub, served: &Served, plan: &DeletionPlan) -> Next {
+    let told = |key: &ObjectKey| {
+        let follows = |watch: &Watch| {
+            let WatchKey { cluster, group, kind, selection, .. } = &**watch.key();
+            *selection == Selection::Managed
+                && (cluster, group, kind) == (&key.cluster, &key.group, &key.kind)
+                && watch.is_live()
+        };
+        served.children.iter().any(follows)
+    };
+    let untold = plan.waiting.iter().any(|(doom, wait)| match wait {
+        // Whoever goes before it is in this list too.
+        Wait::Turn => false,
+        Wait::Gone(_) => !told(&doom.key),
+        Wait::For(_) | Wait::Closed(_) | Wait::Failed(_) => true,
+    });
+    let interval = hub.settings.instance_interval.unwrap_or(Duration::from_secs(60));
+    let due = plan.recheck_at.map(|at| {
+        let wait = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+        wait.max(Duration::from_millis(50))
+    });
+    match due.into_iter().chain(untold.then_some(interval)).min() {
+        Some(wait) => Next::After(wait),
+        None => Next::Done,
+    }
 }
 
 /// Everything that the inventory of a cluster may contain, as that cluster has it.
