@@ -14,11 +14,13 @@
 //! # }
 //! ```
 
+mod audit;
 mod fixture;
 pub mod objects;
 mod proxy;
 pub mod wait;
 
+pub use audit::{AuditLog, AuditedAnswer, AuditedObject, AuditedRequest};
 pub use fixture::{Cluster, Fixture, shared};
 pub use proxy::{
     Action, Answer, Counts, Fault, FaultProxy, ProxyError, Record, Request, Requests, RuleId, TlsError, Verb,
