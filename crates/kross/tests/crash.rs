@@ -1,175 +1,218 @@
-//! `kill -9` at many moments while instances are made, changed and deleted: everything converges, nothing is left over.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+//! `kill -9` at fifty random moments while instances are made, changed and deleted: everything converges, and nothing is
+//! left over, made twice or deleted twice.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    missing_docs
+)]
 
-use std::collections::BTreeSet;
-use std::process::{Child, Command, Stdio};
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use kross_testing::{shared, wait};
+use futures::TryStreamExt;
+use kross_testing::wait;
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use serde_json::{Value as Json, json};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use serde_json::json;
 
-const INSTANCES: usize = 12;
-const NAMESPACE: &str = "default";
+use crate::world::{Controller, World, config_map, is_ready};
 
-/// A controller that is killed when it is dropped.
-struct Controller(Child);
+#[path = "crowd/world.rs"]
+mod world;
 
-impl Controller {
-    fn start(kubeconfig: &std::path::Path) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_kross"))
-            .args(["controller", "--kubeconfig"])
-            .arg(kubeconfig)
-            .args(["--health-probe-bind-address=0", "--metrics-bind-address=0", "--admin-bind-address=0"])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self(child)
+const KILLS: usize = 50;
+const INSTANCES: u64 = 20;
+const KIND: &str = "Fragile";
+const CHILDREN: [&str; 3] = ["a", "b", "c"];
+/// Set it to repeat a run.
+const SEED: &str = "KROSS_TEST_SEED";
+/// A controller that has nothing more to do is killed after this long.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// SplitMix64: enough to choose moments, and the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Self {
+        let seed = std::env::var(SEED).ok().map_or_else(
+            || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into(),
+            |seed| seed.parse().unwrap(),
+        );
+        eprintln!("{SEED}={seed}");
+        Self(seed)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
     }
 }
 
-impl Drop for Controller {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// Everything that happened to children and instances, in the order of each kind.
+#[derive(Clone, Default)]
+struct History {
+    events: Arc<AtomicUsize>,
+    made: Arc<Mutex<BTreeMap<(String, String), usize>>>,
+}
+
+impl History {
+    /// Watches until the test ends.
+    fn follow(&self, api: Api<DynamicObject>, children: bool) {
+        let history = self.clone();
+        tokio::spawn(async move {
+            let mut events = pin!(api.watch(&WatchParams::default(), "0").await.unwrap());
+            while let Some(event) = events.try_next().await.unwrap() {
+                history.take(&event, children);
+            }
+        });
     }
-}
 
-fn api(
-    client: &kube::Client,
-    group: &str,
-    version: &str,
-    kind: &str,
-    namespace: Option<&str>,
-) -> Api<DynamicObject> {
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
-        None => Api::all_with(client.clone(), &kind),
-    }
-}
-
-struct World {
-    children: Api<DynamicObject>,
-    instances: Api<DynamicObject>,
-    kubeconfig: std::path::PathBuf,
-}
-
-impl World {
-    async fn new() -> Self {
-        let plane = shared("hub").await;
-        let client = plane.client().await.unwrap();
-        let crds = api(&client, "apiextensions.k8s.io", "v1", "CustomResourceDefinition", None);
-        for crd in kross_api::crds() {
-            let crd = serde_json::from_value(serde_json::to_value(crd).unwrap()).unwrap();
-            crds.create(&PostParams::default(), &crd).await.unwrap();
+    fn take(&self, event: &WatchEvent<DynamicObject>, children: bool) {
+        if let (WatchEvent::Added(child), true) = (event, children) {
+            let owner = child.metadata.labels.clone().unwrap_or_default().remove("kro.run/instance-id");
+            let key = (owner.unwrap_or_default(), child.metadata.name.clone().unwrap());
+            *self.made.lock().unwrap().entry(key).or_default() += 1;
         }
-        let resource = |id: &str, value: &str| {
-            json!({"id": id, "template": {"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": format!("${{schema.metadata.name}}-{id}")}, "data": {"x": value}}})
-        };
-        let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
-            "metadata": {"name": "fragile"}, "spec": {
-                "schema": {"apiVersion": "v1alpha1", "kind": "Fragile", "spec": {"text": "string"}},
-                "resources": [resource("a", "${schema.spec.text}"), resource("b", "${a.data.x}"),
-                    resource("c", "${b.data.x}")]}});
-        let definitions = api(&client, "kro.run", "v1alpha1", "ResourceGraphDefinition", None);
-        let definition = serde_json::from_value(definition).unwrap();
-        wait::until("the definition to be taken", || async {
-            definitions.create(&PostParams::default(), &definition).await.map_err(|error| error.to_string())
-        })
-        .await;
-        let kubeconfig = plane.admin_path();
-        let controller = Controller::start(&kubeconfig);
-        wait::until_object(&definitions, "fragile", |object| object.data["status"]["state"] == "Active")
-            .await;
-        drop(controller);
-        Self {
-            children: api(&client, "", "v1", "ConfigMap", Some(NAMESPACE)),
-            instances: api(&client, "kro.run", "v1alpha1", "Fragile", Some(NAMESPACE)),
-            kubeconfig,
-        }
-    }
-
-    async fn create(&self, number: usize) {
-        let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Fragile",
-            "metadata": {"name": format!("i{number}")}, "spec": {"text": "1"}});
-        self.instances
-            .create(&PostParams::default(), &serde_json::from_value(instance).unwrap())
-            .await
-            .unwrap();
-    }
-
-    async fn owned(&self) -> Vec<DynamicObject> {
-        self.children.list(&ListParams::default().labels("kro.run/owned=true")).await.unwrap().items
-    }
-
-    /// Runs a controller until so many children are as the condition says, and kills it at that moment.
-    async fn run_until(&self, count: usize, condition: impl Fn(&DynamicObject) -> bool, more: bool) {
-        let controller = Controller::start(&self.kubeconfig);
-        let condition = &condition;
-        wait::until(format!("{count} children to be as expected"), || async move {
-            let now = self.owned().await.iter().filter(|child| condition(child)).count();
-            let reached = if more { now >= count } else { now <= count };
-            if reached { Ok(()) } else { Err(format!("{now}")) }
-        })
-        .await;
-        drop(controller);
+        self.events.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-fn text(child: &DynamicObject) -> &Json {
-    &child.data["data"]["x"]
+/// What the user wants: each instance's text, or none where there is to be no instance.
+type Wanted = BTreeMap<String, Option<String>>;
+
+/// The user makes, changes or deletes some instances.
+async fn meddle(world: &World, random: &mut Random, wanted: &mut Wanted, round: usize) {
+    let instances = world.instances(KIND);
+    for _ in 0..1 + random.below(8) {
+        let name = format!("i{}", random.below(INSTANCES));
+        let text = format!("t{round}");
+        let going = wanted.get(&name) == Some(&None);
+        if going && instances.get_opt(&name).await.unwrap().is_some() {
+            continue;
+        }
+        match wanted.get(&name) {
+            Some(Some(_)) if random.below(3) == 0 => {
+                instances.delete(&name, &DeleteParams::default()).await.unwrap();
+                wanted.insert(name, None);
+            }
+            Some(Some(_)) => {
+                let patch = Patch::Merge(json!({"spec": {"text": text}}));
+                instances.patch(&name, &PatchParams::default(), &patch).await.unwrap();
+                wanted.insert(name, Some(text));
+            }
+            _ => {
+                world.create(KIND, &name, &text).await;
+                wanted.insert(name, Some(text));
+            }
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_the_moment_nothing_is_lost_doubled_or_left_over() {
-    let world = World::new().await;
-    for number in 0..INSTANCES {
-        world.create(number).await;
-    }
-    // While they are made, after ever more children.
-    for count in [1, 2, 5, 9, 14, 20, 27] {
-        world.run_until(count, |_| true, true).await;
-    }
-    world.run_until(INSTANCES * 3, |_| true, true).await;
-    let uids = |children: &[DynamicObject]| -> BTreeSet<String> {
-        children.iter().map(|child| child.metadata.uid.clone().unwrap()).collect()
-    };
-    let made = uids(&world.owned().await);
-
-    // While they are changed.
-    for number in 0..INSTANCES {
-        let patch = Patch::Merge(json!({"spec": {"text": "2"}}));
-        world.instances.patch(&format!("i{number}"), &PatchParams::default(), &patch).await.unwrap();
-    }
-    for count in [1, 3, 8, 15, 24] {
-        world.run_until(count, |child| text(child) == "2", true).await;
-    }
-    world.run_until(INSTANCES * 3, |child| text(child) == "2", true).await;
-    assert_eq!(uids(&world.owned().await), made, "nothing was made a second time");
-
-    // While half of them are deleted.
-    for number in 0..INSTANCES / 2 {
-        world.instances.delete(&format!("i{number}"), &DeleteParams::default()).await.unwrap();
-    }
-    let all = INSTANCES * 3;
-    for gone in [1, 4, 9, 13] {
-        world.run_until(all - gone, |_| true, false).await;
-    }
+    let mut random = Random::new();
+    let world = World::new("fragile").await;
     let controller = Controller::start(&world.kubeconfig);
-    for number in 0..INSTANCES / 2 {
-        wait::until_gone(&world.instances, &format!("i{number}")).await;
-    }
-    for number in INSTANCES / 2..INSTANCES {
-        wait::until_object(&world.instances, &format!("i{number}"), |instance| {
-            instance.data["status"]["state"] == "ACTIVE"
-        })
-        .await;
-    }
-    let left = world.owned().await;
-    assert_eq!(left.len(), all / 2);
-    assert!(uids(&left).is_subset(&made));
+    let chain = [("a", "${schema.spec.text}"), ("b", "${a.data.x}"), ("c", "${b.data.x}")];
+    world.define(KIND, chain.iter().map(|(id, text)| config_map(id, text)).collect()).await;
     drop(controller);
+    let history = History::default();
+    history.follow(world.instances(KIND), false);
+    history.follow(world.config_maps(), true);
+
+    let mut wanted = Wanted::new();
+    for number in 0..INSTANCES {
+        let name = format!("i{number}");
+        world.create(KIND, &name, "t").await;
+        wanted.insert(name, Some("t".to_owned()));
+    }
+    for round in 0..KILLS {
+        let early = random.below(2) == 0;
+        if early {
+            meddle(&world, &mut random, &mut wanted, round).await;
+        }
+        let before = history.events.load(Ordering::Relaxed);
+        let controller = Controller::start(&world.kubeconfig);
+        if !early {
+            meddle(&world, &mut random, &mut wanted, round).await;
+        }
+        // A moment in the middle of its work: after so many writes, and a little later.
+        let moment = usize::try_from(random.below(40)).unwrap();
+        let later = Duration::from_micros(random.below(4000));
+        let reached = async {
+            while history.events.load(Ordering::Relaxed) < before + moment {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(later).await;
+        };
+        let _ = tokio::time::timeout(LONGEST, reached).await;
+        drop(controller);
+    }
+
+    let controller = Controller::start(&world.kubeconfig);
+    wait::until_within(Duration::from_secs(60), "everything to converge", || converged(&world, &wanted))
+        .await;
+    drop(controller);
+    let made = history.made.lock().unwrap().clone();
+    let doubled: Vec<_> = made.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(doubled.is_empty(), "made more than once for the same instance: {doubled:?}");
+    let mut deleted: BTreeMap<String, usize> = BTreeMap::new();
+    for request in world.requests() {
+        let done = request.verb == "delete" && request.response_status.code == 200;
+        if let Some(object) = request.object().filter(|object| done && object.resource == "configmaps") {
+            *deleted.entry(object.name.clone()).or_default() += 1;
+        }
+    }
+    for (name, times) in deleted {
+        let lives = made.keys().filter(|(_, made)| *made == name).count();
+        assert!(times <= lives, "`{name}` was deleted {times} times and made {lives} times");
+    }
+    world.stop().await;
+}
+
+/// Whether there is what the user wants, and nothing else.
+async fn converged(world: &World, wanted: &Wanted) -> Result<(), String> {
+    let list = world.instances(KIND).list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+    let mut expected = BTreeSet::new();
+    for instance in &list.items {
+        let name = instance.metadata.name.clone().unwrap();
+        let Some(Some(text)) = wanted.get(&name) else { return Err(format!("`{name}` is still there")) };
+        if !is_ready(instance) {
+            return Err(format!("`{name}` is not ready: {}", instance.data["status"]));
+        }
+        let uid = instance.metadata.uid.clone().unwrap();
+        for id in CHILDREN {
+            expected.insert((format!("{name}-{id}"), uid.clone(), text.clone()));
+        }
+    }
+    let missing = wanted.iter().filter(|(_, text)| text.is_some()).count() - list.items.len();
+    if missing > 0 {
+        return Err(format!("{missing} instances are missing"));
+    }
+    let owned = ListParams::default().labels("kro.run/owned=true");
+    let children = world.config_maps().list(&owned).await.map_err(|error| error.to_string())?;
+    let found: BTreeSet<_> = children
+        .items
+        .iter()
+        .map(|child| {
+            let labels = child.metadata.labels.clone().unwrap_or_default();
+            let owner = labels.get("kro.run/instance-id").cloned().unwrap_or_default();
+            let text = child.data["data"]["x"].as_str().unwrap_or_default().to_owned();
+            (child.metadata.name.clone().unwrap(), owner, text)
+        })
+        .collect();
+    if found == expected {
+        return Ok(());
+    }
+    let differ: Vec<_> = found.symmetric_difference(&expected).collect();
+    Err(format!("children differ: {differ:?}"))
 }
