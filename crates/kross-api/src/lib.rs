@@ -30,6 +30,7 @@ mod condition;
 mod crds;
 mod definition;
 mod external;
+mod failures;
 mod identity;
 mod lifecycle;
 mod list;
@@ -51,6 +52,7 @@ pub use definition::{
     Schema, Scope,
 };
 pub use external::{ExternalRef, ExternalRefMetadata, InstanceRef};
+pub use failures::{RetryClass, failures_markdown};
 pub use identity::{
     ClusterId, DEFAULT_KRO_VERSION, GroupKind, Inventory, InventoryError, ObjectKey, applyset_id,
     label_version, remote_applyset_id, revision_name, spec_hash, tooling,

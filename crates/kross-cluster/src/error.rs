@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
-use kross_api::{FailureReason, Operation};
+use kross_api::{FailureReason, Operation, RetryClass};
 
 use crate::ClusterId;
 use crate::connection::ApiAnswer;
@@ -170,18 +170,9 @@ impl ApiError {
         if let Some(wait) = self.0.retry_after {
             return Retry::After(wait);
         }
-        match self.0.reason {
-            FailureReason::Unreachable
-            | FailureReason::Conflict
-            | FailureReason::Throttled
-            | FailureReason::Timeout
-            | FailureReason::ServerError => Retry::Backoff,
-            FailureReason::Credentials
-            | FailureReason::Unauthorized
-            | FailureReason::Forbidden
-            | FailureReason::NotFound
-            | FailureReason::Invalid
-            | FailureReason::Expression => Retry::WhenChanged,
+        match self.0.reason.retry() {
+            RetryClass::Passing => Retry::Backoff,
+            RetryClass::Changing => Retry::WhenChanged,
         }
     }
 
@@ -250,6 +241,8 @@ fn classify(code: StatusCode, status: &Status) -> FailureReason {
     }
     match code {
         StatusCode::UNAUTHORIZED => FailureReason::Unauthorized,
+        // Many webhooks say 403 when they mean that the object is at fault; nobody's permissions would help.
+        StatusCode::FORBIDDEN if is_denied_by_admission(&status.message) => FailureReason::Invalid,
         StatusCode::FORBIDDEN => FailureReason::Forbidden,
         StatusCode::NOT_FOUND => FailureReason::NotFound,
         // A version that the cluster has forgotten: asking anew helps.
@@ -267,6 +260,11 @@ fn classify(code: StatusCode, status: &Status) -> FailureReason {
         _ if code.is_client_error() => FailureReason::Invalid,
         _ => FailureReason::ServerError,
     }
+}
+
+/// The words that the API server puts before whatever a webhook says.
+fn is_denied_by_admission(message: &str) -> bool {
+    message.starts_with("admission webhook \"") && message.contains("\" denied the request")
 }
 
 fn describe(code: StatusCode) -> String {

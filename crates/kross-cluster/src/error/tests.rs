@@ -41,6 +41,20 @@ fn every_status_code_has_its_class() {
 }
 
 #[test]
+fn an_admission_webhook_refuses_the_object_whatever_code_it_sends() {
+    let denied = |code: u16| {
+        let body = format!(
+            r#"{{"kind":"Status","reason":"Forbidden","code":{code},"message":"admission webhook \"a.example.com\" denied the request: no"}}"#
+        );
+        error(code, &body).reason()
+    };
+    assert_eq!(denied(400), FailureReason::Invalid);
+    assert_eq!(denied(403), FailureReason::Invalid);
+    let plain = r#"{"kind":"Status","reason":"Forbidden","code":403,"message":"configmaps is forbidden: User \"a\" cannot create"}"#;
+    assert_eq!(error(403, plain).reason(), FailureReason::Forbidden);
+}
+
+#[test]
 fn a_server_cannot_make_us_wait_for_long() {
     let endless =
         r#"{"kind":"Status","reason":"TooManyRequests","code":429,"details":{"retryAfterSeconds":31536000}}"#;
