@@ -91,8 +91,12 @@ impl FailureReason {
                 "If it stays, two instances want one object: give one of them another name. If `lifecycle.adopt` is \
                  `Never`, the object was there before: delete it, or allow its adoption."
             }
-            Self::Throttled => "Nothing; the wait that the cluster asks for is kept. If it stays, look at its load.",
-            Self::Timeout => "Nothing at first. If it stays, look at the load of the cluster and at the way to it.",
+            Self::Throttled => {
+                "Nothing; the wait that the cluster asks for is kept. If it stays, look at its load."
+            }
+            Self::Timeout => {
+                "Nothing at first. If it stays, look at the load of the cluster and at the way to it."
+            }
             Self::ServerError => {
                 "Nothing at first. If it stays, look at the logs of the cluster's API server, or of a webhook that \
                  the message names."

@@ -57,7 +57,7 @@ pub use identity::{
     ClusterId, DEFAULT_KRO_VERSION, GroupKind, Inventory, InventoryError, ObjectKey, applyset_id,
     label_version, remote_applyset_id, revision_name, spec_hash, tooling,
 };
-pub use lifecycle::{DeleteLifecycle, DeletePolicy, Lifecycle, LifecyclePhase};
+pub use lifecycle::{AdoptPolicy, DeleteLifecycle, DeletePolicy, Lifecycle, LifecyclePhase};
 pub use list::List;
 pub use placement::{
     ClusterReference, Credentials, Place, Placement, PlacementOptions, Poll, Published, ResolveError,

@@ -14,6 +14,10 @@ pub struct Lifecycle {
     /// When the resource exists. Left out: `Active`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<LifecyclePhase>,
+    /// What happens to an object of the same name that is there already and belongs to nobody, such as one that an earlier
+    /// instance left behind. Left out: `Always`, it is taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopt: Option<AdoptPolicy>,
     /// How the resource is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete: Option<DeleteLifecycle>,
@@ -27,6 +31,16 @@ pub enum LifecyclePhase {
     Active,
     /// Only while the instance is being deleted, such as a backup job.
     Deletion,
+}
+
+/// Whether objects that are there already are taken over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum AdoptPolicy {
+    /// They are, unless they belong to another instance.
+    #[default]
+    Always,
+    /// They are not: the resource fails with the reason `Conflict` until the object is gone.
+    Never,
 }
 
 /// How a resource is deleted.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kross_api::{ClusterReference, DeletePolicy, LifecyclePhase, ResolveError, ResolvedCluster};
+use kross_api::{AdoptPolicy, ClusterReference, DeletePolicy, LifecyclePhase, ResolveError, ResolvedCluster};
 use kross_cel::types::Type;
 use kross_diagnostics::Diagnostics;
 use kross_value::{Text, Value};
@@ -273,6 +273,8 @@ impl RemotePlacement {
 pub struct Lifecycle {
     /// Whether the node exists while the instance lives, or while it is being deleted.
     pub phase: LifecyclePhase,
+    /// Whether objects that are there already are taken over.
+    pub adopt: AdoptPolicy,
     /// Whether its objects are deleted or left behind.
     pub policy: Policy,
     /// Stop waiting for the object after this long.

@@ -12,6 +12,7 @@ use crate::observed::{Failure, ObservedObject};
 use crate::progress::Trouble;
 use rank::ranks;
 
+pub(crate) mod attempts;
 mod rank;
 #[cfg(test)]
 mod tests;
@@ -92,12 +93,38 @@ impl DoomedObject {
 pub struct Deletion<'a> {
     /// Every object that is to go.
     pub objects: &'a [DoomedObject],
-    /// Nodes that exist for the deletion and are not ready, with why. Objects may have to wait for them.
-    pub unready: &'a BTreeMap<Text, Text>,
+    /// The nodes that exist for the deletion. Objects may have to wait for them.
+    pub hooks: Hooks<'a>,
     /// When the deletion of an object was first attempted.
     pub attempts: &'a BTreeMap<ObjectKey, Timestamp>,
+    /// The same as [`DeletionPlan::kept`] of an earlier plan, for who forgot the rest.
+    pub kept: Option<&'a str>,
     /// The time.
     pub now: Timestamp,
+}
+
+/// What is known of the nodes that exist for the deletion.
+#[derive(Clone, Copy, Debug)]
+pub enum Hooks<'a> {
+    /// They are planned; these are not ready yet.
+    Planned(&'a [Hook]),
+    /// There is no graph to plan them with, but there may be one again.
+    Unplanned(&'a str),
+    /// There is no graph, and none will come. What waits for one of them stays: it must not go without it.
+    Gone,
+}
+
+/// A node that exists for the deletion and is not ready.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hook {
+    /// The node.
+    pub id: Text,
+    /// Why it is not ready.
+    pub why: Text,
+    /// Whether there is an object of it.
+    pub made: bool,
+    /// How its own objects go.
+    pub answers: Answers,
 }
 
 /// Which objects go now, and what becomes of the others.
@@ -111,8 +138,12 @@ pub struct DeletionPlan {
     pub left_behind: Vec<Doom>,
     /// Waited for.
     pub waiting: Vec<(Doom, Wait)>,
+    /// Nodes that exist for the deletion, of which there is no object yet, with why.
+    pub unmade: Vec<(Text, Text)>,
     /// When the deletion of an object was first attempted: to be kept, and given to the next plan.
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
+    /// As much of `attempts` as must outlive the process, as a text.
+    pub kept: Option<Text>,
     /// When time alone changes the plan.
     pub recheck_at: Option<Timestamp>,
 }
@@ -130,6 +161,8 @@ pub struct Doom {
     pub uid: Text,
     /// Its generation.
     pub generation: Option<i64>,
+    /// Why it is left behind, if it is.
+    pub why: Option<Text>,
 }
 
 /// Why an object is waited for.
@@ -163,7 +196,7 @@ impl DeletionPlan {
     /// Whether nothing is left to do or to wait for.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.delete.is_empty() && self.release.is_empty() && self.waiting.is_empty()
+        self.delete.is_empty() && self.release.is_empty() && self.waiting.is_empty() && self.unmade.is_empty()
     }
 
     fn recheck(&mut self, at: Timestamp) {
@@ -180,6 +213,8 @@ impl DeletionPlan {
 /// - An object is left behind only where its author allowed it, counted from the first attempt.
 #[must_use]
 pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
+    let remembered = attempts::remembered(&deletion);
+    let deletion = Deletion { attempts: &remembered, ..deletion };
     let mut plan = DeletionPlan::default();
     let mut doomed: Vec<(usize, &DoomedObject)> = Vec::new();
     let (retained, containers) = retained(deletion.objects);
@@ -213,7 +248,19 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
         }
     }
     plan.waiting.extend(rest.iter().map(|(_, object)| (doom(object), Wait::Turn)));
+    unmade(&deletion, &mut plan);
+    plan.kept = attempts::text(&plan.attempts, &deletion);
     plan
+}
+
+/// Nodes that exist for the deletion and were never made hold up its end, as long as their author waits for them.
+fn unmade(deletion: &Deletion<'_>, plan: &mut DeletionPlan) {
+    let Hooks::Planned(hooks) = deletion.hooks else { return };
+    for hook in hooks.iter().filter(|hook| !hook.made) {
+        if !is_over(&attempts::of_hook(&hook.id), &hook.answers, deletion, plan) {
+            plan.unmade.push((hook.id.clone(), hook.why.clone()));
+        }
+    }
 }
 
 /// What stays, and the namespaces and definitions of kinds around it: they stay too, and are released first, since their
@@ -236,33 +283,58 @@ fn retained(objects: &[DoomedObject]) -> (BTreeSet<usize>, BTreeSet<usize>) {
 
 /// An object whose turn it is. Gives whether those after it must wait.
 fn due(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) -> bool {
-    if forced(object, deletion, plan) {
-        plan.left_behind.push(doom(object));
-        if object.closed.is_none() {
-            plan.release.push(doom(object));
-        }
+    let over = is_over(&object.key, &object.answers, deletion, plan);
+    if over && is_forced(object, deletion) {
+        leave(object, "it did not go in time", plan);
         return false;
     }
     if let Some(trouble) = &object.closed {
         plan.waiting.push((doom(object), Wait::Closed(trouble.clone())));
-    } else if object.terminating {
+        return true;
+    }
+    if object.terminating {
         plan.waiting.push((doom(object), Wait::Gone(going(object))));
-    } else if let Some(wait) = readiness(object, deletion.unready) {
-        plan.waiting.push((doom(object), wait));
-    } else {
-        plan.delete.push(doom(object));
-        if let Some(failure) = &object.failure {
-            plan.waiting.push((doom(object), Wait::Failed(trouble(object, failure))));
+        return true;
+    }
+    match readiness(object, deletion) {
+        Readiness::Wait(_) if over && object.answers.deletion => {}
+        Readiness::Wait(why) => {
+            plan.waiting.push((doom(object), Wait::For(why)));
+            return true;
         }
+        Readiness::Never(why) => {
+            leave(object, &why, plan);
+            return false;
+        }
+        Readiness::Go => {}
+    }
+    plan.delete.push(doom(object));
+    if let Some(failure) = &object.failure {
+        plan.waiting.push((doom(object), Wait::Failed(trouble(object, failure))));
     }
     true
 }
 
-/// Whether waiting for the object ends here.
-fn forced(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) -> bool {
-    let first = deletion.attempts.get(&object.key).copied().unwrap_or(deletion.now);
-    plan.attempts.insert(object.key.clone(), first);
-    let Some(limit) = object.answers.force_after() else {
+/// Leaves an object behind, without our labels where they can be removed.
+fn leave(object: &DoomedObject, short: &str, plan: &mut DeletionPlan) {
+    let why = match (&object.closed, &object.failure) {
+        (Some(trouble), _) => trouble.message.clone(),
+        (None, Some(failure)) => trouble(object, failure).message,
+        (None, None) if object.terminating => going(object),
+        (None, None) => short.into(),
+    };
+    let doom = Doom { why: Some(why), ..doom(object) };
+    if object.closed.is_none() {
+        plan.release.push(doom.clone());
+    }
+    plan.left_behind.push(doom);
+}
+
+/// Whether waiting for something ends here, as its author says.
+fn is_over(key: &ObjectKey, answers: &Answers, deletion: &Deletion<'_>, plan: &mut DeletionPlan) -> bool {
+    let first = deletion.attempts.get(key).copied().unwrap_or(deletion.now);
+    plan.attempts.insert(key.clone(), first);
+    let Some(limit) = answers.force_after() else {
         return false;
     };
     let Some(end) = SignedDuration::try_from(limit).ok().and_then(|limit| first.checked_add(limit).ok())
@@ -273,21 +345,61 @@ fn forced(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPla
         plan.recheck(end);
         return false;
     }
-    // Whatever can be deleted is tried once before it is given up.
-    let tried = object.closed.is_some() || object.terminating || deletion.attempts.contains_key(&object.key);
-    tried && object.answers.force_when.unwrap_or(true)
+    answers.force_when.unwrap_or(true)
 }
 
-fn readiness(object: &DoomedObject, unready: &BTreeMap<Text, Text>) -> Option<Wait> {
-    let (id, why) = object.answers.after.iter().find_map(|id| unready.get_key_value(id.as_str()))?;
-    Some(Wait::For(format!("waits for `{id}` to be ready: {why}").into()))
+/// Whether an object that need not be waited for any more is to be left behind. Whatever can be deleted is tried once before
+/// it is given up; what exists for the deletion is also deleted where it never got ready.
+fn is_forced(object: &DoomedObject, deletion: &Deletion<'_>) -> bool {
+    let stuck = object.closed.is_some() || object.terminating;
+    if object.answers.deletion {
+        return stuck || object.failure.is_some();
+    }
+    stuck || deletion.attempts.contains_key(&object.key)
+}
+
+enum Readiness {
+    Go,
+    Wait(Text),
+    /// What it waits for will never be.
+    Never(Text),
+}
+
+/// Whether everything is ready that must be before an object goes.
+fn readiness(object: &DoomedObject, deletion: &Deletion<'_>) -> Readiness {
+    let awaits = &object.answers.awaits;
+    match deletion.hooks {
+        Hooks::Planned(hooks) => {
+            let own = hooks.iter().find(|hook| object.answers.deletion && hook.id == object.node);
+            if let Some(hook) = own {
+                return Readiness::Wait(format!("is not ready: {}", hook.why).into());
+            }
+            let awaited = hooks.iter().find(|hook| awaits.iter().any(|id| *hook.id == **id));
+            awaited.map_or(Readiness::Go, |hook| {
+                Readiness::Wait(format!("waits for `{}` to be ready: {}", hook.id, hook.why).into())
+            })
+        }
+        Hooks::Unplanned(why) => match awaits.first() {
+            Some(id) => Readiness::Wait(format!("waits for `{id}`, which cannot be made: {why}").into()),
+            None if object.answers.deletion => Readiness::Wait(format!("may not be ready: {why}").into()),
+            None => Readiness::Go,
+        },
+        Hooks::Gone => awaits.first().map_or(Readiness::Go, |id| {
+            Readiness::Never(format!("it waits for `{id}`, whose definition is gone").into())
+        }),
+    }
 }
 
 fn release(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) {
     match &object.closed {
         None => plan.release.push(doom(object)),
-        Some(_) if forced(object, deletion, plan) => plan.left_behind.push(doom(object)),
-        Some(trouble) => plan.waiting.push((doom(object), Wait::Closed(trouble.clone()))),
+        Some(trouble) => {
+            if is_over(&object.key, &object.answers, deletion, plan) {
+                leave(object, &trouble.message, plan);
+            } else {
+                plan.waiting.push((doom(object), Wait::Closed(trouble.clone())));
+            }
+        }
     }
 }
 
@@ -317,6 +429,7 @@ fn doom(object: &DoomedObject) -> Doom {
         node: object.node.clone(),
         uid: object.uid.clone(),
         generation: object.generation,
+        why: None,
     }
 }
 

@@ -55,7 +55,7 @@ pub mod simulate;
 mod tracked;
 mod walk;
 
-pub use deletion::{Deletion, DeletionPlan, Doom, DoomedObject, Wait, plan_deletion};
+pub use deletion::{Deletion, DeletionPlan, Doom, DoomedObject, Hook, Hooks, Wait, plan_deletion};
 pub use instance::Instance;
 pub use lifecycle::Answers;
 pub use observed::{
@@ -64,6 +64,8 @@ pub use observed::{
 pub use plan::{ApplyAction, ExternalRead, NodePlan, Plan, PlannedObject, UsedCluster};
 pub use planner::{plan, plan_for_deletion};
 pub use progress::{Progress, Skip, Trouble};
-pub use report::{blocked_deletion_status, deletion_status, failed_status, suspended_status};
+pub use report::{
+    Leaving, blocked_deletion_status, deletion_status, failed_status, is_detail, suspended_status,
+};
 pub use settings::Settings;
 pub use simulate::{Simulation, simulate};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kross_api::{DeletePolicy, LifecyclePhase, annotations, parse_duration};
 use kross_cel::value::Value as CelValue;
-use kross_graph::{Expression, Graph, Lifecycle, Node, Order, Policy, Scope};
+use kross_graph::{Expression, Graph, Lifecycle, Node, NodeIndex, Order, Policy, Scope};
 use serde::{Deserialize, Serialize};
 
 use crate::observed::ObservedObject;
@@ -23,9 +23,12 @@ pub struct Answers {
     /// Place in the order of deletion, where the author gives one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<i64>,
-    /// Nodes that must be gone, or ready if they exist for deletion, before.
+    /// Nodes that must be gone before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
+    /// Nodes that exist for the deletion and must be ready before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub awaits: Vec<String>,
     /// How long to wait for it to go.
     #[serde(skip_serializing_if = "Option::is_none")]
     force_after: Option<String>,
@@ -65,7 +68,9 @@ impl Answers {
 /// The answers of a node in these variables. Where an expression has no answer, the last known one counts; where there is
 /// none, the object stays, since what was deleted by mistake does not come back.
 pub(crate) fn answer(graph: &Graph, node: &Node, scope: &Scope<'_>, kept: Option<&Answers>) -> Answers {
-    let Lifecycle { phase, policy, force_after, force_when, after, order } = &node.lifecycle;
+    let Lifecycle { phase, adopt: _, policy, force_after, force_when, after, order } = &node.lifecycle;
+    let is_hook = |index: &NodeIndex| graph.node(*index).is_some_and(is_hook);
+    let id = |index: NodeIndex| graph.node(index).map(|node| node.id.to_string());
     Answers {
         deletion: *phase == LifecyclePhase::Deletion,
         policy: match policy {
@@ -84,10 +89,37 @@ pub(crate) fn answer(graph: &Graph, node: &Node, scope: &Scope<'_>, kept: Option
                 _ => kept.and_then(|kept| kept.order),
             },
         },
-        after: after.iter().filter_map(|index| graph.node(*index)).map(|node| node.id.to_string()).collect(),
+        after: after.iter().filter(|index| !is_hook(index)).filter_map(|index| id(*index)).collect(),
+        awaits: awaited(graph, node).into_iter().filter_map(id).collect(),
         force_after: force_after.map(|limit| format!("{}s", limit.as_secs_f64())),
         force_when: (!force_when.is_empty()).then(|| holds(force_when, scope, kept)),
     }
+}
+
+/// Whether a node exists only for the deletion of others.
+pub(crate) fn is_hook(node: &Node) -> bool {
+    node.lifecycle.phase == LifecyclePhase::Deletion
+}
+
+/// The nodes that exist for the deletion and must be ready before a node goes: those that it names, and those that read
+/// it, which is the reverse order of making them.
+fn awaited(graph: &Graph, node: &Node) -> Vec<NodeIndex> {
+    let hooks = graph.nodes.iter().enumerate().filter(|(_, hook)| is_hook(hook) && hook.id != node.id);
+    let named = |index: NodeIndex| node.lifecycle.after.contains(&index);
+    let Some((own, _)) = graph.find(&node.id) else { return Vec::new() };
+    hooks
+        .map(|(at, hook)| (NodeIndex(at), hook))
+        .filter(|(index, hook)| named(*index) || (!is_hook(node) && needs(graph, hook, own)))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// Whether a node needs another one, if only through others.
+fn needs(graph: &Graph, node: &Node, other: NodeIndex) -> bool {
+    // Edges of a compiled graph make no circle.
+    let mut dependencies = node.dependencies.iter().map(|dependency| dependency.node);
+    dependencies
+        .any(|index| index == other || graph.node(index).is_some_and(|needed| needs(graph, needed, other)))
 }
 
 fn holds(conditions: &[Expression], scope: &Scope<'_>, kept: Option<&Answers>) -> bool {

@@ -10,7 +10,7 @@ use kross_api::{
 use kross_graph::NodeIndex;
 use kross_value::{Text, Value};
 
-use crate::deletion::DeletionPlan;
+use crate::deletion::{DeletionPlan, Hook};
 use crate::lifecycle::Answers;
 use crate::observed::{ClusterState, CollectionQuery, ReferenceKey};
 use crate::progress::Progress;
@@ -45,6 +45,8 @@ pub struct Plan {
     pub status: Value,
     /// How the objects of each node go, as the graph says now; newer than what is kept on them.
     pub answers: BTreeMap<Text, Answers>,
+    /// Nodes that exist for the deletion, should be there now, and are not ready. Objects may wait for them.
+    pub hooks: Vec<Hook>,
     /// When time alone may change the plan.
     pub recheck_at: Option<Timestamp>,
 }
@@ -66,17 +68,6 @@ impl Plan {
     #[must_use]
     pub fn object(&self, action: &ApplyAction) -> Option<&PlannedObject> {
         self.nodes.get(action.node.0)?.objects.get(action.object)
-    }
-
-    /// Nodes that are not ready, with why. During deletion, objects may wait for those.
-    #[must_use]
-    pub fn unready(&self) -> BTreeMap<Text, Text> {
-        let unready = self.nodes.iter().filter(|node| !node.progress.is_settled());
-        unready
-            .map(|node| {
-                (node.id.clone(), node.progress.message().unwrap_or_else(|| "is being applied".into()))
-            })
-            .collect()
     }
 }
 
@@ -114,6 +105,8 @@ pub struct PlannedObject {
     pub progress: Progress,
     /// Whether applying it would change something.
     pub differs: bool,
+    /// Whether an object that is there already must not be taken over.
+    pub exclusive: bool,
 }
 
 /// One object to write.

@@ -1,22 +1,22 @@
 //! `plan`: the graph, an instance and what was observed in; what to write, read, remove and report out.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use kross_api::{LifecyclePhase, ManagedResource, ObjectKey, Operation};
+use kross_api::{DeletePolicy, LifecyclePhase, ManagedResource, ObjectKey, Operation};
 use kross_cel::Budget;
 use kross_cel::value::Value as CelValue;
-use kross_graph::{Graph, NodeIndex, Scope};
+use kross_graph::{Graph, Node, NodeIndex, Scope};
 use kross_value::{Text, Value};
 
-use crate::deletion::{Deletion, DeletionPlan, DoomedObject, plan_deletion};
+use crate::deletion::{Deletion, DeletionPlan, DoomedObject, Hook, Hooks, plan_deletion};
 use crate::instance::Instance;
 use crate::inventory::inventory;
-use crate::lifecycle::Answers;
+use crate::lifecycle::{self, Answers};
 use crate::observed::{Observed, ObservedObject};
 use crate::order;
-use crate::plan::{ApplyAction, Plan};
+use crate::plan::{ApplyAction, NodePlan, Plan};
 use crate::progress::{Progress, Trouble};
 use crate::recheck::recheck_at;
 use crate::report::{Report, report};
@@ -75,32 +75,47 @@ fn planned(
     } else {
         &observed.previous
     };
-    let input = Input { graph, instance, observed, settings, now, phase, previous };
+    let nobody = BTreeSet::new();
+    let input = Input { graph, instance, observed, settings, now, phase, awaited: &nobody, previous };
     let budget = RefCell::new(Budget::new(settings.budget));
+    let (walk, scope, tracked) = settled(input, &budget);
+    let awaited = awaited(&walk, &scope);
+    if awaited.is_empty() {
+        return finish(walk, &scope, &tracked);
+    }
+    // What is to go waits for nodes that exist for such a deletion.
+    let (walk, scope, tracked) = settled(Input { awaited: &awaited, ..input }, &budget);
+    finish(walk, &scope, &tracked)
+}
+
+/// Walks until what is read of the outcome is the outcome.
+fn settled<'a>(input: Input<'a>, budget: &'a RefCell<Budget>) -> (Walk<'a>, Scope<'a>, TrackedSet) {
+    let Input { graph, instance, .. } = input;
     let mut tracked = {
-        let mut scope = Scope::new(&budget);
+        let mut scope = Scope::new(budget);
         let schema = instance.schema(graph.instance.external);
         scope.set("schema", CelValue::from_data(&schema, Some(&graph.schema_type)));
         TrackedSet::from_facts(&input, &scope)
     };
-    let (mut walk, mut scope) = Walk::run(input, tracked.clone(), &budget);
+    let (mut walk, mut scope) = Walk::run(input, tracked.clone(), budget);
     // Whoever reads the tracked status sees what this plan makes of it, not what the one before did.
     for _ in 0..if tracked::is_read(graph) { ROUNDS } else { 0 } {
-        let found = TrackedSet::from_walk(&walk);
+        let found = TrackedSet::from_walk(&walk, &scope);
         if found == tracked {
             break;
         }
         tracked = found;
-        (walk, scope) = Walk::run(input, tracked.clone(), &budget);
+        (walk, scope) = Walk::run(input, tracked.clone(), budget);
     }
     order::mark_conflicts(&mut walk);
     order::hold(&mut walk);
-    finish(walk, &scope, &tracked)
+    (walk, scope, tracked)
 }
 
 fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
     let answers = answers(&walk, scope);
-    let prune = prune(&walk, &answers);
+    let hooks = walk.hooks(scope);
+    let prune = prune(&walk, &answers, &hooks);
     let inventory = inventory(&walk);
     let apply = apply(&walk);
     let Report { state, conditions, message, resources, status } = report(&walk, &prune, scope);
@@ -124,6 +139,7 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
         resources,
         status,
         answers,
+        hooks,
         recheck_at,
     }
 }
@@ -159,14 +175,37 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
 }
 
 /// What to remove: objects of ours that nobody desires, once it is certain what is desired.
-fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>) -> DeletionPlan {
-    // Nor before everything is written: what replaces an object comes before the object goes.
+fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>, hooks: &[Hook]) -> DeletionPlan {
+    let mut doomed: Vec<DoomedObject> =
+        unwanted(walk).into_iter().map(|(key, object)| doomed(walk, key, object, answers)).collect();
+    if doomed.is_empty() {
+        return DeletionPlan::default();
+    }
+    doomed.sort_by(|a, b| a.key.cmp(&b.key));
+    let attempts = crate::report::attempts(walk.input.previous, &doomed, walk);
+    let kept = walk.input.instance.annotation(kross_api::annotations::DELETE_ATTEMPTS);
+    plan_deletion(Deletion {
+        objects: &doomed,
+        hooks: Hooks::Planned(hooks),
+        attempts: &attempts,
+        kept,
+        now: walk.input.now,
+    })
+}
+
+/// Objects of ours that nobody desires. None before it is certain what is desired, nor before everything is written: what
+/// replaces an object comes before the object goes.
+fn unwanted<'a>(walk: &Walk<'a>) -> Vec<(&'a ObjectKey, &'a ObservedObject)> {
     let stands = |progress: &Progress| {
         matches!(progress, Progress::Ready | Progress::Skipped(_) | Progress::Waiting(_))
     };
+    // What exists for the deletion may fail as it likes: how long it is waited for, the objects say.
+    let stands = |(node, plan): (&Node, &NodePlan)| {
+        stands(&plan.progress) || (lifecycle::is_hook(node) && plan.progress != Progress::Applying)
+    };
     let lives = walk.input.phase == LifecyclePhase::Active;
-    if !lives || !walk.nodes.iter().all(|node| stands(&node.progress)) {
-        return DeletionPlan::default();
+    if !lives || !walk.input.graph.nodes.iter().zip(&walk.nodes).all(stands) {
+        return Vec::new();
     }
     let planned = || walk.nodes.iter().flat_map(|node| &node.objects);
     let desired: std::collections::HashSet<&ObjectKey> = planned().map(|object| &object.key).collect();
@@ -174,16 +213,27 @@ fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>) -> DeletionPlan {
     let unwanted = walk.own_objects().filter(|(key, object)| {
         !desired.contains(key) && (object.uid().is_empty() || !kept.contains(&Text::from(object.uid())))
     });
-    let mut doomed: Vec<DoomedObject> =
-        unwanted.map(|(key, object)| doomed(walk, key, object, answers)).collect();
-    doomed.sort_by(|a, b| a.key.cmp(&b.key));
-    let attempts = crate::report::attempts(walk.input.previous, &doomed, walk);
-    plan_deletion(Deletion {
-        objects: &doomed,
-        unready: &BTreeMap::new(),
-        attempts: &attempts,
-        now: walk.input.now,
-    })
+    unwanted.collect()
+}
+
+/// Nodes that exist for the deletion, and that an object waits for that nobody desires.
+fn awaited(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeSet<Text> {
+    let graph = walk.input.graph;
+    if !graph.nodes.iter().any(lifecycle::is_hook) {
+        return BTreeSet::new();
+    }
+    let unwanted = unwanted(walk);
+    if unwanted.is_empty() {
+        return BTreeSet::new();
+    }
+    let answers = answers(walk, scope);
+    let doomed = unwanted.into_iter().map(|(key, object)| doomed(walk, key, object, &answers));
+    let leaving = doomed.filter(|object| object.answers.policy == DeletePolicy::Delete);
+    let awaited = leaving.flat_map(|object| object.answers.awaits);
+    awaited
+        .filter(|id| graph.find(id).is_some_and(|(_, node)| lifecycle::is_hook(node)))
+        .map(Text::from)
+        .collect()
 }
 
 fn doomed(

@@ -19,10 +19,13 @@ pub(crate) fn recheck_at(graph: &Graph, tracked: &TrackedSet, now: Timestamp) ->
     if failing.is_empty() {
         return None;
     }
-    let timed = tracked::expressions(graph).filter(|expression| reads_time(expression));
     let mut next: Option<Timestamp> = None;
-    for expression in timed {
-        let durations = durations(&expression.source);
+    for expression in tracked::expressions(graph).filter(|expression| may_read_time(expression)) {
+        let found = Found::of(&expression.source);
+        if !found.reads_time {
+            continue;
+        }
+        let durations = found.durations;
         for (_, since) in failing.iter().filter(|(id, _)| concerns(expression, id)) {
             let crossings = durations.iter().filter_map(|duration| {
                 // The moment after, so that `>` holds as well as `>=`.
@@ -39,9 +42,10 @@ pub(crate) fn recheck_at(graph: &Graph, tracked: &TrackedSet, now: Timestamp) ->
     next
 }
 
-fn reads_time(expression: &Expression) -> bool {
-    let is_time = |step: &Step| matches!(step, Step::Field(name) if *name == *"failingFor");
-    expression.references.reads.iter().any(|read| read.path.last().is_some_and(is_time))
+/// Whether it is worth the while to look closer. Items of a collection are read through a variable of their own, so paths
+/// do not tell.
+fn may_read_time(expression: &Expression) -> bool {
+    expression.source.contains("failingFor")
 }
 
 fn concerns(expression: &Expression, id: &Text) -> bool {
@@ -50,19 +54,31 @@ fn concerns(expression: &Expression, id: &Text) -> bool {
     })
 }
 
-/// Every `duration('…')` of an expression.
-fn durations(source: &str) -> Vec<Duration> {
-    let mut found = Vec::new();
-    collect(&syntax::parse(source, &Limits::default()).ast.root, &mut found);
-    found
+/// What an expression has to do with time.
+#[derive(Default)]
+struct Found {
+    reads_time: bool,
+    /// Every `duration('…')` in it.
+    durations: Vec<Duration>,
 }
 
-fn collect(expression: &Expr, found: &mut Vec<Duration>) {
-    if let Node::Call { function, receiver: None, arguments } = &expression.node
-        && function.text == "duration"
-        && let [Expr { node: Node::Literal(Literal::String(text)), .. }] = arguments.as_slice()
-    {
-        found.extend(Duration::parse(text));
+impl Found {
+    fn of(source: &str) -> Self {
+        let mut found = Self::default();
+        found.look(&syntax::parse(source, &Limits::default()).ast.root);
+        found
     }
-    expression.children().into_iter().for_each(|child| collect(child, found));
+
+    fn look(&mut self, expression: &Expr) {
+        match &expression.node {
+            Node::Call { function, receiver: None, arguments } if function.text == "duration" => {
+                if let [Expr { node: Node::Literal(Literal::String(text)), .. }] = arguments.as_slice() {
+                    self.durations.extend(Duration::parse(text));
+                }
+            }
+            Node::Select { field, .. } => self.reads_time |= field.text == "failingFor",
+            _ => {}
+        }
+        expression.children().into_iter().for_each(|child| self.look(child));
+    }
 }

@@ -19,10 +19,12 @@ use crate::walk::Walk;
 mod author;
 mod cause;
 mod clusters;
+mod detail;
 mod outside;
 mod resources;
 
-pub use outside::{blocked_deletion_status, deletion_status, failed_status, suspended_status};
+pub use detail::is_detail;
+pub use outside::{Leaving, blocked_deletion_status, deletion_status, failed_status, suspended_status};
 
 /// What the instance says.
 pub(crate) struct Report {
@@ -105,7 +107,7 @@ fn conditions(walk: &Walk<'_>, prune: &DeletionPlan) -> ConditionSet {
     );
     set.set_true(ConditionType::InstanceManaged, Reason::Managed, MANAGED, now);
     set.set_true(ConditionType::GraphResolved, Reason::Resolved, RESOLVED, now);
-    match cause::resources(walk, prune) {
+    match cause::of_resources(walk, prune) {
         None => set.set_true(ConditionType::ResourcesReady, Reason::AllResourcesReady, READY, now),
         Some((reason, message)) => set.set_false(ConditionType::ResourcesReady, reason, message, now),
     };
@@ -145,7 +147,7 @@ pub(crate) fn attempts(
 }
 
 /// Whole seconds, as Kubernetes writes times.
-fn seconds(time: Timestamp) -> String {
+pub(crate) fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 

@@ -3,7 +3,9 @@
 //! a graph that reacts to a failure does not undo its reaction.
 
 use jiff::Timestamp;
-use kross_api::{ClusterId, FailureReason, ManagedResource, Operation, ResourceState};
+use kross_api::{
+    ClusterId, FailureReason, LifecyclePhase, ManagedResource, ObjectKey, Operation, ResourceState,
+};
 use kross_cel::value::{Duration, Timestamp as CelTimestamp, Value as CelValue};
 use kross_graph::{Expression, Graph, Node, NodeIndex, Placement, Scope, Source, TRACKED_FIELDS};
 use kross_value::Text;
@@ -86,7 +88,7 @@ impl TrackedSet {
     }
 
     /// What a walk found out.
-    pub(crate) fn from_walk(walk: &Walk<'_>) -> Self {
+    pub(crate) fn from_walk(walk: &Walk<'_>, scope: &Scope<'_>) -> Self {
         let input = &walk.input;
         let of_node = |(node, plan): (&Node, &NodePlan)| {
             let mut tracked: Vec<Tracked> = plan
@@ -96,6 +98,9 @@ impl TrackedSet {
                 .collect();
             for (status, object) in tracked.iter_mut().zip(&plan.objects) {
                 status.overlay_cluster(find(&walk.clusters, &object.key.cluster));
+            }
+            if tracked.is_empty() {
+                tracked.extend(lived(walk, node, scope));
             }
             if tracked.is_empty() && !node.is_list() {
                 tracked.push(Tracked::from_progress(&plan.progress, None, input.now));
@@ -176,6 +181,19 @@ impl TrackedSet {
         };
         graph.nodes.iter().zip(&self.nodes).flat_map(failing)
     }
+}
+
+/// What is left of a node of a living instance while that is being deleted, as ready as it is.
+fn lived(walk: &Walk<'_>, node: &Node, scope: &Scope<'_>) -> Vec<Tracked> {
+    let lived = walk.input.phase == LifecyclePhase::Deletion && !crate::lifecycle::is_hook(node);
+    let objects = if lived { walk.objects_of(&node.id) } else { &[] };
+    let tracked = |(key, object): &(&ObjectKey, &ObservedObject)| {
+        let progress = walk.readiness(node, object, scope);
+        let mut status = Tracked::from_progress(&progress, object.generation(), walk.input.now);
+        status.overlay_cluster(find(&walk.clusters, &key.cluster));
+        status
+    };
+    objects.iter().map(tracked).collect()
 }
 
 /// Where a node is or would be, with what is known of that cluster.

@@ -2,7 +2,7 @@
 //! them is. One walk reads only what was observed; it writes nothing and decides nothing about pruning.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
 use kross_api::{LifecyclePhase, ManagedResource, ObjectKey};
@@ -24,6 +24,7 @@ use crate::tracked::TrackedSet;
 
 mod collection;
 mod external;
+mod hook;
 mod object;
 mod place;
 mod readiness;
@@ -41,6 +42,8 @@ pub(crate) struct Input<'a> {
     pub(crate) now: Timestamp,
     /// Which nodes are planned: those of a living instance, or those that exist for its deletion.
     pub(crate) phase: LifecyclePhase,
+    /// Nodes that exist for the deletion of others, and are there now since objects that wait for them are to go.
+    pub(crate) awaited: &'a BTreeSet<Text>,
     pub(crate) previous: &'a [ManagedResource],
 }
 
@@ -108,9 +111,13 @@ impl<'a> Walk<'a> {
 
     fn step(&mut self, index: NodeIndex, node: &'a Node, scope: &mut Scope<'a>) {
         let cluster = self.preview(node, scope);
-        let visit = match self.gate(node, scope) {
-            Some(progress) => Visit::from(progress),
-            None => self.visit(node, scope).unwrap_or_else(Visit::from),
+        let visit = if lifecycle::is_hook(node) {
+            self.hook(node, scope)
+        } else {
+            match self.gate(node, scope) {
+                Some(progress) => Visit::from(progress),
+                None => self.visit(node, scope).unwrap_or_else(Visit::from),
+            }
         };
         if let Some(value) = visit.value {
             scope.set(node.id.clone(), value);
@@ -130,15 +137,14 @@ impl<'a> Walk<'a> {
         if let Some(skip) = self.skipped_by_dependency(node) {
             return Some(skip);
         }
-        if self.input.phase == LifecyclePhase::Active && node.lifecycle.phase == LifecyclePhase::Deletion {
-            return Some(Progress::Skipped(Skip::DeletionOnly));
-        }
-        if let Some(progress) = self.excluded(node, scope) {
-            return Some(progress);
-        }
+        self.excluded(node, scope, &[]).or_else(|| self.blocked(node, &[]))
+    }
+
+    /// Who must be ready first. Of those in `given` it is enough that they are there.
+    fn blocked(&self, node: &Node, given: &[Text]) -> Option<Progress> {
         let waits_for = node.dependencies.iter().filter_map(|dependency| self.nodes.get(dependency.node.0));
-        let by: Vec<Text> =
-            waits_for.filter(|needed| !needed.progress.is_ready()).map(|needed| needed.id.clone()).collect();
+        let unready = waits_for.filter(|needed| !needed.progress.is_ready() && !given.contains(&needed.id));
+        let by: Vec<Text> = unready.map(|needed| needed.id.clone()).collect();
         (!by.is_empty()).then_some(Progress::Blocked { by })
     }
 
@@ -149,10 +155,11 @@ impl<'a> Walk<'a> {
     }
 
     /// What `includeWhen` says. A false one counts even while others must wait for what they read.
-    fn excluded(&self, node: &Node, scope: &Scope<'_>) -> Option<Progress> {
+    fn excluded(&self, node: &Node, scope: &Scope<'_>, given: &[Text]) -> Option<Progress> {
         let mut open = None;
         for condition in &node.include_when {
-            let by = self.unready_reads(condition);
+            let mut by = self.unready_reads(condition);
+            by.retain(|id| !given.contains(id));
             if !by.is_empty() {
                 open.get_or_insert(Progress::Blocked { by });
                 continue;

@@ -24,6 +24,8 @@ pub const APPLY_ORDER: &str = "internal.kro.run/apply-order";
 pub const DESIRED_HASH: &str = "internal.kro.run/desired-hash";
 /// On a child: the last known answers of its lifecycle expressions.
 pub const LIFECYCLE: &str = "internal.kro.run/lifecycle";
+/// On an instance: when the removal of objects was first attempted that are not waited for for ever.
+pub const DELETE_ATTEMPTS: &str = "internal.kro.run/delete-attempts";
 /// On an object of an existing type that is an instance: its state.
 pub const STATE: &str = "kro.run/state";
 /// On an object of an existing type that is an instance: the message that goes with its state.

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use kross_api::{FINALIZER, Inventory, labels, managers};
 use kross_cluster::{ApiError, ApiKind, Connection, ObjectKey, Selection, StoredObject, Watch, WatchKey};
 use kross_plan::{
-    Deletion, DeletionPlan, DoomedObject, Wait, blocked_deletion_status, deletion_status, plan_deletion,
+    Deletion, DeletionPlan, DoomedObject, Hooks, Leaving, Wait, blocked_deletion_status, deletion_status,
+    plan_deletion,
 };
 use kross_value::Value;
 
@@ -62,7 +63,8 @@ pub(super) async fn proceed(
         if !plan.is_done() && (waits || !said) {
             said = true;
             let graph = served.revision.as_ref().map(|revision| &*revision.graph);
-            let status = deletion_status(graph, instance.value(), &plan, &|_| None, Timestamp::now());
+            let leaving = Leaving { plan: &plan, hooks: None, clusters: &[] };
+            let status = deletion_status(graph, instance.value(), &leaving, Timestamp::now());
             instance = report::write(hub, served, instance, status).await?;
         }
         if waits {
@@ -88,11 +90,11 @@ fn step(sight: &Sight, memory: &Memory) -> DeletionPlan {
         })
         .collect();
     objects.sort_by(|a, b| a.key.cmp(&b.key));
-    let nobody = std::collections::BTreeMap::new();
     plan_deletion(Deletion {
         objects: &objects,
-        unready: &nobody,
+        hooks: Hooks::Planned(&[]),
         attempts: &memory.attempts,
+        kept: None,
         now: Timestamp::now(),
     })
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use kross_api::{DeleteLifecycle, DeletePolicy, LifecyclePhase, parse_duration};
+use kross_api::{AdoptPolicy, DeleteLifecycle, DeletePolicy, LifecyclePhase, parse_duration};
 use kross_cel::types::Type;
 use kross_diagnostics::{Code, Path, Place, Problem, suggest};
 use kross_value::Value;
@@ -25,6 +25,7 @@ impl<'a> Compiler<'a> {
     pub(super) fn lifecycle(&mut self, draft: &Draft<'a>, context: &Context) -> Lifecycle {
         Lifecycle {
             phase: self.phase(draft),
+            adopt: self.adopt(draft),
             policy: self.policy(draft, context),
             force_after: self.force_after(draft),
             force_when: self.force_when(draft, context),
@@ -36,6 +37,11 @@ impl<'a> Compiler<'a> {
     pub(super) fn phase(&self, draft: &Draft<'a>) -> LifecyclePhase {
         let own = draft.resource.lifecycle.as_ref().and_then(|lifecycle| lifecycle.when);
         own.or_else(|| self.spec.lifecycle.as_ref().and_then(|lifecycle| lifecycle.when)).unwrap_or_default()
+    }
+
+    fn adopt(&self, draft: &Draft<'a>) -> AdoptPolicy {
+        let own = draft.resource.lifecycle.as_ref().and_then(|lifecycle| lifecycle.adopt);
+        own.or_else(|| self.spec.lifecycle.as_ref().and_then(|lifecycle| lifecycle.adopt)).unwrap_or_default()
     }
 
     /// A field of `delete`: the resource's own, else the definition's.

@@ -33,7 +33,11 @@ fn now() -> Timestamp {
 }
 
 fn next(objects: &[DoomedObject]) -> DeletionPlan {
-    plan_deletion(Deletion { objects, unready: &BTreeMap::new(), attempts: &BTreeMap::new(), now: now() })
+    plan(objects, Hooks::Planned(&[]), None, now())
+}
+
+fn plan(objects: &[DoomedObject], hooks: Hooks<'_>, kept: Option<&str>, now: Timestamp) -> DeletionPlan {
+    plan_deletion(Deletion { objects, hooks, attempts: &BTreeMap::new(), kept, now })
 }
 
 /// The names of each wave until everything is gone.
@@ -131,4 +135,74 @@ fn answers_of_today_count_more_than_those_that_were_kept() {
     assert_eq!(kept.clone().with_answers(today.clone()).order, 2);
     today.order = Some(4);
     assert_eq!(kept.with_answers(today).order, 4);
+}
+
+fn limited(mut object: DoomedObject, text: &str) -> DoomedObject {
+    object.answers = serde_json::from_str(text).unwrap();
+    object
+}
+
+fn later(seconds: i64) -> Timestamp {
+    now() + SignedDuration::from_secs(seconds)
+}
+
+#[test]
+fn the_first_attempt_outlives_the_process_for_objects_with_a_limit() {
+    let mut objects =
+        vec![limited(object("A", "x", "a", 1), r#"{"forceAfter":"60s"}"#), object("A", "x", "b", 1)];
+    objects.iter_mut().for_each(|object| object.terminating = true);
+    let first = plan(&objects, Hooks::Planned(&[]), None, now());
+    let kept = first.kept.unwrap();
+    assert_eq!(kept, r#"{"2027-01-15T08:00:00Z":["uid-a"]}"#);
+    let waits = plan(&objects, Hooks::Planned(&[]), Some(&kept), later(59));
+    assert!(waits.left_behind.is_empty());
+    assert_eq!(waits.recheck_at, Some(later(60)));
+    let over = plan(&objects, Hooks::Planned(&[]), Some(&kept), later(60));
+    assert_eq!(over.left_behind[0].key.name, "a");
+    assert_eq!(over.left_behind[0].why.as_deref(), Some("is being deleted"));
+    assert_eq!(over.release.len(), 1, "it can be reached, so it loses its labels");
+    let forgotten = plan(&objects, Hooks::Planned(&[]), None, later(60));
+    assert!(forgotten.left_behind.is_empty(), "who knows of no attempt begins to count");
+}
+
+fn hook(id: &str, made: bool, answers: &str) -> Hook {
+    let answers = serde_json::from_str(answers).unwrap();
+    Hook { id: id.into(), why: "it takes its time".into(), made, answers }
+}
+
+#[test]
+fn what_waits_for_something_that_cannot_be_made_is_held_up_and_stays_when_it_never_can() {
+    let objects =
+        vec![limited(object("A", "x", "data", 1), r#"{"awaits":["backup"]}"#), object("A", "x", "web", 1)];
+    let unplanned = plan(&objects, Hooks::Unplanned("the definition has a mistake"), None, now());
+    assert_eq!(unplanned.delete.len(), 1, "what waits for nothing goes");
+    assert_eq!(
+        unplanned.waiting[0].1.message(),
+        "waits for `backup`, which cannot be made: the definition has a mistake"
+    );
+    let gone = plan(&objects, Hooks::Gone, None, now());
+    assert_eq!(gone.left_behind[0].why.as_deref(), Some("it waits for `backup`, whose definition is gone"));
+    assert_eq!((gone.delete.len(), gone.release.len(), gone.waiting.len()), (1, 1, 0));
+}
+
+#[test]
+fn a_hook_that_was_never_made_holds_up_the_end_as_long_as_its_author_waits() {
+    let hooks = [hook("notify", false, r#"{"deletion":true,"forceAfter":"60s"}"#)];
+    let waits = plan(&[], Hooks::Planned(&hooks), None, now());
+    assert!(!waits.is_done());
+    assert_eq!(waits.unmade, [("notify".into(), "it takes its time".into())]);
+    assert_eq!(waits.recheck_at, Some(later(60)));
+    let kept = waits.kept.unwrap();
+    assert!(plan(&[], Hooks::Planned(&hooks), Some(&kept), later(60)).is_done());
+}
+
+#[test]
+fn a_hook_goes_once_it_is_ready_or_once_nobody_waits_for_it_any_more() {
+    let objects = vec![limited(object("Job", "x", "notify", 1), r#"{"deletion":true,"forceAfter":"60s"}"#)];
+    let hooks = [hook("notify", true, r#"{"deletion":true,"forceAfter":"60s"}"#)];
+    let waits = plan(&objects, Hooks::Planned(&hooks), None, now());
+    assert_eq!(waits.waiting[0].1.message(), "is not ready: it takes its time");
+    assert_eq!(plan(&objects, Hooks::Planned(&[]), None, now()).delete.len(), 1);
+    let over = plan(&objects, Hooks::Planned(&hooks), waits.kept.as_deref(), later(60));
+    assert_eq!((over.delete.len(), over.left_behind.len()), (1, 0), "it is cleaned up, not left behind");
 }

@@ -3,7 +3,7 @@
 use kross_api::Reason;
 use kross_value::Text;
 
-use super::{bounded, since};
+use super::{bounded, resources, since};
 use crate::deletion::{DeletionPlan, Wait};
 use crate::plan::NodePlan;
 use crate::progress::Progress;
@@ -13,7 +13,7 @@ use crate::walk::Walk;
 const LIMIT: usize = 2_000;
 
 /// Why not all resources are ready; none when they are.
-pub(super) fn resources(walk: &Walk<'_>, prune: &DeletionPlan) -> Option<(Reason, String)> {
+pub(super) fn of_resources(walk: &Walk<'_>, prune: &DeletionPlan) -> Option<(Reason, String)> {
     let found = nodes(walk, &|_| true).or_else(|| undeletable(prune))?;
     Some((found.0, bounded(&found.1, LIMIT)))
 }
@@ -51,7 +51,7 @@ pub(super) fn nodes(walk: &Walk<'_>, of_kind: &dyn Fn(&NodePlan) -> bool) -> Opt
         return Some((Reason::NotReady, format!("{opening} {message}")));
     }
     let first = open.iter().max_by_key(|node| node.progress.weight())?;
-    Some((Reason::NotReady, format!("awaiting resource readiness: `{}`: {}", first.id, what(first))))
+    Some((Reason::NotReady, format!("awaiting resource readiness: `{}`: {}", first.id, what(walk, first))))
 }
 
 /// The chain from a node that waits to the one that everything waits for.
@@ -70,13 +70,27 @@ fn unresolved(walk: &Walk<'_>, node: &NodePlan) -> String {
         text = format!("{text} waits for `{}`", needed.id);
         at = needed;
     }
-    format!("{text}: {}", what(at))
+    format!("{text}: {}", what(walk, at))
 }
 
-fn what(node: &NodePlan) -> String {
-    match &node.progress {
-        Progress::Applying => "is being applied".to_owned(),
-        Progress::Unconnected(trouble) | Progress::Failed(trouble) => since(trouble),
+/// What a node waits for, of which object, in which cluster, and since when.
+fn what(walk: &Walk<'_>, node: &NodePlan) -> String {
+    let message = match &node.progress {
+        Progress::Applying => return "is being applied".to_owned(),
+        Progress::Unconnected(trouble) | Progress::Failed(trouble) => return since(trouble),
         other => other.message().map_or_else(String::new, |message| message.to_string()),
+    };
+    let first = node.objects.iter().find(|object| !object.progress.is_ready());
+    // What is said of an external object names it already.
+    let place = match (first, node.objects.as_slice()) {
+        (Some(object), [_]) if !node.external => format!("{}: ", walk.describe(&object.key)),
+        (Some(object), [_, _, ..]) => walk
+            .display(&object.key.cluster)
+            .map_or_else(String::new, |cluster| format!("in cluster `{cluster}` ")),
+        _ => String::new(),
+    };
+    match resources::time(walk, node, first) {
+        Some(time) => format!("{place}{message} (since {time})"),
+        None => format!("{place}{message}"),
     }
 }

@@ -14,13 +14,24 @@ use crate::walk::Walk;
 /// Entries of `status.clusters`, in the order of their first use.
 pub(super) fn entries(walk: &Walk<'_>) -> Vec<ClusterStatus> {
     let before = walk.input.instance.clusters();
+    let there = |used: &UsedCluster| {
+        let objects = walk.nodes.iter().flat_map(|node| &node.objects);
+        let there: Vec<_> = objects.filter(|object| object.key.cluster == used.id).collect();
+        (there.iter().filter(|object| object.progress.is_ready()).count(), there.len())
+    };
+    settled(walk.clusters.iter().map(|used| entry(used, there(used))), &before)
+}
+
+/// One entry for each name. The time of the last contact alone is no news.
+pub(super) fn settled(
+    found: impl Iterator<Item = ClusterStatus>,
+    before: &[ClusterStatus],
+) -> Vec<ClusterStatus> {
     let mut entries: Vec<ClusterStatus> = Vec::new();
-    for used in &walk.clusters {
-        let entry = entry(walk, used);
+    for entry in found {
         if entries.iter().any(|known| known.name == entry.name) {
             continue;
         }
-        // The time of the last contact alone is no news.
         let known = before.iter().find(|known| {
             ClusterStatus { last_contact: entry.last_contact.clone(), ..(*known).clone() } == entry
         });
@@ -29,9 +40,8 @@ pub(super) fn entries(walk: &Walk<'_>) -> Vec<ClusterStatus> {
     entries
 }
 
-fn entry(walk: &Walk<'_>, used: &UsedCluster) -> ClusterStatus {
-    let there =
-        || walk.nodes.iter().flat_map(|node| &node.objects).filter(|object| object.key.cluster == used.id);
+/// What is said of a cluster with so many objects, the first so many of them ready.
+pub(super) fn entry(used: &UsedCluster, (ready, total): (usize, usize)) -> ClusterStatus {
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let secret = match &used.reference.credentials {
         ResolvedCredentials::Secret(secret) => Some(secret.to_string()),
@@ -47,8 +57,8 @@ fn entry(walk: &Walk<'_>, used: &UsedCluster) -> ClusterStatus {
         connected: state.is_some_and(|state| state.connection.is_connected()),
         since: state.map(|state| seconds(state.connection.since())),
         last_contact: state.and_then(|state| state.last_contact).map(seconds),
-        ready: count(there().filter(|object| object.progress.is_ready()).count()),
-        total: count(there().count()),
+        ready: count(ready),
+        total: count(total),
     }
 }
 
@@ -147,7 +157,8 @@ fn unplaced_condition(set: &mut ConditionSet, node: &NodePlan, now: jiff::Timest
     node.progress.is_ready()
 }
 
-fn reason(used: &UsedCluster) -> Reason {
+/// What a condition says about a cluster that does not answer.
+pub(super) fn reason(used: &UsedCluster) -> Reason {
     match used.state.as_ref().map(|state| &state.connection) {
         Some(Connection::NotConnected { identity_changed: true, .. }) => Reason::IdentityChanged,
         Some(Connection::NotConnected { reason, .. }) => match reason {

@@ -4,15 +4,19 @@
 use std::cell::RefCell;
 
 use jiff::Timestamp;
-use kross_api::{Condition, ConditionSet, ConditionType, InstanceState, ObjectKey, Reason};
+use kross_api::{
+    Condition, ConditionSet, ConditionType, InstanceState, ManagedResource, ObjectKey, Reason, ResourceState,
+};
 use kross_cel::Budget;
 use kross_cel::value::Value as CelValue;
 use kross_graph::{Graph, Scope};
 use kross_value::Value;
 
-use super::{MANAGED, RESOLVED, author, bounded, resources, seconds, since, unknown, wire};
-use crate::deletion::{DeletionPlan, Wait};
+use super::{MANAGED, RESOLVED, author, bounded, clusters, resources, seconds, since, unknown, wire};
+use crate::deletion::{DeletionPlan, Doom, Wait};
 use crate::instance::Instance;
+use crate::lifecycle::is_hook;
+use crate::plan::{Plan, UsedCluster};
 
 /// How many leaving objects are listed.
 const LISTED: usize = 20;
@@ -58,22 +62,104 @@ pub fn failed_status(
     Value::Object(status)
 }
 
+/// How far a deletion is.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving<'a> {
+    /// What goes and what is waited for.
+    pub plan: &'a DeletionPlan,
+    /// The plan of the nodes that exist for the deletion, where there is a graph.
+    pub hooks: Option<&'a Plan>,
+    /// The remote clusters that objects are in.
+    pub clusters: &'a [UsedCluster],
+}
+
+impl Leaving<'_> {
+    /// The name of the cluster that an object is in; none for the local one.
+    fn display(&self, key: &ObjectKey) -> Option<String> {
+        let used = self.clusters.iter().find(|used| used.id == key.cluster);
+        used.map(|used| used.reference.display.clone())
+    }
+
+    /// Everything that is still there.
+    fn left(&self) -> impl Iterator<Item = &Doom> {
+        let failed = |doom: &&Doom| self.plan.waiting.iter().any(|(other, _)| other == *doom);
+        let deleted = self.plan.delete.iter().filter(move |doom| !failed(doom));
+        deleted.chain(&self.plan.release).chain(self.plan.waiting.iter().map(|(doom, _)| doom))
+    }
+
+    /// Entries of the nodes that exist for the deletion and are not on their way out themselves.
+    fn hook_entries(&self, graph: Option<&Graph>) -> Vec<ManagedResource> {
+        let is_hook =
+            |id: &str| graph.and_then(|graph| graph.find(id)).is_some_and(|(_, node)| is_hook(node));
+        let leaves = |entry: &ManagedResource| {
+            let going = |doom: &Doom| {
+                doom.node == *entry.id.as_str() && entry.name.as_deref() == Some(&doom.key.name)
+            };
+            let waits =
+                self.plan.waiting.iter().filter(|(_, wait)| !matches!(wait, Wait::Turn | Wait::For(_)));
+            self.plan.delete.iter().chain(&self.plan.release).chain(waits.map(|(doom, _)| doom)).any(going)
+        };
+        let entries = self.hooks.iter().flat_map(|plan| &plan.resources);
+        entries
+            .filter(|entry| is_hook(&entry.id) && entry.state != ResourceState::Skipped && !leaves(entry))
+            .cloned()
+            .collect()
+    }
+
+    fn entries(&self, graph: Option<&Graph>) -> Vec<ManagedResource> {
+        let mut entries = self.hook_entries(graph);
+        let known: Vec<(String, Option<String>)> =
+            entries.iter().map(|entry| (entry.id.clone(), entry.name.clone())).collect();
+        let leaving = resources::leaving(self.plan, LISTED, &|key| self.display(key));
+        entries.extend(
+            leaving.into_iter().filter(|entry| !known.contains(&(entry.id.clone(), entry.name.clone()))),
+        );
+        entries
+    }
+
+    /// The conditions about clusters, where the instance has them.
+    fn conditions(&self, set: &mut ConditionSet, message: &str, now: Timestamp) {
+        if set.get(ConditionType::RemoteClusterConnected).is_none() {
+            return;
+        }
+        let holds = |used: &&UsedCluster| self.left().any(|doom| doom.key.cluster == used.id);
+        let down = self.clusters.iter().filter(holds).find_map(|used| Some((used, used.closed()?)));
+        match down {
+            Some((used, closed)) => {
+                let message = closed.trouble().map_or_else(String::new, since);
+                set.set_false(ConditionType::RemoteClusterConnected, clusters::reason(used), message, now);
+            }
+            None => {
+                let message = "every cluster is connected";
+                set.set_true(ConditionType::RemoteClusterConnected, Reason::Connected, message, now);
+            }
+        }
+        unknown(set, ConditionType::RemoteResourcesReady, Reason::UnderDeletion, message, now);
+    }
+}
+
 /// The status of an instance that is being deleted, with or without a graph.
 #[must_use]
 pub fn deletion_status(
     graph: Option<&Graph>,
     instance: &Value,
-    plan: &DeletionPlan,
-    display: &dyn Fn(&ObjectKey) -> Option<String>,
+    leaving: &Leaving<'_>,
     now: Timestamp,
 ) -> Value {
     let instance = Instance::of(instance);
-    let entries = resources::leaving(plan, LISTED, display);
-    let entries = resources::dated(entries, &instance.resources(), &seconds(now));
-    let mut status = deleting(graph, instance, &message(plan, display), now);
-    let is_authors = graph.is_some_and(|graph| graph.status.get("managedResources").is_some());
-    if !is_authors && let Some(status) = status.as_object_mut() {
-        status.insert("managedResources", wire(&entries));
+    let entries = resources::dated(leaving.entries(graph), &instance.resources(), &seconds(now));
+    let entries = resources::fitted(entries);
+    let message = message(leaving);
+    let mut status = deleting(graph, instance, &message, now, |set| leaving.conditions(set, &message, now));
+    let is_authors = |field: &str| graph.is_some_and(|graph| graph.status.get(field).is_some());
+    let Some(fields) = status.as_object_mut() else { return status };
+    if !is_authors("managedResources") {
+        fields.insert("managedResources", wire(&entries));
+    }
+    if !is_authors("clusters") && !leaving.clusters.is_empty() {
+        let left = |used: &UsedCluster| leaving.left().filter(|doom| doom.key.cluster == used.id).count();
+        let clusters = leaving.clusters.iter().map(|used| clusters::entry(used, (0, left(used))));
+        fields.insert("clusters", wire(&clusters::settled(clusters, &instance.clusters())));
     }
     status
 }
@@ -81,10 +167,16 @@ pub fn deletion_status(
 /// The status of an instance whose deletion cannot begin, such as one whose inventory cannot be trusted.
 #[must_use]
 pub fn blocked_deletion_status(graph: Option<&Graph>, instance: &Value, why: &str, now: Timestamp) -> Value {
-    deleting(graph, Instance::of(instance), &format!("deletion blocked: {why}"), now)
+    deleting(graph, Instance::of(instance), &format!("deletion blocked: {why}"), now, |_| ())
 }
 
-fn deleting(graph: Option<&Graph>, instance: Instance<'_>, message: &str, now: Timestamp) -> Value {
+fn deleting(
+    graph: Option<&Graph>,
+    instance: Instance<'_>,
+    message: &str,
+    now: Timestamp,
+    more: impl FnOnce(&mut ConditionSet),
+) -> Value {
     let mut status = instance.raw_status();
     status.insert("state", Value::from(InstanceState::Deleting.as_str()));
     let mut set = match graph {
@@ -92,6 +184,7 @@ fn deleting(graph: Option<&Graph>, instance: Instance<'_>, message: &str, now: T
         None => unplanned(instance, now),
     };
     unknown(&mut set, ConditionType::ResourcesReady, Reason::UnderDeletion, message, now);
+    more(&mut set);
     if graph.is_some() || !has_author_conditions(None, &instance.conditions()) {
         status.insert("conditions", conditions(graph, instance, &set, now));
     }
@@ -99,7 +192,8 @@ fn deleting(graph: Option<&Graph>, instance: Instance<'_>, message: &str, now: T
 }
 
 /// What is being waited for, most serious first.
-fn message(plan: &DeletionPlan, display: &dyn Fn(&ObjectKey) -> Option<String>) -> String {
+fn message(leaving: &Leaving<'_>) -> String {
+    let plan = leaving.plan;
     let weight = |wait: &Wait| match wait {
         Wait::Failed(_) => 4,
         Wait::Closed(_) => 3,
@@ -114,9 +208,15 @@ fn message(plan: &DeletionPlan, display: &dyn Fn(&ObjectKey) -> Option<String>) 
         .max_by_key(|(_, wait)| weight(wait))
         .filter(|(_, wait)| *wait != Wait::Turn);
     let Some((doom, wait)) = worst else {
-        return "deleting resources".to_owned();
+        return match plan.unmade.first() {
+            Some((id, why)) => {
+                bounded(&format!("deleting resources: waits for `{id}` to be ready: {why}"), 2_000)
+            }
+            None => "deleting resources".to_owned(),
+        };
     };
-    let place = display(&doom.key).map_or_else(String::new, |cluster| format!(" in cluster `{cluster}`"));
+    let place =
+        leaving.display(&doom.key).map_or_else(String::new, |cluster| format!(" in cluster `{cluster}`"));
     let object = format!("{} {}{place}", doom.key.kind, doom.key.namespaced_name());
     let what = match wait {
         Wait::Closed(trouble) | Wait::Failed(trouble) => since(trouble),

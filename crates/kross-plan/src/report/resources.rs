@@ -14,6 +14,10 @@ use crate::walk::Walk;
 
 /// The longest message of an entry.
 const MESSAGE: usize = 1_024;
+/// What all messages together may come to.
+const ALL_MESSAGES: usize = 24 * 1_024;
+/// The longest message where they come to more.
+const SHORT_MESSAGE: usize = 120;
 /// The longest message of one item of many.
 const ITEM_MESSAGE: usize = 256;
 
@@ -25,7 +29,29 @@ pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ManagedResou
     }
     let display = |key: &ObjectKey| walk.display(&key.cluster).map(str::to_owned);
     entries.extend(leaving(prune, walk.input.settings.listed_items, &display));
-    dated(entries, walk.input.previous, &seconds(walk.input.now))
+    fitted(dated(entries, walk.input.previous, &seconds(walk.input.now)))
+}
+
+/// Shortens messages where there are so many that the instance would get heavy.
+pub(super) fn fitted(mut entries: Vec<ManagedResource>) -> Vec<ManagedResource> {
+    let length = |entry: &ManagedResource| entry.message.as_ref().map_or(0, String::len);
+    if entries.iter().map(length).sum::<usize>() > ALL_MESSAGES {
+        for entry in &mut entries {
+            entry.message = entry.message.as_deref().map(|message| bounded(message, SHORT_MESSAGE));
+        }
+    }
+    entries
+}
+
+/// Since when a node, or one object of it, is as it is.
+pub(super) fn time(walk: &Walk<'_>, plan: &NodePlan, object: Option<&PlannedObject>) -> Option<String> {
+    let (_, node) = walk.input.graph.find(&plan.id)?;
+    let mut entries = Vec::new();
+    of_node(walk, node, plan, &mut entries);
+    let name = object.map(|object| &*object.key.name);
+    let entries = dated(entries, walk.input.previous, &seconds(walk.input.now));
+    let found = entries.iter().find(|entry| entry.name.as_deref() == name).or(entries.first());
+    found.and_then(|entry| entry.last_update_time.clone())
 }
 
 /// Gives each entry its time: that of the entry before, unless it says something else now.
@@ -146,7 +172,8 @@ pub(super) fn leaving(
     let mut entries: Vec<ManagedResource> = Vec::new();
     let left = |doom: &Doom| plan.left_behind.contains(doom);
     for doom in &plan.left_behind {
-        let message = "left behind, since it did not go in time".to_owned();
+        let why = doom.why.as_deref().unwrap_or("it did not go in time");
+        let message = bounded(&format!("left behind: {why}"), ITEM_MESSAGE);
         entries.push(gone(doom, ResourceState::Retained, Some(message), display));
     }
     for doom in plan.release.iter().filter(|doom| !left(doom)) {

@@ -141,6 +141,7 @@ fn read_object(
         generation: found.and_then(ObservedObject::generation),
         progress,
         differs: false,
+        exclusive: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! One object: rendered, given its identity and its labels, and compared with what is there.
 
-use kross_api::{FailureReason, ObjectKey, Operation};
+use kross_api::{AdoptPolicy, FailureReason, ManagedResource, ObjectKey, Operation, ResourceState};
 use kross_graph::{Node, Scope, Template};
 use kross_value::{Object, Text, Value};
 
@@ -69,6 +69,7 @@ impl<'a> Walk<'a> {
             generation: found.and_then(ObservedObject::generation),
             progress,
             differs,
+            exclusive: node.lifecycle.adopt == AdoptPolicy::Never,
             key,
         })
     }
@@ -159,11 +160,32 @@ impl<'a> Walk<'a> {
                 return Progress::Failed(Trouble::conflict(message));
             }
         }
+        if let Some(found) = found
+            && node.lifecycle.adopt == AdoptPolicy::Never
+            && found.part_of().is_none()
+            && !self.was_ours(node, found)
+        {
+            let message = format!(
+                "{} exists already and belongs to nobody; delete it, or set `lifecycle.adopt: Always` to take it over",
+                self.describe(key)
+            );
+            return Progress::Failed(Trouble::conflict(message));
+        }
         match failure {
             Some(failure) if differs || is_blind(failure) => Progress::Failed(self.trouble(key, failure)),
             _ if differs => Progress::Applying,
             _ => Progress::Ready,
         }
+    }
+
+    /// Whether an object without our labels was ours before somebody removed them.
+    fn was_ours(&self, node: &Node, found: &ObservedObject) -> bool {
+        let ours = |entry: &ManagedResource| {
+            entry.id == node.id.as_str()
+                && entry.uid.as_deref() == Some(found.uid())
+                && entry.state != ResourceState::Error
+        };
+        self.input.previous.iter().any(ours)
     }
 
     /// What status says of a failed operation: what was tried on what, where, and the error in its own words.

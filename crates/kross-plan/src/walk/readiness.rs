@@ -8,6 +8,15 @@ use crate::observed::ObservedObject;
 use crate::progress::Progress;
 
 impl Walk<'_> {
+    /// Whether an object of a node is ready, whether it is one of many or not.
+    pub(crate) fn readiness(&self, node: &Node, object: &ObservedObject, scope: &Scope<'_>) -> Progress {
+        if node.is_list() {
+            self.item_readiness(node, object, scope)
+        } else {
+            self.object_readiness(node, object, scope)
+        }
+    }
+
     /// Whether a single object is ready.
     pub(super) fn object_readiness(
         &self,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kross_api::{DeletePolicy, FailureReason, Operation, annotations};
 use kross_plan::{
-    Answers, Connection, Deletion, DeletionPlan, DoomedObject, Trouble, Wait, deletion_status, plan_deletion,
-    plan_for_deletion,
+    Answers, Connection, Deletion, DeletionPlan, DoomedObject, Hooks, Leaving, Trouble, Wait,
+    deletion_status, plan_deletion, plan_for_deletion,
 };
 use kross_value::Value;
 
@@ -37,7 +37,13 @@ fn doomed(world: &World) -> Vec<DoomedObject> {
 
 fn step(world: &World, objects: &[DoomedObject], kept: &DeletionPlan) -> DeletionPlan {
     let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
-    plan_deletion(Deletion { objects, unready: &plan.unready(), attempts: &kept.attempts, now: world.now })
+    plan_deletion(Deletion {
+        objects,
+        hooks: Hooks::Planned(&plan.hooks),
+        attempts: &kept.attempts,
+        kept: None,
+        now: world.now,
+    })
 }
 
 fn names(dooms: &[kross_plan::Doom]) -> Vec<&str> {
@@ -52,7 +58,7 @@ fn answers_are_kept_with_the_objects() {
     let database = world.object_mut("database").clone();
     assert_eq!(
         database.annotation(annotations::LIFECYCLE),
-        Some(r#"{"policy":"Retain","after":["backup"],"forceAfter":"300s","forceWhen":false}"#)
+        Some(r#"{"policy":"Retain","awaits":["backup"],"forceAfter":"300s","forceWhen":false}"#)
     );
     assert_eq!(Answers::of(&database).policy, DeletePolicy::Retain);
     assert_eq!(world.object_mut("web").annotation(annotations::LIFECYCLE), Some(r#"{"order":10}"#));
@@ -66,7 +72,7 @@ fn a_backup_is_made_and_awaited_before_the_database_goes() {
     let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
     assert_eq!(applied(&plan), ["backup"]);
     assert!(plan.prune.is_done(), "what goes is not for this plan to say");
-    assert_eq!(plan.answers["database"].after, ["backup"]);
+    assert_eq!(plan.answers["database"].awaits, ["backup"]);
     world.apply(&plan);
     kept = step(&world, &doomed(&world), &kept);
     assert_eq!(names(&kept.delete), ["web"], "the author's order comes first");
@@ -92,8 +98,9 @@ fn what_is_retained_is_released() {
     world.settle();
     let plan = plan_deletion(Deletion {
         objects: &doomed(&world),
-        unready: &BTreeMap::new(),
+        hooks: Hooks::Planned(&[]),
         attempts: &BTreeMap::new(),
+        kept: None,
         now: world.now,
     });
     assert_eq!(names(&plan.release), ["database"]);
@@ -114,30 +121,48 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
         since: Some(at(0)),
     });
     objects[0].answers.force_when = Some(true);
-    let none = BTreeMap::new();
-    let plan =
-        plan_deletion(Deletion { objects: &objects, unready: &none, attempts: &BTreeMap::new(), now: at(0) });
+    let none = Hooks::Planned(&[]);
+    let plan = plan_deletion(Deletion {
+        objects: &objects,
+        hooks: none,
+        kept: None,
+        attempts: &BTreeMap::new(),
+        now: at(0),
+    });
     assert!(matches!(plan.waiting[0].1, Wait::Closed(_)));
     assert_eq!(plan.recheck_at, Some(at(300)));
-    let later =
-        plan_deletion(Deletion { objects: &objects, unready: &none, attempts: &plan.attempts, now: at(299) });
+    let later = plan_deletion(Deletion {
+        objects: &objects,
+        hooks: none,
+        kept: None,
+        attempts: &plan.attempts,
+        now: at(299),
+    });
     assert!(later.left_behind.is_empty());
-    let forced =
-        plan_deletion(Deletion { objects: &objects, unready: &none, attempts: &plan.attempts, now: at(300) });
+    let forced = plan_deletion(Deletion {
+        objects: &objects,
+        hooks: none,
+        kept: None,
+        attempts: &plan.attempts,
+        now: at(300),
+    });
     assert_eq!(names(&forced.left_behind), ["database"]);
     assert!(forced.is_done());
     objects[0].answers.force_when = Some(false);
-    let held =
-        plan_deletion(Deletion { objects: &objects, unready: &none, attempts: &plan.attempts, now: at(900) });
+    let held = plan_deletion(Deletion {
+        objects: &objects,
+        hooks: none,
+        kept: None,
+        attempts: &plan.attempts,
+        now: at(900),
+    });
     assert!(held.left_behind.is_empty(), "both must hold");
-    let status =
-        deletion_status(Some(&world.graph), &world.instance, &plan, &|_| Some("eu".to_owned()), at(0));
+    let leaving = Leaving { plan: &plan, hooks: None, clusters: &[] };
+    let status = deletion_status(Some(&world.graph), &world.instance, &leaving, at(0));
     assert_eq!(status.get("state"), Some(&Value::from("DELETING")));
     let text = status.to_string();
     assert!(
-        text.contains(
-            "deleting resources: ConfigMap shop/database in cluster `eu`: cluster `eu` is not connected"
-        ),
+        text.contains("deleting resources: ConfigMap shop/database: cluster `eu` is not connected"),
         "{text}"
     );
     assert!(text.contains("UnderDeletion"), "{text}");
@@ -195,4 +220,138 @@ fn expressions_see_the_tracked_status_without_waiting_for_it() {
     world.now = at(500);
     world.settle();
     assert_eq!(world.writes, writes, "once per state");
+}
+
+const PRUNED: &str = r#"
+schema: {apiVersion: v1, kind: App, spec: {keep: boolean}}
+resources:
+- id: database
+  includeWhen: ['${schema.spec.keep}']
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: database}}
+- id: web
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: web}}
+- id: backup
+  lifecycle: {when: Deletion}
+  readyWhen: ['${has(backup.data.done)}']
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: backup}, data: {of: '${database.metadata.name}'}}
+"#;
+
+fn finish(world: &mut World, name: &str) {
+    let data = world.object_mut(name).value.as_object_mut().unwrap().get_mut("data").unwrap();
+    data.as_object_mut().unwrap().insert("done", Value::from("yes"));
+}
+
+#[test]
+fn what_leaves_the_graph_is_backed_up_as_well_and_the_backup_goes_after_it() {
+    let mut world = World::of(PRUNED, "{keep: true}");
+    world.settle();
+    assert_eq!(world.observed.objects.len(), 2);
+    world.set_spec("{keep: false}");
+    let plan = world.plan();
+    assert_eq!(applied(&plan), ["backup"], "it reads what is about to go, so that waits for it");
+    assert!(plan.prune.delete.is_empty());
+    let plan = world.settle();
+    assert_eq!(plan.state, kross_api::InstanceState::InProgress);
+    assert!(plan.prune.delete.is_empty());
+    let wait = plan.prune.waiting[0].1.message().to_string();
+    assert!(wait.starts_with("waits for `backup` to be ready: `readyWhen` is false"), "{wait}");
+    finish(&mut world, "backup");
+    let plan = world.settle();
+    assert_eq!(names(&plan.prune.delete), ["database"]);
+    world.observed.objects.remove(&local("ConfigMap", "shop", "database"));
+    let plan = world.settle();
+    assert_eq!(names(&plan.prune.delete), ["backup"]);
+    world.observed.objects.remove(&local("ConfigMap", "shop", "backup"));
+    let plan = world.settle();
+    assert!(plan.is_noop());
+    assert_eq!(plan.state, kross_api::InstanceState::Active);
+}
+
+#[test]
+fn a_backup_that_was_made_counts_also_when_what_it_read_is_gone() {
+    let mut world = World::of(SHOP, "{keep: false}");
+    world.settle();
+    let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
+    world.apply(&plan);
+    world.observed.objects.remove(&local("ConfigMap", "shop", "database"));
+    let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
+    assert!(plan.apply.is_empty());
+    assert_eq!(plan.hooks[0].id, "backup");
+    finish(&mut world, "backup");
+    let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
+    assert!(plan.hooks.is_empty());
+}
+
+#[test]
+fn the_status_of_a_deletion_shows_its_hooks_and_what_waits_for_them() {
+    let mut world = World::of(SHOP, "{keep: false}");
+    world.settle();
+    world.observed.objects.remove(&local("ConfigMap", "shop", "web"));
+    let hooks = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
+    world.apply(&hooks);
+    let hooks = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
+    let plan = step(&world, &doomed(&world), &DeletionPlan::default());
+    let leaving = Leaving { plan: &plan, hooks: Some(&hooks), clusters: &[] };
+    let status = deletion_status(Some(&world.graph), &world.instance, &leaving, world.now);
+    let entries = status.get("managedResources").unwrap().as_list().unwrap();
+    let word =
+        |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let told: Vec<_> = entries.iter().map(|entry| (word(entry, "id"), word(entry, "state"))).collect();
+    let expected = [("backup", "Pending"), ("database", "Deleting")];
+    assert_eq!(told, expected.map(|(id, state)| (id.to_owned(), state.to_owned())));
+    assert!(
+        status
+            .to_string()
+            .contains("deleting resources: ConfigMap shop/database: waits for `backup` to be ready")
+    );
+}
+
+const WATCHED: &str = r#"
+schema: {apiVersion: v1, kind: App, spec: {}}
+resources:
+- id: shards
+  forEach: [{name: "${['a', 'b']}"}]
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${name}"}}
+- id: alarm
+  includeWhen: ["${resources.shards.exists(shard, shard.failingFor > duration('2m'))}"]
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: alarm}}
+"#;
+
+#[test]
+fn time_alone_crosses_thresholds_also_for_items_of_a_collection() {
+    let mut world = World::of(WATCHED, "{}");
+    let plan = world.plan();
+    world.fail(&plan, "shards", FailureReason::Forbidden, "no");
+    let plan = world.plan();
+    assert_eq!(plan.recheck_at, Some(at(120) + jiff::SignedDuration::from_millis(1)));
+    world.now = plan.recheck_at.unwrap();
+    let plan = world.plan();
+    assert!(applied(&plan).contains(&"alarm"), "{:?}", applied(&plan));
+}
+
+const EXCLUSIVE: &str = r#"
+schema: {apiVersion: v1, kind: App, spec: {}}
+resources:
+- id: data
+  lifecycle: {adopt: Never}
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: data}}
+"#;
+
+#[test]
+fn an_object_of_nobody_is_taken_over_only_where_that_is_wanted() {
+    let mut world = World::of(EXCLUSIVE, "{}");
+    let there = yaml("{apiVersion: v1, kind: ConfigMap, metadata: {name: data, namespace: shop, uid: u-9}}");
+    let key = local("ConfigMap", "shop", "data");
+    world.observed.objects.insert(key, kross_plan::ObservedObject::new(there));
+    let plan = world.plan();
+    assert!(plan.apply.is_empty());
+    assert_eq!(progress(&plan, "data").trouble().unwrap().reason, FailureReason::Conflict);
+    world.keep_status(&plan);
+    assert!(world.plan().apply.is_empty(), "saying so does not make it ours");
+    world.observed.objects.clear();
+    assert_eq!(applied(&world.plan()), ["data"]);
+    world.settle();
+    let metadata = world.object_mut("data").value.as_object_mut().unwrap().get_mut("metadata").unwrap();
+    metadata.as_object_mut().unwrap().remove("labels");
+    assert_eq!(applied(&world.plan()), ["data"], "whoever strips our labels does not take it from us");
 }

@@ -204,9 +204,12 @@ fn an_object_is_ready_when_its_author_says_so() {
     assert!(message.contains("`readyWhen` waits for data: `web.status.availableReplicas == 1`"), "{message}");
     let (_, _, message) = condition(&plan, "ResourcesReady");
     assert!(
-        message.contains("waiting for unresolved resource: `after` waits for `web`: `readyWhen`"),
+        message.contains(
+            "waiting for unresolved resource: `after` waits for `web`: Deployment shop/web: `readyWhen`"
+        ),
         "{message}"
     );
+    assert!(message.ends_with(" (since 2027-01-15T08:00:00Z)"), "{message}");
     world.set_status("web", "{availableReplicas: 0}");
     let plan = world.plan();
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Order that no edge says: namespaces and definitions of kinds.
 
 use kross_api::InstanceState;
-use kross_plan::{Deletion, DoomedObject, Progress, plan_deletion};
+use kross_plan::{Deletion, DoomedObject, Hooks, Progress, plan_deletion};
 
 use super::world::*;
 
@@ -35,12 +35,17 @@ fn on_deletion_a_namespace_goes_after_what_was_in_it() {
     world.settle();
     let mut left: Vec<DoomedObject> =
         world.observed.objects.iter().map(|(key, object)| DoomedObject::new(key.clone(), object)).collect();
-    let none = std::collections::BTreeMap::new();
+    let hooks = Hooks::Planned(&[]);
     let attempts = std::collections::BTreeMap::new();
     let mut waves = Vec::new();
     loop {
-        let plan =
-            plan_deletion(Deletion { objects: &left, unready: &none, attempts: &attempts, now: world.now });
+        let plan = plan_deletion(Deletion {
+            objects: &left,
+            hooks,
+            attempts: &attempts,
+            kept: None,
+            now: world.now,
+        });
         if plan.is_done() {
             break;
         }

@@ -1,0 +1,83 @@
+//! Whether a status has news: a resource in another state, a condition that turned, a cluster that went dark, a field of the
+//! author. How many of a thousand items are ready by now is a detail, which may be written a little later.
+
+use kross_value::{Object, Value};
+
+/// Whether two statuses differ in details alone: in messages, in counts, and in which items of a large collection are listed.
+#[must_use]
+pub fn is_detail(before: &Value, after: &Value) -> bool {
+    outline(before) == outline(after)
+}
+
+fn outline(status: &Value) -> Value {
+    let mut outline = status.as_object().cloned().unwrap_or_default();
+    reduce(&mut outline, "conditions", &["type", "status", "reason", "observedGeneration"]);
+    reduce(&mut outline, "clusters", &["name", "secret", "uid", "mode", "connected", "since"]);
+    let list = outline.get("managedResources").and_then(Value::as_list).map(<[Value]>::to_vec);
+    let summed: Vec<Value> = list
+        .iter()
+        .flatten()
+        .filter(|entry| entry.get("name").is_none())
+        .filter_map(|entry| entry.get("id").cloned())
+        .collect();
+    if let Some(list) = list {
+        let is_item = |entry: &Value| {
+            entry.get("name").is_some() && entry.get("id").is_some_and(|id| summed.contains(id))
+        };
+        let kept = list.into_iter().filter(|entry| !is_item(entry));
+        outline.insert("managedResources", Value::list(kept));
+    }
+    let fields =
+        ["id", "cluster", "kind", "namespace", "name", "uid", "state", "reason", "observedGeneration"];
+    reduce(&mut outline, "managedResources", &fields);
+    Value::Object(outline)
+}
+
+/// Keeps only these fields of each item of a list of ours. A list of the author's own making has none of them.
+fn reduce(outline: &mut Object, name: &str, fields: &[&str]) {
+    let Some(list) = outline.get(name).and_then(Value::as_list) else { return };
+    let reduced = list.iter().map(|item| match item {
+        Value::Object(item) if fields.first().is_some_and(|first| item.get(first).is_some()) => {
+            let kept = item.iter().filter(|(key, _)| fields.contains(&key.as_str()));
+            Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
+        }
+        other => other.clone(),
+    });
+    let reduced = Value::list(reduced.collect::<Vec<_>>());
+    outline.insert(name, reduced);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(text: &str) -> Value {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn counts_messages_and_listed_items_are_details() {
+        let before = status(
+            r#"{"state":"IN_PROGRESS","conditions":[{"type":"Ready","status":"False","reason":"NotReady","message":"3 of 9"}],
+                "managedResources":[{"id":"many","state":"Pending","message":"3 of 9"},{"id":"many","name":"m4","state":"Pending"}]}"#,
+        );
+        let after = status(
+            r#"{"state":"IN_PROGRESS","conditions":[{"type":"Ready","status":"False","reason":"NotReady","message":"5 of 9"}],
+                "managedResources":[{"id":"many","state":"Pending","message":"5 of 9"},{"id":"many","name":"m6","state":"Pending"}]}"#,
+        );
+        assert!(is_detail(&before, &after));
+    }
+
+    #[test]
+    fn states_conditions_and_fields_of_the_author_are_news() {
+        let before =
+            status(r#"{"state":"ACTIVE","managedResources":[{"id":"a","name":"x","state":"Ready"}]}"#);
+        for after in [
+            r#"{"state":"ERROR","managedResources":[{"id":"a","name":"x","state":"Ready"}]}"#,
+            r#"{"state":"ACTIVE","managedResources":[{"id":"a","name":"x","state":"Pending"}]}"#,
+            r#"{"state":"ACTIVE","count":1,"managedResources":[{"id":"a","name":"x","state":"Ready"}]}"#,
+        ] {
+            assert!(!is_detail(&before, &status(after)), "{after}");
+        }
+    }
+}
