@@ -42,6 +42,9 @@ pub enum Fault {
     /// Connections are accepted and nothing is ever answered; those there are stand still. What stood still goes on when
     /// this ends.
     Hang,
+    /// Packets are dropped: new connections are neither accepted nor refused, and those there are stand still. What stood
+    /// still goes on when this ends.
+    Drop,
     /// The server shows a certificate that another authority signed; connections there are were reset.
     WrongCertificate,
     /// Every request waits this long before it is passed on.

@@ -169,6 +169,25 @@ async fn a_hanging_server_answers_when_it_stops_hanging() {
 }
 
 #[tokio::test]
+async fn dropped_packets_are_neither_accepted_nor_refused() {
+    let scene = Scene::new().await;
+    scene.list().await.unwrap();
+    let address = scene.proxy.url().trim_start_matches("https://").to_owned();
+    scene.proxy.set(Fault::Drop);
+    scene.proxy.set(Fault::Drop);
+    let mut old_connection = Box::pin(scene.list());
+    let patience = Duration::from_millis(300);
+    assert!(tokio::time::timeout(patience, &mut old_connection).await.is_err());
+    for _ in 0..2 {
+        let connect = tokio::net::TcpStream::connect(&address);
+        assert!(tokio::time::timeout(patience, connect).await.is_err(), "no answer at all");
+    }
+    scene.proxy.set(Fault::Pass);
+    old_connection.await.unwrap();
+    tokio::net::TcpStream::connect(&address).await.unwrap();
+}
+
+#[tokio::test]
 async fn answers_and_watches_break_off_in_the_middle() {
     let scene = Scene::new().await;
     scene.large_map(200_000).await;

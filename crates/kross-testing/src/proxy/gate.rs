@@ -36,11 +36,11 @@ impl Valve {
             }
             let fault = *self.faults.borrow();
             match fault {
-                Fault::Hang => {
+                Fault::Hang | Fault::Drop => {
                     let mut faults = self.faults.clone();
                     self.waiting = Some(Box::pin(async move {
                         // The proxy that is gone closes the connection anyway.
-                        let _ = faults.wait_for(|fault| *fault != Fault::Hang).await;
+                        let _ = faults.wait_for(|fault| !matches!(fault, Fault::Hang | Fault::Drop)).await;
                     }));
                 }
                 Fault::Bandwidth(rate) => {

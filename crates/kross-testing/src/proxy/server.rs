@@ -14,6 +14,7 @@ use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::forward::Forward;
@@ -23,6 +24,8 @@ use super::{Fault, Shared};
 /// As many streams as an API server allows on one connection, so that clients meet the same limit here.
 const STREAMS: u32 = 100;
 const BACKLOG: u32 = 1024;
+/// A connection that takes so long on this machine found a full queue.
+const FULL: Duration = Duration::from_millis(100);
 
 /// What the proxy's owner can tell it. Each is confirmed when it has taken effect.
 pub(super) enum Command {
@@ -42,6 +45,11 @@ pub(super) struct Certificates {
 enum Door {
     Open(TcpListener),
     Shut(TcpSocket),
+    /// Nobody accepts, and the queue is full: what comes is dropped.
+    Full {
+        _listener: TcpListener,
+        _queue: Vec<TcpStream>,
+    },
 }
 
 /// The proxy at work.
@@ -93,10 +101,10 @@ impl Server {
 
     async fn set(&mut self, fault: Fault) -> std::io::Result<()> {
         self.shared.set_fault(fault);
-        if fault == Fault::Refuse {
-            self.shut()?;
-        } else {
-            self.open()?;
+        match fault {
+            Fault::Refuse => self.shut()?,
+            Fault::Drop => self.fill().await?,
+            _ => self.open()?,
         }
         if matches!(fault, Fault::Refuse | Fault::WrongCertificate) {
             self.cut().await;
@@ -105,20 +113,36 @@ impl Server {
     }
 
     fn shut(&mut self) -> std::io::Result<()> {
-        if let Some(Door::Open(listener)) = self.door.take_if(|door| matches!(door, Door::Open(_))) {
-            drop(listener);
-            let socket = TcpSocket::new_v4()?;
-            socket.set_reuseaddr(true)?;
-            socket.bind(self.address)?;
-            self.door = Some(Door::Shut(socket));
+        if self.door.take_if(|door| !matches!(door, Door::Shut(_))).is_some() {
+            self.door = Some(Door::Shut(bind(self.address)?));
+        }
+        Ok(())
+    }
+
+    async fn fill(&mut self) -> std::io::Result<()> {
+        if self.door.take_if(|door| !matches!(door, Door::Full { .. })).is_some() {
+            let listener = bind(self.address)?.listen(0)?;
+            // How many fit into a queue of no length is for the system to say.
+            let mut queue = Vec::new();
+            while let Ok(connected) = timeout(FULL, TcpStream::connect(self.address)).await {
+                queue.push(connected?);
+            }
+            self.door = Some(Door::Full { _listener: listener, _queue: queue });
         }
         Ok(())
     }
 
     fn open(&mut self) -> std::io::Result<()> {
-        if let Some(Door::Shut(socket)) = self.door.take_if(|door| matches!(door, Door::Shut(_))) {
-            self.door = Some(Door::Open(socket.listen(BACKLOG)?));
-        }
+        let listener = match self.door.take() {
+            Some(Door::Open(listener)) => listener,
+            Some(Door::Shut(socket)) => socket.listen(BACKLOG)?,
+            Some(full @ Door::Full { .. }) => {
+                drop(full);
+                bind(self.address)?.listen(BACKLOG)?
+            }
+            None => bind(self.address)?.listen(BACKLOG)?,
+        };
+        self.door = Some(Door::Open(listener));
         Ok(())
     }
 
@@ -143,6 +167,14 @@ impl Server {
         let task = tokio::spawn(hold(stream, acceptor, Arc::clone(&self.shared), Arc::clone(&cut)));
         self.connections.push(Connection { cut, task });
     }
+}
+
+/// A socket that has the port and does not listen yet.
+fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 /// The next connection; none ever comes through a shut door.
