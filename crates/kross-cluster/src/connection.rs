@@ -307,26 +307,48 @@ impl Connection {
     /// Sends a request and reads the whole answer.
     pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
         let shared = self.way()?;
-        // Boxed, so that the futures of all callers stay small.
-        let exchange = Box::pin(shared.exchange(request));
-        match &shared.guard {
-            Some(guard) => guard.watch_over(exchange, |answer| answer.status).await,
-            None => exchange.await,
+        match shared.guarded_exchange(request.clone()).await {
+            Err(TransportError::Closed) => self.other_way(&shared)?.guarded_exchange(request).await,
+            outcome => outcome,
         }
     }
 
     /// Opens a watch. Its answer never ends by itself within our time; the server ends it.
     pub(crate) async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
         let shared = self.way()?;
-        let Some(guard) = &shared.guard else { return shared.open_watch(path).await };
-        let opened = guard.watch_over(shared.open_watch(path), Response::status).await?;
-        Ok(opened.map(|body| body.until(guard.outage())))
+        match shared.guarded_watch(path.clone()).await {
+            Err(TransportError::Closed) => self.other_way(&shared)?.guarded_watch(path).await,
+            outcome => outcome,
+        }
+    }
+
+    /// The way that requests go now, if it is another one. That a way was closed just before anything was sent is no reason
+    /// to fail.
+    fn other_way(&self, closed: &Arc<Shared>) -> Result<Arc<Shared>, TransportError> {
+        let way = self.way()?;
+        if Arc::ptr_eq(&way, closed) { Err(TransportError::Closed) } else { Ok(way) }
     }
 }
 
 impl Shared {
     fn wires(&self) -> Arc<Wires> {
         Arc::clone(&self.wires.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn guarded_exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
+        // Boxed, so that the futures of all callers stay small.
+        let exchange = Box::pin(self.exchange(request));
+        match &self.guard {
+            Some(guard) => guard.watch_over(exchange, |answer| answer.status).await,
+            None => exchange.await,
+        }
+    }
+
+    async fn guarded_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
+        let open = Box::pin(self.open_watch(path));
+        let Some(guard) = &self.guard else { return open.await };
+        let opened = guard.watch_over(open, Response::status).await?;
+        Ok(opened.map(|body| body.until(guard.refusal())))
     }
 
     async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {

@@ -10,5 +10,11 @@
 
 #[path = "clusters/connect.rs"]
 mod connect;
+#[path = "clusters/faults.rs"]
+mod faults;
+#[path = "clusters/rotation.rs"]
+mod rotation;
 #[path = "clusters/setup.rs"]
 mod setup;
+#[path = "clusters/sharing.rs"]
+mod sharing;

@@ -41,8 +41,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.task.abort();
-        let problem = "nobody needs the cluster any more".to_owned();
-        self.core.guard.open(Outage { reason: FailureReason::Unreachable, problem });
+        self.core.guard.retire();
     }
 }
 

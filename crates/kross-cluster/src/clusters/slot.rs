@@ -139,8 +139,10 @@ impl Slot {
                     return;
                 }
                 state.permits.clear();
-                permissions = state.secret.is_some();
-                state.intake = inner.take_in(&secret, &self.address);
+                let intake = inner.take_in(&secret, &self.address);
+                permissions = matches!((&state.intake, &intake),
+                    (Intake::Usable(before, _), Intake::Usable(after, _)) if before == after);
+                state.intake = intake;
                 state.secret = Some(secret);
             }
             Lookup::Absent => {
@@ -166,7 +168,7 @@ impl Slot {
     /// Brings what counts in line with what the Secret holds and what became of it. Returns whether somebody was told.
     pub(super) fn settle(&self, inner: &Arc<Inner>) -> bool {
         let mut state = self.lock();
-        state.choose(inner);
+        let retired = state.choose(inner);
         let standing = state.standing();
         match &standing {
             Standing::Up(_, identity) => state.identity = Some(identity.clone()),
@@ -188,6 +190,8 @@ impl Slot {
             state.told = standing;
         }
         drop(state);
+        // Only now: requests go the new way already.
+        drop(retired);
         if let Some(change) = change {
             inner.tell(&self.address, change);
         }
@@ -291,24 +295,22 @@ impl Drop for Slot {
 }
 
 impl State {
-    /// Which credential counts. A new one is tried before it replaces one that works.
-    fn choose(&mut self, inner: &Arc<Inner>) {
+    /// Which credential counts. A new one is tried before it replaces one that works. Gives the one that counts no more.
+    fn choose(&mut self, inner: &Arc<Inner>) -> Option<Arc<Entry>> {
         let (access, source) = match &self.intake {
-            Intake::Unread => return,
+            Intake::Unread => return None,
             Intake::Refused(_) => {
-                self.remember();
-                self.current = None;
                 self.next = None;
-                return;
+                return self.replace(None);
             }
             Intake::Usable(access, source) => (access, source),
         };
         if !self.wanted {
-            return;
+            return None;
         }
         if self.current.as_ref().is_some_and(|entry| entry.core.access == *access) {
             self.next = None;
-            return;
+            return None;
         }
         let next = match &self.next {
             Some(next) if next.core.access == *access => Arc::clone(next),
@@ -317,18 +319,18 @@ impl State {
         let needed = self.current.as_ref().is_some_and(|current| current.core.is_up());
         if needed && !next.core.is_concluded() {
             self.next = Some(next);
-        } else {
-            self.remember();
-            self.current = Some(next);
-            self.next = None;
+            return None;
         }
+        self.next = None;
+        self.replace(Some(next))
     }
 
-    /// Keeps when the cluster last answered before its entry goes.
-    fn remember(&mut self) {
+    /// Makes another entry count, and keeps when the one before last heard from its cluster.
+    fn replace(&mut self, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         if let Some(current) = &self.current {
             self.last_contact = current.core.guard.last_heard().or(self.last_contact);
         }
+        std::mem::replace(&mut self.current, entry)
     }
 
     fn standing(&self) -> Standing {

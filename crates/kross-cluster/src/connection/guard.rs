@@ -26,12 +26,39 @@ impl Outage {
     }
 }
 
+/// Whether requests get through.
+enum Breaker {
+    Closed,
+    /// They do not, and those that wait for an answer wait no longer.
+    Open(Outage),
+    /// They do not, for good; those that wait for an answer still get it.
+    Retired,
+}
+
+impl Breaker {
+    /// What new requests and watches get in place of an answer.
+    fn refusal(&self) -> Option<TransportError> {
+        match self {
+            Self::Closed => None,
+            Self::Open(outage) => Some(outage.error()),
+            Self::Retired => Some(TransportError::Closed),
+        }
+    }
+
+    /// What those who wait get.
+    fn interruption(&self) -> Option<TransportError> {
+        match self {
+            Self::Open(outage) => Some(outage.error()),
+            Self::Closed | Self::Retired => None,
+        }
+    }
+}
+
 /// What stands between callers and a cluster.
 pub(crate) struct Guard {
     /// Failures in a row that open the breaker.
     threshold: u32,
-    /// The breaker: open while there is an outage.
-    outage: watch::Sender<Option<Outage>>,
+    breaker: watch::Sender<Breaker>,
     /// Somebody should find out whether the cluster is still there and still takes the credential.
     pub(crate) doubt: Notify,
     failures: AtomicU32,
@@ -52,11 +79,11 @@ pub(crate) struct GuardCounts {
 }
 
 impl Guard {
-    /// A guard that lets nothing through yet.
+    /// A guard that lets nothing through yet, and says why.
     pub(crate) fn new(threshold: u32, outage: Outage) -> Arc<Self> {
         Arc::new(Self {
             threshold: threshold.max(1),
-            outage: watch::Sender::new(Some(outage)),
+            breaker: watch::Sender::new(Breaker::Open(outage)),
             doubt: Notify::new(),
             failures: AtomicU32::new(0),
             heard: Mutex::default(),
@@ -70,12 +97,29 @@ impl Guard {
     /// Lets requests through.
     pub(crate) fn close(&self) {
         self.failures.store(0, Ordering::Release);
-        self.outage.send_if_modified(|outage| outage.take().is_some());
+        self.breaker.send_if_modified(|breaker| {
+            let open = matches!(breaker, Breaker::Open(_));
+            if open {
+                *breaker = Breaker::Closed;
+            }
+            open
+        });
     }
 
     /// Answers at once from now on, also those who are waiting.
     pub(crate) fn open(&self, outage: Outage) {
-        self.outage.send_replace(Some(outage));
+        self.breaker.send_if_modified(|breaker| {
+            let used = !matches!(breaker, Breaker::Retired);
+            if used {
+                *breaker = Breaker::Open(outage);
+            }
+            used
+        });
+    }
+
+    /// Takes nothing new and ends watches, for good. What is under way comes to its end.
+    pub(crate) fn retire(&self) {
+        self.breaker.send_replace(Breaker::Retired);
     }
 
     /// The cluster has answered.
@@ -104,28 +148,27 @@ impl Guard {
         }
     }
 
-    /// Done when there is an outage; gives what to answer in place of the cluster.
-    pub(crate) fn outage(&self) -> impl Future<Output = TransportError> + Send + use<> {
-        let mut outages = self.outage.subscribe();
-        async move {
-            match outages.wait_for(Option::is_some).await {
-                Ok(outage) => outage.as_ref().map_or(TransportError::Closed, Outage::error),
-                Err(_) => TransportError::Closed,
-            }
-        }
+    /// Done when nothing gets through; gives what to answer in place of the cluster.
+    pub(crate) fn refusal(&self) -> impl Future<Output = TransportError> + Send + use<> {
+        until(self.breaker.subscribe(), Breaker::refusal)
     }
 
-    /// Does `work`, unless there is an outage, and gives it up when one begins.
+    /// Does `work`, unless nothing gets through, and gives it up when the cluster is lost.
     pub(super) async fn watch_over<T>(
         &self,
         work: impl Future<Output = Result<T, TransportError>>,
         status: impl Fn(&T) -> StatusCode,
     ) -> Result<T, TransportError> {
+        let refusal = self.breaker.borrow().refusal();
+        if let Some(refusal) = refusal {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(refusal);
+        }
         let _counted = InFlight::new(&self.in_flight);
         let outcome = tokio::select! {
             biased;
-            error = self.outage() => {
-                self.refused.fetch_add(1, Ordering::Relaxed);
+            error = until(self.breaker.subscribe(), Breaker::interruption) => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
                 return Err(error);
             }
             outcome = work => outcome,
@@ -155,14 +198,25 @@ impl Guard {
         let failures = self.failures.fetch_add(1, Ordering::AcqRel).saturating_add(1);
         if failures >= self.threshold {
             let problem = format!("{failures} requests in a row failed, the last one since {error}");
-            self.outage.send_if_modified(|outage| {
-                let first = outage.is_none();
+            self.breaker.send_if_modified(|breaker| {
+                let first = matches!(breaker, Breaker::Closed);
                 if first {
-                    *outage = Some(Outage { reason: FailureReason::Unreachable, problem });
+                    *breaker = Breaker::Open(Outage { reason: FailureReason::Unreachable, problem });
                 }
                 first
             });
         }
+    }
+}
+
+/// Done when the breaker is such that there is something to answer.
+async fn until(
+    mut breaker: watch::Receiver<Breaker>,
+    answer: fn(&Breaker) -> Option<TransportError>,
+) -> TransportError {
+    match breaker.wait_for(|breaker| answer(breaker).is_some()).await {
+        Ok(breaker) => answer(&breaker).unwrap_or(TransportError::Closed),
+        Err(_) => TransportError::Closed,
     }
 }
 

@@ -38,7 +38,7 @@ impl Service<Request<Body>> for ConnectionService {
             match &shared.guard {
                 Some(guard) => {
                     let answer = guard.watch_over(send(&shared, request), Response::status).await?;
-                    Ok(answer.map(|body| body.until(guard.outage())))
+                    Ok(answer.map(|body| body.until(guard.refusal())))
                 }
                 None => Ok(send(&shared, request).await?),
             }

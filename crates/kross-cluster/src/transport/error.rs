@@ -80,8 +80,8 @@ pub enum TransportError {
         /// What stands in the way.
         problem: String,
     },
-    /// The transport is shut down.
-    #[error("the connection is closed")]
+    /// The connection is not used any more, so nothing was sent.
+    #[error("the connection is closed, since nobody needs it any more")]
     Closed,
 }
 

@@ -1,0 +1,154 @@
+//! Clusters that go dark in every way there is, and come back.
+
+use std::time::{Duration, Instant};
+
+use kross_api::FailureReason;
+use kross_cluster::{ClusterChange, Lookup, Selection, Step};
+use kross_testing::{Action, Fault, Requests, objects, wait};
+use kube::api::PostParams;
+
+use crate::setup::Setup;
+
+/// How soon a loss must be noticed, and how soon that it is over.
+const DETECTION: Duration = Duration::from_secs(15);
+const RECOVERY: Duration = Duration::from_secs(5);
+
+/// From connected through an outage and back, with a watch and with somebody who waits.
+async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
+    let setup = Setup::new().await;
+    let mut events = setup.clusters.subscribe();
+    let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
+    let live = setup.connected(&hold).await;
+    let kind = live.connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
+    let namespace = Some(setup.namespace().into());
+    let selection = Selection::Labels { namespace, selector: "tier=web".into() };
+    let watch = setup.watches.watch(&live.connection, &kind, selection);
+    watch.complete().await;
+
+    begin(&setup);
+    let dark = Instant::now();
+    let waiting = {
+        let connection = live.connection.clone();
+        tokio::spawn(async move { connection.fetch("/version").await })
+    };
+    let down = setup.down_within(DETECTION, &hold, Step::Reach).await;
+    assert_eq!(down.identity, Some(live.identity.clone()));
+    assert!(down.last_contact.is_some() && down.next_attempt.is_some());
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(dark.elapsed() < DETECTION, "nobody waits longer than it takes to notice");
+    assert!(matches!(error.reason(), FailureReason::Unreachable | FailureReason::Timeout), "{error}");
+    let asked = Instant::now();
+    live.connection.fetch("/version").await.unwrap_err();
+    assert!(asked.elapsed() < Duration::from_millis(100), "nothing is sent to a lost cluster");
+
+    // Long enough for waits to have grown.
+    let mut map = objects::config_map("meanwhile", &[]);
+    map.metadata.labels = Some([("tier".to_owned(), "web".to_owned())].into());
+    let maps = setup.fixture.remote("eu").api();
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    wait::until_within(Duration::from_secs(60), "a few attempts", || async {
+        let attempts = setup.clusters.states()[0].attempts;
+        if attempts >= 4 { Ok(()) } else { Err(attempts.to_string()) }
+    })
+    .await;
+
+    end(&setup);
+    let back = setup.connected_within(RECOVERY, &hold).await;
+    assert_eq!(back.identity, live.identity);
+    live.connection.fetch("/version").await.unwrap();
+    wait::until_within(RECOVERY, "what happened meanwhile", || async {
+        match watch.get(Some(setup.namespace()), "meanwhile") {
+            Lookup::Found(_) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    let mut changes = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        changes.push(event.change);
+    }
+    changes.retain(|change| *change != ClusterChange::Failed);
+    let expected = [ClusterChange::Connected, ClusterChange::Lost, ClusterChange::Connected];
+    assert_eq!(changes, expected, "those who wait are woken");
+}
+
+/// It accepts connections and never answers; its network drops packets; it refuses connections; it takes requests and never
+/// answers them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_goes_dark_is_noticed_and_comes_back_whatever_the_darkness() {
+    let begin = |fault| move |setup: &Setup| setup.proxy.set(fault);
+    let end = |setup: &Setup| setup.proxy.clear();
+    let hang = |setup: &Setup| {
+        setup.proxy.on(Requests::any(), Action::Hang);
+    };
+    tokio::join!(
+        Box::pin(outage(begin(Fault::Hang), end)),
+        Box::pin(outage(begin(Fault::Drop), end)),
+        Box::pin(outage(begin(Fault::Refuse), end)),
+        Box::pin(outage(hang, end)),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_was_dark_from_the_beginning_is_connected_when_it_comes_up() {
+    let setup = Setup::new().await;
+    let mut events = setup.clusters.subscribe();
+    setup.proxy.set(Fault::Refuse);
+    let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
+    let down = setup.down(&hold, Step::Reach).await;
+    assert_eq!((down.reason, down.identity.clone()), (FailureReason::Unreachable, None));
+    assert!(down.message.contains("Connection refused"), "{}", down.message);
+    assert_eq!(events.recv().await.unwrap().change, ClusterChange::Failed);
+    setup.proxy.set(Fault::Pass);
+    setup.connected_within(RECOVERY, &hold).await;
+    assert_eq!(events.recv().await.unwrap().change, ClusterChange::Connected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sockets_that_break_are_replaced_without_a_word() {
+    let setup = Setup::new().await;
+    let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
+    let live = setup.connected(&hold).await;
+    let mut events = setup.clusters.subscribe();
+    for _ in 0..3 {
+        setup.proxy.cut_connections();
+        live.connection.fetch("/version").await.unwrap();
+    }
+    assert_eq!(setup.connected(&hold).await.since, live.since);
+    assert!(events.try_recv().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_the_certificate_of_another_authority_is_not_given_the_credential() {
+    let setup = Setup::new().await;
+    let hold = setup.hold("eu-kubeconfig", &setup.user("careful").await).await;
+    setup.connected(&hold).await;
+    setup.proxy.forget();
+    setup.proxy.set(Fault::WrongCertificate);
+    let down = setup.down(&hold, Step::Authenticate).await;
+    assert_eq!(down.reason, FailureReason::Credentials);
+    assert!(down.message.contains("certificate-authority-data"), "{}", down.message);
+    assert_eq!(setup.proxy.count(&Requests::any()), 0);
+    setup.proxy.set(Fault::Pass);
+    setup.connected(&hold).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_cluster_is_still_a_connected_one() {
+    let setup = Setup::new().await;
+    let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
+    let live = setup.connected(&hold).await;
+    let busy = Action::Answer(kross_testing::Answer::status(503));
+    let probes = Requests::any().resource("namespaces").name("kube-system");
+    setup.proxy.on(probes.clone(), busy);
+    let before = setup.proxy.count(&probes);
+    // Somebody doubts, and the cluster is asked.
+    setup.proxy.on_next(
+        1,
+        Requests::any().resource("/version"),
+        Action::Answer(kross_testing::Answer::status(401)),
+    );
+    live.connection.fetch("/version").await.unwrap_err();
+    wait::until_true("the cluster to be asked", || setup.proxy.count(&probes) > before).await;
+    assert_eq!(setup.connected(&hold).await.since, live.since);
+}

@@ -1,0 +1,145 @@
+//! Secrets whose kubeconfig changes under those who use it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use kross_api::FailureReason;
+use kross_cluster::{ApiError, Apply, ClusterChange, Connection, Step};
+use kross_local::{Access, Kubeconfig};
+use kross_testing::{FaultProxy, wait};
+use serde_json::json;
+
+use crate::setup::Setup;
+
+/// Writes one ConfigMap after the other over one connection until it is stopped.
+struct Writer {
+    written: Arc<AtomicU32>,
+    stop: Arc<AtomicBool>,
+    task: tokio::task::JoinHandle<Vec<ApiError>>,
+}
+
+impl Writer {
+    async fn start(connection: Connection, namespace: String) -> Self {
+        let (written, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+        let kind = connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
+        let (count, stopped) = (Arc::clone(&written), Arc::clone(&stop));
+        let task = tokio::spawn(async move {
+            let mut failed = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                let data = count.load(Ordering::Relaxed).to_string();
+                let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": "counter", "namespace": namespace}, "data": {"count": data}});
+                match connection.apply(&kind, &map.into(), Apply::by("test")).await {
+                    Ok(_) => drop(count.fetch_add(1, Ordering::Relaxed)),
+                    Err(error) => failed.push(error),
+                }
+            }
+            failed
+        });
+        Self { written, stop, task }
+    }
+
+    /// Waits until so many more were written.
+    async fn goes_on(&self, more: u32) {
+        let enough = self.written.load(Ordering::Relaxed) + more;
+        wait::until_true("writes to go on", || self.written.load(Ordering::Relaxed) >= enough).await;
+    }
+
+    async fn failures(self) -> Vec<ApiError> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.await.unwrap()
+    }
+}
+
+/// Replaces one kubeconfig by another that leads to the same cluster, while somebody writes.
+async fn rotate(setup: &Setup, from: &Kubeconfig, to: &Kubeconfig, revoke: impl AsyncFn()) {
+    let hold = setup.hold("eu-kubeconfig", from).await;
+    let live = setup.connected(&hold).await;
+    let mut events = setup.clusters.subscribe();
+    let writer = Writer::start(live.connection.clone(), setup.namespace().to_owned()).await;
+    writer.goes_on(2).await;
+    setup.put("eu-kubeconfig", to).await;
+    let change = tokio::time::timeout(wait::PATIENCE, events.recv()).await.unwrap().unwrap();
+    assert_eq!(change.change, ClusterChange::Credential);
+    let switched = setup.connected(&hold).await;
+    assert_ne!(switched.connection.access(), live.connection.access());
+    // Whoever began with the old credential goes on with the new one, so that nobody misses the old one.
+    writer.goes_on(2).await;
+    revoke().await;
+    writer.goes_on(10).await;
+    let failures = writer.failures().await;
+    assert!(failures.is_empty(), "{failures:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_token_takes_over_without_a_failed_write() {
+    let setup = Setup::new().await;
+    let (plane, namespace) = (setup.fixture.remote("eu").plane, setup.namespace().to_owned());
+    let [old, new] = ["old", "new"].map(|name| (name, Access::all()));
+    let mint = async |(name, access): &(&str, Access)| {
+        setup.proxy.kubeconfig(&plane.mint_token(&namespace, name, access).await.unwrap()).unwrap()
+    };
+    let (from, to) = (mint(&old).await, mint(&new).await);
+    rotate(&setup, &from, &to, async || plane.revoke(&namespace, "old").await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_client_certificate_takes_over_without_a_failed_write() {
+    let setup = Setup::new().await;
+    let plane = setup.fixture.remote("eu").plane;
+    let mint = async |name: &str| {
+        let minted = plane.mint_certificate(name, Some(setup.namespace()), &Access::all()).await.unwrap();
+        setup.proxy.kubeconfig(&minted).unwrap()
+    };
+    let (from, to) = (mint("first").await, mint("second").await);
+    rotate(&setup, &from, &to, async || ()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_authority_takes_over_without_a_failed_write() {
+    let setup = Setup::new().await;
+    let plane = setup.fixture.remote("eu").plane;
+    // The same cluster behind another address with another authority.
+    let second = FaultProxy::start(plane.admin()).unwrap();
+    let to = second.kubeconfig(plane.admin()).unwrap();
+    let from = setup.admin();
+    rotate(&setup, &from, &to, async || setup.proxy.set(kross_testing::Fault::Refuse)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_kubeconfig_that_does_not_work_is_reported() {
+    let setup = Setup::new().await;
+    let good = setup.admin();
+    let hold = setup.hold("eu-kubeconfig", &good).await;
+    let live = setup.connected(&hold).await;
+    let bad = Kubeconfig { credential: kross_local::Credential::Token("nobody".to_owned()), ..good.clone() };
+    setup.put("eu-kubeconfig", &bad).await;
+    let down = setup.down(&hold, Step::Authenticate).await;
+    assert_eq!(down.identity, Some(live.identity.clone()));
+    live.connection.fetch("/version").await.unwrap_err();
+    let broken = Kubeconfig { server: "http://127.0.0.1:1".to_owned(), ..good.clone() };
+    setup.put("eu-kubeconfig", &broken).await;
+    setup.down(&hold, Step::Parse).await;
+    setup.put("eu-kubeconfig", &good).await;
+    setup.connected(&hold).await;
+    live.connection.fetch("/version").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_leads_to_another_cluster_gives_that_ones_identity_and_stops_who_meant_the_first() {
+    let setup = Setup::new().await;
+    let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
+    let live = setup.connected(&hold).await;
+    let mut events = setup.clusters.subscribe();
+    setup.put("eu-kubeconfig", setup.fixture.hub.plane.admin()).await;
+    let other = wait::until("the other cluster", || async {
+        let other = setup.connected(&hold).await;
+        if other.identity == live.identity { Err("still the first".to_owned()) } else { Ok(other) }
+    })
+    .await;
+    assert!(other.identity.verified);
+    assert_eq!(events.recv().await.unwrap().change, ClusterChange::Connected);
+    let error = live.connection.fetch("/version").await.unwrap_err();
+    assert_eq!(error.reason(), FailureReason::Credentials);
+    assert!(error.message().contains("another cluster"), "{error}");
+}

@@ -1,0 +1,106 @@
+//! Who shares a connection, who does not, and when one is let go.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kross_cluster::{ClusterChange, ClusterOptions, ClusterState, Link};
+use kross_testing::{Fault, Requests, wait};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::setup::Setup;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_with_the_same_kubeconfig_share_a_connection_and_others_do_not() {
+    let setup = Setup::new().await;
+    let first = setup.hold("first-kubeconfig", &setup.admin()).await;
+    let second = setup.hold("second-kubeconfig", &setup.admin()).await;
+    let weaker = setup.hold("weaker-kubeconfig", &setup.user("weaker").await).await;
+    let lives =
+        [setup.connected(&first).await, setup.connected(&second).await, setup.connected(&weaker).await];
+    assert_eq!(lives[0].connection.access(), lives[1].connection.access());
+    assert_ne!(lives[0].connection.access(), lives[2].connection.access());
+    let asked = setup.proxy.count(&Requests::any().resource("namespaces").name("kube-system"));
+    assert_eq!(asked, 2, "one attempt for each credential");
+
+    // One that goes its own way takes nobody along.
+    setup.put("first-kubeconfig", &setup.user("other").await).await;
+    wait::until_true("the first one to be another", || match first.link(Some(setup.namespace())) {
+        Link::Connected(live) => live.connection.access() != lives[1].connection.access(),
+        _ => false,
+    })
+    .await;
+    drop(first);
+    let second = setup.connected(&second).await;
+    assert_eq!(second.connection.access(), lives[1].connection.access());
+    second.connection.fetch("/version").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_nobody_holds_is_let_go() {
+    let options = ClusterOptions { idle_timeout: Duration::from_millis(300), ..ClusterOptions::default() };
+    let setup = Setup::with(options).await;
+    let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
+    let live = setup.connected(&hold).await;
+    let again = hold.clone();
+    drop(hold);
+    assert_eq!(setup.clusters.states().len(), 1);
+    drop(again);
+    wait::until_true("nobody to be there", || setup.clusters.states().is_empty()).await;
+    live.connection.fetch("/version").await.unwrap_err();
+    // Whoever comes later finds it as ever.
+    let hold = setup.clusters.hold(&setup.address("eu-kubeconfig"));
+    setup.connected(&hold).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_on_the_secret_does_not_reconnect() {
+    let setup = Setup::new().await;
+    let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
+    let live = setup.connected(&hold).await;
+    let mut events = setup.clusters.subscribe();
+    let secrets = setup.fixture.hub.api::<Secret>();
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"seen": "true"}}}));
+    secrets.patch("eu-kubeconfig", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(events.recv().await.unwrap().change, ClusterChange::Permissions);
+    let after = setup.connected(&hold).await;
+    assert_eq!((after.since, after.connection.access()), (live.since, live.connection.access()));
+    assert_eq!(setup.clusters.states()[0].attempts, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_a_dark_cluster_and_nobody_dials_for_one_that_is_not_asked_for() {
+    let setup = Setup::new().await;
+    setup.proxy.set(Fault::Hang);
+    let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
+    wait::until_true("the Secret to be read", || {
+        setup.clusters.states()[0].state == ClusterState::Connecting
+    })
+    .await;
+    let asked = std::time::Instant::now();
+    for _ in 0..1000 {
+        assert!(!matches!(hold.link(Some(setup.namespace())), Link::Connected(_)));
+    }
+    assert!(asked.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_pages_show_has_no_credential_in_it() {
+    let setup = Setup::new().await;
+    let kubeconfig = setup.user("canary").await;
+    let kross_local::Credential::Token(token) = &kubeconfig.credential else { panic!("a token") };
+    let hold = setup.hold("canary-kubeconfig", &kubeconfig).await;
+    let live = setup.connected(&hold).await;
+    let connected = setup.clusters.states();
+    setup.proxy.set(Fault::Refuse);
+    let down = setup.down(&hold, kross_cluster::Step::Reach).await;
+    let lost = setup.clusters.states();
+    let json = serde_json::to_string_pretty(&(&connected, &lost)).unwrap();
+    assert!(
+        json.contains("\"state\": \"Connected\"") && json.contains("\"state\": \"NotConnected\""),
+        "{json}"
+    );
+    assert!(json.contains(&setup.proxy.url()) && json.contains("\"method\": \"token\""), "{json}");
+    let shown = format!("{json} {live:?} {down:?} {hold:?} {:?} {connected:?} {lost:?}", setup.clusters);
+    assert!(!shown.contains(token.as_str()) && !shown.contains(&token[..20]));
+}
