@@ -11,6 +11,7 @@ mod crds;
 mod demo;
 mod eval;
 mod explain;
+mod rbac;
 mod render;
 mod tree;
 mod validate;
@@ -35,6 +36,8 @@ enum Command {
     Eval(eval::Arguments),
     /// Explain a mistake at length, or list all that are known
     Explain(explain::Arguments),
+    /// Print the least privileges that definitions need, on the hub or in other clusters
+    Rbac(rbac::Arguments),
     /// Print the objects that an instance comes to, offline, in the order they are applied
     Render(render::Arguments),
     /// Show the objects of an instance: in which cluster, how far, and why
@@ -52,6 +55,7 @@ impl Arguments {
             Command::Demo(arguments) => demo::run(&arguments, output),
             Command::Eval(arguments) => eval::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),
+            Command::Rbac(arguments) => rbac::run(&arguments, output),
             Command::Render(arguments) => render::run(&arguments, output),
             Command::Tree(arguments) => tree::run(&arguments, output),
             Command::Validate(arguments) => validate::run(&arguments, output),
