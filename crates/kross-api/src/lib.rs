@@ -54,8 +54,8 @@ pub use definition::{
 pub use external::{ExternalRef, ExternalRefMetadata, InstanceRef};
 pub use failures::{RetryClass, failures_markdown};
 pub use identity::{
-    ClusterId, DEFAULT_KRO_VERSION, GroupKind, Inventory, InventoryError, ObjectKey, applyset_id,
-    label_version, remote_applyset_id, revision_name, spec_hash, tooling,
+    ClusterId, ClusterInventory, DEFAULT_KRO_VERSION, GroupKind, Inventory, InventoryError, ObjectKey,
+    RecordedCluster, applyset_id, label_version, remote_applyset_id, revision_name, spec_hash, tooling,
 };
 pub use lifecycle::{AdoptPolicy, DeleteLifecycle, DeletePolicy, Lifecycle, LifecyclePhase};
 pub use list::List;

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kross_cluster::{Backoff, Connection, Election, Leadership, Queue, Watches, Work};
+use kross_api::FailureReason;
+use kross_cluster::{ApiKind, Backoff, Connection, Election, Leadership, Queue, Watches, Work};
+use kross_value::Text;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -15,6 +17,7 @@ use crate::graphs::Graphs;
 use crate::hub::Hub;
 use crate::instance;
 use crate::key::{InstanceKey, Key};
+use crate::kinds;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::settings::Settings;
@@ -91,10 +94,15 @@ impl Controller {
     /// Leadership is lost, or work does not finish in time.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ControllerError> {
         let Self { connection, lease_connection, settings, metrics, readiness, graphs } = self;
+        tokio::pin!(stop);
+        let uid = tokio::select! {
+            () = &mut stop => return Ok(()),
+            uid = identify(&connection) => uid,
+        };
         let watches = Watches::new(settings.watches.clone());
         // Before anything is watched, so that nothing is missed.
         let mut events = watches.subscribe();
-        let hub = Arc::new(Hub::new(connection, watches, settings, metrics, graphs));
+        let hub = Arc::new(Hub::new((connection, &uid), watches, settings, metrics, graphs));
         let queue = Queue::new(DEFINITION_BACKOFF);
         let mut dispatch = Dispatch::new(Arc::clone(&hub), queue.clone());
         let (told, synced) = watch::channel(false);
@@ -104,6 +112,13 @@ impl Controller {
                 if dispatch.take(&event) {
                     told.send_if_modified(|synced| !std::mem::replace(synced, true));
                 }
+            }
+        });
+
+        let (mut clusters, users) = (hub.clusters.subscribe(), Arc::clone(&hub));
+        tasks.spawn(async move {
+            while let Some(event) = clusters.recv().await {
+                users.wake_users_of(&event.secret);
             }
         });
 
@@ -118,7 +133,7 @@ impl Controller {
                 );
             };
             tokio::select! {
-                () = stop => Ok(()),
+                () = &mut stop => Ok(()),
                 () = lost(leadership.clone()) => Err(ControllerError::LostLeadership { lease: lease_name(&hub) }),
                 () = work => Ok(()),
             }
@@ -139,6 +154,27 @@ impl Controller {
             election.resign().await;
         }
         ended
+    }
+}
+
+/// The UID of the hub: that of its `kube-system` namespace or, where that may not be read, that of our own CRD. Objects in
+/// other clusters carry it, so nothing can begin without it.
+async fn identify(connection: &Connection) -> Text {
+    let namespaces = ApiKind::custom("", "v1", "Namespace", "namespaces", false);
+    let mut wait = Duration::from_millis(200);
+    loop {
+        let found = match connection.get(&namespaces, None, "kube-system").await {
+            Err(error) if matches!(error.reason(), FailureReason::Forbidden | FailureReason::NotFound) => {
+                connection.get(&kinds::crd(), None, "resourcegraphdefinitions.kro.run").await
+            }
+            found => found,
+        };
+        match found {
+            Ok(object) => return object.uid().clone(),
+            Err(error) => tracing::warn!(%error, "cannot find out which cluster this is; trying again"),
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(Duration::from_secs(5));
     }
 }
 

@@ -22,8 +22,12 @@ enum Subject {
 }
 
 impl Subject {
-    fn of(group: &str, kind: &str) -> Self {
-        match (group, kind) {
+    /// What the hub watches on its own behalf; whatever else is watched is somebody's object.
+    fn of(watch: &WatchKey) -> Self {
+        if !watch.cluster.is_local() || watch.selection != Selection::All {
+            return Self::Other;
+        }
+        match (&*watch.group, &*watch.kind) {
             kinds::DEFINITION => Self::Definition,
             kinds::REVISION => Self::Revision,
             kinds::CRD => Self::Crd,
@@ -47,7 +51,7 @@ impl Dispatch {
 
     /// Takes in one event. Gives whether everything that was there at the start has been taken in.
     pub(crate) fn take(&mut self, event: &WatchEvent) -> bool {
-        let subject = Subject::of(&event.watch.group, &event.watch.kind);
+        let subject = Subject::of(&event.watch);
         match &event.change {
             Change::Applied { old, new, ours } => {
                 self.applied(subject, old.as_deref(), new, *ours);
@@ -154,8 +158,11 @@ impl Dispatch {
             self.wake_instance(instance.key(&watch.cluster));
         }
         if watch.selection == Selection::Managed {
-            for owner in old.into_iter().chain(new).filter_map(|object| instance_of(object, &watch.cluster)) {
-                self.wake_instance(owner);
+            for owner in old.into_iter().chain(new).filter_map(instance_of) {
+                // Elsewhere others have instances of the same name.
+                if watch.cluster.is_local() || self.hub.instances.looks_at(&owner, watch) {
+                    self.wake_instance(owner);
+                }
             }
         } else {
             for instance in self.hub.instances.looking_at(watch) {

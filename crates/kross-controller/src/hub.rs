@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use kross_api::{label_version, labels};
-use kross_cluster::{ApiKind, Connection, Events, Queue, Selection, Watch, Watches};
+use kross_api::{SecretAddress, label_version, labels};
+use kross_cluster::{ApiKind, Clusters, Connection, Events, Queue, Selection, Watch, Watches};
 use kross_value::{Object, Value};
 
 use crate::graphs::{Graphs, Served};
@@ -19,6 +19,8 @@ use crate::settings::Settings;
 pub(crate) struct Hub {
     pub(crate) connection: Connection,
     pub(crate) watches: Watches,
+    /// The clusters that Secrets lead to.
+    pub(crate) clusters: Clusters,
     pub(crate) definition_kind: Arc<ApiKind>,
     pub(crate) revision_kind: Arc<ApiKind>,
     pub(crate) crd_kind: Arc<ApiKind>,
@@ -38,9 +40,9 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// Begins to watch.
+    /// Begins to watch. The UID is what tells this hub from others.
     pub(crate) fn new(
-        connection: Connection,
+        (connection, uid): (Connection, &str),
         watches: Watches,
         settings: Settings,
         metrics: Metrics,
@@ -62,9 +64,11 @@ impl Hub {
             instance_queue: Queue::new(settings.instance_backoff),
             planning: kross_plan::Settings {
                 version: settings.kro_version.as_str().into(),
+                hub_uid: uid.into(),
                 max_collection_size: settings.max_collection_size,
                 ..kross_plan::Settings::default()
             },
+            clusters: Clusters::new(connection.clone(), watches.clone(), settings.clusters.clone()),
             definition_kind,
             revision_kind,
             crd_kind,
@@ -80,6 +84,13 @@ impl Hub {
     pub(crate) fn wake_instances(&self, served: &Served) {
         for instance in served.instances.list().unwrap_or_default() {
             self.instance_queue.add(&InstanceKey(instance.key(self.connection.cluster())));
+        }
+    }
+
+    /// Has everybody look again who uses the cluster of a Secret.
+    pub(crate) fn wake_users_of(&self, secret: &SecretAddress) {
+        for instance in self.instances.using(secret) {
+            self.instance_queue.add(&InstanceKey(instance));
         }
     }
 

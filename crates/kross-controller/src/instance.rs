@@ -3,6 +3,7 @@
 //! What is decided is the planner's; here is the I/O around it, in the order of the walk.
 
 mod apply;
+mod children;
 mod clusters;
 mod deletion;
 mod error;
@@ -12,6 +13,7 @@ mod memory;
 mod observe;
 mod reach;
 mod reconcile;
+mod remains;
 mod report;
 
 pub(crate) use memory::Instances;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kross_cluster::{Backoff, LeaseOptions, WatchOptions};
+use kross_cluster::{Backoff, ClusterOptions, LeaseOptions, WatchOptions};
 
 /// How the controller behaves.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct Settings {
     pub instance_backoff: Backoff,
     /// How copies of clusters are kept.
     pub watches: WatchOptions,
+    /// How other clusters are looked after.
+    pub clusters: ClusterOptions,
     /// Whether changes of conditions become Events.
     pub condition_events: bool,
     /// Whether conditions become metrics.
@@ -53,6 +55,7 @@ impl Default for Settings {
             instance_interval: Some(Duration::from_secs(3)),
             instance_backoff: Backoff::default(),
             watches: WatchOptions::default(),
+            clusters: ClusterOptions::default(),
             condition_events: true,
             condition_metrics: false,
             shutdown_timeout: Duration::from_secs(60),

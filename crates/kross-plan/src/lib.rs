@@ -59,7 +59,8 @@ pub use deletion::{Deletion, DeletionPlan, Doom, DoomedObject, Hook, Hooks, Wait
 pub use instance::Instance;
 pub use lifecycle::Answers;
 pub use observed::{
-    ClusterState, CollectionQuery, Connection, Failure, Observed, ObservedObject, ReferenceKey,
+    ClusterState, CollectionQuery, Connection, Failure, KindKey, Observed, ObservedObject, Recorded,
+    ReferenceKey,
 };
 pub use plan::{ApplyAction, ExternalRead, NodePlan, Plan, PlannedObject, UsedCluster};
 pub use planner::{plan, plan_for_deletion};

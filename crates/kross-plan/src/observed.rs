@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use kross_api::{
-    ClusterId, FailureReason, LabelSelector, ManagedResource, ObjectKey, Operation, ResolvedCluster,
+    ClusterId, FailureReason, LabelSelector, ManagedResource, ObjectKey, Operation, Reason, ResolvedCluster,
     ResolvedCredentials, SecretAddress, SyncMode, annotations, labels,
 };
 use kross_value::{Text, Value};
+
+use crate::plan::ExternalRead;
 
 /// Everything that is known.
 #[derive(Clone, Debug, Default)]
@@ -23,12 +25,34 @@ pub struct Observed {
     pub failures: BTreeMap<ObjectKey, Failure>,
     /// Clusters by reference: no entry where nobody dialled yet.
     pub clusters: HashMap<ReferenceKey, ClusterState>,
-    /// Whether objects of a kind live in namespaces, where the graph does not know: cluster, group, kind.
-    pub scopes: HashMap<(ClusterId, Text, Text), bool>,
+    /// Whether objects of a kind live in namespaces, where the graph does not know.
+    pub scopes: HashMap<KindKey, bool>,
+    /// Kinds of which nobody can tell what is there: since they are being read, or since that failed.
+    pub blind: HashMap<KindKey, Option<Failure>>,
+    /// What external references ask for and cannot be read.
+    pub unreadable: HashMap<ExternalRead, Failure>,
+    /// The clusters that the instance's inventory names, whether or not the graph still does.
+    pub recorded: Vec<Recorded>,
     /// When the removal of objects was first attempted.
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
     /// The resources as they were last reported; empty to take those of the instance's status.
     pub previous: Vec<ManagedResource>,
+}
+
+/// A kind in a cluster: cluster, group, kind.
+pub type KindKey = (ClusterId, Text, Text);
+
+/// A cluster that the instance's inventory names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The reference that led there.
+    pub key: ReferenceKey,
+    /// The name that messages use.
+    pub display: Text,
+    /// What its objects are found under.
+    pub id: ClusterId,
+    /// Whether objects may be left there.
+    pub holds_objects: bool,
 }
 
 /// An object of the API server.
@@ -187,8 +211,8 @@ pub enum Connection {
         reason: FailureReason,
         /// The error in its own words.
         message: Text,
-        /// Whether the Secret leads to another cluster than before, which stops everything there.
-        identity_changed: bool,
+        /// The step that failed, as conditions name it.
+        step: Reason,
     },
 }
 
@@ -226,6 +250,13 @@ impl ReferenceKey {
                 format!("targets/{namespace}/{selector}").into()
             }
         })
+    }
+
+    /// The key that a text is, if it is one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let key = Self(text.into());
+        key.resolved().is_some().then_some(key)
     }
 
     /// The reference that the key is of, with a name made from its credentials.

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kross_api::{ClusterId, ObjectKey};
+use kross_api::{ClusterId, FailureReason, ObjectKey, Operation};
 use kross_value::{Text, Value};
 
 use crate::observed::ObservedObject;
@@ -47,7 +47,7 @@ pub(crate) fn hold(walk: &mut Walk<'_>) {
         return;
     }
     for node in &mut walk.nodes {
-        let waits = node.objects.iter_mut().filter(|object| object.progress == Progress::Applying);
+        let waits = node.objects.iter_mut().filter(|object| is_due(&object.progress));
         let mut held = None;
         for object in waits {
             if let Some(message) = missing.holds(&object.key) {
@@ -56,9 +56,22 @@ pub(crate) fn hold(walk: &mut Walk<'_>) {
             }
         }
         let busy = node.objects.iter().any(|object| object.progress == Progress::Applying);
-        if let (Some(held), Progress::Applying, false) = (held, &node.progress, busy) {
+        if let (Some(held), true, false) = (held, is_due(&node.progress), busy) {
             node.progress = held;
         }
+    }
+}
+
+/// Whether it is to be written now, or would be if its kind were known.
+fn is_due(progress: &Progress) -> bool {
+    let unknown = |trouble: &Trouble| {
+        matches!(trouble.operation, Some(Operation::Get | Operation::Watch))
+            && trouble.reason == FailureReason::NotFound
+    };
+    match progress {
+        Progress::Applying => true,
+        Progress::Failed(trouble) => unknown(trouble),
+        _ => false,
     }
 }
 

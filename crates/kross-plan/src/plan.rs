@@ -12,7 +12,7 @@ use kross_value::{Text, Value};
 
 use crate::deletion::{DeletionPlan, Hook};
 use crate::lifecycle::Answers;
-use crate::observed::{ClusterState, CollectionQuery, ReferenceKey};
+use crate::observed::{ClusterState, CollectionQuery, KindKey, ReferenceKey};
 use crate::progress::Progress;
 
 /// What to do for an instance, and what to say of it.
@@ -26,6 +26,8 @@ pub struct Plan {
     pub prune: DeletionPlan,
     /// What to read and watch for external references.
     pub reads: Vec<ExternalRead>,
+    /// Kinds whose scope has to be found out, with the version to ask for.
+    pub unscoped: Vec<(KindKey, Text)>,
     /// The remote clusters of the instance, whether or not somebody dialled them: also those of nodes that are left out,
     /// whose return a graph may wait for, and those that still hold objects of an earlier day.
     pub clusters: Vec<UsedCluster>,
@@ -56,6 +58,12 @@ impl Plan {
     #[must_use]
     pub fn is_noop(&self) -> bool {
         self.apply.is_empty() && self.prune.is_done()
+    }
+
+    /// Whether it is certain what is desired, and that it is there: then whatever else is ours can go.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        self.nodes.iter().all(|node| node.progress.stands())
     }
 
     /// A node by its id.
@@ -160,4 +168,6 @@ pub struct UsedCluster {
     pub state: Option<ClusterState>,
     /// Whether a node that is not skipped uses it.
     pub needed: bool,
+    /// Whether no node names it any more: it is here for what may be left in it.
+    pub former: bool,
 }

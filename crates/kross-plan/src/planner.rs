@@ -122,14 +122,18 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
     let recheck = recheck_at(walk.input.graph, tracked, walk.input.now);
     let recheck_at = [recheck, prune.recheck_at].into_iter().flatten().min();
     let applysets = inventory.keys().map(|id| (id.clone(), walk.ownership.applyset(id).clone())).collect();
-    let Walk { nodes, clusters, mut reads, .. } = walk;
+    let Walk { nodes, clusters, mut reads, unscoped, .. } = walk;
     reads.sort();
     reads.dedup();
+    let mut unscoped = unscoped.into_inner();
+    unscoped.sort();
+    unscoped.dedup();
     Plan {
         nodes,
         apply,
         prune,
         reads,
+        unscoped,
         clusters,
         inventory,
         applysets,
@@ -160,7 +164,7 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
                 Progress::Applying => false,
                 // Only what a write ran into goes away by writing again.
                 Progress::Failed(Trouble { operation: Some(operation), .. }) if object.differs => {
-                    if *operation == Operation::Connect {
+                    if !matches!(operation, Operation::Create | Operation::Update | Operation::Delete) {
                         continue;
                     }
                     true
@@ -196,12 +200,9 @@ fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>, hooks: &[Hook]) -> 
 /// Objects of ours that nobody desires. None before it is certain what is desired, nor before everything is written: what
 /// replaces an object comes before the object goes.
 fn unwanted<'a>(walk: &Walk<'a>) -> Vec<(&'a ObjectKey, &'a ObservedObject)> {
-    let stands = |progress: &Progress| {
-        matches!(progress, Progress::Ready | Progress::Skipped(_) | Progress::Waiting(_))
-    };
     // What exists for the deletion may fail as it likes: how long it is waited for, the objects say.
     let stands = |(node, plan): (&Node, &NodePlan)| {
-        stands(&plan.progress) || (lifecycle::is_hook(node) && plan.progress != Progress::Applying)
+        plan.progress.stands() || (lifecycle::is_hook(node) && plan.progress != Progress::Applying)
     };
     let lives = walk.input.phase == LifecyclePhase::Active;
     if !lives || !walk.input.graph.nodes.iter().zip(&walk.nodes).all(stands) {

@@ -94,6 +94,12 @@ impl Progress {
         matches!(self, Self::Ready | Self::Skipped(_))
     }
 
+    /// Whether everything that it desires is written.
+    #[must_use]
+    pub fn stands(&self) -> bool {
+        matches!(self, Self::Ready | Self::Skipped(_) | Self::Waiting(_))
+    }
+
     /// Whether it is not known what the objects should be, so that none may be pruned.
     #[must_use]
     pub fn is_unresolved(&self) -> bool {
@@ -112,6 +118,12 @@ impl Progress {
             Self::Deleting(_) => ResourceState::Deleting,
             Self::Failed(_) => ResourceState::Error,
         }
+    }
+
+    /// Whether its cluster does not answer.
+    #[must_use]
+    pub fn is_dark(&self) -> bool {
+        self.trouble().is_some_and(|trouble| trouble.operation == Some(Operation::Connect))
     }
 
     /// What went wrong, if something did.

@@ -7,7 +7,7 @@ use kross_api::{
     Condition, ConditionSet, ConditionStatus, ConditionType, InstanceState, ManagedResource, ObjectKey,
     Reason, ResourceState,
 };
-use kross_graph::{Placement, Scope};
+use kross_graph::{Field, Placement, Scope};
 use kross_value::{Object, Text, Value};
 use serde::Serialize;
 
@@ -47,6 +47,9 @@ pub(crate) fn report(walk: &Walk<'_>, prune: &DeletionPlan, scope: &Scope<'_>) -
         Some(Value::Object(fields)) => fields,
         _ => Object::new(),
     };
+    if walk.nodes.iter().any(|node| node.progress.is_dark()) {
+        keep_known(&mut status, &input.instance.raw_status(), &|key| input.graph.status.get(key));
+    }
     let written = if input.graph.conditions.is_empty() {
         wire(conditions.conditions())
     } else {
@@ -68,6 +71,21 @@ pub(crate) fn report(walk: &Walk<'_>, prune: &DeletionPlan, scope: &Scope<'_>) -
     }
     let conditions = conditions.conditions().to_vec();
     Report { state, conditions, message, resources, status: Value::Object(status) }
+}
+
+/// Keeps fields of the author that have no value now, as they were last known: what they are read from is in a cluster that
+/// does not answer.
+fn keep_known<'a>(status: &mut Object, before: &Object, declared: &dyn Fn(&str) -> Option<Field<'a>>) {
+    for (key, known) in before.iter() {
+        let Some(field) = declared(key.as_str()) else { continue };
+        match (status.get_mut(key.as_str()), known) {
+            (None, known) => {
+                status.insert(key.clone(), known.clone());
+            }
+            (Some(Value::Object(now)), Value::Object(known)) => keep_known(now, known, &|key| field.get(key)),
+            (Some(_), _) => {}
+        }
+    }
 }
 
 /// Values as they are on the wire.

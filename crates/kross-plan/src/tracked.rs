@@ -205,7 +205,14 @@ fn remote(input: &Input<'_>, node: &Node, scope: &Scope<'_>) -> Option<UsedClust
     let key = ReferenceKey::of(&resolved);
     let state = input.observed.clusters.get(&key).cloned();
     let id = state.as_ref().map_or_else(|| ClusterId::new(key.as_str()), |state| state.id.clone());
-    Some(UsedCluster { reference: std::sync::Arc::new(resolved), key, id, state, needed: true })
+    Some(UsedCluster {
+        reference: std::sync::Arc::new(resolved),
+        key,
+        id,
+        state,
+        needed: true,
+        former: false,
+    })
 }
 
 fn find<'c>(clusters: &'c [UsedCluster], id: &ClusterId) -> Option<&'c UsedCluster> {

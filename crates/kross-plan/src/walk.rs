@@ -16,7 +16,7 @@ use kross_value::{Text, Value};
 use crate::desired::Ownership;
 use crate::instance::Instance;
 use crate::lifecycle::{self, Answers};
-use crate::observed::{Observed, ObservedObject};
+use crate::observed::{KindKey, Observed, ObservedObject};
 use crate::plan::{ExternalRead, NodePlan, PlannedObject, UsedCluster};
 use crate::progress::{Progress, Skip, Trouble};
 use crate::settings::Settings;
@@ -54,6 +54,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) nodes: Vec<NodePlan>,
     pub(crate) clusters: Vec<UsedCluster>,
     pub(crate) reads: Vec<ExternalRead>,
+    /// Kinds whose scope has to be found out.
+    pub(crate) unscoped: RefCell<Vec<(KindKey, Text)>>,
     /// The instance's objects by node, in the order of the collection.
     by_node: HashMap<&'a str, Vec<(&'a ObjectKey, &'a ObservedObject)>>,
     tracked: TrackedSet,
@@ -95,7 +97,8 @@ impl<'a> Walk<'a> {
         };
         let nodes = graph.nodes.iter().map(unvisited).collect();
         let (clusters, reads) = (Vec::new(), Vec::new());
-        let mut walk = Self { input, ownership, nodes, clusters, reads, by_node, tracked };
+        let unscoped = RefCell::default();
+        let mut walk = Self { input, ownership, nodes, clusters, reads, unscoped, by_node, tracked };
         for index in &graph.order {
             if let Some(node) = graph.node(*index) {
                 // A collection does the same work many times over.

@@ -7,7 +7,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-use crate::vocabulary::annotations::{APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES, INVENTORY_HASH};
+use crate::vocabulary::annotations::{
+    APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES, CLUSTER_INVENTORY, INVENTORY_HASH,
+};
 
 /// The id of the apply set whose parent is the given instance; `namespace` is empty for a cluster-scoped one.
 #[must_use]
@@ -21,7 +23,7 @@ pub fn remote_applyset_id(name: &str, namespace: &str, kind: &str, group: &str, 
     format!("applyset-{}-v1", digest(&[name, namespace, kind, group, hub_uid].join(".")))
 }
 
-fn digest(text: &str) -> String {
+pub(super) fn digest(text: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(text))
 }
 
@@ -61,7 +63,7 @@ impl fmt::Display for GroupKind {
 }
 
 /// Which kinds in which namespaces an apply set contains.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Inventory {
     /// Kinds that are, or are about to be, applied.
     pub group_kinds: BTreeSet<GroupKind>,
@@ -81,6 +83,22 @@ pub enum InventoryError {
     /// The annotations were changed by somebody else.
     #[error("the inventory does not match its hash")]
     Hash,
+    /// The inventory of remote clusters cannot be read.
+    #[error("the annotation `{CLUSTER_INVENTORY}` cannot be read: {0}")]
+    Clusters(String),
+    /// The inventory of remote clusters was written by a later version.
+    #[error("the annotation `{CLUSTER_INVENTORY}` has version {0}, which this controller does not know")]
+    Version(u64),
+    /// The inventory of remote clusters is too long for an annotation.
+    #[error(
+        "the annotation `{CLUSTER_INVENTORY}` would have {size} bytes, and at most {limit} are allowed; use fewer clusters per instance"
+    )]
+    TooLarge {
+        /// Its size.
+        size: usize,
+        /// The largest that is allowed.
+        limit: usize,
+    },
 }
 
 impl Inventory {
@@ -102,9 +120,7 @@ impl Inventory {
                     GroupKind::parse(entry).ok_or_else(|| InventoryError::GroupKind(entry.to_owned()))
                 })
                 .collect::<Result<_, _>>()?,
-            namespaces: entries(namespaces)
-                .map(|entry| is_namespace(entry).ok_or_else(|| InventoryError::Namespace(entry.to_owned())))
-                .collect::<Result<_, _>>()?,
+            namespaces: entries(namespaces).map(namespace).collect::<Result<_, _>>()?,
         };
         match text(INVENTORY_HASH) {
             Some(hash) if hash != inventory.hash(id) => Err(InventoryError::Hash),
@@ -135,23 +151,23 @@ impl Inventory {
     }
 
     /// Sorted as texts: `A.x` before `A.y`, but `AB` before `A.x`, as kro sorts them.
-    fn kinds_text(&self) -> String {
+    pub(super) fn kinds_text(&self) -> String {
         let mut kinds: Vec<String> = self.group_kinds.iter().map(ToString::to_string).collect();
         kinds.sort();
         kinds.join(",")
     }
 
-    fn namespaces_text(&self) -> String {
+    pub(super) fn namespaces_text(&self) -> String {
         self.namespaces.iter().map(String::as_str).collect::<Vec<_>>().join(",")
     }
 }
 
-fn entries(text: Option<&str>) -> impl Iterator<Item = &str> {
+pub(super) fn entries(text: Option<&str>) -> impl Iterator<Item = &str> {
     text.filter(|text| !text.is_empty()).into_iter().flat_map(|text| text.split(',')).map(str::trim)
 }
 
-fn is_namespace(text: &str) -> Option<String> {
-    is_label(text).then(|| text.to_owned())
+pub(super) fn namespace(text: &str) -> Result<String, InventoryError> {
+    if is_label(text) { Ok(text.to_owned()) } else { Err(InventoryError::Namespace(text.to_owned())) }
 }
 
 fn is_label(text: &str) -> bool {

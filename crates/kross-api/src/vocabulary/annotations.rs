@@ -30,5 +30,8 @@ pub const DELETE_ATTEMPTS: &str = "internal.kro.run/delete-attempts";
 pub const STATE: &str = "kro.run/state";
 /// On an object of an existing type that is an instance: the message that goes with its state.
 pub const MESSAGE: &str = "kro.run/message";
+/// On an instance: the UID of the cluster that a Secret leads to now, where it led to another one before. Naming it confirms
+/// that what the instance had in the other one is given up.
+pub const CONFIRM_CLUSTER: &str = "kro.run/confirm-cluster";
 /// On a kubeconfig Secret: the namespaces whose instances may use it, separated by commas.
 pub const ALLOWED_NAMESPACES: &str = "kro.run/allowed-namespaces";

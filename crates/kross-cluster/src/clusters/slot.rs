@@ -140,8 +140,10 @@ impl Slot {
                 }
                 state.permits.clear();
                 let intake = inner.take_in(&secret, &self.address);
-                permissions = matches!((&state.intake, &intake),
-                    (Intake::Usable(before, _), Intake::Usable(after, _)) if before == after);
+                // Whoever asked before there was a Secret asks again, and only then is anything dialled.
+                permissions = !state.wanted
+                    || matches!((&state.intake, &intake),
+                        (Intake::Usable(before, _), Intake::Usable(after, _)) if before == after);
                 state.intake = intake;
                 state.secret = Some(secret);
             }

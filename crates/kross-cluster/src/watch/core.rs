@@ -312,6 +312,24 @@ impl Watch {
         inner.can_tell().then(|| inner.store.by_label(label, value))
     }
 
+    /// The objects with a value of a label that the copy knows, also where it cannot tell any more whether that is all.
+    #[must_use]
+    pub fn known_by_label(&self, label: &str, value: &str) -> Vec<Arc<StoredObject>> {
+        self.core.lock().store.by_label(label, value)
+    }
+
+    /// Whether what is not in the copy is not there.
+    #[must_use]
+    pub fn can_tell(&self) -> bool {
+        self.core.lock().can_tell()
+    }
+
+    /// Why the copy does not follow at the moment, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<ApiError> {
+        self.core.lock().failure.clone()
+    }
+
     /// Adds what a write of ours returned, so that it is known before the cluster tells. Does nothing if the copy knows
     /// something later, or if the object is of another kind than the watch: no event would ever take it out again.
     pub fn observe(&self, written: &StoredObject) {

@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{FailureReason, Operation, labels, managers};
-use kross_cluster::{Apply, Delete, Deleted, ObjectKey, StoredObject};
+use kross_cluster::{Apply, Delete, Deleted, Missing, ObjectKey, StoredObject};
 use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject};
 use kross_value::{Object, Text, Value};
 
@@ -67,10 +67,27 @@ pub(super) async fn wave(
                 fail(key, node, operation, FailureReason::Conflict, message, now, sight, memory);
             }
             Err(error) => {
-                fail(key, node, operation, error.reason(), error.message(), now, sight, memory);
+                let message = explained(&key, &error);
+                fail(key, node, operation, error.reason(), &message, now, sight, memory);
             }
         }
     }
+}
+
+/// What went wrong, and what to do about it where it is a matter between two clusters.
+fn explained(key: &ObjectKey, error: &ReachError) -> String {
+    let ReachError::Api(api) = error else { return error.message().to_owned() };
+    let advice = match (api.missing(), error.reason()) {
+        _ if key.cluster.is_local() => String::new(),
+        (Some(Missing::Namespace(namespace)), _) => {
+            format!("; create namespace `{namespace}` there, or have the graph make it")
+        }
+        (_, FailureReason::Forbidden) => {
+            "; `kross rbac FILE --remote` prints what the credential must be allowed".to_owned()
+        }
+        _ => String::new(),
+    };
+    format!("{}{advice}", error.message())
 }
 
 #[expect(clippy::too_many_arguments, reason = "every one of them is part of the record")]

@@ -1,38 +1,333 @@
-//! The clusters that a graph names beside that of its instances. The controller reaches none of them so far; an instance
-//! that needs one waits and is told why, instead of being told that somebody is dialling.
+//! Turns the cluster references of an instance into what is known of their clusters, and those that are connected into
+//! connections of the pass. Nothing is dialled here, and nothing is waited for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{FailureReason, SyncMode};
-use kross_cluster::StoredObject;
-use kross_plan::{ClusterState, Connection, Plan};
-use kross_value::Value;
+use kross_api::{
+    ClusterId, ClusterInventory, FailureReason, Inventory, Poll, Reason, RecordedCluster, ResolvedCluster,
+    ResolvedCredentials, SecretAddress, SyncMode, annotations,
+};
+use kross_cluster::{Down, Link, Live, ObjectKey, Step, StoredObject};
+use kross_plan::{ClusterState, Connection, Plan, Recorded, ReferenceKey};
+use kross_value::{Text, Value};
 
+use super::memory::Memory;
 use super::observe::Sight;
+use super::reach::Reach;
+use crate::hub::Hub;
 
-const WHY: &str = "this version of the controller works in the cluster of the instance alone";
+/// How long after a restart a cluster that was connected before may take to connect again before anybody is told.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Notes every other cluster of a plan as not connected. Gives whether one of them is new.
-pub(super) fn note_unreached(plan: &Plan, sight: &mut Sight, instance: &StoredObject) -> bool {
-    let mut news = false;
-    for used in plan.clusters.iter().filter(|used| used.state.is_none()) {
-        let connection = Connection::NotConnected {
-            since: created(instance),
-            reason: FailureReason::Unreachable,
-            message: WHY.into(),
-            identity_changed: false,
-        };
-        let state = ClusterState {
-            id: used.id.clone(),
-            uid: None,
-            unverified: true,
-            mode: SyncMode::Watch,
-            connection,
-            succeeded: false,
-            last_contact: None,
-        };
-        news |= sight.observed.clusters.insert(used.key.clone(), state).is_none();
+/// Who asks for clusters.
+pub(super) struct Asker<'a> {
+    pub(super) hub: &'a Hub,
+    pub(super) key: &'a ObjectKey,
+    pub(super) instance: &'a StoredObject,
+    /// Where the instance has been.
+    pub(super) recorded: &'a ClusterInventory,
+}
+
+impl Asker<'_> {
+    /// Meets the clusters that the inventory names, and those that the last plan did.
+    pub(super) fn recall(&self, reach: &mut Reach<'_>, sight: &mut Sight, memory: &mut Memory) {
+        for cluster in self.recorded.clusters() {
+            let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
+            sight.observed.recorded.push(Recorded {
+                key: key.clone(),
+                display: cluster.name.as_str().into(),
+                id: ClusterId::new(&cluster.uid),
+                holds_objects: !cluster.contents.group_kinds.is_empty(),
+            });
+            if let Some(mut reference) = key.resolved() {
+                reference.display.clone_from(&cluster.name);
+                self.meet(&reference, &key, reach, sight, memory);
+            }
+        }
     }
-    news
+
+    /// Meets the clusters of a plan. Gives whether one of them is new.
+    pub(super) fn meet_all(
+        &self,
+        plan: &Plan,
+        reach: &mut Reach<'_>,
+        sight: &mut Sight,
+        memory: &mut Memory,
+    ) -> bool {
+        let mut news = false;
+        for used in &plan.clusters {
+            news |= self.meet(&used.reference, &used.key, reach, sight, memory);
+        }
+        let used = || plan.clusters.iter().filter(|used| !used.former);
+        for one in used() {
+            let Some(id) = sight.observed.clusters.get(&one.key).map(|state| state.id.clone()) else {
+                continue;
+            };
+            // However many ways lead to one cluster, it is followed in one: at once if anybody wants that.
+            let same = used()
+                .filter(|other| sight.observed.clusters.get(&other.key).is_some_and(|state| state.id == id));
+            let polls: Option<Vec<Poll>> = same.map(|other| other.reference.poll).collect();
+            let poll = polls.and_then(|polls| polls.into_iter().min_by_key(|poll| poll.interval));
+            reach.follow_by(&id, poll.into());
+            news |= poll.is_some() && sight.polls(&id);
+        }
+        news
+    }
+
+    /// Meets one cluster. Gives whether that is news.
+    fn meet(
+        &self,
+        reference: &ResolvedCluster,
+        key: &ReferenceKey,
+        reach: &mut Reach<'_>,
+        sight: &mut Sight,
+        memory: &mut Memory,
+    ) -> bool {
+        if !sight.met.insert(key.clone()) {
+            return false;
+        }
+        let ResolvedCredentials::Secret(secret) = &reference.credentials else {
+            sight.observed.clusters.insert(key.clone(), self.unsupported(key));
+            return true;
+        };
+        let hold = memory.holds.entry(key.clone()).or_insert_with(|| {
+            self.hub.instances.use_cluster(self.key, secret);
+            self.hub.clusters.hold(secret)
+        });
+        let namespace = self.instance.namespace().map(|namespace| &**namespace);
+        let link = hold.link(namespace);
+        let known = self.recorded.by_reference(key.as_str());
+        let mut state = match link {
+            Link::Connecting { since } => {
+                sight.connecting |= known.is_some() && is_recent(since);
+                let Some(known) = known else { return false };
+                dark(known, since, Reason::NotConnected, FailureReason::Unreachable, "it is being connected")
+            }
+            Link::NotConnected(down) => self.down(key, known, &down, secret),
+            Link::Connected(live) => match self.identify(known, &live, secret) {
+                Err(state) => state,
+                Ok(left) => {
+                    sight.abandoned.extend(left.map(|left| (left.reference.clone(), left.uid.clone())));
+                    let state = connected(&live);
+                    forgive(&state.id, live.since, memory);
+                    reach.join(&state.id, live.connection.on_behalf_of(self.key));
+                    state
+                }
+            },
+        };
+        state.succeeded = self.has_been_at(&reference.display);
+        sight.observed.clusters.insert(key.clone(), state);
+        true
+    }
+
+    /// Whether a cluster is the one that the reference led to before. Gives what is left behind in another one, if the author
+    /// has confirmed that, or else the state of a reference that must not be followed.
+    fn identify<'r>(
+        &self,
+        known: Option<&'r RecordedCluster>,
+        live: &Live,
+        secret: &SecretAddress,
+    ) -> Result<Option<&'r RecordedCluster>, ClusterState> {
+        let Some(known) = known.filter(|known| known.uid != *live.identity.uid) else { return Ok(None) };
+        let confirmed = self.instance.annotation(annotations::CONFIRM_CLUSTER).unwrap_or_default();
+        if confirmed.split(',').any(|uid| uid.trim() == live.identity.uid.as_str()) {
+            return Ok(Some(known));
+        }
+        let (kind, name) = (self.key.kind.to_lowercase(), &self.key.name);
+        let place = self.key.namespace.as_ref().map_or_else(String::new, |it| format!(" -n {it}"));
+        let message = format!(
+            "Secret `{secret}` leads to cluster `{}` now, and to `{}` before, where the instance has its objects; \
+             restore the Secret, or give them up with `kubectl annotate {kind} {name}{place} {}={}`",
+            live.identity.uid,
+            known.uid,
+            annotations::CONFIRM_CLUSTER,
+            live.identity.uid,
+        );
+        let reason = FailureReason::Credentials;
+        Err(dark(known, live.since, Reason::IdentityChanged, reason, &message))
+    }
+
+    fn down(
+        &self,
+        key: &ReferenceKey,
+        known: Option<&RecordedCluster>,
+        down: &Down,
+        secret: &SecretAddress,
+    ) -> ClusterState {
+        // The plan says what is not connected; here is why.
+        let opening = format!("cannot connect to cluster `{secret}`: ");
+        let message = down.message.strip_prefix(opening.as_str()).unwrap_or(&down.message);
+        let step = match down.step {
+            Step::Secret => Reason::SecretNotAvailable,
+            Step::Key => Reason::SecretKeyMissing,
+            Step::Parse => Reason::KubeconfigInvalid,
+            Step::Reach => Reason::Unreachable,
+            Step::Authenticate => Reason::AuthenticationFailed,
+        };
+        let mut state = match (known, &down.identity) {
+            (Some(known), _) => dark(known, down.since, step, down.reason, message),
+            (None, Some(identity)) => ClusterState {
+                id: identity.id.clone(),
+                uid: Some(identity.uid.clone()),
+                unverified: !identity.verified,
+                ..unknown(key, down.since, step, down.reason, message)
+            },
+            (None, None) => unknown(key, down.since, step, down.reason, message),
+        };
+        state.last_contact = down.last_contact.or_else(|| self.last_contact(secret));
+        state
+    }
+
+    /// When the cluster last answered, as far as the status remembers.
+    fn last_contact(&self, secret: &SecretAddress) -> Option<Timestamp> {
+        let entries = self.instance.value().at(&["status", "clusters"])?.as_list()?;
+        let secret = secret.to_string();
+        let text = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).map(str::to_owned);
+        let entry = entries.iter().find(|entry| text(entry, "secret").as_ref() == Some(&secret))?;
+        text(entry, "lastContact")?.parse().ok()
+    }
+
+    /// References that lead somewhere by other means than a Secret.
+    fn unsupported(&self, key: &ReferenceKey) -> ClusterState {
+        let message = "this version of the controller does not follow published targets; name a Secret";
+        unknown(key, created(self.instance), Reason::NotConnected, FailureReason::Credentials, message)
+    }
+
+    /// Whether an object of the instance has ever been seen in the cluster of this name.
+    fn has_been_at(&self, display: &str) -> bool {
+        let entries = self.instance.value().at(&["status", "managedResources"]).and_then(Value::as_list);
+        entries.unwrap_or_default().iter().any(|entry| {
+            entry.get("cluster").and_then(Value::as_str) == Some(display) && entry.get("uid").is_some()
+        })
+    }
+}
+
+/// What the inventory has to say of remote clusters before the first write of a plan.
+pub(super) fn needed(plan: &Plan) -> Vec<RecordedCluster> {
+    let connected = plan.clusters.iter().filter(|used| !used.former);
+    let record = |used: &kross_plan::UsedCluster| {
+        let state = used.state.as_ref().filter(|state| state.connection.is_connected())?;
+        Some(RecordedCluster {
+            reference: used.key.as_str().to_owned(),
+            uid: state.uid.as_ref()?.to_string(),
+            unverified: state.unverified,
+            name: used.reference.display.clone(),
+            contents: if used.needed {
+                plan.inventory.get(&used.id).cloned().unwrap_or_default()
+            } else {
+                Inventory::default()
+            },
+        })
+    };
+    connected.filter_map(record).collect()
+}
+
+/// What is, or may be, in which remote cluster, however it is referred to.
+pub(super) fn contents(recorded: &ClusterInventory) -> BTreeMap<ClusterId, (Text, Inventory)> {
+    let mut contents: BTreeMap<ClusterId, (Text, Inventory)> = BTreeMap::new();
+    for cluster in recorded.clusters().iter().filter(|cluster| !cluster.contents.group_kinds.is_empty()) {
+        let new = || (Text::from(cluster.name.as_str()), Inventory::default());
+        let (_, there) = contents.entry(ClusterId::new(&cluster.uid)).or_insert_with(new);
+        there.extend(&cluster.contents);
+    }
+    contents
+}
+
+/// Lets go of clusters that neither the plan nor the inventory names any more.
+pub(super) fn retain(
+    hub: &Hub,
+    instance: &ObjectKey,
+    plan: &Plan,
+    recorded: &ClusterInventory,
+    memory: &mut Memory,
+) {
+    memory.holds.retain(|key, hold| {
+        let wanted = plan.clusters.iter().any(|used| used.key == *key)
+            || recorded.by_reference(key.as_str()).is_some();
+        if !wanted {
+            hub.instances.leave_cluster(instance, hold.secret());
+        }
+        wanted
+    });
+    memory.children.retain(|(cluster, ..), child| {
+        let wanted = plan.clusters.iter().any(|used| used.id == *cluster)
+            || recorded.clusters().iter().any(|recorded| recorded.uid == cluster.as_str());
+        if !wanted {
+            hub.instances.look_away(instance, child.watch.key());
+        }
+        wanted
+    });
+}
+
+/// What failed for want of an answer counts no more once the cluster was connected anew.
+fn forgive(cluster: &ClusterId, since: Timestamp, memory: &mut Memory) {
+    memory.failures.retain(|key, failure| {
+        let passing = matches!(
+            failure.reason,
+            FailureReason::Unreachable
+                | FailureReason::Timeout
+                | FailureReason::Unauthorized
+                | FailureReason::Credentials
+        );
+        key.cluster != *cluster || !passing || failure.since >= since
+    });
+}
+
+fn connected(live: &Live) -> ClusterState {
+    ClusterState {
+        id: live.identity.id.clone(),
+        uid: Some(live.identity.uid.clone()),
+        unverified: !live.identity.verified,
+        mode: SyncMode::Watch,
+        connection: Connection::Connected { since: live.since },
+        succeeded: false,
+        last_contact: Some(live.last_contact),
+    }
+}
+
+/// A cluster that the inventory knows and that does not answer.
+fn dark(
+    known: &RecordedCluster,
+    since: Timestamp,
+    step: Reason,
+    reason: FailureReason,
+    message: &str,
+) -> ClusterState {
+    ClusterState {
+        id: ClusterId::new(&known.uid),
+        uid: Some(known.uid.as_str().into()),
+        unverified: known.unverified,
+        mode: SyncMode::Watch,
+        connection: Connection::NotConnected { since, reason, message: message.into(), step },
+        succeeded: false,
+        last_contact: None,
+    }
+}
+
+/// A cluster of which only the reference is known.
+fn unknown(
+    key: &ReferenceKey,
+    since: Timestamp,
+    step: Reason,
+    reason: FailureReason,
+    message: &str,
+) -> ClusterState {
+    ClusterState {
+        id: ClusterId::new(key.as_str()),
+        uid: None,
+        unverified: false,
+        mode: SyncMode::Watch,
+        connection: Connection::NotConnected { since, reason, message: message.into(), step },
+        succeeded: false,
+        last_contact: None,
+    }
+}
+
+fn is_recent(since: Timestamp) -> bool {
+    let waited = Timestamp::now().duration_since(since);
+    Duration::try_from(waited).is_ok_and(|waited| waited < PATIENCE)
 }
 
 /// When the instance came to be: the time from which it waits, the same in every pass.

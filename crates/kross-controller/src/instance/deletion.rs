@@ -4,27 +4,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, FutureExt};
-use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use kross_api::{FINALIZER, Inventory, labels, managers};
-use kross_cluster::{ApiError, ApiKind, Connection, ObjectKey, Selection, StoredObject, Watch, WatchKey};
+use kross_api::{FINALIZER, Operation, managers};
+use kross_cluster::{ObjectKey, Selection, StoredObject};
 use kross_plan::{
-    Deletion, DeletionPlan, DoomedObject, Hooks, Leaving, Wait, blocked_deletion_status, deletion_status,
-    plan_deletion,
+    Deletion, DeletionPlan, Hooks, Leaving, Wait, blocked_deletion_status, deletion_status, plan_deletion,
 };
 use kross_value::Value;
 
+use super::clusters::Asker;
 use super::error::{InstanceError, Next};
 use super::memory::Memory;
-use super::observe::Sight;
 use super::reach::Reach;
+use super::remains::{Remains, gather};
 use super::{apply, manage, report};
 use crate::graphs::Served;
 use crate::hub::Hub;
 
-/// Lists of one instance that run at once.
-const AT_ONCE: usize = 8;
+/// How soon to look again where something is about to be known.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Goes on with a deletion.
 ///
@@ -41,8 +39,8 @@ pub(super) async fn proceed(
         return Ok(Next::Done);
     }
     let applyset = manage::applyset(served, &instance);
-    let inventory = match manage::inventory(&instance, &applyset) {
-        Ok(inventory) => inventory.unwrap_or_default(),
+    let record = match manage::record(&instance, &applyset) {
+        Ok(record) => record,
         Err(error) => {
             let graph = served.revision.as_ref().map(|revision| &*revision.graph);
             let status =
@@ -51,45 +49,41 @@ pub(super) async fn proceed(
             return Err(error);
         }
     };
-    let reach = Reach::local(hub, served);
-    let mut sight = members(&hub.connection, &instance, &applyset, &inventory, memory).await?;
+    let (mut reach, key) = (Reach::local(hub, served), instance.key(hub.connection.cluster()));
+    let asker = Asker { hub, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
+    let mut remains = gather(&asker, served, &record, &mut reach, memory).await?;
+    if remains.sight.connecting {
+        // Whether it answers is known in a moment; it says so.
+        return Ok(Next::After(SOON));
+    }
     let mut instance = instance;
     let mut said = false;
     loop {
-        let plan = step(&sight, memory);
+        let plan = step(&remains, memory);
         memory.attempts.clone_from(&plan.attempts);
         // Before the first delete, and when something is left to wait for; what goes in this pass needs no word each.
         let waits = plan.delete.is_empty() && plan.release.is_empty();
         if !plan.is_done() && (waits || !said) {
             said = true;
             let graph = served.revision.as_ref().map(|revision| &*revision.graph);
-            let leaving = Leaving { plan: &plan, hooks: None, clusters: &[] };
+            let leaving = Leaving { plan: &plan, hooks: None, clusters: &remains.clusters };
             let status = deletion_status(graph, instance.value(), &leaving, Timestamp::now());
             instance = report::write(hub, served, instance, status).await?;
         }
         if waits {
-            return finish(hub, served, &instance, &plan, memory).await;
+            return finish(hub, served, &reach, &instance, &plan, memory).await;
         }
-        let deleted = apply::delete(&reach, &plan.delete, &mut sight, memory).await;
-        let released = apply::release(&reach, &plan.release, &mut sight, memory).await;
+        let sight = &mut remains.sight;
+        let deleted = apply::delete(&reach, &plan.delete, sight, memory).await;
+        let released = apply::release(&reach, &plan.release, sight, memory).await;
         if !deleted || !released {
             return Ok(Next::Retry);
         }
     }
 }
 
-fn step(sight: &Sight, memory: &Memory) -> DeletionPlan {
-    let mut objects: Vec<DoomedObject> = sight
-        .observed
-        .objects
-        .iter()
-        .map(|(key, object)| {
-            let mut doomed = DoomedObject::new(key.clone(), object);
-            doomed.failure = memory.failures.get(key).cloned();
-            doomed
-        })
-        .collect();
-    objects.sort_by(|a, b| a.key.cmp(&b.key));
+fn step(remains: &Remains, memory: &Memory) -> DeletionPlan {
+    let objects = remains.doomed(memory);
     plan_deletion(Deletion {
         objects: &objects,
         hooks: Hooks::Planned(&[]),
@@ -103,12 +97,13 @@ fn step(sight: &Sight, memory: &Memory) -> DeletionPlan {
 async fn finish(
     hub: &Hub,
     served: &Served,
+    reach: &Reach<'_>,
     instance: &StoredObject,
     plan: &DeletionPlan,
     memory: &mut Memory,
 ) -> Result<Next, InstanceError> {
     if !plan.is_done() {
-        return Ok(next(hub, served, plan));
+        return Ok(next(hub, reach, plan));
     }
     let mut finalizers = manage::finalizers(instance);
     finalizers.retain(|name| name != FINALIZER);
@@ -125,27 +120,25 @@ async fn finish(
         Err(error) if error.is_gone() => {}
         Err(error) => return Err(error.into()),
     }
+    hub.instances.release(&instance.key(hub.connection.cluster()), memory);
     *memory = Memory { released: Some(instance.uid().clone()), ..Memory::default() };
     Ok(Next::Done)
 }
 
 /// When to look again. Events tell when something is gone; a copy that does not follow would not, nor would one of a kind
 /// that nobody watches.
-fn next(hub: &Hub, served: &Served, plan: &DeletionPlan) -> Next {
+fn next(hub: &Hub, reach: &Reach<'_>, plan: &DeletionPlan) -> Next {
     let told = |key: &ObjectKey| {
-        let follows = |watch: &Watch| {
-            let WatchKey { cluster, group, kind, selection, .. } = &**watch.key();
-            *selection == Selection::Managed
-                && (cluster, group, kind) == (&key.cluster, &key.group, &key.kind)
-                && watch.is_live()
-        };
-        served.children.iter().any(follows)
+        let watch = reach.child(&key.cluster, &key.group, &key.kind);
+        watch.is_some_and(|watch| watch.key().selection == Selection::Managed && watch.is_live())
     };
     let untold = plan.waiting.iter().any(|(doom, wait)| match wait {
         // Whoever goes before it is in this list too.
         Wait::Turn => false,
         Wait::Gone(_) => !told(&doom.key),
-        Wait::For(_) | Wait::Closed(_) | Wait::Failed(_) => true,
+        // A cluster that is connected wakes those who wait for it.
+        Wait::Closed(trouble) => trouble.operation != Some(Operation::Connect),
+        Wait::For(_) | Wait::Failed(_) => true,
     });
     let interval = hub.settings.instance_interval.unwrap_or(Duration::from_secs(60));
     let due = plan.recheck_at.map(|at| {
@@ -155,55 +148,5 @@ fn next(hub: &Hub, served: &Served, plan: &DeletionPlan) -> Next {
     match due.into_iter().chain(untold.then_some(interval)).min() {
         Some(wait) => Next::After(wait),
         None => Next::Done,
-    }
-}
-
-/// Everything that the inventory of a cluster may contain, as that cluster has it.
-pub(super) async fn members(
-    connection: &Connection,
-    instance: &StoredObject,
-    applyset: &str,
-    inventory: &Inventory,
-    memory: &Memory,
-) -> Result<Sight, InstanceError> {
-    let selector = format!("{}={applyset}", labels::APPLYSET_PART_OF);
-    let home = instance.namespace().map(|namespace| &**namespace);
-    let mut kinds: Vec<Arc<ApiKind>> = Vec::new();
-    for kind in &inventory.group_kinds {
-        match connection.kind(&kind.group, None, &kind.kind).await {
-            Ok(kind) => kinds.push(kind),
-            // The type is gone, and its objects with it.
-            Err(error) if error.missing().is_some() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let mut places: Vec<(&ApiKind, Option<&str>)> = Vec::new();
-    for kind in &kinds {
-        if kind.namespaced {
-            let namespaces = inventory.namespaces.iter().map(String::as_str).chain(home);
-            places.extend(namespaces.map(|namespace| (&**kind, Some(namespace))));
-        } else {
-            places.push((kind, None));
-        }
-    }
-    let mut sight = Sight::default();
-    let lists: Vec<BoxFuture<'_, _>> = places
-        .iter()
-        .map(|(kind, namespace)| connection.list(kind, *namespace, Some(&selector)).boxed())
-        .collect();
-    let answers: Vec<_> = stream::iter(lists).buffer_unordered(AT_ONCE).collect().await;
-    for listed in answers {
-        for object in present(listed)? {
-            let key: ObjectKey = object.key(connection.cluster());
-            sight.see(key, Arc::new(object), memory);
-        }
-    }
-    Ok(sight)
-}
-
-fn present(listed: Result<Vec<StoredObject>, ApiError>) -> Result<Vec<StoredObject>, ApiError> {
-    match listed {
-        Err(error) if error.missing().is_some() => Ok(Vec::new()),
-        listed => listed,
     }
 }

@@ -1,19 +1,21 @@
 //! Turns what external references ask for into watches, and their copies into what the plan sees.
 
-use kross_cluster::{Lookup, ObjectKey, Selection, Watch};
+use kross_api::Operation;
+use kross_cluster::{ApiError, Connection, Lookup, ObjectKey, Selection, Watch};
 use kross_plan::{CollectionQuery, ExternalRead, ObservedObject, Plan};
 use kross_value::Text;
 
+use super::children::failure;
 use super::memory::Memory;
 use super::observe::Sight;
-use super::reach::{Reach, ReachError};
+use super::reach::Reach;
 use crate::hub::Hub;
 use crate::selector::text;
 
 /// Answers what a plan wants to read. Gives whether there was anything new.
 ///
 /// # Errors
-/// A kind is not served.
+/// A kind is not served in the local cluster.
 pub(super) async fn answer(
     hub: &Hub,
     reach: &Reach<'_>,
@@ -21,27 +23,71 @@ pub(super) async fn answer(
     plan: &Plan,
     sight: &mut Sight,
     memory: &mut Memory,
-) -> Result<bool, ReachError> {
+) -> Result<bool, ApiError> {
     let mut news = false;
     for read in &plan.reads {
-        if !memory.externals.contains_key(read) {
-            // What is in a cluster that does not answer is read once it does.
-            if reach.connection(read.cluster()).is_err() {
-                continue;
+        if let Err(error) = open(hub, reach, instance, read, memory).await {
+            if read.cluster().is_local() {
+                return Err(error);
             }
-            let watches = watch(hub, reach, read).await?;
-            for watch in &watches {
-                hub.instances.look_at(instance, watch.key());
-            }
-            memory.externals.insert(read.clone(), watches);
+            news |= cannot_read(read, Operation::Get, &error, sight, memory);
+            continue;
         }
         let Some(watches) = memory.externals.get(read) else { continue };
         news |= match read {
             ExternalRead::Object { key, .. } => see_object(key, watches, sight),
             ExternalRead::Collection(query) => see_collection(query, watches, sight),
         };
+        let failure = watches.iter().filter(|watch| !watch.can_tell()).find_map(Watch::failure);
+        sight.listing |= failure.is_none() && watches.iter().any(|watch| !watch.is_complete());
+        match failure {
+            Some(error) if !read.cluster().is_local() => {
+                news |= cannot_read(read, Operation::Watch, &error, sight, memory);
+            }
+            _ => {
+                memory.unreadable.remove(read);
+            }
+        }
     }
     Ok(news)
+}
+
+/// Makes sure that what a reference asks for is being watched, by the credential that counts now.
+async fn open(
+    hub: &Hub,
+    reach: &Reach<'_>,
+    instance: &ObjectKey,
+    read: &ExternalRead,
+    memory: &mut Memory,
+) -> Result<(), ApiError> {
+    // What is in a cluster that does not answer is read once it does.
+    let Ok(connection) = reach.connection(read.cluster()) else { return Ok(()) };
+    let known = memory.externals.get(read);
+    let sync = reach.sync(read.cluster());
+    let good = |watch: &Watch| watch.key().access == *connection.access() && watch.key().sync == sync;
+    if known.is_some_and(|known| known.iter().all(good)) {
+        return Ok(());
+    }
+    let watches = watch(hub, reach, connection, read).await?;
+    watches.iter().for_each(|watch| hub.instances.look_at(instance, watch.key()));
+    for before in memory.externals.insert(read.clone(), watches).into_iter().flatten() {
+        hub.instances.look_away(instance, before.key());
+    }
+    Ok(())
+}
+
+/// Notes why a reference cannot be read. Gives whether that is new.
+fn cannot_read(
+    read: &ExternalRead,
+    operation: Operation,
+    error: &ApiError,
+    sight: &mut Sight,
+    memory: &mut Memory,
+) -> bool {
+    let before = memory.unreadable.get(read).filter(|before| before.reason == error.reason());
+    let failure = failure(operation, error, before.map(|before| before.since));
+    memory.unreadable.insert(read.clone(), failure.clone());
+    sight.observed.unreadable.insert(read.clone(), failure).is_none()
 }
 
 /// Lets go of watches that the last plan does not ask for.
@@ -53,25 +99,30 @@ pub(super) fn retain(hub: &Hub, instance: &ObjectKey, plan: &Plan, memory: &mut 
         }
         wanted
     });
+    memory.unreadable.retain(|read, _| plan.reads.contains(read));
 }
 
-async fn watch(hub: &Hub, reach: &Reach<'_>, read: &ExternalRead) -> Result<Vec<Watch>, ReachError> {
-    let connection = reach.connection(read.cluster())?;
+async fn watch(
+    hub: &Hub,
+    reach: &Reach<'_>,
+    connection: &Connection,
+    read: &ExternalRead,
+) -> Result<Vec<Watch>, ApiError> {
     match read {
         ExternalRead::Object { key, version } => {
             let kind = connection.kind(&key.group, Some(version), &key.kind).await?;
             let selection = Selection::Name { namespace: key.namespace.clone(), name: key.name.clone() };
-            Ok(vec![hub.watches.watch(connection, &kind, selection)])
+            Ok(vec![reach.follow(hub, connection, &kind, selection)])
         }
         ExternalRead::Collection(query) => {
             let kind = connection.kind(&query.group, Some(&query.version), &query.kind).await?;
             let selection =
                 Selection::Labels { namespace: query.namespace.clone(), selector: text(&query.selector()) };
-            let mut watches = vec![hub.watches.watch(connection, &kind, selection)];
+            let mut watches = vec![reach.follow(hub, connection, &kind, selection)];
             if let Some(namespaces) = query.namespace_selector() {
                 let kind = connection.kind("", Some("v1"), "Namespace").await?;
                 let selection = Selection::Labels { namespace: None, selector: text(&namespaces) };
-                watches.push(hub.watches.watch(connection, &kind, selection));
+                watches.push(reach.follow(hub, connection, &kind, selection));
             }
             Ok(watches)
         }

@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kross_api::{FINALIZER, Inventory, annotations, applyset_id, labels, managers, tooling};
+use kross_api::{
+    ClusterInventory, FINALIZER, Inventory, annotations, applyset_id, labels, managers, remote_applyset_id,
+    tooling,
+};
 use kross_cluster::StoredObject;
 use kross_value::{Object, Text, Value};
 
@@ -18,7 +21,34 @@ pub(super) fn applyset(served: &Served, instance: &StoredObject) -> Text {
     applyset_id(instance.name(), namespace, &served.kind.kind, &served.kind.group).into()
 }
 
-/// What an instance says it owns; none if it says nothing.
+/// The apply set of an instance in other clusters.
+pub(super) fn remote_applyset(hub: &Hub, served: &Served, instance: &StoredObject) -> Text {
+    let namespace = instance.namespace().map(|namespace| &**namespace).unwrap_or_default();
+    let (kind, hub_uid) = (&served.kind, &hub.planning.hub_uid);
+    remote_applyset_id(instance.name(), namespace, &kind.kind, &kind.group, hub_uid).into()
+}
+
+/// What an instance says it owns, here and elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) local: Inventory,
+    pub(super) remote: ClusterInventory,
+}
+
+/// What an instance says it owns.
+///
+/// # Errors
+/// It cannot be trusted.
+pub(super) fn record(instance: &StoredObject, applyset: &str) -> Result<Record, InstanceError> {
+    let local = inventory(instance, applyset)?.unwrap_or_default();
+    let remote = match instance.annotation(annotations::CLUSTER_INVENTORY) {
+        Some(text) => ClusterInventory::parse(applyset, text)?,
+        None => ClusterInventory::default(),
+    };
+    Ok(Record { local, remote })
+}
+
+/// What an instance says it owns in its own cluster; none if it says nothing.
 ///
 /// # Errors
 /// It cannot be trusted.
@@ -43,44 +73,21 @@ pub(super) fn is_held(object: &StoredObject) -> bool {
     finalizers(object).iter().any(|name| name == FINALIZER)
 }
 
-/// Makes sure that finalizer, labels and an inventory with at least `needed` are there.
+/// Makes sure that finalizer and labels are there, and the inventory as it should be.
 ///
 /// # Errors
-/// The cluster refuses, or the instance has changed meanwhile, or its inventory cannot be trusted.
-pub(super) async fn ensure(
+/// The cluster refuses, or the instance has changed meanwhile, or the inventory is too large.
+pub(super) async fn write(
     hub: &Hub,
     served: &Served,
     instance: Arc<StoredObject>,
-    needed: &Inventory,
+    record: &Record,
 ) -> Result<Arc<StoredObject>, InstanceError> {
     let applyset = applyset(served, &instance);
-    let mut wanted = inventory(&instance, &applyset)?.unwrap_or_default();
-    wanted.extend(needed);
-    write(hub, served, instance, &applyset, &wanted).await
-}
-
-/// Shrinks the inventory to what is there.
-///
-/// # Errors
-/// As [`ensure`].
-pub(super) async fn shrink(
-    hub: &Hub,
-    served: &Served,
-    instance: Arc<StoredObject>,
-    left: &Inventory,
-) -> Result<Arc<StoredObject>, InstanceError> {
-    let applyset = applyset(served, &instance);
-    write(hub, served, instance, &applyset, left).await
-}
-
-async fn write(
-    hub: &Hub,
-    served: &Served,
-    instance: Arc<StoredObject>,
-    applyset: &Text,
-    inventory: &Inventory,
-) -> Result<Arc<StoredObject>, InstanceError> {
-    let Some(patch) = patch(hub, served, &instance, applyset, inventory) else { return Ok(instance) };
+    let remote = record.remote.text(&applyset)?;
+    let Some(patch) = patch(hub, served, &instance, &applyset, (&record.local, remote)) else {
+        return Ok(instance);
+    };
     let namespace = instance.namespace().map(|namespace| &**namespace);
     let written = hub
         .connection
@@ -97,7 +104,7 @@ fn patch(
     served: &Served,
     instance: &StoredObject,
     applyset: &Text,
-    inventory: &Inventory,
+    (inventory, remote): (&Inventory, Option<String>),
 ) -> Option<Value> {
     let mut own_labels = hub.ownership_labels();
     own_labels.insert(labels::DEFINITION_ID, served.uid.clone().into());
@@ -110,11 +117,17 @@ fn patch(
         .collect();
     let mut notes = inventory.annotations(applyset);
     notes.insert(annotations::APPLYSET_TOOLING.to_owned(), tooling(&hub.settings.kro_version));
-    let missing_notes: Object = notes
+    let written = instance.annotation(annotations::CLUSTER_INVENTORY);
+    let forgotten = written.is_some() && remote.is_none();
+    notes.extend(remote.map(|remote| (annotations::CLUSTER_INVENTORY.to_owned(), remote)));
+    let mut missing_notes: Object = notes
         .iter()
         .filter(|(key, value)| instance.annotation(key) != Some(value.as_str()))
         .map(|(key, value)| (kross_value::Key::new(key), Value::from(value.as_str())))
         .collect();
+    if forgotten {
+        missing_notes.insert(annotations::CLUSTER_INVENTORY, Value::Null);
+    }
     let mut finalizers = finalizers(instance);
     let held = finalizers.iter().any(|name| name == FINALIZER);
     if held && missing_labels.is_empty() && missing_notes.is_empty() {

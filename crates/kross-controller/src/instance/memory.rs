@@ -1,13 +1,16 @@
-//! What is remembered of instances between two passes: the digests of what was applied, what failed, and what external
-//! objects they look at. Nothing of it is needed to be right, only to be quick.
+//! What is remembered of instances between two passes: the digests of what was applied, what failed, what external objects
+//! they look at and which clusters they use. Nothing of it is needed to be right, only to be quick.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use kross_cluster::{Digest, ObjectKey, Watch, WatchKey};
-use kross_plan::{ExternalRead, Failure};
+use kross_api::SecretAddress;
+use kross_cluster::{Digest, Hold, ObjectKey, Watch, WatchKey};
+use kross_plan::{ExternalRead, Failure, KindKey, ReferenceKey};
 use kross_value::Text;
+
+use super::children::Child;
 
 /// What is remembered of one instance.
 #[derive(Debug, Default)]
@@ -20,6 +23,14 @@ pub(super) struct Memory {
     pub(super) attempts: BTreeMap<ObjectKey, Timestamp>,
     /// The watches on external objects.
     pub(super) externals: HashMap<ExternalRead, Vec<Watch>>,
+    /// The remote clusters that the instance uses.
+    pub(super) holds: HashMap<ReferenceKey, Hold>,
+    /// The copies of its objects in remote clusters.
+    pub(super) children: HashMap<KindKey, Child>,
+    /// Kinds in remote clusters that could not be read the last time.
+    pub(super) blind: HashMap<KindKey, Failure>,
+    /// External references that could not be read the last time.
+    pub(super) unreadable: HashMap<ExternalRead, Failure>,
     /// The instance of this UID was let go. The copy says so a moment later; until then nothing is done again.
     pub(super) released: Option<Text>,
 }
@@ -35,6 +46,8 @@ struct State {
     memories: HashMap<ObjectKey, Memory>,
     /// Who looks at what a watch is about.
     interests: HashMap<WatchKey, HashSet<ObjectKey>>,
+    /// Who uses the cluster of a Secret.
+    users: HashMap<SecretAddress, HashSet<ObjectKey>>,
     /// Who is about to write an object: siblings share one field manager, so the cluster would not notice.
     claims: HashMap<ObjectKey, Text>,
 }
@@ -54,9 +67,27 @@ impl Instances {
     pub(super) fn forget(&self, instance: &ObjectKey) {
         let mut state = self.lock();
         let Some(memory) = state.memories.remove(instance) else { return };
-        for watch in memory.externals.values().flatten() {
-            state.look_away(instance, watch.key());
-        }
+        state.release(instance, &memory);
+    }
+
+    /// The instance wants to know nothing any more.
+    pub(super) fn release(&self, instance: &ObjectKey, memory: &Memory) {
+        self.lock().release(instance, memory);
+    }
+
+    /// The instance uses the cluster of a Secret from now on.
+    pub(super) fn use_cluster(&self, instance: &ObjectKey, secret: &SecretAddress) {
+        self.lock().users.entry(secret.clone()).or_default().insert(instance.clone());
+    }
+
+    /// The instance no longer uses the cluster of a Secret.
+    pub(super) fn leave_cluster(&self, instance: &ObjectKey, secret: &SecretAddress) {
+        self.lock().leave_cluster(instance, secret);
+    }
+
+    /// Who uses the cluster of a Secret.
+    pub(crate) fn using(&self, secret: &SecretAddress) -> Vec<ObjectKey> {
+        self.lock().users.get(secret).into_iter().flatten().cloned().collect()
     }
 
     /// The instance no longer wants to know about a watch.
@@ -72,6 +103,11 @@ impl Instances {
     /// Who looks at what a watch is about.
     pub(crate) fn looking_at(&self, watch: &WatchKey) -> Vec<ObjectKey> {
         self.lock().interests.get(watch).into_iter().flatten().cloned().collect()
+    }
+
+    /// Whether an instance looks at what a watch is about.
+    pub(crate) fn looks_at(&self, instance: &ObjectKey, watch: &WatchKey) -> bool {
+        self.lock().interests.get(watch).is_some_and(|instances| instances.contains(instance))
     }
 
     /// Claims an object for an apply set while it is being written. Gives the one that was faster, if there is one.
@@ -92,6 +128,25 @@ impl Instances {
 }
 
 impl State {
+    fn release(&mut self, instance: &ObjectKey, memory: &Memory) {
+        let children = memory.children.values().map(|child| &*child.watch);
+        for watch in memory.externals.values().flatten().chain(children) {
+            self.look_away(instance, watch.key());
+        }
+        for hold in memory.holds.values() {
+            self.leave_cluster(instance, hold.secret());
+        }
+    }
+
+    fn leave_cluster(&mut self, instance: &ObjectKey, secret: &SecretAddress) {
+        if let Some(instances) = self.users.get_mut(secret) {
+            instances.remove(instance);
+            if instances.is_empty() {
+                self.users.remove(secret);
+            }
+        }
+    }
+
     fn look_away(&mut self, instance: &ObjectKey, watch: &WatchKey) {
         if let Some(instances) = self.interests.get_mut(watch) {
             instances.remove(instance);

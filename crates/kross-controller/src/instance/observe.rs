@@ -1,11 +1,11 @@
 //! Observe: what is known of an instance's objects, from the copies. No request is sent for what a watch answers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use kross_api::labels;
+use kross_api::{ClusterId, SyncMode, labels};
 use kross_cluster::{ObjectKey, StoredObject};
-use kross_plan::{Observed, ObservedObject, Plan};
+use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey};
 use kross_value::Text;
 
 use super::memory::Memory;
@@ -17,12 +17,22 @@ pub(super) struct Sight {
     pub(super) observed: Observed,
     /// The same objects with what they say about ownership of fields.
     pub(super) stored: HashMap<ObjectKey, Arc<StoredObject>>,
+    /// The references that were asked for.
+    pub(super) met: HashSet<ReferenceKey>,
+    /// The kinds in remote clusters that were looked at.
+    pub(super) looked: HashSet<KindKey>,
+    /// Whether a cluster where the instance has been is just being connected.
+    pub(super) connecting: bool,
+    /// Whether a copy is just being filled.
+    pub(super) listing: bool,
+    /// What the instance had in clusters that its references no longer lead to, and that it gives up: reference and UID.
+    pub(super) abandoned: Vec<(String, String)>,
 }
 
-/// Reads the copies of an instance's children; none where one of them cannot tell.
-pub(super) fn children(reach: &Reach<'_>, uid: &str, memory: &Memory) -> Option<Sight> {
+/// Reads the copies of an instance's objects in its own cluster; none where one of them cannot tell.
+pub(super) fn own(reach: &Reach<'_>, uid: &str, memory: &Memory) -> Option<Sight> {
     let mut sight = Sight::default();
-    for watch in reach.children() {
+    for watch in reach.local_children() {
         for object in watch.list_by_label(labels::INSTANCE_ID, uid)? {
             sight.see(object.key(&watch.key().cluster), object, memory);
         }
@@ -40,6 +50,21 @@ impl Sight {
         let observed = ObservedObject { value: object.value().clone(), drifted };
         self.observed.objects.insert(key.clone(), observed);
         self.stored.insert(key, object);
+    }
+
+    /// Takes in what was seen elsewhere.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.observed.objects.extend(other.observed.objects);
+        self.stored.extend(other.stored);
+    }
+
+    /// A cluster is polled. Gives whether that is news.
+    pub(super) fn polls(&mut self, cluster: &ClusterId) -> bool {
+        let mut news = false;
+        for state in self.observed.clusters.values_mut().filter(|state| state.id == *cluster) {
+            news |= std::mem::replace(&mut state.mode, SyncMode::Poll) != SyncMode::Poll;
+        }
+        news
     }
 
     /// An object is gone.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kross_api::{ClusterId, FailureReason};
-use kross_cluster::{ApiError, Connection, StoredObject, Watch};
+use kross_cluster::{ApiError, ApiKind, Connection, Selection, StoredObject, Sync, Watch};
 
 use crate::graphs::Served;
 use crate::hub::Hub;
@@ -17,12 +17,14 @@ pub(super) struct Reach<'a> {
     remotes: BTreeMap<ClusterId, Site>,
 }
 
-/// A cluster that is connected.
+/// A remote cluster that is connected.
 #[derive(Debug)]
-pub(super) struct Site {
-    pub(super) connection: Connection,
+struct Site {
+    connection: Connection,
     /// The objects of instances there, one watch for each kind.
-    pub(super) children: Vec<Arc<Watch>>,
+    children: Vec<Arc<Watch>>,
+    /// How it is followed.
+    sync: Sync,
 }
 
 /// A request that failed, or that could not be made.
@@ -60,6 +62,31 @@ impl<'a> Reach<'a> {
         Self { local: &hub.connection, local_children: &served.children, remotes: BTreeMap::new() }
     }
 
+    /// A remote cluster is connected. Of several ways to one cluster the first is taken.
+    pub(super) fn join(&mut self, cluster: &ClusterId, connection: Connection) {
+        let site = || Site { connection, children: Vec::new(), sync: Sync::Watch };
+        self.remotes.entry(cluster.clone()).or_insert_with(site);
+    }
+
+    /// How a cluster is followed.
+    pub(super) fn follow_by(&mut self, cluster: &ClusterId, sync: Sync) {
+        if let Some(site) = self.remotes.get_mut(cluster) {
+            site.sync = sync;
+        }
+    }
+
+    /// How a cluster is followed.
+    pub(super) fn sync(&self, cluster: &ClusterId) -> Sync {
+        self.remotes.get(cluster).map_or(Sync::Watch, |site| site.sync)
+    }
+
+    /// Adds a copy to those of its cluster.
+    pub(super) fn attach(&mut self, cluster: &ClusterId, watch: &Arc<Watch>) {
+        if let Some(site) = self.remotes.get_mut(cluster) {
+            site.children.push(Arc::clone(watch));
+        }
+    }
+
     /// The connection to a cluster.
     pub(super) fn connection(&self, cluster: &ClusterId) -> Result<&Connection, ReachError> {
         if cluster.is_local() {
@@ -69,23 +96,35 @@ impl<'a> Reach<'a> {
         site.map(|site| &site.connection).ok_or_else(|| ReachError::NotConnected(cluster.clone()))
     }
 
-    /// Every copy of objects of instances.
-    pub(super) fn children(&self) -> impl Iterator<Item = &Watch> {
-        let remote = self.remotes.values().flat_map(|site| &site.children);
-        self.local_children.iter().chain(remote.map(|watch| &**watch))
+    /// Follows objects of a kind, in the way that their cluster is followed.
+    pub(super) fn follow(
+        &self,
+        hub: &Hub,
+        connection: &Connection,
+        kind: &Arc<ApiKind>,
+        selection: Selection,
+    ) -> Watch {
+        hub.watches.follow(connection, kind, selection, self.sync(connection.cluster()))
+    }
+
+    /// The copies of the local cluster.
+    pub(super) fn local_children(&self) -> &'a [Watch] {
+        self.local_children
     }
 
     /// The copy of a kind in a cluster.
     pub(super) fn child(&self, cluster: &ClusterId, group: &str, kind: &str) -> Option<&Watch> {
-        self.children().find(|watch| {
-            let key = watch.key();
-            key.cluster == *cluster && key.group == *group && key.kind == *kind
-        })
+        self.children(cluster).find(|watch| watch.key().group == *group && watch.key().kind == *kind)
     }
 
     /// Gives what was written to the copies of its cluster; each takes what is of its kind.
     pub(super) fn observe(&self, cluster: &ClusterId, written: &StoredObject) {
-        let there = self.children().filter(|watch| watch.key().cluster == *cluster);
-        there.for_each(|watch| watch.observe(written));
+        self.children(cluster).for_each(|watch| watch.observe(written));
+    }
+
+    fn children(&self, cluster: &ClusterId) -> impl Iterator<Item = &Watch> {
+        let local = if cluster.is_local() { self.local_children } else { &[] };
+        let remote = self.remotes.get(cluster).map_or(&[][..], |site| &site.children);
+        local.iter().chain(remote.iter().map(|watch| &**watch))
     }
 }

@@ -5,19 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{ClusterId, ConditionType, annotations};
+use kross_api::{ClusterId, ConditionType, Inventory, RecordedCluster, annotations};
 use kross_cluster::{Lookup, ObjectKey, Outcome, StoredObject};
 use kross_graph::Graph;
 use kross_plan::{ApplyAction, Plan, failed_status, plan, suspended_status};
 use kross_value::Text;
 
+use super::clusters::Asker;
 use super::error::{InstanceError, Next, outcome};
+use super::manage::Record;
 use super::memory::Memory;
-use super::observe::{Sight, children};
+use super::observe::{Sight, own};
 use super::reach::Reach;
-use super::{apply, clusters, deletion, external, manage, report};
+use super::{apply, children, clusters, deletion, external, manage, remains, report};
 use crate::graphs::Served;
 use crate::hub::Hub;
+
+/// How soon to look again where something is about to be known.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Looks at an instance.
 #[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
@@ -83,7 +88,8 @@ async fn live(
 ) -> Result<Next, InstanceError> {
     // Nothing new is made for a definition that is being deleted.
     let Some(revision) = &served.revision else { return Ok(Next::Done) };
-    let mut pass = Pass { hub, served, graph: &revision.graph, key, instance, memory };
+    let record = Record::default();
+    let mut pass = Pass { hub, served, graph: &revision.graph, key, instance, record, memory };
     let ended = pass.run().await;
     if let Some(kind) = ended.as_ref().err().and_then(InstanceError::condition) {
         let message = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -100,28 +106,41 @@ struct Pass<'a> {
     graph: &'a Graph,
     key: &'a ObjectKey,
     instance: Arc<StoredObject>,
+    /// What the instance says it owns.
+    record: Record,
     memory: &'a mut Memory,
 }
 
 impl Pass<'_> {
     async fn run(&mut self) -> Result<Next, InstanceError> {
+        self.record = manage::record(&self.instance, &manage::applyset(self.served, &self.instance))?;
         if is_suspended(&self.instance) {
-            self.manage(&kross_api::Inventory::default()).await?;
+            self.keep_record().await?;
             let status = suspended_status(self.graph, self.instance.value(), Timestamp::now());
             self.report(status).await?;
             return Ok(Next::Done);
         }
-        let reach = Reach::local(self.hub, self.served);
-        let Some(mut sight) = children(&reach, self.instance.uid(), self.memory) else {
+        let mut reach = Reach::local(self.hub, self.served);
+        let Some(mut sight) = own(&reach, self.instance.uid(), self.memory) else {
             return self.blind().await;
         };
         self.see_leftovers(&mut sight).await?;
-        let plan = self.waves(&reach, &mut sight).await?;
+        let plan = self.waves(&mut reach, &mut sight).await?;
+        if sight.connecting {
+            // A cluster where the instance has been, just after a start: what is true is known in a moment.
+            return Ok(Next::After(SOON));
+        }
         let plan = self.prune(plan, &reach, &mut sight).await?;
+        self.shrink(&plan, &reach).await?;
         external::retain(self.hub, self.key, &plan, self.memory);
-        self.forget_failures(&plan);
+        clusters::retain(self.hub, self.key, &plan, &self.record.remote, self.memory);
+        self.forget_failures(&plan, &sight);
         self.memory.attempts.clone_from(&plan.prune.attempts);
-        let next = self.next(&plan);
+        let next = self.next(&plan, &reach);
+        if sight.listing && self.instance.value().get("status").is_some() {
+            // The end of a list wakes us; until then nothing is known that is worth a write.
+            return Ok(Next::After(SOON));
+        }
         self.report(plan.status).await?;
         Ok(next)
     }
@@ -129,7 +148,7 @@ impl Pass<'_> {
     /// Kinds that the inventory has and the graph has no more are not watched: the cluster is asked for them.
     async fn see_leftovers(&self, sight: &mut Sight) -> Result<(), InstanceError> {
         let applyset = manage::applyset(self.served, &self.instance);
-        let Some(mut inventory) = manage::inventory(&self.instance, &applyset)? else { return Ok(()) };
+        let mut inventory = self.record.local.clone();
         inventory.group_kinds.retain(|kind| {
             let watched = |watch: &kross_cluster::Watch| {
                 watch.key().group == *kind.group.as_str() && watch.key().kind == *kind.kind.as_str()
@@ -139,16 +158,14 @@ impl Pass<'_> {
         if inventory.group_kinds.is_empty() {
             return Ok(());
         }
-        let left =
-            deletion::members(&self.hub.connection, &self.instance, &applyset, &inventory, self.memory)
-                .await?;
-        sight.observed.objects.extend(left.observed.objects);
-        sight.stored.extend(left.stored);
+        let left = remains::members(&self.hub.connection, &self.instance, &applyset, &inventory, self.memory)
+            .await?;
+        sight.extend(left);
         Ok(())
     }
 
     /// What failed once and is desired no more is forgotten.
-    fn forget_failures(&mut self, plan: &Plan) {
+    fn forget_failures(&mut self, plan: &Plan, sight: &Sight) {
         let planned: HashSet<&ObjectKey> =
             plan.nodes.iter().flat_map(|node| &node.objects).map(|object| &object.key).collect();
         let doomed: HashSet<&ObjectKey> = plan
@@ -159,29 +176,46 @@ impl Pass<'_> {
             .map(|doom| &doom.key)
             .collect();
         self.memory.failures.retain(|key, _| planned.contains(key) || doomed.contains(key));
+        self.memory.blind.retain(|kind, _| sight.observed.blind.contains_key(kind));
     }
 
     /// Plans and writes until nothing is left to write.
-    async fn waves(&mut self, reach: &Reach<'_>, sight: &mut Sight) -> Result<Plan, InstanceError> {
+    async fn waves(&mut self, reach: &mut Reach<'_>, sight: &mut Sight) -> Result<Plan, InstanceError> {
         let mut tried: HashSet<ObjectKey> = HashSet::new();
-        // Each round writes a layer, reads a reference, or is the last one.
-        let limit = 4 * self.graph.nodes.len() + 8;
+        let (instance, recorded) = (Arc::clone(&self.instance), self.record.remote.clone());
+        let asker = Asker { hub: self.hub, key: self.key, instance: &instance, recorded: &recorded };
+        asker.recall(reach, sight, self.memory);
+        let owned = children::recorded(&clusters::contents(&recorded), Some(self.graph));
+        for (kind, _) in &owned {
+            if reach.connection(&kind.0).is_err() {
+                children::remember(instance.uid(), &kind.0, sight, self.memory);
+            }
+        }
+        // Each round writes a layer, meets a cluster, reads a reference, or is the last one.
+        let limit = 8 * self.graph.nodes.len() + 16;
         let mut plan = self.plan(sight);
         for _ in 0..limit {
-            let news = external::answer(self.hub, reach, self.key, &plan, sight, self.memory).await?;
-            let others = sight.meet_others(&plan, reach, self.memory);
-            let clusters = clusters::note_unreached(&plan, sight, &self.instance);
-            if news | others | clusters | sight.compare(&plan, self.memory) {
+            let mut news = asker.meet_all(&plan, reach, sight, self.memory);
+            news |= children::find_scopes(&plan, reach, sight, self.memory).await;
+            let wanted = owned.iter().cloned().chain(children::planned(&plan)).collect();
+            let known = (self.key, instance.uid().as_str());
+            news |= children::see(self.hub, known, wanted, reach, sight, self.memory).await;
+            news |= external::answer(self.hub, reach, self.key, &plan, sight, self.memory).await?;
+            news |= sight.meet_others(&plan, reach, self.memory);
+            if news | sight.compare(&plan, self.memory) {
                 plan = self.plan(sight);
                 continue;
+            }
+            if sight.connecting {
+                break;
             }
             let actions: Vec<&ApplyAction> = plan
                 .apply
                 .iter()
                 .filter(|action| plan.object(action).is_some_and(|object| !tried.contains(&object.key)))
                 .collect();
-            let inventory = plan.inventory.get(&ClusterId::local()).cloned().unwrap_or_default();
-            self.manage(&inventory).await?;
+            self.expand(&plan, sight);
+            self.keep_record().await?;
             if actions.is_empty() {
                 break;
             }
@@ -213,20 +247,74 @@ impl Pass<'_> {
             }
         }
         if pruned && plan.prune.is_done() {
-            let left = plan.inventory.get(&ClusterId::local()).cloned().unwrap_or_default();
-            let instance = Arc::clone(&self.instance);
-            self.instance = manage::shrink(self.hub, self.served, instance, &left).await?;
+            self.record.local = plan.inventory.get(&ClusterId::local()).cloned().unwrap_or_default();
+            self.keep_record().await?;
         }
         Ok(plan)
+    }
+
+    /// Adds what a plan is about to make to what the instance says it owns.
+    fn expand(&mut self, plan: &Plan, sight: &mut Sight) {
+        self.record.local.extend(plan.inventory.get(&ClusterId::local()).unwrap_or(&Inventory::default()));
+        for (reference, uid) in sight.abandoned.drain(..) {
+            let owned = self.record.remote.find(&reference, &uid).cloned();
+            self.record.remote.retain(|cluster| cluster.reference != reference || cluster.uid != uid);
+            sight.observed.recorded.retain(|recorded| recorded.id.as_str() != uid);
+            if let Some(owned) = owned {
+                report::abandoned(self.hub, &self.instance, &owned);
+            }
+        }
+        for cluster in clusters::needed(plan) {
+            self.record.remote.add(cluster);
+        }
+    }
+
+    /// Forgets what the instance has in remote clusters no more, once they themselves say so.
+    async fn shrink(&mut self, plan: &Plan, reach: &Reach<'_>) -> Result<(), InstanceError> {
+        if !plan.is_certain() || !plan.prune.is_done() {
+            return Ok(());
+        }
+        let applyset = manage::remote_applyset(self.hub, self.served, &self.instance);
+        let mut record = self.record.remote.clone();
+        for cluster in self.record.remote.clusters() {
+            let id = ClusterId::new(&cluster.uid);
+            let used =
+                plan.clusters.iter().any(|used| !used.former && used.key.as_str() == cluster.reference);
+            let nothing = Inventory::default();
+            let left = plan.inventory.get(&id).filter(|_| used).unwrap_or(&nothing);
+            let gone = Inventory {
+                group_kinds: cluster.contents.group_kinds.difference(&left.group_kinds).cloned().collect(),
+                namespaces: cluster.contents.namespaces.clone(),
+            };
+            if used && gone.group_kinds.is_empty() {
+                continue;
+            }
+            let Ok(connection) = reach.connection(&id) else { continue };
+            let found = remains::members(connection, &self.instance, &applyset, &gone, self.memory).await;
+            if !found.is_ok_and(|found| found.stored.is_empty()) {
+                continue;
+            }
+            let same =
+                |other: &RecordedCluster| other.reference == cluster.reference && other.uid == cluster.uid;
+            record.retain(|other| {
+                if same(other) {
+                    other.contents = left.clone();
+                }
+                used || !same(other)
+            });
+        }
+        self.record.remote = record;
+        self.keep_record().await
     }
 
     fn plan(&self, sight: &Sight) -> Plan {
         plan(self.graph, self.instance.value(), &sight.observed, &self.hub.planning, Timestamp::now())
     }
 
-    async fn manage(&mut self, inventory: &kross_api::Inventory) -> Result<(), InstanceError> {
+    /// Makes sure that the instance says what it owns.
+    async fn keep_record(&mut self) -> Result<(), InstanceError> {
         let instance = Arc::clone(&self.instance);
-        self.instance = manage::ensure(self.hub, self.served, instance, inventory).await?;
+        self.instance = manage::write(self.hub, self.served, instance, &self.record).await?;
         Ok(())
     }
 
@@ -253,8 +341,13 @@ impl Pass<'_> {
     }
 
     /// When to look again without an event.
-    fn next(&self, plan: &Plan) -> Next {
-        if !self.memory.failures.is_empty() {
+    fn next(&self, plan: &Plan, reach: &Reach<'_>) -> Next {
+        // What failed in a cluster that does not answer is tried again when it does, which wakes us.
+        let open = |cluster: &ClusterId| reach.connection(cluster).is_ok();
+        if self.memory.failures.keys().any(|key| open(&key.cluster))
+            || self.memory.blind.keys().any(|(cluster, ..)| open(cluster))
+            || self.memory.unreadable.keys().any(|read| open(read.cluster()))
+        {
             return Next::Retry;
         }
         match plan.recheck_at {
@@ -272,12 +365,12 @@ fn is_suspended(instance: &StoredObject) -> bool {
     said.is_some_and(|said| annotations::RECONCILE_PAUSED.contains(&said.as_str()))
 }
 
-/// The instance that an object says it belongs to.
-pub(crate) fn instance_of(object: &StoredObject, cluster: &ClusterId) -> Option<ObjectKey> {
+/// The instance that an object says it belongs to, wherever the object is.
+pub(crate) fn instance_of(object: &StoredObject) -> Option<ObjectKey> {
     use kross_api::labels;
     let text = |label| object.label(label).map(Text::from);
     Some(ObjectKey {
-        cluster: cluster.clone(),
+        cluster: ClusterId::local(),
         group: text(labels::INSTANCE_GROUP)?,
         kind: text(labels::INSTANCE_KIND)?,
         namespace: text(labels::INSTANCE_NAMESPACE),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kross_api::{Condition, ConditionStatus, ConditionType, InstanceState, annotations, managers};
+use kross_api::{
+    Condition, ConditionStatus, ConditionType, InstanceState, RecordedCluster, annotations, managers,
+};
 use kross_cluster::{Regarding, Severity, StoredObject};
 use kross_value::Value;
 
@@ -83,6 +85,27 @@ fn count_transition(hub: &Hub, before: &StoredObject, after: &StoredObject) {
 fn conditions(status: Option<&Value>) -> Vec<Condition> {
     let list = status.and_then(|status| status.get("conditions"));
     list.and_then(|list| serde_json::from_value(serde_json::Value::from(list)).ok()).unwrap_or_default()
+}
+
+/// Tells that an instance gives up what it had in a cluster that its reference no longer leads to.
+pub(super) fn abandoned(hub: &Hub, instance: &StoredObject, cluster: &RecordedCluster) {
+    let kinds: Vec<String> = cluster.contents.group_kinds.iter().map(ToString::to_string).collect();
+    let note = format!(
+        "what is left in cluster `{}` ({}) is given up, as confirmed: {}",
+        cluster.name,
+        cluster.uid,
+        if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
+    );
+    tracing::warn!(instance = %instance.key(hub.connection.cluster()), "{note}");
+    if let Some(events) = &hub.events {
+        events.report(kross_cluster::Report {
+            regarding: Regarding::from(instance),
+            severity: Severity::Warning,
+            reason: "ClusterGivenUp".to_owned(),
+            action: "Reconcile".to_owned(),
+            note,
+        });
+    }
 }
 
 /// Tells of every condition that turned false, and of `Ready` whenever it changed.

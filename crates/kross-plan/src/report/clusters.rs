@@ -74,8 +74,8 @@ pub(super) fn conditions(walk: &Walk<'_>, set: &mut ConditionSet) {
     let unplaced = |node: &&NodePlan| node.cluster.is_none() && node.objects.is_empty();
     let missing = walk.clusters.iter().find_map(|used| without_credentials(walk, used));
     let resolved = match in_use().find(unplaced) {
-        None if let Some(message) = &missing => {
-            set.set_false(ConditionType::ClusterResolved, Reason::SecretNotAvailable, message.clone(), now);
+        None if let Some((step, message)) = &missing => {
+            set.set_false(ConditionType::ClusterResolved, *step, message.clone(), now);
             true
         }
         None => {
@@ -101,12 +101,7 @@ pub(super) fn conditions(walk: &Walk<'_>, set: &mut ConditionSet) {
             );
         }
         None => {
-            set.set_true(
-                ConditionType::RemoteClusterConnected,
-                Reason::Connected,
-                "every cluster is connected",
-                now,
-            );
+            set.set_true(ConditionType::RemoteClusterConnected, Reason::Connected, connected(walk), now);
         }
         Some((used, progress)) => {
             let message = progress.trouble().map_or_else(String::new, since);
@@ -128,16 +123,31 @@ pub(super) fn conditions(walk: &Walk<'_>, set: &mut ConditionSet) {
 
 /// Why a reference that the instance gives a value to leads nowhere: its Secret is missing or cannot be used. One that the
 /// definition fixes was resolved when the definition was accepted.
-fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<String> {
+fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<(Reason, String)> {
     let fixed = |placement: &Placement| matches!(placement, Placement::Remote(remote) if remote.fixed.as_ref() == Some(&*used.reference));
     if !used.needed || walk.input.graph.nodes.iter().any(|node| fixed(&node.placement)) {
         return None;
     }
     match &used.state.as_ref()?.connection {
-        Connection::NotConnected { reason: FailureReason::Credentials, identity_changed: false, .. } => {
-            used.closed()?.trouble().map(since)
-        }
+        Connection::NotConnected {
+            step: step @ (Reason::SecretNotAvailable | Reason::SecretKeyMissing | Reason::KubeconfigInvalid),
+            ..
+        } => used.closed()?.trouble().map(|trouble| (*step, since(trouble))),
         _ => None,
+    }
+}
+
+/// What is said when every cluster that is needed is connected: also what is still owed to others.
+fn connected(walk: &Walk<'_>) -> String {
+    let owed = walk.clusters.iter().find_map(|used| Some((used, used.closed()?)).filter(|_| used.former));
+    let all = "every cluster is connected";
+    match owed {
+        None => all.to_owned(),
+        Some((used, closed)) => {
+            let why = closed.trouble().map_or_else(String::new, since);
+            let name = &used.reference.display;
+            format!("{all}; what the instance left in cluster `{name}` is removed once it answers: {why}")
+        }
     }
 }
 
@@ -160,13 +170,7 @@ fn unplaced_condition(set: &mut ConditionSet, node: &NodePlan, now: jiff::Timest
 /// What a condition says about a cluster that does not answer.
 pub(super) fn reason(used: &UsedCluster) -> Reason {
     match used.state.as_ref().map(|state| &state.connection) {
-        Some(Connection::NotConnected { identity_changed: true, .. }) => Reason::IdentityChanged,
-        Some(Connection::NotConnected { reason, .. }) => match reason {
-            FailureReason::Credentials => Reason::SecretNotAvailable,
-            FailureReason::Unauthorized => Reason::AuthenticationFailed,
-            FailureReason::Unreachable | FailureReason::Timeout => Reason::Unreachable,
-            _ => Reason::NotConnected,
-        },
+        Some(Connection::NotConnected { step, .. }) => *step,
         _ => Reason::NotConnected,
     }
 }

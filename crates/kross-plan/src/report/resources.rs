@@ -121,6 +121,14 @@ fn of_object(walk: &Walk<'_>, plan: &NodePlan, object: &PlannedObject, limit: us
     identify(&mut entry, &object.key, walk.display(&object.key.cluster));
     entry.uid = object.uid.as_ref().map(ToString::to_string).filter(|uid| !uid.is_empty());
     entry.observed_generation = object.generation;
+    // What is known of it from before stays, for instance after a restart while its cluster does not answer.
+    if object.uid.is_none() && object.progress.is_dark() {
+        let this = identity(&entry);
+        if let Some(before) = walk.input.previous.iter().find(|before| identity(before) == this) {
+            entry.uid.clone_from(&before.uid);
+            entry.observed_generation = before.observed_generation;
+        }
+    }
     if object.progress == Progress::Applying {
         entry.operation = Some(if object.uid.is_some() { Operation::Update } else { Operation::Create });
     }

@@ -7,9 +7,9 @@ use kross_value::{Object, Text, Value};
 use super::object::unusable;
 use super::readiness::readiness;
 use super::{Visit, Walk, not_rendered, value_of};
-use crate::observed::{CollectionQuery, ObservedObject};
+use crate::observed::{CollectionQuery, Failure, ObservedObject};
 use crate::plan::{ExternalRead, PlannedObject};
-use crate::progress::Progress;
+use crate::progress::{Progress, Trouble};
 
 impl<'a> Walk<'a> {
     pub(super) fn external(
@@ -23,7 +23,8 @@ impl<'a> Walk<'a> {
         let Some(name) = text(Some(name), scope)? else {
             return Err(unusable("`externalRef.metadata.name` came out empty"));
         };
-        let namespace = match (self.is_namespaced(node, &site)?, namespace) {
+        let (namespaced, obstacle) = self.scope_of(node, &site);
+        let namespace = match (namespaced, namespace) {
             (false, _) => None,
             (true, Some(given)) => match text(Some(given), scope)? {
                 Some(given) => Some(given),
@@ -38,10 +39,14 @@ impl<'a> Walk<'a> {
             namespace,
             name,
         };
-        self.reads.push(ExternalRead::Object { key: key.clone(), version: node.kind.version.clone() });
+        let read = ExternalRead::Object { key: key.clone(), version: node.kind.version.clone() };
         let known = self.input.observed.externals.get(&key);
-        let progress = match (site.closed, self.input.observed.failures.get(&key), known) {
-            (Some(closed), _, _) => closed,
+        let failure = self.input.observed.unreadable.get(&read);
+        if obstacle.is_none() {
+            self.reads.push(read);
+        }
+        let progress = match (site.closed.or(obstacle), failure, known) {
+            (Some(obstacle), _, _) => obstacle,
             (None, Some(failure), _) => Progress::Failed(self.trouble(&key, failure)),
             (None, None, None) => {
                 Progress::Waiting(format!("{} was not read yet", self.describe(&key)).into())
@@ -69,10 +74,21 @@ impl<'a> Walk<'a> {
         let namespaces = namespace_selector.map(|selector| object(selector, scope)).transpose()?;
         let kind = (site.cluster.clone(), &node.kind);
         let query = CollectionQuery::new(kind, namespace, &selector, namespaces.as_ref());
-        self.reads.push(ExternalRead::Collection(query.clone()));
-        let failure = self.input.observed.failures.iter().find(|(_, failure)| failure.node == node.id);
-        if let (None, Some((key, failure))) = (&site.closed, failure) {
-            return Ok(Visit::from(Progress::Failed(self.trouble(key, failure))));
+        let read = ExternalRead::Collection(query.clone());
+        let failure = self.input.observed.unreadable.get(&read);
+        self.reads.push(read);
+        if let (None, Some(failure)) = (&site.closed, failure) {
+            let place =
+                self.display(&site.cluster).map_or_else(String::new, |it| format!(" in cluster `{it}`"));
+            let Failure { operation, reason, message, since, .. } = failure;
+            return Ok(Visit::from(Progress::Failed(Trouble {
+                operation: Some(*operation),
+                reason: *reason,
+                message: format!("cannot {operation} objects of kind `{}`{place}: {message}", node.kind.kind)
+                    .into(),
+                error: message.clone(),
+                since: Some(*since),
+            })));
         }
         let listed = self.input.observed.collections.get(&query);
         let Some(listed) = listed else {

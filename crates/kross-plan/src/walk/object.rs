@@ -1,6 +1,6 @@
 //! One object: rendered, given its identity and its labels, and compared with what is there.
 
-use kross_api::{AdoptPolicy, FailureReason, ManagedResource, ObjectKey, Operation, ResourceState};
+use kross_api::{AdoptPolicy, ManagedResource, ObjectKey, Operation, ResourceState};
 use kross_graph::{Node, Scope, Template};
 use kross_value::{Object, Text, Value};
 
@@ -46,7 +46,7 @@ impl<'a> Walk<'a> {
         let Some(Value::Object(object)) = rendered else {
             return Err(unusable("the template did not come out as an object"));
         };
-        let (metadata, namespace, name) = self.identity(node, &object, site)?;
+        let (metadata, namespace, name, obstacle) = self.identity(node, &object, site)?;
         let key = ObjectKey {
             cluster: site.cluster.clone(),
             group: node.kind.group.clone(),
@@ -60,7 +60,7 @@ impl<'a> Walk<'a> {
         let differs = found.is_none_or(|found| {
             found.drifted || found.desired_hash() != Some(&hash) || found.part_of().is_none()
         });
-        let progress = self.assess(node, &key, found, site, differs);
+        let progress = obstacle.unwrap_or_else(|| self.assess(node, &key, found, site, differs));
         Ok(PlannedObject {
             api_version: node.kind.api_version().into(),
             desired: Some(desired),
@@ -74,13 +74,13 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Metadata with name and namespace settled.
+    /// Metadata with name and namespace settled, and why nothing can be done with it yet.
     fn identity(
         &self,
         node: &Node,
         object: &Object,
         site: &Site,
-    ) -> Result<(Object, Option<Text>, Text), Progress> {
+    ) -> Result<(Object, Option<Text>, Text, Option<Progress>), Progress> {
         let mut metadata = object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
         let text = |field: &str| match metadata.get(field) {
             Some(Value::String(text)) => Some(text.clone()),
@@ -91,9 +91,10 @@ impl<'a> Walk<'a> {
         let Some(name) = name else {
             return Err(unusable("`metadata.name` came out empty"));
         };
-        if !self.is_namespaced(node, site)? {
+        let (namespaced, obstacle) = self.scope_of(node, site);
+        if !namespaced {
             metadata.remove("namespace");
-            return Ok((metadata, None, name));
+            return Ok((metadata, None, name, obstacle));
         }
         let given = text("namespace");
         let namespace = match given {
@@ -112,26 +113,44 @@ impl<'a> Walk<'a> {
             },
         };
         metadata.insert("namespace", Value::from(namespace.clone()));
-        Ok((metadata, Some(namespace), name))
+        Ok((metadata, Some(namespace), name, obstacle))
     }
 
-    pub(super) fn is_namespaced(&self, node: &Node, site: &Site) -> Result<bool, Progress> {
+    /// Whether a node's objects live in namespaces. Where nobody knows yet: the likely answer, and why nothing can be done.
+    pub(super) fn scope_of(&self, node: &Node, site: &Site) -> (bool, Option<Progress>) {
         if let Some(known) = &node.kind.known {
-            return Ok(known.namespaced);
+            return (known.namespaced, None);
         }
-        let kind = (site.cluster.clone(), node.kind.group.clone(), node.kind.kind.clone());
-        if let Some(namespaced) = self.input.observed.scopes.get(&kind) {
-            return Ok(*namespaced);
+        let observed = self.input.observed;
+        let (group, kind) = (&node.kind.group, &node.kind.kind);
+        let key = (site.cluster.clone(), group.clone(), kind.clone());
+        if let Some(namespaced) = observed.scopes.get(&key) {
+            return (*namespaced, None);
         }
         if self.input.settings.assume_namespaced {
-            return Ok(true);
+            return (true, None);
         }
-        Err(site.closed.clone().unwrap_or_else(|| {
-            let place = self.display(&site.cluster).unwrap_or("the local cluster").to_owned();
-            Progress::Unresolved(
-                format!("the kind `{}` is not known in `{place}` yet", node.kind.kind).into(),
-            )
-        }))
+        // Other clusters will mean the same by it; and nothing is done on the strength of it.
+        let elsewhere = observed.scopes.iter().find(|((_, other, name), _)| other == group && name == kind);
+        let likely =
+            elsewhere.map_or(self.input.instance.namespace().is_some(), |(_, namespaced)| *namespaced);
+        if let Some(closed) = &site.closed {
+            return (likely, Some(closed.clone()));
+        }
+        self.unscoped.borrow_mut().push((key.clone(), node.kind.version.clone()));
+        let place = self.display(&site.cluster).unwrap_or("the local cluster");
+        let obstacle = match observed.blind.get(&key) {
+            Some(Some(failure)) => Progress::Failed(Trouble {
+                operation: Some(failure.operation),
+                reason: failure.reason,
+                message: format!("cannot find the kind `{kind}` in cluster `{place}`: {}", failure.message)
+                    .into(),
+                error: failure.message.clone(),
+                since: Some(failure.since),
+            }),
+            _ => Progress::Unresolved(format!("the kind `{kind}` is not known in `{place}` yet").into()),
+        };
+        (likely, Some(obstacle))
     }
 
     fn assess(
@@ -144,6 +163,9 @@ impl<'a> Walk<'a> {
     ) -> Progress {
         if let Some(closed) = &site.closed {
             return closed.clone();
+        }
+        if let (None, Some(obstacle)) = (found, self.blindness(key)) {
+            return obstacle;
         }
         let failure = self.input.observed.failures.get(key);
         if let Some(found) = found {
@@ -188,6 +210,18 @@ impl<'a> Walk<'a> {
         self.input.previous.iter().any(ours)
     }
 
+    /// Why it cannot be told whether an object is there, if so.
+    fn blindness(&self, key: &ObjectKey) -> Option<Progress> {
+        let kind = (key.cluster.clone(), key.group.clone(), key.kind.clone());
+        let place = self.display(&key.cluster).unwrap_or("the local cluster");
+        Some(match self.input.observed.blind.get(&kind)? {
+            Some(failure) => Progress::Failed(self.trouble(key, failure)),
+            None => Progress::Unresolved(
+                format!("objects of kind `{}` in cluster `{place}` are being read", key.kind).into(),
+            ),
+        })
+    }
+
     /// What status says of a failed operation: what was tried on what, where, and the error in its own words.
     pub(crate) fn trouble(&self, key: &ObjectKey, failure: &Failure) -> Trouble {
         let Failure { operation, reason, message, since, .. } = failure;
@@ -213,7 +247,6 @@ impl<'a> Walk<'a> {
 /// Whether what is known of the object may be out of date.
 fn is_blind(failure: &Failure) -> bool {
     matches!(failure.operation, Operation::Get | Operation::Watch)
-        || failure.reason == FailureReason::Unreachable
 }
 
 pub(super) fn unusable(message: &str) -> Progress {

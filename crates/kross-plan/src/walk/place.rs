@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use kross_api::{ClusterId, FailureReason, Operation, ResolveError, ResolvedCluster, ResolvedCredentials};
+use kross_api::{
+    ClusterId, FailureReason, Operation, Reason, ResolveError, ResolvedCluster, ResolvedCredentials,
+};
 use kross_graph::{Node, Placement, RemotePlacement, Scope};
-use kross_value::Text;
 
 use super::{Walk, not_rendered};
 use crate::observed::{ClusterState, Connection, ReferenceKey};
 use crate::plan::{PlannedObject, UsedCluster};
 use crate::progress::{Progress, Trouble};
+use crate::report::seconds;
 
 /// Where an object is.
 #[derive(Clone, Debug)]
@@ -56,14 +58,32 @@ impl<'a> Walk<'a> {
         let key = ReferenceKey::of(&resolved);
         let state = self.input.observed.clusters.get(&key).cloned();
         let id = state.as_ref().map_or_else(|| ClusterId::new(key.as_str()), |state| state.id.clone());
-        let used = UsedCluster { reference: Arc::new(resolved), key, id, state, needed: false };
+        let used =
+            UsedCluster { reference: Arc::new(resolved), key, id, state, needed: false, former: false };
         let site = Site { cluster: used.id.clone(), closed: used.closed() };
         self.clusters.push(used);
         site
     }
 
-    /// Clusters that no node uses any more, but that still hold objects of the instance.
+    /// Clusters that no node uses any more, but that still hold objects of the instance, or may.
     pub(super) fn add_former_clusters(&mut self) {
+        for recorded in &self.input.observed.recorded {
+            let known = |used: &UsedCluster| used.key == recorded.key || used.id == recorded.id;
+            if !recorded.holds_objects || self.clusters.iter().any(known) {
+                continue;
+            }
+            let state = self.input.observed.clusters.get(&recorded.key).cloned();
+            let mut reference = recorded.key.resolved().unwrap_or_else(|| unknown(&recorded.id));
+            reference.display = recorded.display.to_string();
+            self.clusters.push(UsedCluster {
+                reference: Arc::new(reference),
+                key: recorded.key.clone(),
+                id: recorded.id.clone(),
+                state,
+                needed: false,
+                former: true,
+            });
+        }
         let keys = self.own_objects().map(|(key, _)| key.cluster.clone());
         let mut ids: Vec<ClusterId> = keys.filter(|id| !id.is_local()).collect();
         ids.sort();
@@ -81,7 +101,8 @@ impl<'a> Walk<'a> {
                 None => (unknown(&id), None),
             };
             let key = ReferenceKey::of(&reference);
-            self.clusters.push(UsedCluster { reference: Arc::new(reference), key, id, state, needed: false });
+            let reference = Arc::new(reference);
+            self.clusters.push(UsedCluster { reference, key, id, state, needed: false, former: true });
         }
     }
 
@@ -110,30 +131,42 @@ impl UsedCluster {
     /// What keeps us from doing anything there: in progress before the first success there, an error after it.
     pub(crate) fn closed(&self) -> Option<Progress> {
         let display = &self.reference.display;
-        let Some(ClusterState { connection, succeeded, .. }) = &self.state else {
-            let message: Text = format!("cluster `{display}` is being connected").into();
-            return Some(Progress::Unconnected(Trouble {
-                operation: Some(Operation::Connect),
-                reason: FailureReason::Unreachable,
-                error: "".into(),
-                message,
-                since: None,
-            }));
-        };
-        let Connection::NotConnected { since, reason, message, identity_changed } = connection else {
-            return None;
-        };
-        let trouble = Trouble {
-            operation: Some(Operation::Connect),
-            reason: *reason,
-            message: format!("cluster `{display}` is not connected: {message}").into(),
-            error: message.clone(),
-            since: Some(*since),
-        };
-        Some(if *succeeded || *identity_changed {
+        let Some(state) = &self.state else { return Some(Progress::Unconnected(connecting(display))) };
+        let trouble = state.trouble(display)?;
+        let stopped =
+            matches!(state.connection, Connection::NotConnected { step: Reason::IdentityChanged, .. });
+        Some(if state.succeeded || stopped {
             Progress::Failed(trouble)
         } else {
             Progress::Unconnected(trouble)
+        })
+    }
+}
+
+/// What is said of a cluster before there is anything to say.
+fn connecting(display: &str) -> Trouble {
+    Trouble {
+        operation: Some(Operation::Connect),
+        reason: FailureReason::Unreachable,
+        error: "".into(),
+        message: format!("cluster `{display}` is being connected").into(),
+        since: None,
+    }
+}
+
+impl ClusterState {
+    /// Why the cluster that people know by this name does not answer; none if it does.
+    #[must_use]
+    pub fn trouble(&self, display: &str) -> Option<Trouble> {
+        let Connection::NotConnected { since, reason, message, .. } = &self.connection else { return None };
+        let seen =
+            self.last_contact.map_or_else(String::new, |time| format!(", last seen at {}", seconds(time)));
+        Some(Trouble {
+            operation: Some(Operation::Connect),
+            reason: *reason,
+            message: format!("cluster `{display}` is not connected: {message}{seen}").into(),
+            error: message.clone(),
+            since: Some(*since),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Graphs over several clusters: connection, identity, conditions, and reacting to a dark one.
 
-use kross_api::{FailureReason, InstanceState, ResourceState};
+use kross_api::{FailureReason, InstanceState, Reason, ResourceState};
 use kross_plan::{Connection, Progress};
 
 use super::world::*;
@@ -27,7 +27,7 @@ fn dark() -> Connection {
         since: at(30),
         reason: FailureReason::Unreachable,
         message: "connection refused".into(),
-        identity_changed: false,
+        step: Reason::Unreachable,
     }
 }
 
@@ -228,7 +228,7 @@ fn a_secret_that_leads_to_another_cluster_stops_everything_there() {
         since: at(9),
         reason: FailureReason::Credentials,
         message: "the Secret leads to another cluster than before".into(),
-        identity_changed: true,
+        step: Reason::IdentityChanged,
     };
     world.connect(&plan, &moved);
     let plan = world.plan();
@@ -243,7 +243,7 @@ fn a_reference_whose_secret_is_missing_is_not_resolved_unless_the_definition_fix
         since: at(9),
         reason: FailureReason::Credentials,
         message: "there is no such Secret".into(),
-        identity_changed: false,
+        step: Reason::SecretNotAvailable,
     };
     let resolved = |mut world: World| {
         let plan = world.settle();

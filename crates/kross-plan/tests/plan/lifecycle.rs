@@ -205,7 +205,7 @@ fn expressions_see_the_tracked_status_without_waiting_for_it() {
         since: at(10),
         reason: FailureReason::Unreachable,
         message: "dial tcp: connection refused".into(),
-        identity_changed: false,
+        step: kross_api::Reason::Unreachable,
     };
     world.observed.clusters.values_mut().for_each(|state| state.connection = dark.clone());
     world.now = at(20);

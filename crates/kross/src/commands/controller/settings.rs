@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use kross_cluster::{Backoff, LeaseOptions, LocalCluster, WatchOptions};
+use kross_cluster::{Backoff, ClusterOptions, LeaseOptions, LocalCluster, WatchOptions};
 use kross_controller::Settings;
 use kross_server::BindAddress;
 
@@ -106,6 +106,7 @@ impl Values {
                 cap: self.duration("dynamic-controller-rate-limiter-max-delay").min(LONGEST_BACKOFF),
             },
             watches: WatchOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.watches },
+            clusters: ClusterOptions::for_version(self.text("kro-version")),
             condition_events: gates.events,
             condition_metrics: gates.metrics,
             shutdown_timeout: self.duration("graceful-shutdown-timeout"),

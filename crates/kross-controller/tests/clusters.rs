@@ -1,0 +1,19 @@
+//! Instances over many clusters, against real control planes: a hub and two regions with one controller for all tests of this
+//! program, and for each test a proxy in front of each region.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    dead_code,
+    clippy::needless_pass_by_value,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "clusters/apply.rs"]
+mod apply;
+#[path = "definitions/setup.rs"]
+mod setup;
+#[path = "clusters/world.rs"]
+mod world;

@@ -1,0 +1,113 @@
+//! Objects in other clusters: made, followed, repaired, removed.
+
+use std::time::{Duration, Instant};
+
+use kross_testing::wait;
+use serde_json::json;
+
+use crate::setup::condition;
+use crate::world::{World, cluster, config_map, edit, resource, value};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_made_in_their_cluster_and_repaired_there() {
+    let resources = json!([
+        config_map("here", None, json!({"text": "${schema.spec.text}"})),
+        config_map("there", Some("eu"), json!({"text": "${here.data.text}"})),
+    ]);
+    let world =
+        World::new("Faraway", json!({"schema": {"spec": {"text": "string"}}, "resources": resources})).await;
+    world.create("x", json!({"text": "one"})).await;
+    let instance = world.until_state("x", "ACTIVE").await;
+    let eu = world.region("eu");
+    assert_eq!(value(&eu.config_maps.get("x-there").await.unwrap(), "text"), Some("one"));
+    assert!(world.config_maps.get_opt("x-there").await.unwrap().is_none());
+    assert!(eu.config_maps.get_opt("x-here").await.unwrap().is_none());
+    for kind in ["ClusterResolved", "RemoteClusterConnected", "RemoteResourcesReady", "Ready"] {
+        assert_eq!(condition(&instance, kind)["status"], "True", "{kind}: {instance:#}");
+    }
+    let entry = cluster(&instance, "eu-kubeconfig");
+    assert_eq!(
+        (&entry["connected"], &entry["mode"], &entry["ready"], &entry["total"]),
+        (&json!(true), &json!("Watch"), &json!(1), &json!(1)),
+        "{entry:#}"
+    );
+    assert!(entry["uid"].as_str().is_some_and(|uid| uid.len() == 36), "{entry:#}");
+    let there = resource(&instance, "there");
+    assert_eq!(there["cluster"], format!("{}/eu-kubeconfig", world.namespace), "{there:#}");
+    assert_eq!(there["state"], "Ready");
+
+    world.patch("x", json!({"spec": {"text": "two"}})).await;
+    wait::until_object(&eu.config_maps, "x-there", |object| value(object, "text") == Some("two")).await;
+    edit(&eu.config_maps, "x-there", json!({"text": "three"})).await;
+    wait::until_object(&eu.config_maps, "x-there", |object| value(object, "text") == Some("two")).await;
+    eu.config_maps.delete("x-there", &Default::default()).await.unwrap();
+    wait::until_object(&eu.config_maps, "x-there", |object| value(object, "text") == Some("two")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_in_one_cluster_reaches_the_next_within_a_second() {
+    let mut endpoint = config_map("endpoint", Some("eu"), json!({}));
+    endpoint["template"]["metadata"]["labels"] = json!({"made": "${schema.metadata.name}"});
+    let database = json!({"id": "database", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "database"}, "cluster": {"name": "eu-kubeconfig"}}});
+    let resources = json!([
+        database,
+        config_map("app", Some("us"), json!({"host": "${database.data.host}"})),
+        config_map("summary", None, json!({"host": "${app.data.host}"})),
+    ]);
+    let world = World::new("Three", json!({"schema": {"spec": {}}, "resources": resources})).await;
+    let (eu, us) = (world.region("eu"), world.region("us"));
+    world.create("x", json!({})).await;
+    let waiting = world.until_state("x", "IN_PROGRESS").await;
+    assert!(resource(&waiting, "database")["message"].as_str().is_some(), "{waiting:#}");
+    let made =
+        serde_json::from_value(json!({"metadata": {"name": "database"}, "data": {"host": "a"}})).unwrap();
+    eu.config_maps.create(&Default::default(), &made).await.unwrap();
+    wait::until_object(&world.config_maps, "x-summary", |object| value(object, "host") == Some("a")).await;
+    world.until_state("x", "ACTIVE").await;
+    let started = Instant::now();
+    edit(&eu.config_maps, "database", json!({"host": "b"})).await;
+    wait::until_object(&us.config_maps, "x-app", |object| value(object, "host") == Some("b")).await;
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    wait::until_object(&world.config_maps, "x-summary", |object| value(object, "host") == Some("b")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_is_missing_over_there_is_named() {
+    let mut there = config_map("there", Some("eu"), json!({}));
+    there["template"]["metadata"]["namespace"] = json!("nowhere-${schema.metadata.name}");
+    let world = World::new("Homeless", json!({"schema": {"spec": {}}, "resources": [there]})).await;
+    world.create("x", json!({})).await;
+    let failed = world.until_state("x", "ERROR").await;
+    let message = resource(&failed, "there")["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("cannot create ConfigMap nowhere-x/x-there in cluster")
+            && message.contains("namespace `nowhere-x`"),
+        "{message}"
+    );
+    let namespace = kross_testing::objects::namespace("nowhere-x");
+    let namespaces = kube::Api::all(world.region("eu").cluster.client.clone());
+    namespaces.create(&Default::default(), &namespace).await.unwrap();
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_are_those_of_the_other_cluster() {
+    let crd = json!({"id": "crd", "cluster": {"name": "eu-kubeconfig"}, "template": {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.faraway.test"},
+        "spec": {"group": "faraway.test", "scope": "Cluster", "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}});
+    let widget = json!({"id": "widget", "cluster": {"name": "eu-kubeconfig"}, "template": {
+        "apiVersion": "faraway.test/v1", "kind": "Widget", "metadata": {"name": "${schema.metadata.name}-widget"},
+        "spec": {"size": 3}}});
+    let world = World::new("Widgeted", json!({"schema": {"spec": {}}, "resources": [crd, widget]})).await;
+    world.create("x", json!({})).await;
+    let instance = world.until_state("x", "ACTIVE").await;
+    let widget = resource(&instance, "widget");
+    assert_eq!((&widget["kind"], widget.get("namespace")), (&json!("Widget"), None), "{widget:#}");
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+}

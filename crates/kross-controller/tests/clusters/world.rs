@@ -1,0 +1,200 @@
+//! A definition, its instances and the regions they use, as one test sees them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kross_controller::Settings;
+use kross_local::Kubeconfig;
+use kross_testing::{Cluster, FaultProxy, Fixture, Requests, Verb};
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use serde_json::{Value as Json, json};
+use tokio::sync::OnceCell;
+
+use crate::setup::{Objects, Running, install, until};
+
+static SHARED: OnceCell<Running> = OnceCell::const_new();
+
+/// A remote cluster behind a proxy of the test's own.
+pub struct Region {
+    pub cluster: Cluster,
+    pub proxy: FaultProxy,
+    pub config_maps: Api<ConfigMap>,
+}
+
+/// One definition, in a namespace of the test's own that exists in all clusters.
+pub struct World {
+    pub namespace: String,
+    pub objects: Objects,
+    pub config_maps: Api<ConfigMap>,
+    pub secrets: Api<Secret>,
+    pub instances: Api<DynamicObject>,
+    pub kind: String,
+    pub regions: BTreeMap<&'static str, Region>,
+}
+
+impl World {
+    /// Makes a definition of this kind with this spec beside the schema's header, and Secrets `eu-kubeconfig` and
+    /// `us-kubeconfig` in the test's namespace.
+    pub async fn new(kind: &str, spec: Json) -> Self {
+        let world = Self::without_definition(kind).await;
+        world.define(spec).await;
+        world
+    }
+
+    /// The same without a definition, for tests that have another order.
+    pub async fn without_definition(kind: &str) -> Self {
+        let fixture = Fixture::with(&["eu", "us"]).await;
+        let client = fixture.hub.client.clone();
+        SHARED
+            .get_or_init(|| async {
+                install(&client).await;
+                Running::start("hub", Settings::default()).await
+            })
+            .await;
+        let objects = Objects { client };
+        let namespace = fixture.namespace.clone();
+        let region = |name: &str| {
+            let cluster = fixture.remote(name).clone();
+            let proxy = FaultProxy::start(cluster.plane.admin()).unwrap();
+            Region { config_maps: cluster.api(), proxy, cluster }
+        };
+        let world = Self {
+            config_maps: fixture.hub.api(),
+            secrets: fixture.hub.api(),
+            instances: objects.namespaced("kro.run", kind, &kross_api::plural(kind), &namespace),
+            kind: kind.to_owned(),
+            regions: BTreeMap::from([("eu", region("eu")), ("us", region("us"))]),
+            objects,
+            namespace,
+        };
+        for name in ["eu", "us"] {
+            let kubeconfig = world.kubeconfig(name);
+            world.secret(&format!("{name}-kubeconfig"), &kubeconfig).await;
+        }
+        world
+    }
+
+    pub async fn define(&self, spec: Json) {
+        let name = self.kind.to_lowercase();
+        let mut spec = spec;
+        spec["schema"]["apiVersion"] = json!("v1alpha1");
+        spec["schema"]["kind"] = json!(self.kind);
+        let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+            "metadata": {"name": name}, "spec": spec});
+        self.objects.create(&definition).await;
+        self.objects.until_ready(&name).await;
+    }
+
+    pub fn region(&self, name: &str) -> &Region {
+        &self.regions[name]
+    }
+
+    /// The administrator's way into a region, through the test's proxy.
+    pub fn kubeconfig(&self, region: &str) -> Kubeconfig {
+        let region = self.region(region);
+        region.proxy.kubeconfig(region.cluster.plane.admin()).unwrap()
+    }
+
+    /// Makes or changes a kubeconfig Secret.
+    pub async fn secret(&self, name: &str, kubeconfig: &Kubeconfig) {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+            "stringData": {"kubeconfig": kubeconfig.to_string()}});
+        let parameters = PatchParams::apply("test").force();
+        self.secrets.patch(name, &parameters, &Patch::Apply(secret)).await.unwrap();
+    }
+
+    pub async fn create(&self, name: &str, spec: Json) {
+        let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": self.kind,
+            "metadata": {"name": name}, "spec": spec});
+        let instance = serde_json::from_value(instance).unwrap();
+        self.instances.create(&PostParams::default(), &instance).await.unwrap();
+    }
+
+    pub async fn patch(&self, name: &str, patch: Json) {
+        self.instances.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    pub async fn delete(&self, name: &str) {
+        self.instances.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    pub async fn get(&self, name: &str) -> Json {
+        serde_json::to_value(self.instances.get(name).await.unwrap()).unwrap()
+    }
+
+    #[track_caller]
+    pub fn until(&self, name: &str, condition: impl Fn(&Json) -> bool) -> impl Future<Output = Json> {
+        until(self.instances.clone(), name.to_owned(), condition)
+    }
+
+    /// Waits until an instance is in a state, in its current generation.
+    #[track_caller]
+    pub fn until_state(&self, name: &str, state: &'static str) -> impl Future<Output = Json> {
+        self.until(name, move |instance| {
+            let ready = crate::setup::condition(instance, "Ready");
+            instance["status"]["state"] == state
+                && ready["observedGeneration"] == instance["metadata"]["generation"]
+        })
+    }
+
+    /// Waits until a condition has a status and a reason.
+    #[track_caller]
+    pub fn until_condition(
+        &self,
+        name: &str,
+        (kind, status, reason): (&'static str, &'static str, &'static str),
+    ) -> impl Future<Output = Json> {
+        self.until(name, move |instance| {
+            let found = crate::setup::condition(instance, kind);
+            found["status"] == status && found["reason"] == reason
+        })
+    }
+}
+
+impl Region {
+    /// The writes that went by.
+    pub fn writes(&self) -> Vec<String> {
+        let sent = self.proxy.requests(&Requests::any());
+        let sent = sent.iter().map(|record| &record.request);
+        let writes = sent.filter(|request| {
+            matches!(request.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete)
+        });
+        writes.map(ToString::to_string).collect()
+    }
+}
+
+/// A ConfigMap as a resource, in the cluster of a region if one is given.
+pub fn config_map(id: &str, region: Option<&str>, data: Json) -> Json {
+    let mut resource = json!({"id": id, "template": {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": format!("${{schema.metadata.name}}-{id}")}, "data": data}});
+    if let Some(region) = region {
+        resource["cluster"] = json!({"name": format!("{region}-kubeconfig")});
+    }
+    resource
+}
+
+/// Changes the data of a ConfigMap as somebody else.
+pub async fn edit(api: &Api<ConfigMap>, name: &str, data: Json) {
+    let patch = json!({"data": data});
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+/// The data of a ConfigMap under a key.
+pub fn value<'a>(config_map: &'a ConfigMap, key: &str) -> Option<&'a str> {
+    config_map.data.as_ref()?.get(key).map(String::as_str)
+}
+
+/// The entry of a resource in an instance's status.
+pub fn resource(instance: &Json, id: &str) -> Json {
+    let entries = instance["status"]["managedResources"].as_array().cloned().unwrap_or_default();
+    entries.into_iter().find(|entry| entry["id"] == id).unwrap_or(Json::Null)
+}
+
+/// The entry of a cluster in an instance's status, by its Secret.
+pub fn cluster(instance: &Json, secret: &str) -> Json {
+    let entries = instance["status"]["clusters"].as_array().cloned().unwrap_or_default();
+    let of =
+        |entry: &Json| entry["secret"].as_str().is_some_and(|name| name.ends_with(&format!("/{secret}")));
+    entries.into_iter().find(of).unwrap_or(Json::Null)
+}
