@@ -90,7 +90,7 @@ impl Audit {
     /// # Errors
     /// The system has no thread left.
     pub fn to_log() -> io::Result<Self> {
-        Self::start(None)
+        Self::start(true, None)
     }
 
     /// To the log, and to a file that only its owner can read.
@@ -98,17 +98,25 @@ impl Audit {
     /// # Errors
     /// The file cannot be written, or the system has no thread left.
     pub fn to_file(file: AuditFile) -> io::Result<Self> {
-        Self::start(Some(RotatingFile::open(file)?))
+        Self::start(true, Some(file))
     }
 
-    fn start(file: Option<RotatingFile>) -> io::Result<Self> {
+    /// To the log or not, and to a file or not.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the system has no thread left.
+    pub fn start(log: bool, file: Option<AuditFile>) -> io::Result<Self> {
+        if !log && file.is_none() {
+            return Ok(Self::off());
+        }
+        let file = file.map(RotatingFile::open).transpose()?;
         let (sender, receiver) = sync_channel(WAITING);
         let counters = Arc::new(Counters::default());
         let mut writer = Writer {
             file,
             counters: Arc::clone(&counters),
             // The log of whoever starts it, also where that is only a test's.
-            log: dispatcher::get_default(Clone::clone),
+            log: if log { dispatcher::get_default(Clone::clone) } else { Dispatch::none() },
         };
         std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(&receiver))?;
         Ok(Self { shared: Some(Arc::new(Shared { sender, counters })) })

@@ -16,6 +16,8 @@ mod credentials;
 mod discovery;
 #[path = "real/events.rs"]
 mod events;
+#[path = "real/kubeconfigs.rs"]
+mod kubeconfigs;
 #[path = "real/lease.rs"]
 mod lease;
 #[path = "real/ownership.rs"]
