@@ -13,6 +13,14 @@
 
 #[path = "clusters/apply.rs"]
 mod apply;
+#[path = "clusters/dark.rs"]
+mod dark;
+#[path = "clusters/delete.rs"]
+mod delete;
+#[path = "clusters/moving.rs"]
+mod moving;
+#[path = "clusters/references.rs"]
+mod references;
 #[path = "definitions/setup.rs"]
 mod setup;
 #[path = "clusters/world.rs"]

@@ -1,0 +1,110 @@
+//! Clusters that do not answer: who waits, who does not, what is said, and what happens when they are back.
+
+use std::time::{Duration, Instant};
+
+use kross_testing::{Fault, wait};
+use serde_json::json;
+
+use crate::setup::condition;
+use crate::world::{World, cluster, config_map, edit, resource, value};
+
+fn two_regions() -> serde_json::Value {
+    json!({"schema": {"spec": {"text": "string"}}, "resources": [
+        config_map("east", Some("eu"), json!({"text": "${schema.spec.text}"})),
+        config_map("west", Some("us"), json!({"text": "${schema.spec.text}"})),
+    ]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dark_cluster_holds_up_neither_other_clusters_nor_what_is_known_of_it() {
+    let mut spec = two_regions();
+    spec["schema"]["status"] = json!({"east": "${east.metadata.uid}"});
+    let world = World::new("Halfdark", spec).await;
+    world.create("x", json!({"text": "one"})).await;
+    let before = world.until_state("x", "ACTIVE").await;
+    let eu = world.region("eu");
+    eu.proxy.set(Fault::Refuse);
+    let dark = world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
+    let message = condition(&dark, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("eu-kubeconfig") && message.contains("last seen at"), "{message}");
+    world.patch("x", json!({"spec": {"text": "two"}})).await;
+    let west = &world.region("us").config_maps;
+    wait::until_object(west, "x-west", |object| value(object, "text") == Some("two")).await;
+    let dark = world.until_state("x", "ERROR").await;
+    let (east, east_before) = (resource(&dark, "east"), resource(&before, "east"));
+    assert_eq!((&east["state"], &east["reason"]), (&json!("Error"), &json!("Unreachable")), "{east:#}");
+    assert_eq!((&east["uid"], &east["operation"]), (&east_before["uid"], &json!("connect")));
+    assert_eq!(dark["status"]["east"], before["status"]["east"]);
+    let entry = cluster(&dark, "eu-kubeconfig");
+    assert_eq!(entry["connected"], false, "{entry:#}");
+    assert!(entry["lastContact"].as_str().is_some(), "{entry:#}");
+    assert_eq!(cluster(&dark, "us-kubeconfig")["connected"], true);
+    let started = Instant::now();
+    eu.proxy.set(Fault::Pass);
+    wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("two")).await;
+    world.until_state("x", "ACTIVE").await;
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_accepts_and_never_answers_is_noticed_within_fifteen_seconds() {
+    let world = World::new("Silent", two_regions()).await;
+    world.create("x", json!({"text": "one"})).await;
+    world.until_state("x", "ACTIVE").await;
+    let eu = world.region("eu");
+    let started = Instant::now();
+    eu.proxy.set(Fault::Hang);
+    world.until("x", |instance| condition(instance, "RemoteClusterConnected")["status"] == "False").await;
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    world.patch("x", json!({"spec": {"text": "two"}})).await;
+    let west = &world.region("us").config_maps;
+    wait::until_object(west, "x-west", |object| value(object, "text") == Some("two")).await;
+    let started = Instant::now();
+    eu.proxy.set(Fault::Pass);
+    world.until_state("x", "ACTIVE").await;
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert_eq!(value(&eu.config_maps.get("x-east").await.unwrap(), "text"), Some("two"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_is_made_while_its_cluster_is_down_comes_up_by_itself() {
+    let world = World::new("Early", two_regions()).await;
+    world.region("eu").proxy.set(Fault::Refuse);
+    world.create("x", json!({"text": "one"})).await;
+    let waiting = world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
+    assert_eq!(waiting["status"]["state"], "IN_PROGRESS", "nothing has ever worked there");
+    wait::until_object(&world.region("us").config_maps, "x-west", |_| true).await;
+    world.region("eu").proxy.set(Fault::Pass);
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_secret_degrades_and_a_restored_one_mends() {
+    let world = World::new("Keyless", two_regions()).await;
+    world.create("x", json!({"text": "one"})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.secrets.delete("eu-kubeconfig", &Default::default()).await.unwrap();
+    let degraded =
+        world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")).await;
+    assert_eq!(condition(&degraded, "ClusterResolved")["reason"], "SecretNotAvailable");
+    assert_eq!(resource(&degraded, "east")["reason"], "Credentials");
+    world.patch("x", json!({"spec": {"text": "two"}})).await;
+    let west = &world.region("us").config_maps;
+    wait::until_object(west, "x-west", |object| value(object, "text") == Some("two")).await;
+    world.secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
+    world.until_state("x", "ACTIVE").await;
+    assert_eq!(value(&world.region("eu").config_maps.get("x-east").await.unwrap(), "text"), Some("two"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changed_during_the_dark_is_seen_afterwards() {
+    let world = World::new("Gap", two_regions()).await;
+    world.create("x", json!({"text": "one"})).await;
+    world.until_state("x", "ACTIVE").await;
+    let eu = world.region("eu");
+    eu.proxy.set(Fault::Refuse);
+    world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
+    edit(&eu.config_maps, "x-east", json!({"text": "changed in the dark"})).await;
+    eu.proxy.set(Fault::Pass);
+    wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("one")).await;
+}

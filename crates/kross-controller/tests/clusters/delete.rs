@@ -1,0 +1,141 @@
+//! The end of instances over many clusters: in reverse order, from the inventory alone, and never without an answer.
+
+use kross_testing::{Fault, Requests, Verb, wait};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::setup::condition;
+use crate::world::{World, config_map};
+
+fn chain() -> serde_json::Value {
+    json!({"schema": {"spec": {}}, "resources": [
+        config_map("a", Some("us"), json!({})),
+        config_map("b", None, json!({"a": "${a.metadata.name}"})),
+        config_map("c", Some("eu"), json!({"b": "${b.metadata.name}"})),
+    ]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_go_in_reverse_order_across_clusters() {
+    let world = World::new("Reversed", chain()).await;
+    world.create("x", json!({})).await;
+    let instance = world.until_state("x", "ACTIVE").await;
+    let inventory =
+        instance["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].as_str().unwrap();
+    let inventory: serde_json::Value = serde_json::from_str(inventory).unwrap();
+    assert_eq!(inventory["version"], 1);
+    let kinds: Vec<_> =
+        inventory["clusters"].as_array().unwrap().iter().map(|cluster| &cluster["kinds"]).collect();
+    assert_eq!(kinds, ["ConfigMap", "ConfigMap"], "{inventory:#}");
+    let (eu, us) = (world.region("eu"), world.region("us"));
+    let hold = json!({"metadata": {"finalizers": ["test.kross.run/hold"]}});
+    eu.config_maps.patch("x-c", &PatchParams::default(), &Patch::Merge(hold)).await.unwrap();
+    world.delete("x").await;
+    wait::until_object(&eu.config_maps, "x-c", |object| object.metadata.deletion_timestamp.is_some()).await;
+    let leaving = world
+        .until("x", |instance| {
+            let message =
+                condition(instance, "ResourcesReady")["message"].as_str().unwrap_or_default().to_owned();
+            message.contains("x-c in cluster") && message.contains("test.kross.run/hold")
+        })
+        .await;
+    assert_eq!(leaving["status"]["state"], "DELETING");
+    assert!(world.config_maps.get("x-b").await.unwrap().metadata.deletion_timestamp.is_none());
+    assert!(us.config_maps.get("x-a").await.unwrap().metadata.deletion_timestamp.is_none());
+    let release = json!({"metadata": {"finalizers": []}});
+    eu.config_maps.patch("x-c", &PatchParams::default(), &Patch::Merge(release)).await.unwrap();
+    wait::until_gone(&world.instances, "x").await;
+    assert!(us.config_maps.get_opt("x-a").await.unwrap().is_none());
+    assert!(world.config_maps.get_opt("x-b").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletion_waits_for_a_dark_cluster_and_says_so() {
+    let world = World::new("Patient", chain()).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let eu = world.region("eu");
+    eu.proxy.set(Fault::Refuse);
+    world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
+    world.delete("x").await;
+    let waiting = world
+        .until("x", |instance| {
+            let message =
+                condition(instance, "ResourcesReady")["message"].as_str().unwrap_or_default().to_owned();
+            message.contains("ConfigMap")
+                && message.contains("eu-kubeconfig")
+                && message.contains("not connected")
+        })
+        .await;
+    assert_eq!(waiting["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
+    assert!(world.config_maps.get_opt("x-b").await.unwrap().is_some(), "`c` goes before `b`");
+    eu.proxy.set(Fault::Pass);
+    wait::until_gone(&world.instances, "x").await;
+    assert!(eu.config_maps.get_opt("x-c").await.unwrap().is_none());
+    assert!(world.region("us").config_maps.get_opt("x-a").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletion_waits_for_a_secret_that_is_gone() {
+    let world = World::new("Locked", chain()).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.secrets.delete("eu-kubeconfig", &Default::default()).await.unwrap();
+    world.delete("x").await;
+    world
+        .until("x", |instance| {
+            let message =
+                condition(instance, "ResourcesReady")["message"].as_str().unwrap_or_default().to_owned();
+            message.contains("eu-kubeconfig") && message.contains("not connected")
+        })
+        .await;
+    world.secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(world.region("eu").config_maps.get_opt("x-c").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finalizer_that_is_removed_by_hand_lets_the_instance_go_and_upsets_nobody() {
+    let world = World::new("Forced", chain()).await;
+    world.create("x", json!({})).await;
+    world.create("y", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.until_state("y", "ACTIVE").await;
+    let eu = world.region("eu");
+    eu.proxy.set(Fault::Refuse);
+    world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
+    world.delete("x").await;
+    world.until("x", |instance| instance["status"]["state"] == "DELETING").await;
+    world.patch("x", json!({"metadata": {"finalizers": null}})).await;
+    wait::until_gone(&world.instances, "x").await;
+    eu.proxy.set(Fault::Pass);
+    world.until_state("y", "ACTIVE").await;
+    assert!(eu.config_maps.get_opt("x-c").await.unwrap().is_some(), "nobody is left to remove it");
+    assert!(eu.config_maps.get_opt("y-c").await.unwrap().is_some());
+    let deletes = eu.proxy.count(&Requests::any().verb(Verb::Delete));
+    assert_eq!(deletes, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inventory_of_clusters_that_was_tampered_with_blocks_deletion() {
+    let world = World::new("Forged", chain()).await;
+    world.create("x", json!({})).await;
+    let instance = world.until_state("x", "ACTIVE").await;
+    let annotation = "internal.kro.run/cluster-inventory";
+    let written = instance["metadata"]["annotations"][annotation].as_str().unwrap().to_owned();
+    let forged = written.replace("ConfigMap", "Secret");
+    world.patch("x", json!({"metadata": {"annotations": {annotation: forged}}})).await;
+    let refused = world.until("x", |instance| instance["status"]["state"] == "ERROR").await;
+    assert_eq!(condition(&refused, "InstanceManaged")["reason"], "ManagementFailed");
+    world.delete("x").await;
+    world
+        .until("x", |instance| {
+            let message =
+                condition(instance, "ResourcesReady")["message"].as_str().unwrap_or_default().to_owned();
+            message.starts_with("deletion blocked: ")
+        })
+        .await;
+    world.patch("x", json!({"metadata": {"annotations": {annotation: written}}})).await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(world.region("eu").config_maps.get_opt("x-c").await.unwrap().is_none());
+}
