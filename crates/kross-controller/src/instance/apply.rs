@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{FailureReason, Operation, labels, managers};
-use kross_cluster::{Apply, Delete, Deleted, Missing, ObjectKey, StoredObject};
+use kross_cluster::{Apply, Delete, Deleted, Missing, ObjectKey, Propagation, StoredObject};
 use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject};
 use kross_value::{Object, Text, Value};
 
@@ -197,7 +197,9 @@ async fn delete_one(reach: &Reach<'_>, doom: &Doom) -> Result<Option<StoredObjec
     let key = &doom.key;
     let connection = reach.connection(&key.cluster)?;
     let kind = connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
-    let options = Delete { uid: Some(&doom.uid), ..Delete::default() };
+    // As kubectl does: left to itself a Job would leave its Pods behind.
+    let propagation = Some(Propagation::Background);
+    let options = Delete { uid: Some(&doom.uid), propagation, ..Delete::default() };
     match connection.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
         Ok(Deleted::Gone) => Ok(None),
         Ok(Deleted::Terminating(object)) => Ok(Some(object)),
