@@ -1,4 +1,4 @@
-//! The demo shows three clusters that work, and leaves nothing behind.
+//! The demo shows one graph in three clusters, and leaves nothing behind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::io::{BufRead, BufReader};
@@ -9,48 +9,74 @@ fn kross() -> Command {
     Command::new(env!("CARGO_BIN_EXE_kross"))
 }
 
-/// The clusters' names and kubeconfigs, from the demo's data.
-fn clusters(text: &str) -> Vec<(String, String)> {
-    text.lines()
-        .map(|line| line.split_once('\t').map(|(name, path)| (name.to_owned(), path.to_owned())).unwrap())
-        .collect()
-}
-
 fn interrupt(child: &Child) {
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(status.success());
 }
 
 #[test]
-fn once_prints_three_kubeconfigs_and_cleans_up() {
+fn once_prints_the_tree_of_a_graph_that_is_ready_in_three_clusters() {
     let output = kross().args(["demo", "--once"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let clusters = clusters(std::str::from_utf8(&output.stdout).unwrap());
-    assert_eq!(clusters.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["hub", "eu", "us"]);
-    for (_, path) in clusters {
-        assert!(!Path::new(&path).parent().unwrap().exists(), "{path} is still there");
-    }
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap());
     let notes = String::from_utf8(output.stderr).unwrap();
-    assert!(notes.contains("get namespaces"), "{notes}");
+    assert!(notes.contains("starting hub, eu, us") && notes.contains("ready after"), "{notes}");
 }
 
+/// A value follows into another cluster, a region that is frozen is noticed and comes back, and a deletion empties all of
+/// them: the three things that the demo offers, as it offers them.
 #[test]
-fn the_clusters_work_until_an_interrupt_cleans_up() {
-    let mut child = kross().arg("demo").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let lines: Vec<String> =
-        BufReader::new(child.stdout.take().unwrap()).lines().take(3).map(Result::unwrap).collect();
-    let clusters = clusters(&lines.join("\n"));
-    for (name, path) in &clusters {
-        let kubeconfig = std::fs::read_to_string(path).unwrap();
-        assert!(kubeconfig.contains("server: https://127.0.0.1:"), "{name}: {kubeconfig}");
-    }
+fn what_the_demo_offers_to_try_works() {
+    let mut child = kross().arg("demo").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut notes = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut trees = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let guide: Vec<String> =
+        notes.by_ref().take_while(|line| !line.starts_with("the tree is drawn again")).collect();
+    let directories: Vec<String> = ["hub", "eu", "us"].map(|name| kubeconfig(&guide, name)).into();
+    let kubectl =
+        guide.iter().find_map(|line| line.trim().strip_prefix("alias k='")?.strip_suffix('\'')).unwrap();
+    let run = |command: &str| {
+        let command = command.replace("k ", &format!("{kubectl} "));
+        let status = Command::new("sh").args(["-c", &command]).stdout(Stdio::null()).status().unwrap();
+        assert!(status.success(), "{command}");
+    };
+    let offered =
+        |word: &str| guide.iter().find(|line| line.trim().starts_with(word)).unwrap().trim().to_owned();
 
+    run(&offered("k patch"));
+    let get = format!(
+        "{} --kubeconfig {} get deployment demo -o jsonpath='{{.spec.template.spec.containers[0].env[1].value}}'",
+        kubectl.split(' ').next().unwrap(),
+        directories[2]
+    );
+    let welcomed = || Command::new("sh").args(["-c", &get]).output().unwrap().stdout == b"welcome";
+    assert!((0..200).any(|_| welcomed() || {
+        std::thread::yield_now();
+        false
+    }));
+
+    let freeze = offered("kill -STOP");
+    run(&freeze);
+    trees.by_ref().find(|line| line.contains("us-kubeconfig") && line.contains("not connected")).unwrap();
+    run(&freeze.replace("-STOP", "-CONT"));
+    trees
+        .by_ref()
+        .find(|line| line.contains("us-kubeconfig") && line.contains("connected, watch, 1/1 ready"))
+        .unwrap();
+
+    run(&offered("k delete"));
+    notes.by_ref().find(|line| line.contains("the instance is gone")).unwrap();
     interrupt(&child);
-
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    for (_, path) in clusters {
+    for path in directories {
         assert!(!Path::new(&path).parent().unwrap().exists(), "{path} is still there");
     }
+}
+
+/// The kubeconfig of a cluster, from the guide.
+fn kubeconfig(guide: &[String], name: &str) -> String {
+    let line = guide.iter().find(|line| line.trim().starts_with(&format!("{name} "))).unwrap();
+    line.split_whitespace().last().unwrap().to_owned()
 }
 
 #[test]

@@ -1,19 +1,24 @@
-//! Turns `kross demo` into a hub and two regions that run on this machine until Ctrl-C.
+//! Turns `kross demo` into a hub and two regions on this machine, a controller, and one graph that lives in all three. Its
+//! tree is drawn as it converges; everything is gone after Ctrl-C.
 
 use std::time::Instant;
 
 use anyhow::Context;
-use kross_local::{Assets, Binary, ControlPlane, KubernetesVersion, Progress};
+use kross_local::{Assets, ControlPlane, KubernetesVersion, Progress};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::output::{Outcome, Output};
+
+mod graph;
+mod guide;
+mod view;
 
 /// The hub first: it is the cluster kross runs in.
 const CLUSTERS: [&str; 3] = ["hub", "eu", "us"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Print the kubeconfigs, clean up and end
+    /// Print the final tree, clean up and end
     #[arg(long)]
     once: bool,
 
@@ -26,26 +31,46 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let Arguments { once, kubernetes } = arguments;
     let assets = Assets::resolve(*kubernetes, &Progress::stderr())?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         // Listening begins before there is anything to clean up, so that an early Ctrl-C cleans up as well.
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-        let shown = async {
-            let planes = start(&assets, *kubernetes, output).await?;
-            show(&planes, &assets, output)?;
-            if !*once {
-                output.note("press Ctrl-C to stop and clean up");
-                std::future::pending::<()>().await;
-            }
-            anyhow::Ok(planes)
-        };
         tokio::select! {
-            planes = shown => stop(planes?).await,
+            ended = show(*once, *kubernetes, &assets, output) => ended?,
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
         Ok(Outcome::Success)
-    })
+    });
+    // The controller has nothing to finish: its clusters are gone.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn show(
+    once: bool,
+    version: KubernetesVersion,
+    assets: &Assets,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    let planes = start(assets, version, output).await?;
+    let hub = graph::connect(&planes).await?;
+    graph::install(&hub).await?;
+    graph::control(&hub);
+    output.note("making one graph in three clusters");
+    let started = Instant::now();
+    let definition = graph::define(&hub, &planes).await?;
+    view::converge(&definition, once, output).await?;
+    output.note(format_args!("ready after {:.1}s", started.elapsed().as_secs_f32()));
+    if !once {
+        guide::print(&planes, assets, output)?;
+        view::follow(&definition, output).await?;
+        std::future::pending::<()>().await;
+    }
+    for plane in planes {
+        plane.stop().await;
+    }
+    Ok(())
 }
 
 async fn start(
@@ -57,25 +82,6 @@ async fn start(
     let started = Instant::now();
     let [hub, eu, us] = CLUSTERS.map(|name| ControlPlane::named(name).assets(assets.clone()).start());
     let (hub, eu, us) = tokio::try_join!(hub, eu, us)?;
-    output.note(format_args!("ready after {:.1}s", started.elapsed().as_secs_f32()));
+    output.note(format_args!("three clusters after {:.1}s", started.elapsed().as_secs_f32()));
     Ok([hub, eu, us])
-}
-
-fn show(planes: &[ControlPlane; 3], assets: &Assets, output: &mut Output) -> anyhow::Result<()> {
-    for plane in planes {
-        output.data(format_args!("{}\t{}", plane.name(), plane.admin_path().display()))?;
-    }
-    let [hub, ..] = planes;
-    output.note(format_args!(
-        "try: {} --kubeconfig {} get namespaces",
-        assets.path(Binary::Kubectl)?.display(),
-        hub.admin_path().display()
-    ));
-    Ok(())
-}
-
-async fn stop(planes: [ControlPlane; 3]) {
-    for plane in planes {
-        plane.stop().await;
-    }
 }

@@ -1,0 +1,99 @@
+//! Turns three empty clusters into a hub that has the kubeconfigs of the other two, a running controller, and an instance of
+//! the example that lives in all of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use kross_cluster::{ApiKind, Apply, ClusterId, Connection, ConnectionOptions, StoredObject, Watch};
+use kross_cluster::{Selection, WatchOptions, Watches};
+use kross_controller::{Controller, Settings};
+use kross_local::ControlPlane;
+use kross_value::Value;
+use serde_json::{Value as Json, json};
+
+const EXAMPLE: &str = include_str!("../../../../../examples/three-clusters.yaml");
+const MANAGER: &str = "kross-demo";
+pub(super) const NAMESPACE: &str = "default";
+pub(super) const NAME: &str = "demo";
+/// How long a step may take on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connection to the hub.
+pub(super) async fn connect([hub, ..]: &[ControlPlane; 3]) -> anyhow::Result<Connection> {
+    let config = hub.admin().config().await?;
+    Ok(Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await?)
+}
+
+/// Installs what `kross crds` prints.
+pub(super) async fn install(hub: &Connection) -> anyhow::Result<()> {
+    for crd in kross_api::crds() {
+        apply(hub, &serde_json::to_value(crd)?).await?;
+    }
+    Ok(())
+}
+
+/// Runs the controller until the demo ends.
+pub(super) fn control(hub: &Connection) {
+    let mut registry = prometheus_client::registry::Registry::default();
+    let controller = Controller::new(hub.clone(), hub.clone(), Settings::default(), &mut registry);
+    tokio::spawn(controller.run(std::future::pending()));
+}
+
+/// Makes the Secrets of the regions, the definition, and an instance of it as soon as its API is there.
+pub(super) async fn define(hub: &Connection, planes: &[ControlPlane; 3]) -> anyhow::Result<Watch> {
+    let [_, regions @ ..] = planes;
+    for plane in regions {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": format!("{}-kubeconfig", plane.name()), "namespace": NAMESPACE,
+                "labels": {"kro.run/cluster-credentials": "true"}},
+            "stringData": {"kubeconfig": plane.admin().to_string()},
+        });
+        apply(hub, &secret).await?;
+    }
+    apply(hub, &example()?).await?;
+    let instance = json!({
+        "apiVersion": "kro.run/v1alpha1", "kind": "Shop", "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {"regions": regions.each_ref().map(ControlPlane::name)},
+    });
+    let made = apply(hub, &instance).await?;
+    let kind = hub.kind(made.group(), None, made.kind()).await?;
+    let selection = Selection::Name { namespace: Some(NAMESPACE.into()), name: NAME.into() };
+    Ok(Watches::new(WatchOptions::default()).watch(hub, &kind, selection))
+}
+
+fn example() -> anyhow::Result<Json> {
+    use kross_api::yaml;
+    let (mut sources, mut found) = (kross_diagnostics::Sources::new(), kross_diagnostics::Diagnostics::new());
+    let limits = yaml::Limits::default();
+    let documents = yaml::parse(&mut sources, "three-clusters.yaml", EXAMPLE.to_owned(), &limits, &mut found);
+    let document = documents.into_iter().next().context("the example of the demo is empty")?;
+    Ok(serde_json::to_value(document.value())?)
+}
+
+/// Applies an object once its kind is served.
+async fn apply(hub: &Connection, object: &Json) -> anyhow::Result<StoredObject> {
+    let text = |path: &str| object.pointer(path).and_then(Json::as_str).unwrap_or_default();
+    let (group, version) = text("/apiVersion").rsplit_once('/').unwrap_or(("", text("/apiVersion")));
+    let value: Value = serde_json::from_value(object.clone())?;
+    let kind = served(hub, group, version, text("/kind")).await?;
+    Ok(hub.apply(&kind, &value, Apply::by(MANAGER).force()).await?)
+}
+
+async fn served(hub: &Connection, group: &str, version: &str, kind: &str) -> anyhow::Result<Arc<ApiKind>> {
+    let ask = async {
+        loop {
+            match hub.kind(group, Some(version), kind).await {
+                Err(error) if error.missing().is_some() => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                answer => return answer,
+            };
+        }
+    };
+    match tokio::time::timeout(PATIENCE, ask).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => bail!("the hub does not serve `{kind}` after {}s", PATIENCE.as_secs()),
+    }
+}
