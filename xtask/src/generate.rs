@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     files.push(("docs/cel.md".to_owned(), kross_cel::library::reference_markdown()));
     files.push(("docs/diagnostics.md".to_owned(), diagnostics_page()));
     files.push(("docs/errors.md".to_owned(), kross_api::failures_markdown()));
+    files.push(("docs/metrics.md".to_owned(), kross_controller::metrics_reference()));
     let mut stale = Vec::new();
     for (path, contents) in &files {
         if fs::read_to_string(root.join(path)).ok().as_deref() == Some(contents) {

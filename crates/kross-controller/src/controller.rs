@@ -65,13 +65,14 @@ impl Controller {
         settings: Settings,
         registry: &mut Registry,
     ) -> Self {
+        let graphs = Arc::<Graphs>::default();
         let checks = [WATCHES].into_iter().chain(settings.leader_election.as_ref().map(|_| LEADERSHIP));
         Self {
             connection,
             lease_connection,
             readiness: Readiness::new(checks),
-            metrics: Metrics::new(registry),
-            graphs: Arc::default(),
+            metrics: Metrics::new(registry, settings.condition_metrics.then(|| Arc::clone(&graphs))),
+            graphs,
             settings,
         }
     }
@@ -256,7 +257,9 @@ async fn instance_worker(hub: Arc<Hub>) {
 }
 
 async fn reconcile_instance(hub: Arc<Hub>, work: Work<InstanceKey>) {
+    let started = std::time::Instant::now();
     let outcome = instance::reconcile(&hub, &work.0).await;
+    hub.metrics.worked(started.elapsed(), outcome);
     work.finish(outcome);
 }
 

@@ -11,6 +11,7 @@ use crate::hub::Hub;
 use crate::instance::instance_of;
 use crate::key::{InstanceKey, Key};
 use crate::kinds;
+use crate::metrics::EventType;
 
 /// Which of the controller's own kinds a watch is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,12 +55,17 @@ impl Dispatch {
         let subject = Subject::of(&event.watch);
         match &event.change {
             Change::Applied { old, new, ours } => {
+                if !ours {
+                    let known = old.is_some();
+                    self.hub.metrics.saw(if known { EventType::update } else { EventType::add });
+                }
                 self.applied(subject, old.as_deref(), new, *ours);
                 if subject == Subject::Other && !ours {
                     self.concerned(&event.watch, old.as_deref(), Some(new));
                 }
             }
             Change::Deleted { old } => {
+                self.hub.metrics.saw(EventType::delete);
                 self.deleted(subject, old);
                 if subject == Subject::Other {
                     self.concerned(&event.watch, Some(old), None);
@@ -151,6 +157,7 @@ impl Dispatch {
 
     /// Wakes the instances that an object concerns: the one that it is, the one that it belongs to, those that look at it.
     fn concerned(&self, watch: &WatchKey, old: Option<&StoredObject>, new: Option<&StoredObject>) {
+        self.hub.metrics.routed.inc();
         let served = self.hub.graphs.serving(&watch.group, &watch.kind);
         if let (Some(instance), true) =
             (new.or(old), served.is_some_and(|served| **served.instances.key() == *watch))
@@ -184,6 +191,7 @@ impl Dispatch {
     }
 
     fn wake_instance(&self, instance: ObjectKey) {
+        self.hub.metrics.matched.inc();
         self.hub.instance_queue.add(&InstanceKey(instance));
     }
 

@@ -11,7 +11,7 @@ use crate::graphs::{Graphs, Served};
 use crate::instance::Instances;
 use crate::key::InstanceKey;
 use crate::kinds;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Sources};
 use crate::schemas::Schemas;
 use crate::settings::Settings;
 
@@ -54,6 +54,14 @@ impl Hub {
         let events = settings.condition_events.then(|| {
             Events::start(connection.clone(), "kro.run/resource-graph-definition-controller", "kross")
         });
+        let instance_queue = Queue::new(settings.instance_backoff);
+        metrics.show(Sources {
+            queue: instance_queue.clone(),
+            watches: watches.clone(),
+            connection: connection.clone(),
+            events: events.clone(),
+            graphs: Arc::clone(&graphs),
+        });
         Self {
             definitions: watch(&definition_kind),
             revisions: watch(&revision_kind),
@@ -61,7 +69,7 @@ impl Hub {
             schemas: Arc::new(Schemas::new(connection.clone())),
             graphs,
             instances: Instances::default(),
-            instance_queue: Queue::new(settings.instance_backoff),
+            instance_queue,
             planning: kross_plan::Settings {
                 version: settings.kro_version.as_str().into(),
                 hub_uid: uid.into(),

@@ -31,6 +31,7 @@ mod settings;
 pub use controller::{Controller, ControllerError};
 pub use definition::{DefinitionError, Next, Retry};
 pub use graphs::{Graphs, Served};
+pub use metrics::metrics_reference;
 pub use readiness::Readiness;
 pub use schemas::SchemaError;
 pub use settings::Settings;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kross_testing::{shared, wait};
 use kube::Api;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -141,17 +141,26 @@ fn api(client: &kube::Client, group: &str, version: &str, kind: &str) -> Api<Dyn
     Api::all_with(client.clone(), &ApiResource::from_gvk(&kind))
 }
 
+fn namespaced(client: &kube::Client, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk(group, version, kind);
+    Api::default_namespaced_with(client.clone(), &ApiResource::from_gvk(&kind))
+}
+
+/// How long a leader may be silent.
+const LEASE: Duration = Duration::from_secs(3);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     let client = shared("hub").await.client().await.unwrap();
     let election = [
         "--leader-elect",
         "--leader-election-namespace=default",
-        "--leader-election-lease-duration=3s",
+        &format!("--leader-election-lease-duration={}s", LEASE.as_secs()),
         "--leader-election-renew-deadline=2s",
         "--leader-election-retry-period=500ms",
     ];
-    let first = Process::start("hub", &election).await;
+    let gate = ["--feature-gates=InstanceConditionMetrics=true"];
+    let first = Process::start("hub", &[&election[..], &gate].concat()).await;
     assert_eq!(ask(&first.probes, "GET", "/healthz", "").0, 200);
     let (status, page) = ask(&first.probes, "GET", "/readyz", "");
     assert_eq!(status, 503);
@@ -169,27 +178,68 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
 
     let definitions = api(&client, "kro.run", "v1alpha1", "ResourceGraphDefinition");
     let make = async |name: &str, kind: &str| {
+        let child = json!({"id": "child", "template": {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "${schema.metadata.name}"}}});
         let definition = json!({
             "apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition", "metadata": {"name": name},
-            "spec": {"schema": {"apiVersion": "v1alpha1", "kind": kind, "spec": {"size": "integer"}}},
+            "spec": {"schema": {"apiVersion": "v1alpha1", "kind": kind, "spec": {"size": "integer"}},
+                "resources": [child]},
         });
         let definition = serde_json::from_value(definition).unwrap();
         definitions.create(&PostParams::default(), &definition).await.unwrap();
         wait::until_object(&definitions, name, |object| object.data["status"]["state"] == "Active").await;
     };
     make("one", "One").await;
+    let instances = namespaced(&client, "kro.run", "v1alpha1", "One");
+    let instance = async |name: &str| {
+        let object = json!({"apiVersion": "kro.run/v1alpha1", "kind": "One", "metadata": {"name": name}});
+        let object = serde_json::from_value(object).unwrap();
+        instances.create(&PostParams::default(), &object).await.unwrap();
+        wait::until_object(&instances, name, |object| object.data["status"]["state"] == "ACTIVE").await;
+    };
+    for name in ["a", "b", "c"] {
+        instance(name).await;
+    }
     let builds = |process: &Process| ask(&process.metrics, "GET", "/metrics", "").1;
     assert!(builds(&first).contains("rgd_graph_build_total 1\n"), "{}", builds(&first));
     assert!(builds(&second).contains("rgd_graph_build_total 0\n"), "{}", builds(&second));
+    assert!(builds(&second).contains("instance_reconcile_total 0\n"), "{}", builds(&second));
+
+    // Conditions are metrics where that is asked for.
+    let condition = "instance_condition_current_status_seconds{gvr=\"kro.run/v1alpha1, Resource=ones\",\
+        namespace=\"default\",name=\"a\",condition_type=\"Ready\",condition_status=\"True\",reason=\"Ready\"} ";
+    assert!(builds(&first).contains(condition), "{}", builds(&first));
+    assert!(!builds(&second).contains("instance_condition_current_status_seconds"));
 
     // The log level changes while it runs.
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "debug"), (200, "debug\n".to_owned()));
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "loud").0, 400);
 
-    // A leader that is killed is followed within the lease time.
+    // A leader that is killed is followed within the lease time, and what it wrote is not written again.
+    let children = namespaced(&client, "", "v1", "ConfigMap");
+    let versions = async || {
+        let all = [&instances, &children].map(|api| async move {
+            let list = api.list(&ListParams::default().labels("kro.run/owned=true")).await.unwrap();
+            list.items.into_iter().map(|object| (object.metadata.name, object.metadata.resource_version))
+        });
+        futures::future::join_all(all).await.into_iter().flatten().collect::<Vec<_>>()
+    };
+    let before = versions().await;
+    assert_eq!(before.len(), 6);
     first.signal(Signal::KILL);
+    let killed = std::time::Instant::now();
+    wait::until("the other one to take up the work", || {
+        let passes = builds(&second).contains("rgd_graph_revision_resolution_total{result=\"serve\"}");
+        std::future::ready(if passes { Ok(()) } else { Err(builds(&second)) })
+    })
+    .await;
+    assert!(killed.elapsed() < LEASE + Duration::from_secs(5), "it took {:?}", killed.elapsed());
     make("two", "Two").await;
     assert!(builds(&second).contains("rgd_graph_revision_issue_total{reason=\"no_revision\"} 1\n"));
+    instance("d").await;
+    let after = versions().await;
+    assert_eq!(after.len(), 8);
+    assert!(before.iter().all(|version| after.contains(version)), "{before:?} {after:?}");
 
     // A leader that is asked to end finishes, and gives the Lease back.
     let mut second = second;
@@ -200,7 +250,7 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     .await;
     assert!(ended.success(), "{ended}");
     let leases = api(&client, "coordination.k8s.io", "v1", "Lease");
-    let leases = leases.list(&kube::api::ListParams::default()).await.unwrap();
+    let leases = leases.list(&ListParams::default()).await.unwrap();
     let lease =
         leases.items.iter().find(|lease| lease.metadata.name.as_deref() == Some("controller.kro.run"));
     assert_eq!(lease.unwrap().data["spec"]["holderIdentity"], "");

@@ -51,14 +51,14 @@ pub(super) async fn proceed(hub: &Hub, definition: Definition) -> Result<Next, D
         }
     }
     hub.graphs.withdraw(&name);
-    hub.metrics.served.set(i64::try_from(hub.graphs.all().len()).unwrap_or(i64::MAX));
     held.retain(|finalizer| finalizer != FINALIZER);
     match write_finalizers(hub, &definition, &held).await {
         Ok(_) => {}
         Err(DefinitionError::Api(error)) if error.is_gone() => {}
         Err(error) => return Err(error),
     }
-    hub.metrics.deletions.inc();
+    let asked = definition.object.deletion_timestamp().and_then(|at| at.parse::<Timestamp>().ok());
+    hub.metrics.deleted(asked.and_then(|asked| Timestamp::now().duration_since(asked).try_into().ok()));
     tracing::info!(rgd = %name, "let a definition go");
     Ok(Next::Done)
 }

@@ -12,7 +12,7 @@ use kross_value::Value;
 use super::error::DefinitionError;
 use super::object::Definition;
 use crate::hub::Hub;
-use crate::metrics::Transition;
+use crate::metrics::DefinitionTransition;
 
 /// The fields of the status. All are written, so that what is gone is removed.
 const FIELDS: [&str; 5] = ["state", "topologicalOrder", "resources", "lastIssuedRevision", "conditions"];
@@ -223,7 +223,7 @@ fn count_transition(hub: &Hub, from: Option<DefinitionState>, to: Option<Definit
     if let (Some(from), Some(to)) = (from, to)
         && from != to
     {
-        hub.metrics.transitions.get_or_create(&Transition { from: word(from), to: word(to) }).inc();
+        hub.metrics.transitions.get_or_create(&DefinitionTransition { from: word(from), to: word(to) }).inc();
     }
 }
 

@@ -145,7 +145,6 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
     if let Some(served) = hub.graphs.get(definition.name()) {
         hub.wake_instances(&served);
     }
-    hub.metrics.served.set(i64::try_from(hub.graphs.all().len()).unwrap_or(i64::MAX));
 }
 
 /// One watch for each kind that the graph makes in this cluster.

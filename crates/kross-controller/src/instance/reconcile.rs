@@ -27,7 +27,10 @@ const SOON: Duration = Duration::from_secs(1);
 /// Looks at an instance.
 #[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
 pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey) -> Outcome {
-    let Some(served) = hub.graphs.serving(&key.group, &key.kind) else { return Outcome::Done };
+    let Some(served) = hub.graphs.serving(&key.group, &key.kind) else {
+        hub.metrics.no_graph();
+        return Outcome::Done;
+    };
     let instance = match served.instances.get(key.namespace.as_deref(), &key.name) {
         Lookup::Found(instance) => instance,
         Lookup::Absent if served.external => match let_go(hub, &served, key).await {
@@ -51,8 +54,7 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey) -> Outcome {
         live(hub, &served, key, instance, &mut memory).await
     };
     hub.instances.keep(key, memory);
-    hub.metrics.instances.inc();
-    hub.metrics.instance_seconds.observe(started.elapsed().as_secs_f64());
+    hub.metrics.passed(started.elapsed());
     if let Err(error) = &ended {
         hub.metrics.instance_errors.inc();
         tracing::warn!(instance = %key, reason = error.reason(), %error, "cannot reconcile an instance");
@@ -87,7 +89,11 @@ async fn live(
     memory: &mut Memory,
 ) -> Result<Next, InstanceError> {
     // Nothing new is made for a definition that is being deleted.
-    let Some(revision) = &served.revision else { return Ok(Next::Done) };
+    let Some(revision) = &served.revision else {
+        hub.metrics.graphs_pending.inc();
+        return Ok(Next::Done);
+    };
+    hub.metrics.graphs_found.inc();
     let record = Record::default();
     let mut pass = Pass { hub, served, graph: &revision.graph, key, instance, record, memory };
     let ended = pass.run().await;

@@ -11,7 +11,7 @@ use kross_value::Value;
 use super::error::InstanceError;
 use crate::graphs::Served;
 use crate::hub::Hub;
-use crate::metrics::Transition;
+use crate::metrics::InstanceTransition;
 
 /// Writes the status of an instance, if it is another one.
 ///
@@ -76,9 +76,9 @@ fn count_transition(hub: &Hub, before: &StoredObject, after: &StoredObject) {
         let word = object.value().at(&["status", "state"]).and_then(Value::as_str);
         word.and_then(InstanceState::parse).map_or("", InstanceState::as_str)
     };
-    let (from, to) = (state(before), state(after));
-    if from != to {
-        hub.metrics.instance_transitions.get_or_create(&Transition { from, to }).inc();
+    let (from_state, to_state) = (state(before), state(after));
+    if from_state != to_state {
+        hub.metrics.instance_transitions.get_or_create(&InstanceTransition { from_state, to_state }).inc();
     }
 }
 

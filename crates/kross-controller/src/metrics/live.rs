@@ -1,0 +1,143 @@
+//! What is read when somebody looks: lengths of queues, watches, requests and Events.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use kross_cluster::{Connection, Events, Queue, Watches};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+
+use super::labels::Closed;
+use super::register::{Description, Register};
+use crate::graphs::Graphs;
+use crate::key::InstanceKey;
+
+/// Who knows.
+pub(crate) struct Sources {
+    pub(crate) queue: Queue<InstanceKey>,
+    pub(crate) watches: Watches,
+    pub(crate) connection: Connection,
+    pub(crate) events: Option<Events>,
+    pub(crate) graphs: Arc<Graphs>,
+}
+
+/// Nothing until the controller runs. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Live(Arc<OnceLock<Sources>>);
+
+impl Live {
+    pub(super) fn set(&self, sources: Sources) {
+        // A controller runs once.
+        let _ = self.0.set(sources);
+    }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").finish_non_exhaustive()
+    }
+}
+
+/// A number that goes up and down.
+struct Gauge {
+    name: &'static str,
+    help: &'static str,
+    read: fn(&Sources) -> usize,
+}
+
+const GAUGES: [Gauge; 5] = [
+    Gauge {
+        name: "dynamic_controller_queue_length",
+        help: "Keys of instances that could be worked on now",
+        read: |sources| sources.queue.stats().ready,
+    },
+    Gauge {
+        name: "dynamic_controller_gvr_count",
+        help: "Kinds whose instances are looked after",
+        read: |sources| sources.graphs.all().len(),
+    },
+    Gauge {
+        name: "dynamic_controller_watch_count",
+        help: "Watches that run",
+        read: |sources| sources.watches.states().len(),
+    },
+    Gauge {
+        name: "graph_revision_registry_entries",
+        help: "Definitions that are being served",
+        read: |sources| sources.graphs.all().len(),
+    },
+    Gauge {
+        name: "kross_api_connections",
+        help: "Connections to the local cluster that are open",
+        read: |sources| {
+            let stats = sources.connection.stats();
+            stats.requests.connections + stats.watches.connections
+        },
+    },
+];
+
+/// Numbers that only grow, by the result of what they count.
+struct Tally {
+    name: &'static str,
+    help: &'static str,
+    results: &'static [&'static str],
+    read: fn(&Sources) -> Vec<u64>,
+}
+
+const RESULT: &str = "result";
+
+const TALLIES: [Tally; 2] = [
+    Tally {
+        name: "kross_api_requests",
+        help: "Requests to the local cluster, watches apart",
+        results: &["answered", "unanswered"],
+        read: |sources| {
+            let requests = sources.connection.stats().requests;
+            vec![requests.answered, requests.failed]
+        },
+    },
+    Tally {
+        name: "kross_events",
+        help: "Kubernetes Events by what became of them",
+        results: &["written", "repeated", "dropped", "failed"],
+        read: |sources| {
+            let stats = sources.events.as_ref().map(Events::stats).unwrap_or_default();
+            vec![stats.written, stats.repeated, stats.dropped, stats.failed]
+        },
+    },
+];
+
+pub(super) fn register(register: &mut Register<'_>, live: &Live) {
+    let gauges = GAUGES.iter().map(|gauge| Description {
+        name: gauge.name,
+        kind: MetricType::Gauge,
+        help: gauge.help,
+        labels: Closed::new(),
+    });
+    let tallies = TALLIES.iter().map(|tally| Description {
+        name: tally.name,
+        kind: MetricType::Counter,
+        help: tally.help,
+        labels: vec![(RESULT, tally.results.to_vec())],
+    });
+    register.collector(live.clone(), gauges.chain(tallies).collect());
+}
+
+impl Collector for Live {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let Some(sources) = self.0.get() else { return Ok(()) };
+        for Gauge { name, help, read } in &GAUGES {
+            let number = i64::try_from(read(sources)).unwrap_or(i64::MAX);
+            encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&number)?;
+        }
+        for Tally { name, help, results, read } in &TALLIES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (result, number) in results.iter().zip(read(sources)) {
+                ConstCounter::new(number).encode(family.encode_family(&[(RESULT, *result)])?)?;
+            }
+        }
+        Ok(())
+    }
+}
