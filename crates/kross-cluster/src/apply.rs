@@ -8,6 +8,7 @@ use kross_api::{FailureReason, Operation};
 use kross_value::Value;
 use serde_json::json;
 
+use crate::audit::AuditVerb;
 use crate::connection::{ApiAnswer, ApiRequest, Connection, JSON};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Status};
@@ -124,8 +125,11 @@ impl Connection {
         name: &str,
     ) -> Result<StoredObject, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Get };
-        let answer = self.perform(&target, ApiRequest::get(target.path(self, None)?)).await?;
-        self.object(&target, &answer)
+        let path = target.path(self, None)?;
+        let attempted = self.attempted(AuditVerb::Get, kind, namespace, name);
+        let answer = self.perform(&target, ApiRequest::get(path)).await;
+        attempted.end(&answer);
+        self.object(&target, &answer?)
     }
 
     /// Lists the objects that a label selector selects, in one namespace or in all.
@@ -139,14 +143,17 @@ impl Connection {
         selector: Option<&str>,
     ) -> Result<Vec<StoredObject>, ApiError> {
         let query = Query { labels: selector, ..Query::default() };
+        let attempted = self.attempted(AuditVerb::List, kind, namespace, "");
         let mut attempts = 1;
-        loop {
+        let listed = loop {
             match self.list_pages(kind, namespace, &query).await {
                 // It took so long that the first pages are history.
                 Err(error) if error.is_expired() && attempts < LIST_ATTEMPTS => attempts += 1,
-                listed => return listed,
+                listed => break listed,
             }
-        }
+        };
+        attempted.end(&listed);
+        listed
     }
 
     async fn list_pages(
@@ -365,6 +372,21 @@ impl Connection {
     }
 
     async fn perform(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
+        let verb = match request.method {
+            Method::POST => AuditVerb::Create,
+            Method::PATCH => AuditVerb::Patch,
+            Method::PUT => AuditVerb::Update,
+            Method::DELETE => AuditVerb::Delete,
+            // A page or a refresh is no read of its own; whoever begins one says so.
+            _ => return self.ask(target, request).await,
+        };
+        let attempted = self.attempted(verb, target.kind, target.namespace, target.name);
+        let answer = self.ask(target, request).await;
+        attempted.end(&answer);
+        answer
+    }
+
+    async fn ask(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
         let answer = self
             .exchange(request)
             .await

@@ -3,20 +3,20 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fmt::Write as _;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use kross_api::SecretAddress;
 use kross_value::Text;
-use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use crate::audit::Audit;
 use crate::connection::{Connection, ConnectionOptions};
 use crate::discovery::ApiKind;
+use crate::kubeconfig::{Accepted, KubeconfigPolicy};
 use crate::queue::Backoff;
+use crate::secrets::{Asker, SecretPolicy, check_address};
 use crate::watch::{Change, Selection, WatchOptions, Watches};
 
 mod entry;
@@ -30,7 +30,6 @@ pub use link::{ClusterChange, ClusterEvent, Down, Identity, Link, Live, Step};
 pub use view::{ClusterState, ClusterView};
 
 use entry::Entry;
-use intake::Source;
 use slot::Slot;
 
 /// How clusters are looked after.
@@ -54,6 +53,12 @@ pub struct ClusterOptions {
     pub breaker_threshold: u32,
     /// How long a cluster stays connected that nobody needs.
     pub idle_timeout: Duration,
+    /// What kubeconfigs may ask for.
+    pub kubeconfigs: KubeconfigPolicy,
+    /// What Secrets must say.
+    pub secrets: SecretPolicy,
+    /// Where it is written down what is done in other clusters.
+    pub audit: Audit,
 }
 
 impl ClusterOptions {
@@ -70,6 +75,9 @@ impl ClusterOptions {
             knock_timeout: Duration::from_secs(2),
             breaker_threshold: 3,
             idle_timeout: Duration::from_secs(60),
+            kubeconfigs: KubeconfigPolicy::default(),
+            secrets: SecretPolicy::default(),
+            audit: Audit::off(),
         }
     }
 }
@@ -118,8 +126,6 @@ pub(crate) struct Inner {
     secret_kind: Arc<ApiKind>,
     options: Arc<ClusterOptions>,
     runtime: Handle,
-    /// Makes fingerprints worthless outside of this process.
-    salt: [u64; 2],
     slots: Mutex<HashMap<SecretAddress, Arc<Slot>>>,
     entries: Mutex<HashMap<Text, Weak<Entry>>>,
     subscribers: Mutex<Vec<mpsc::UnboundedSender<ClusterEvent>>>,
@@ -137,7 +143,6 @@ impl Clusters {
                 secret_kind: Arc::new(ApiKind::custom("", "v1", "Secret", "secrets", true)),
                 options: Arc::new(options),
                 runtime: Handle::current(),
-                salt: [RandomState::new().hash_one(0), RandomState::new().hash_one(1)],
                 slots: Mutex::default(),
                 entries: Mutex::default(),
                 subscribers: Mutex::default(),
@@ -190,11 +195,11 @@ impl Hold {
         &self.slot.address
     }
 
-    /// What is known about the way to the cluster, at once and from memory, for somebody in a namespace; none for who is in
-    /// no namespace.
+    /// What is known about the way to the cluster, at once and from memory, for whoever asks: a definition, or an instance in
+    /// a namespace or in none.
     #[must_use]
-    pub fn link(&self, asker_namespace: Option<&str>) -> Link {
-        self.slot.link(&self.inner, asker_namespace)
+    pub fn link<'a>(&self, asker: impl Into<Asker<'a>>) -> Link {
+        self.slot.link(&self.inner, asker.into())
     }
 }
 
@@ -226,8 +231,11 @@ impl fmt::Debug for Hold {
 }
 
 impl Inner {
-    /// Begins to follow a Secret.
+    /// Begins to follow a Secret. What cannot be one is not asked for.
     fn follow(self: &Arc<Self>, address: &SecretAddress) -> Arc<Slot> {
+        if let Err(refusal) = check_address(address) {
+            return Slot::new(address, Err(refusal.into()));
+        }
         let selection = Selection::Name {
             namespace: Some(address.namespace.as_str().into()),
             name: address.name.as_str().into(),
@@ -248,7 +256,7 @@ impl Inner {
                 }
             }
         });
-        Slot::new(address, watch, task.abort_handle())
+        Slot::new(address, Ok((watch, task.abort_handle())))
     }
 
     fn slots(&self) -> Vec<Arc<Slot>> {
@@ -268,13 +276,13 @@ impl Inner {
     }
 
     /// The entry of a credential: the one that others use already, or a new one.
-    fn entry(self: &Arc<Self>, access: &Text, source: &Arc<Source>) -> Arc<Entry> {
+    fn entry(self: &Arc<Self>, access: &Text, source: &Arc<Accepted>, secret: &SecretAddress) -> Arc<Entry> {
         let mut entries = lock(&self.entries);
         if let Some(entry) = entries.get(access).and_then(Weak::upgrade) {
             return entry;
         }
         entries.retain(|_, entry| entry.strong_count() > 0);
-        let entry = Entry::start(self, access, source);
+        let entry = Entry::start(self, access, source, secret);
         entries.insert(access.clone(), Arc::downgrade(&entry));
         entry
     }
@@ -296,8 +304,9 @@ impl Inner {
                 let inner = Arc::clone(self);
                 self.runtime.spawn(async move {
                     let SecretAddress { namespace, name, .. } = &slot.address;
-                    if let Ok(secret) = inner.hub.get(&inner.secret_kind, Some(namespace), name).await {
-                        slot.watch.observe(&secret);
+                    let read = inner.hub.get(&inner.secret_kind, Some(namespace), name).await;
+                    if let (Ok(secret), Some(watch)) = (read, &slot.watch) {
+                        watch.observe(&secret);
                     }
                 });
             }
@@ -307,21 +316,6 @@ impl Inner {
     fn tell(&self, secret: &SecretAddress, change: ClusterChange) {
         let event = ClusterEvent { secret: secret.clone(), change };
         lock(&self.subscribers).retain(|subscriber| subscriber.send(event.clone()).is_ok());
-    }
-
-    /// What tells one kubeconfig from another, in this process only.
-    fn fingerprint(&self, kubeconfig: &[u8]) -> Text {
-        let mut hasher = Sha256::new();
-        for salt in self.salt {
-            hasher.update(salt.to_le_bytes());
-        }
-        hasher.update(kubeconfig);
-        let mut text = String::new();
-        for byte in hasher.finalize().iter().take(16) {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text.into()
     }
 }
 

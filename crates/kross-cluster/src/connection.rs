@@ -22,12 +22,14 @@ mod guard;
 mod local;
 mod route;
 mod service;
+mod trail;
 
 pub use credential::Credential;
 pub use local::{LocalCluster, LocalError};
 
 pub(crate) use guard::{Guard, Outage};
 pub(crate) use route::Route;
+pub(crate) use trail::{Attempted, Trail};
 
 /// How a connection behaves.
 #[derive(Clone, Debug)]
@@ -99,6 +101,8 @@ pub struct Connection {
     route: Option<Arc<Route>>,
     /// On whose behalf requests are made.
     asker: Option<Arc<ObjectKey>>,
+    /// Where it is written down what is done; none for the local cluster.
+    trail: Option<Arc<Trail>>,
 }
 
 struct Shared {
@@ -128,6 +132,11 @@ impl Wires {
             watches: Transport::new(endpoint.clone(), options.watches.clone()),
             credential,
         })
+    }
+
+    /// When connections that were opened over it stop working.
+    pub(crate) fn ends(&self) -> Option<jiff::Timestamp> {
+        self.credential.ends()
     }
 
     /// Learns from an answer's status that the credential is no longer taken.
@@ -222,6 +231,7 @@ impl Connection {
             }),
             route: None,
             asker: None,
+            trail: None,
         })
     }
 

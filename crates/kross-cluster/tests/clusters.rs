@@ -8,6 +8,8 @@
     unreachable_pub
 )]
 
+#[path = "clusters/audit.rs"]
+mod audit;
 #[path = "clusters/connect.rs"]
 mod connect;
 #[path = "clusters/faults.rs"]

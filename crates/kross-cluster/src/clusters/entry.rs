@@ -6,23 +6,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::FailureReason;
+use kross_api::{FailureReason, SecretAddress};
 use kross_value::Text;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use super::intake::Source;
+use super::intake;
 use super::link::{Failure, Identity, Step};
 use super::reach::{Answer, identify, knock};
 use super::{ClusterOptions, Inner};
-use crate::connection::{Connection, Guard, Outage, Wires};
+use crate::audit::{AuditCluster, AuditVerb};
+use crate::connection::{Connection, Guard, Outage, Trail, Wires};
+use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
 use crate::queue::random;
 use crate::transport::Endpoint;
 
 /// The least time between two looks that a failing request causes.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long before a certificate ends a new one is used.
+const RENEWAL: Duration = Duration::from_secs(30);
 
 /// A credential that is looked after for as long as somebody has this.
 pub(super) struct Entry {
@@ -31,8 +36,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn start(inner: &Arc<Inner>, access: &Text, source: &Arc<Source>) -> Arc<Self> {
-        let core = Arc::new(Core::new(inner, access, source));
+    pub(super) fn start(
+        inner: &Arc<Inner>,
+        access: &Text,
+        source: &Arc<Accepted>,
+        secret: &SecretAddress,
+    ) -> Arc<Self> {
+        let core = Arc::new(Core::new(inner, access, source, secret));
         let task = inner.runtime.spawn(Arc::clone(&core).run()).abort_handle();
         Arc::new(Self { core, task })
     }
@@ -47,7 +57,10 @@ impl Drop for Entry {
 
 pub(super) struct Core {
     pub(super) access: Text,
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<Accepted>,
+    pub(super) server: Text,
+    /// The Secret that it was first found in.
+    secret: SecretAddress,
     pub(super) guard: Arc<Guard>,
     options: Arc<ClusterOptions>,
     registry: Weak<Inner>,
@@ -98,13 +111,15 @@ struct Reached {
 }
 
 impl Core {
-    fn new(inner: &Arc<Inner>, access: &Text, source: &Arc<Source>) -> Self {
+    fn new(inner: &Arc<Inner>, access: &Text, source: &Arc<Accepted>, secret: &SecretAddress) -> Self {
         let problem = "the cluster is being connected to for the first time".to_owned();
         let outage = Outage { reason: FailureReason::Unreachable, problem };
         Self {
             access: access.clone(),
             source: Arc::clone(source),
+            server: source.server().to_string().trim_end_matches('/').into(),
             guard: Guard::new(inner.options.breaker_threshold, outage),
+            secret: secret.clone(),
             options: Arc::clone(&inner.options),
             registry: Arc::downgrade(inner),
             again: Notify::new(),
@@ -167,7 +182,10 @@ impl Core {
 
     /// Dials and finds out who is there, over sockets of its own.
     async fn attempt(&self) -> Result<Reached, Failure> {
+        let attempted = self.trail(&self.secret).begin(AuditVerb::Connect);
         let outcome = self.try_attempt().await;
+        let uid = outcome.as_ref().ok().map(|reached| reached.identity.uid.clone());
+        attempted.ended(uid.as_ref(), outcome.as_ref().err().map(|failure| failure.reason));
         let mut state = self.lock();
         state.tally.attempts += 1;
         if let Err(failure) = &outcome {
@@ -177,19 +195,33 @@ impl Core {
         outcome
     }
 
+    /// Writes down what is done with the credential, for who has it from a Secret.
+    pub(super) fn trail(&self, secret: &SecretAddress) -> Trail {
+        let identity = self.lock().identity.as_ref().map(|identity| identity.uid.clone());
+        Trail {
+            audit: self.options.audit.clone(),
+            cluster: AuditCluster {
+                name: secret.to_string().into(),
+                uid: identity.unwrap_or_else(|| "".into()),
+            },
+            secret: secret.to_string().into(),
+            method: self.source.method(),
+        }
+    }
+
     async fn try_attempt(&self) -> Result<Reached, Failure> {
-        let (endpoint, credential) = self.source.prepare().await?;
+        let (endpoint, credential) = intake::prepare(&self.source).await?;
         let wires = Wires::new(&endpoint, credential, &self.options.connection);
         self.lock().endpoint = Some(endpoint);
         let answer = self.ask(&wires).await?;
         let known = self.lock().identity.clone();
-        let identity = answer.identity(self.source.server(), known.as_ref())?;
+        let identity = answer.identity(&self.server, known.as_ref())?;
         Ok(Reached { wires, identity })
     }
 
     /// Asks over these wires, whatever the guard says.
     async fn ask(&self, wires: &Arc<Wires>) -> Result<Answer, Failure> {
-        let id = ClusterId::new(self.source.server());
+        let id = ClusterId::new(&self.server);
         let connection = self.connection(id, Arc::clone(wires), None)?;
         let answer = identify(&connection, self.options.attempt_timeout).await?;
         self.guard.heard();
@@ -231,7 +263,7 @@ impl Core {
         state.phase = Phase::Up(connection, identity.clone());
         drop(state);
         self.guard.close();
-        tracing::info!(cluster = %identity.id, server = self.source.server(), "connected");
+        tracing::info!(cluster = %identity.id, server = &*self.server, "connected");
         if let Some(registry) = self.registry.upgrade() {
             registry.entry_changed(&self.access);
             registry.watches.retry_cluster(&identity.id);
@@ -250,7 +282,7 @@ impl Core {
         let next = Timestamp::now().checked_add(delay).unwrap_or(Timestamp::MAX);
         state.phase = Phase::Down { failure: failure.clone(), next };
         drop(state);
-        tracing::info!(server = self.source.server(), ?step, %reason, cause, "not connected");
+        tracing::info!(server = &*self.server, ?step, %reason, cause, "not connected");
         if let Some(registry) = self.registry.upgrade() {
             registry.entry_changed(&self.access);
             if *step == Step::Authenticate {
@@ -264,15 +296,17 @@ impl Core {
         loop {
             let interval = self.options.probe_interval.mul_f64(0.75 + random() / 4.0);
             let quiet = self.guard.silence();
-            tokio::select! {
-                () = self.guard.doubt.notified() => {}
+            let looked = tokio::select! {
+                () = self.guard.doubt.notified() => self.probe().await,
+                () = self.end_of_certificate() => self.renew().await,
                 () = sleep(interval.saturating_sub(quiet)) => {
                     if self.guard.silence() < interval {
                         continue;
                     }
+                    self.probe().await
                 }
-            }
-            if let Err(failure) = self.probe().await {
+            };
+            if let Err(failure) = looked {
                 return failure;
             }
             self.guard.close();
@@ -300,12 +334,25 @@ impl Core {
             match timeout(self.options.probe_timeout / 2, self.ask(wires)).await {
                 Ok(Ok(Answer::Uid(uid))) if self.is_known(&uid) => return Ok(()),
                 Ok(Ok(Answer::Anonymous | Answer::Busy(_))) => return Ok(()),
-                Ok(Err(failure)) if failure.step == Step::Authenticate => return Err(failure),
                 Ok(Ok(Answer::Uid(_)) | Err(_)) | Err(_) => {}
             }
         }
+        self.renew().await
+    }
+
+    /// Begins anew, with what the kubeconfig gives at this time.
+    async fn renew(&self) -> Result<(), Failure> {
         let reached = self.attempt().await?;
         self.connected(reached)
+    }
+
+    /// Returns shortly before what was opened stops working, since its certificate ends.
+    async fn end_of_certificate(&self) {
+        let wires = self.lock().connection.as_ref().map(Connection::wires);
+        let Some(ends) = wires.and_then(|wires| wires.ends()) else { return std::future::pending().await };
+        let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
+        // What is renewed too late is renewed now, though not without a pause.
+        sleep(left.saturating_sub(RENEWAL).max(LEAST_PAUSE)).await;
     }
 
     fn is_known(&self, uid: &str) -> bool {

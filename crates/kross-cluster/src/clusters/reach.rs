@@ -81,6 +81,7 @@ fn unanswered(error: &TransportError) -> Failure {
             FailureReason::Credentials,
             "check `certificate-authority-data` and the client certificate in the kubeconfig",
         ),
+        TransportError::Denied { .. } => (Step::Parse, FailureReason::Credentials, ""),
         TransportError::Credentials { .. } => {
             (Step::Authenticate, FailureReason::Credentials, "check the kubeconfig in the Secret")
         }

@@ -1,6 +1,6 @@
 //! One Secret that is being followed: which credential it holds, which one counts at the moment, and who asks for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -10,18 +10,20 @@ use tokio::task::AbortHandle;
 
 use super::Inner;
 use super::entry::{Entry, Phase, Snapshot};
-use super::intake::{self, Source};
+use super::intake::Intake;
 use super::link::{ClusterChange, Down, Failure, Identity, Link, Live, Step};
 use crate::connection::Route;
 use crate::error::ApiError;
 use crate::object::StoredObject;
+use crate::secrets::{Asker, SecretRefusal, judge};
 use crate::watch::{Lookup, Watch};
 
 pub(super) struct Slot {
     pub(super) address: SecretAddress,
-    pub(super) watch: Watch,
+    /// None where the address is no Secret's.
+    pub(super) watch: Option<Watch>,
     route: Arc<Route>,
-    task: AbortHandle,
+    task: Option<AbortHandle>,
     state: Mutex<State>,
 }
 
@@ -34,8 +36,10 @@ struct State {
     intake: Intake,
     /// Whether somebody who may use the Secret has asked. Nothing is dialled before.
     wanted: bool,
-    /// Who may use the Secret as it is, as far as somebody asked.
-    permits: HashMap<Option<Text>, bool>,
+    /// Who asked before there was a Secret.
+    waiting: HashSet<Who>,
+    /// Who may not use the Secret as it is and why, as far as somebody asked.
+    verdicts: HashMap<Who, Option<SecretRefusal>>,
     /// The credential that counts.
     current: Option<Arc<Entry>>,
     /// The one that the Secret holds by now, until it has been tried.
@@ -47,11 +51,29 @@ struct State {
     told: Standing,
 }
 
-/// What the Secret holds.
-enum Intake {
-    Unread,
-    Refused(Failure),
-    Usable(Text, Arc<Source>),
+/// Who asked.
+#[derive(PartialEq, Eq, Hash)]
+enum Who {
+    Definition,
+    Instance(Option<Text>),
+}
+
+impl Who {
+    fn asker(&self) -> Asker<'_> {
+        match self {
+            Self::Definition => Asker::Definition,
+            Self::Instance(namespace) => Asker::Instance(namespace.as_deref()),
+        }
+    }
+}
+
+impl From<Asker<'_>> for Who {
+    fn from(asker: Asker<'_>) -> Self {
+        match asker {
+            Asker::Definition => Self::Definition,
+            Asker::Instance(namespace) => Self::Instance(namespace.map(Into::into)),
+        }
+    }
 }
 
 /// What those who follow the cluster have been told.
@@ -70,7 +92,11 @@ pub(super) struct Peek {
 }
 
 impl Slot {
-    pub(super) fn new(address: &SecretAddress, watch: Watch, task: AbortHandle) -> Arc<Self> {
+    pub(super) fn new(address: &SecretAddress, followed: Result<(Watch, AbortHandle), Failure>) -> Arc<Self> {
+        let (watch, task, intake) = match followed {
+            Ok((watch, task)) => (Some(watch), Some(task), Intake::Unread),
+            Err(failure) => (None, None, Intake::Refused(failure)),
+        };
         let now = Timestamp::now();
         Arc::new(Self {
             address: address.clone(),
@@ -82,9 +108,10 @@ impl Slot {
                 arrivals: 0,
                 since: now,
                 secret: None,
-                intake: Intake::Unread,
+                intake,
                 wanted: false,
-                permits: HashMap::new(),
+                waiting: HashSet::new(),
+                verdicts: HashMap::new(),
                 current: None,
                 next: None,
                 identity: None,
@@ -126,7 +153,8 @@ impl Slot {
 
     /// Takes in the Secret as it is now, or why it cannot be read.
     pub(super) fn read(&self, inner: &Arc<Inner>, unreadable: Option<&ApiError>) {
-        let lookup = self.watch.get(Some(&self.address.namespace), &self.address.name);
+        let Some(watch) = &self.watch else { return };
+        let lookup = watch.get(Some(&self.address.namespace), &self.address.name);
         let mut state = self.lock();
         let mut permissions = false;
         match lookup {
@@ -138,19 +166,23 @@ impl Slot {
                 {
                     return;
                 }
-                state.permits.clear();
-                let intake = inner.take_in(&secret, &self.address);
-                // Whoever asked before there was a Secret asks again, and only then is anything dialled.
-                permissions = !state.wanted
-                    || matches!((&state.intake, &intake),
-                        (Intake::Usable(before, _), Intake::Usable(after, _)) if before == after);
+                state.verdicts.clear();
+                let intake = Intake::of(&secret, &self.address, &inner.options);
+                permissions = matches!((&state.intake, &intake),
+                    (Intake::Usable(before, _), Intake::Usable(after, _)) if before == after);
+                // Who asked before there was a Secret gets an answer now, be it that it is not for them.
+                for who in std::mem::take(&mut state.waiting) {
+                    let refused = judge(&secret, &self.address, who.asker(), &inner.options.secrets).is_err();
+                    state.wanted |= !refused;
+                    permissions |= refused;
+                }
                 state.intake = intake;
                 state.secret = Some(secret);
             }
             Lookup::Absent => {
-                state.permits.clear();
+                state.verdicts.clear();
                 state.secret = None;
-                state.intake = Intake::Refused(intake::missing(&self.address));
+                state.intake = Intake::Missing;
             }
             // What was known stays: the hub being away says nothing about other clusters.
             Lookup::Unknown if state.secret.is_some() => {}
@@ -170,8 +202,8 @@ impl Slot {
     /// Brings what counts in line with what the Secret holds and what became of it. Returns whether somebody was told.
     pub(super) fn settle(&self, inner: &Arc<Inner>) -> bool {
         let mut state = self.lock();
-        let retired = state.choose(inner);
-        let standing = state.standing();
+        let retired = state.choose(inner, &self.address);
+        let standing = state.standing(&self.address);
         match &standing {
             Standing::Up(_, identity) => state.identity = Some(identity.clone()),
             Standing::Waiting | Standing::Down(_) => {}
@@ -207,33 +239,25 @@ impl Slot {
             // The entry's own guard answers.
             Some(Phase::Down { .. } | Phase::Connecting) => {}
             None => {
-                if let Intake::Refused(failure) = &state.intake {
+                if let Some(failure) = state.intake.failure(&self.address, Asker::Definition) {
                     self.route.close(failure.reason, &failure.cause);
                 }
             }
         }
     }
 
-    /// What is known, for somebody in a namespace.
-    pub(super) fn link(&self, inner: &Arc<Inner>, asker: Option<&str>) -> Link {
+    /// What is known, for whoever asks.
+    pub(super) fn link(&self, inner: &Arc<Inner>, asker: Asker<'_>) -> Link {
         let mut state = self.lock();
         if let Some(secret) = state.secret.clone() {
-            let asker: Option<Text> = asker.map(Into::into);
-            let permitted = *state
-                .permits
-                .entry(asker.clone())
-                .or_insert_with(|| intake::permit(&secret, asker.as_deref()));
-            if !permitted {
-                let failure = intake::missing(&self.address);
-                return Link::NotConnected(Down {
-                    since: state.since,
-                    step: failure.step,
-                    reason: failure.reason,
-                    message: failure.message(&self.address),
-                    identity: None,
-                    last_contact: None,
-                    next_attempt: None,
-                });
+            let verdict = state
+                .verdicts
+                .entry(asker.into())
+                .or_insert_with(|| judge(&secret, &self.address, asker, &inner.options.secrets).err());
+            if let Some(refusal) = verdict {
+                // Nothing else is told to who may not use it.
+                let failure = Failure::from(refusal.clone());
+                return Link::NotConnected(self.refusal(&failure, state.since));
             }
             if !state.wanted {
                 state.wanted = true;
@@ -241,20 +265,30 @@ impl Slot {
                 self.settle(inner);
                 state = self.lock();
             }
+        } else {
+            state.waiting.insert(asker.into());
         }
-        self.current_link(&mut state)
+        self.current_link(&mut state, asker)
     }
 
-    fn current_link(&self, state: &mut State) -> Link {
-        if let Intake::Refused(failure) = &state.intake {
+    fn refusal(&self, failure: &Failure, since: Timestamp) -> Down {
+        Down {
+            since,
+            step: failure.step,
+            reason: failure.reason,
+            message: failure.message(&self.address),
+            identity: None,
+            last_contact: None,
+            next_attempt: None,
+        }
+    }
+
+    fn current_link(&self, state: &mut State, asker: Asker<'_>) -> Link {
+        if let Some(failure) = state.intake.failure(&self.address, asker) {
             return Link::NotConnected(Down {
-                since: state.turned,
-                step: failure.step,
-                reason: failure.reason,
-                message: failure.message(&self.address),
                 identity: state.identity.clone(),
                 last_contact: state.last_contact,
-                next_attempt: None,
+                ..self.refusal(&failure, state.turned)
             });
         }
         let Some(entry) = state.current.clone() else { return Link::Connecting { since: state.since } };
@@ -263,12 +297,18 @@ impl Slot {
         match phase {
             Phase::Connecting => Link::Connecting { since },
             Phase::Up(connection, identity) => Link::Connected(Live {
-                connection: connection.routed(&self.route),
+                connection: connection.routed(&self.route).audited(entry.core.trail(&self.address)),
                 identity,
                 since,
                 last_contact: last_contact.unwrap_or(since),
-                method: entry.core.source.method(),
-                warnings: Vec::new(),
+                method: entry.core.source.method().as_str().into(),
+                warnings: entry
+                    .core
+                    .source
+                    .warnings()
+                    .iter()
+                    .map(|warning| warning.to_string().into())
+                    .collect(),
             }),
             Phase::Down { failure, next } => Link::NotConnected(Down {
                 since,
@@ -285,23 +325,25 @@ impl Slot {
     /// Everything, for a page.
     pub(super) fn peek(&self) -> Peek {
         let mut state = self.lock();
-        let link = self.current_link(&mut state);
+        let link = self.current_link(&mut state, Asker::Definition);
         Peek { link, users: state.users, entry: state.current.clone() }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 
 impl State {
     /// Which credential counts. A new one is tried before it replaces one that works. Gives the one that counts no more.
-    fn choose(&mut self, inner: &Arc<Inner>) -> Option<Arc<Entry>> {
+    fn choose(&mut self, inner: &Arc<Inner>, address: &SecretAddress) -> Option<Arc<Entry>> {
         let (access, source) = match &self.intake {
             Intake::Unread => return None,
-            Intake::Refused(_) => {
+            Intake::Missing | Intake::Refused(_) => {
                 self.next = None;
                 return self.replace(None);
             }
@@ -316,7 +358,7 @@ impl State {
         }
         let next = match &self.next {
             Some(next) if next.core.access == *access => Arc::clone(next),
-            _ => inner.entry(access, source),
+            _ => inner.entry(access, source, address),
         };
         let needed = self.current.as_ref().is_some_and(|current| current.core.is_up());
         if needed && !next.core.is_concluded() {
@@ -335,29 +377,15 @@ impl State {
         std::mem::replace(&mut self.current, entry)
     }
 
-    fn standing(&self) -> Standing {
-        if let Intake::Refused(failure) = &self.intake {
-            return Standing::Down(failure.clone());
+    fn standing(&self, address: &SecretAddress) -> Standing {
+        if let Some(failure) = self.intake.failure(address, Asker::Definition) {
+            return Standing::Down(failure);
         }
         let Some(entry) = &self.current else { return Standing::Waiting };
         match entry.core.snapshot().phase {
             Phase::Connecting => Standing::Waiting,
             Phase::Up(_, identity) => Standing::Up(entry.core.access.clone(), identity),
             Phase::Down { failure, .. } => Standing::Down(failure),
-        }
-    }
-}
-
-impl Inner {
-    /// Reads the credential of a Secret.
-    fn take_in(&self, secret: &StoredObject, address: &SecretAddress) -> Intake {
-        let usable = intake::content(secret, address).and_then(|bytes| {
-            let source = intake::accept(&bytes)?;
-            Ok((self.fingerprint(&bytes), source))
-        });
-        match usable {
-            Ok((access, source)) => Intake::Usable(access, Arc::new(source)),
-            Err(failure) => Intake::Refused(failure),
         }
     }
 }

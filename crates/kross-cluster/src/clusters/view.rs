@@ -95,7 +95,7 @@ fn view(slot: &Slot) -> ClusterView {
         key: slot.address.key.clone(),
         state: ClusterState::Connecting,
         since: String::new(),
-        server: core.map(|core| core.source.server().to_owned()),
+        server: core.map(|core| core.server.to_string()),
         method: core.map(|core| core.source.method().to_string()),
         identity: None,
         last_contact: None,

@@ -5,18 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use kross_api::{Operation, SyncMode};
+use kross_api::{FailureReason, Operation, SyncMode};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::Change;
+use super::Selection;
 use super::core::Core;
 use super::lines::{Event, Lines};
 use super::metadata::{self, MetadataPage};
 use super::poll;
 use super::sync::Method;
 use crate::apply::{MOST_PAGES, Query};
-use crate::connection::{ApiAnswer, Connection};
+use crate::audit::AuditVerb;
+use crate::connection::{ApiAnswer, Attempted, Connection};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
 use crate::queue::{Backoff, random};
@@ -132,7 +134,7 @@ impl Follower {
             .await?;
         MetadataPage::read(&page).map_err(|_| {
             let problem = "the list of metadata cannot be read";
-            ApiError::own(self.attempt(), kross_api::FailureReason::ServerError, problem)
+            ApiError::own(self.attempt(), FailureReason::ServerError, problem)
         })
     }
 
@@ -166,14 +168,26 @@ impl Follower {
     async fn watch_once(&mut self, version: &mut String) -> Ended {
         let open_for = OPEN_FOR.mul_f64(1.0 + random());
         let deadline = Instant::now() + open_for + OVERTIME;
+        let attempted = self.begin(AuditVerb::Watch);
         let response = match self.connection.open_watch(self.watch_path(version, open_for)).await {
             Ok(response) => response,
-            Err(error) => return Ended::Failed(ApiError::from_transport(self.attempt(), &error)),
+            Err(error) => {
+                let failure = ApiError::from_transport(self.attempt(), &error);
+                match error {
+                    // Nothing is opened in a lost cluster, however often it is tried.
+                    TransportError::NotConnected { .. } | TransportError::Closed => attempted.forget(),
+                    _ => attempted.ended(None, Some(failure.reason())),
+                }
+                return Ended::Failed(failure);
+            }
         };
         let (head, body) = response.into_parts();
         if head.status != StatusCode::OK {
-            return self.refused(head.status, head.headers, body).await;
+            let (ended, reason) = self.refused(head.status, head.headers, body).await;
+            attempted.ended(None, Some(reason));
+            return ended;
         }
+        attempted.ended(None, None);
         self.core.live();
         self.read(body, deadline, version).await
     }
@@ -190,11 +204,7 @@ impl Follower {
             };
             if lines.push(&piece).is_err() {
                 let problem = "a line of the watch has no end";
-                return Ended::Failed(ApiError::own(
-                    self.attempt(),
-                    kross_api::FailureReason::ServerError,
-                    problem,
-                ));
+                return Ended::Failed(ApiError::own(self.attempt(), FailureReason::ServerError, problem));
             }
             while let Some(line) = lines.next() {
                 if let Some(ended) = self.event(&line, version) {
@@ -240,13 +250,19 @@ impl Follower {
         if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }
     }
 
-    async fn refused(&self, status: StatusCode, headers: http::HeaderMap, body: ResponseBody) -> Ended {
+    async fn refused(
+        &self,
+        status: StatusCode,
+        headers: http::HeaderMap,
+        body: ResponseBody,
+    ) -> (Ended, FailureReason) {
         /// A `Status` is short.
         const LIMIT: usize = 1 << 20;
         let read = timeout_at(Instant::now() + OVERTIME, body.all(LIMIT, OVERTIME)).await;
         let body = read.ok().and_then(Result::ok).unwrap_or_default();
         let error = self.connection.refused(&self.kind, self.attempt(), &ApiAnswer { status, headers, body });
-        if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }
+        let reason = error.reason();
+        (if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }, reason)
     }
 
     /// Nothing is wrong: the next failure is a first one.
@@ -288,6 +304,15 @@ impl Follower {
         let (labels, fields) = (selection.labels(), selection.fields());
         Query { labels: labels.as_deref(), fields: fields.as_deref() }.push(&mut path);
         path
+    }
+
+    /// A read of what this is about begins.
+    pub(super) fn begin(&self, verb: AuditVerb) -> Attempted {
+        let name = match &self.core.key.selection {
+            Selection::Name { name, .. } => name,
+            Selection::All | Selection::Managed | Selection::Labels { .. } => "",
+        };
+        self.connection.attempted(verb, &self.kind, self.core.key.selection.namespace(), name)
     }
 
     fn attempt(&self) -> Attempt {

@@ -13,6 +13,7 @@ use super::metadata::{Entry, MetadataPage};
 use super::store::Place;
 use super::sync::Pace;
 use crate::apply::MOST_PAGES;
+use crate::audit::AuditVerb;
 use crate::error::ApiError;
 use crate::object::StoredObject;
 use crate::queue::random;
@@ -82,7 +83,13 @@ impl Poller<'_> {
         // Closed never: the registry outlives its watches.
         let _turn = lists.acquire().await;
         let started = Instant::now();
-        let found = if self.whole || !self.follower.core.is_complete() {
+        let begun = self.follower.core.is_complete();
+        let found = if !begun {
+            let attempted = self.follower.begin(AuditVerb::List);
+            let found = self.everything().await;
+            attempted.end(&found);
+            found?
+        } else if self.whole {
             self.everything().await?
         } else {
             self.differences().await?

@@ -2,9 +2,13 @@
 
 use std::time::Instant;
 
-use kross_api::FailureReason;
-use kross_cluster::{ClusterChange, ClusterEvent, Link, Selection, Step};
+use k8s_openapi::api::core::v1::Secret;
+use kross_api::{FailureReason, SecretAddress};
+use kross_cluster::{Asker, ClusterChange, ClusterEvent, Link, Selection, Step};
 use kross_local::{Credential, Kubeconfig};
+use kross_testing::{Requests, wait};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 
 use crate::setup::Setup;
 
@@ -67,7 +71,7 @@ async fn a_secret_that_goes_takes_the_connection_with_it_and_brings_it_back() {
     let hold = setup.clusters.hold(&setup.address("late-kubeconfig"));
     let down = setup.down(&hold, Step::Secret).await;
     assert_eq!(down.identity, None);
-    assert!(down.message.contains("there is no Secret"), "{}", down.message);
+    assert!(down.message.contains("it must exist"), "{}", down.message);
     setup.put("late-kubeconfig", &setup.admin()).await;
     let live = setup.connected(&hold).await;
 
@@ -81,4 +85,60 @@ async fn a_secret_that_goes_takes_the_connection_with_it_and_brings_it_back() {
     setup.put("late-kubeconfig", &setup.admin()).await;
     assert_eq!(setup.connected(&hold).await.identity, live.identity);
     live.connection.fetch("/version").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_use_a_secret_learns_no_more_than_that() {
+    let setup = Setup::new().await;
+    let hold = setup.hold("ours-kubeconfig", &setup.admin()).await;
+    let allow = async |namespaces: &str| {
+        let patch = json!({"metadata": {"annotations": {"kro.run/allowed-namespaces": namespaces}}});
+        let secrets = setup.fixture.hub.api::<Secret>();
+        secrets.patch("ours-kubeconfig", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    };
+    allow("elsewhere").await;
+    let refused = setup.down(&hold, Step::Secret).await;
+    assert_eq!(setup.proxy.count(&Requests::any()), 0, "nobody who may use it has asked");
+    // A definition may name what is offered at all, and the cluster is connected for it.
+    wait::until_true("a connection", || hold.link(Asker::Definition).connected().is_some()).await;
+    let again = setup.down(&hold, Step::Secret).await;
+    assert_eq!((&again.message, &again.identity, again.last_contact), (&refused.message, &None, None));
+    let missing = setup.clusters.hold(&setup.address("missing-kubeconfig"));
+    let missing = setup.down(&missing, Step::Secret).await;
+    assert_eq!(missing.message.replace("missing-", "ours-"), refused.message.as_str());
+
+    let mut events = setup.clusters.subscribe();
+    allow(&format!("elsewhere, {}", setup.namespace())).await;
+    setup.connected(&hold).await;
+    assert_eq!(events.recv().await.unwrap().change, ClusterChange::Permissions);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_a_secret_is_not_asked_for() {
+    let setup = Setup::new().await;
+    for name in ["../admin-kubeconfig", "a,metadata.namespace!=b-kubeconfig", "", "A-kubeconfig"] {
+        let hold = setup.clusters.hold(&setup.address(name));
+        let Link::NotConnected(down) = hold.link(Some(setup.namespace())) else { panic!("{name}") };
+        assert_eq!(down.step, Step::Secret);
+        assert!(down.message.contains("no name that a Secret can have"), "{}", down.message);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_missing_and_a_kubeconfig_that_is_hostile_are_told_apart() {
+    let setup = Setup::new().await;
+    let hold =
+        setup.clusters.hold(&SecretAddress { key: "other".to_owned(), ..setup.address("some-kubeconfig") });
+    setup.put("some-kubeconfig", &setup.admin()).await;
+    let down = setup.down(&hold, Step::Key).await;
+    assert!(down.message.contains("has no key `other`"), "{}", down.message);
+
+    let insecure =
+        setup.admin().to_string().replace("    server:", "    insecure-skip-tls-verify: true\n    server:");
+    let patch = json!({"stringData": {"other": insecure}});
+    let secrets = setup.fixture.hub.api::<Secret>();
+    secrets.patch("some-kubeconfig", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let down = setup.down(&hold, Step::Parse).await;
+    assert!(down.message.contains("the kubeconfig is refused"), "{}", down.message);
+    assert_eq!(setup.proxy.count(&Requests::any()), 0);
 }
