@@ -120,6 +120,18 @@ fn owner_reference(definition: &Definition) -> Value {
     ])
 }
 
+/// The spec as it is on the wire, not as we read it: a snapshot leaves nothing out but an empty list of resources, as kro
+/// does.
+fn frozen(definition: &Definition) -> Value {
+    let mut spec = definition.object.value().get("spec").cloned().unwrap_or(Value::Null);
+    if let Some(spec) = spec.as_object_mut()
+        && spec.get("resources").and_then(Value::as_list).is_some_and(<[Value]>::is_empty)
+    {
+        spec.remove("resources");
+    }
+    spec
+}
+
 /// The revision of a definition as it is now.
 fn body(hub: &Hub, definition: &Definition, number: i64, hash: &Text) -> Value {
     let mut own_labels = hub.ownership_labels();
@@ -128,8 +140,7 @@ fn body(hub: &Hub, definition: &Definition, number: i64, hash: &Text) -> Value {
     let snapshot = Value::object([
         ("name", definition.name().clone().into()),
         ("generation", definition.object.generation().unwrap_or(0).into()),
-        // As it is on the wire, not as we read it: a snapshot leaves nothing out.
-        ("spec", definition.object.value().get("spec").cloned().unwrap_or(Value::Null)),
+        ("spec", frozen(definition)),
     ]);
     Value::object([
         ("apiVersion", "internal.kro.run/v1alpha1".into()),
