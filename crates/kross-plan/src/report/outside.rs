@@ -179,16 +179,22 @@ fn deleting(
 ) -> Value {
     let mut status = instance.raw_status();
     status.insert("state", Value::from(InstanceState::Deleting.as_str()));
-    let mut set = match graph {
-        Some(graph) => living(instance, graph, now),
-        None => unplanned(instance, now),
-    };
+    // What was said of the rest stays, in its order: nothing was found out about it.
+    let mut set = unplanned(instance, now);
     unknown(&mut set, ConditionType::ResourcesReady, Reason::UnderDeletion, message, now);
     more(&mut set);
-    if graph.is_some() || !has_author_conditions(None, &instance.conditions()) {
-        status.insert("conditions", conditions(graph, instance, &set, now));
-    }
+    let before = instance.conditions();
+    let conditions =
+        if has_author_conditions(graph, &before) { overlaid(&set, before) } else { wire(set.conditions()) };
+    status.insert("conditions", conditions);
     Value::Object(status)
+}
+
+/// The author's conditions as they were, below ours on the resources: without it nobody would see what is waited for.
+fn overlaid(set: &ConditionSet, before: Vec<Condition>) -> Value {
+    let ours = ConditionType::ResourcesReady;
+    let rest = before.into_iter().filter(|condition| condition.type_ != ours.as_str());
+    wire(&set.get(ours).cloned().into_iter().chain(rest).collect::<Vec<_>>())
 }
 
 /// What is being waited for, most serious first.
