@@ -63,6 +63,7 @@ impl Dispatch {
                 if subject == Subject::Other && !ours {
                     self.concerned(&event.watch, old.as_deref(), Some(new));
                 }
+                self.wake_rivals(&event.watch, new);
             }
             Change::Deleted { old } => {
                 self.hub.metrics.saw(EventType::delete);
@@ -70,6 +71,7 @@ impl Dispatch {
                 if subject == Subject::Other {
                     self.concerned(&event.watch, Some(old), None);
                 }
+                self.wake_rivals(&event.watch, old);
             }
             Change::Synced => {
                 self.synced.insert(subject);
@@ -175,6 +177,13 @@ impl Dispatch {
             for instance in self.hub.instances.looking_at(watch) {
                 self.wake_instance(instance);
             }
+        }
+    }
+
+    /// Wakes the instances that wait for another one to let go of an object.
+    fn wake_rivals(&self, watch: &WatchKey, object: &StoredObject) {
+        for instance in self.hub.instances.rivals(&object.key(&watch.cluster)) {
+            self.wake_instance(instance);
         }
     }
 

@@ -48,6 +48,8 @@ struct State {
     interests: HashMap<WatchKey, HashSet<ObjectKey>>,
     /// Who uses the cluster of a Secret.
     users: HashMap<SecretAddress, HashSet<ObjectKey>>,
+    /// Who wants an object that another instance has.
+    rivals: HashMap<ObjectKey, HashSet<ObjectKey>>,
     /// Who is about to write an object: siblings share one field manager, so the cluster would not notice.
     claims: HashMap<ObjectKey, Text>,
 }
@@ -66,6 +68,7 @@ impl Instances {
     /// Forgets an instance that is gone.
     pub(super) fn forget(&self, instance: &ObjectKey) {
         let mut state = self.lock();
+        state.want(instance, HashSet::new());
         let Some(memory) = state.memories.remove(instance) else { return };
         state.release(instance, &memory);
     }
@@ -110,6 +113,16 @@ impl Instances {
         self.lock().interests.get(watch).is_some_and(|instances| instances.contains(instance))
     }
 
+    /// These are the objects that an instance wants and another one has.
+    pub(super) fn want(&self, instance: &ObjectKey, objects: HashSet<ObjectKey>) {
+        self.lock().want(instance, objects);
+    }
+
+    /// Who wants an object that another instance has.
+    pub(crate) fn rivals(&self, object: &ObjectKey) -> Vec<ObjectKey> {
+        self.lock().rivals.get(object).into_iter().flatten().cloned().collect()
+    }
+
     /// Claims an object for an apply set while it is being written. Gives the one that was faster, if there is one.
     pub(super) fn claim(&self, object: &ObjectKey, applyset: &Text) -> Option<Text> {
         let mut state = self.lock();
@@ -144,6 +157,18 @@ impl State {
             if instances.is_empty() {
                 self.users.remove(secret);
             }
+        }
+    }
+
+    fn want(&mut self, instance: &ObjectKey, objects: HashSet<ObjectKey>) {
+        self.rivals.retain(|object, instances| {
+            if !objects.contains(object) {
+                instances.remove(instance);
+            }
+            !instances.is_empty()
+        });
+        for object in objects {
+            self.rivals.entry(object).or_default().insert(instance.clone());
         }
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{ClusterId, ConditionType, Inventory, RecordedCluster, annotations};
+use kross_api::{ClusterId, ConditionType, FailureReason, Inventory, RecordedCluster, annotations};
 use kross_cluster::{Lookup, ObjectKey, Outcome, StoredObject};
 use kross_graph::Graph;
-use kross_plan::{ApplyAction, Plan, failed_status, plan, suspended_status};
+use kross_plan::{ApplyAction, Plan, Progress, failed_status, plan, suspended_status};
 use kross_value::Text;
 
 use super::clusters::Asker;
@@ -119,13 +119,22 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     async fn run(&mut self) -> Result<Next, InstanceError> {
-        self.record = manage::record(&self.instance, &manage::applyset(self.served, &self.instance))?;
+        let record = manage::record(&self.instance, &manage::applyset(self.served, &self.instance));
         if is_suspended(&self.instance) {
-            self.keep_record().await?;
+            // An inventory that cannot be trusted is left as it is: nothing is read from it now.
+            match record {
+                Ok(record) => {
+                    self.record = record;
+                    self.keep_record().await?;
+                }
+                Err(_) if manage::is_held(&self.instance) => {}
+                Err(error) => return Err(error),
+            }
             let status = suspended_status(self.graph, self.instance.value(), Timestamp::now());
             self.report(status).await?;
             return Ok(Next::Done);
         }
+        self.record = record?;
         let mut reach = Reach::local(self.hub, self.served);
         let Some(mut sight) = own(&reach, self.instance.uid(), self.memory) else {
             return self.blind().await;
@@ -141,6 +150,7 @@ impl Pass<'_> {
         external::retain(self.hub, self.key, &plan, self.memory);
         clusters::retain(self.hub, self.key, &plan, &self.record.remote, self.memory);
         self.forget_failures(&plan, &sight);
+        self.hub.instances.want(self.key, foreign(&plan));
         self.memory.attempts.clone_from(&plan.prune.attempts);
         let next = self.next(&plan, &reach);
         if sight.listing && self.instance.value().get("status").is_some() {
@@ -364,6 +374,13 @@ impl Pass<'_> {
             None => Next::Done,
         }
     }
+}
+
+/// The objects that another instance has.
+fn foreign(plan: &Plan) -> HashSet<ObjectKey> {
+    let taken = |progress: &Progress| matches!(progress, Progress::Failed(trouble) if trouble.reason == FailureReason::Conflict);
+    let objects = plan.nodes.iter().flat_map(|node| &node.objects);
+    objects.filter(|object| taken(&object.progress)).map(|object| object.key.clone()).collect()
 }
 
 fn is_suspended(instance: &StoredObject) -> bool {
