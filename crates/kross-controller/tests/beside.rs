@@ -1,4 +1,5 @@
-//! The same steps on kro and here, on a control plane each: what the API then says is the same, but for what is listed.
+//! The same steps on kro and here, on a control plane each: what the API then says is the same, but for what is listed in
+//! `beside/differences.yaml` with its reason. `KROSS_SCENARIO=name` runs one scenario.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,152 +10,177 @@
     unreachable_pub
 )]
 
-use std::process::{Command, Stdio};
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
+use futures::{FutureExt, StreamExt};
 use kross_controller::Settings;
+use kross_local::{Kro, Program, Progress};
 use kross_testing::shared;
+use kube::Api;
 use kube::api::PostParams;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
-use crate::setup::{Objects, Running, definition, field, install, until};
+use crate::compare::{Difference, Known, differences};
+use crate::normal::{Seen, normal};
+use crate::scenario::{Scenario, Step};
+use crate::setup::{Running, install};
+use crate::side::Side;
 
+#[path = "beside/compare.rs"]
+mod compare;
+#[path = "beside/normal.rs"]
+mod normal;
+#[path = "beside/scenario.rs"]
+mod scenario;
 #[path = "definitions/setup.rs"]
 mod setup;
+#[path = "beside/side.rs"]
+mod side;
+#[path = "beside/takeover.rs"]
+mod takeover;
 
-/// What differs, and why. Paths in the objects; everything else must be the same.
-const DIFFERENCES: [(&str, &str); 8] = [
-    ("status.managedResources", "kro has no status of single resources"),
-    ("internal.kro.run/desired-hash", "tells drift from noise without another apply"),
-    ("kro.run/graph-revision-hash", "informational, and never read back"),
-    ("spec.versions[0].schema.openAPIV3Schema.properties.status.properties.managedResources", "as above"),
-    (
-        "spec.versions[0].schema.openAPIV3Schema.properties.status.properties.clusters",
-        "as above, for clusters",
-    ),
-    ("message:GraphAccepted", "mistakes are all named, with their place and what to do"),
-    ("message:Ready", "repeats the one above, or that of KindReady"),
-    ("message:KindReady", "breaking changes are named by path"),
+/// How many scenarios run at the same time.
+const AT_ONCE: usize = 6;
+/// How long the sides may take to come to the same end once what a step waits for holds.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// kro waits between its passes; and what [`settings`] says.
+const FLAGS: [&str; 4] = [
+    "--instance-requeue-interval=200ms",
+    "--rgd-progress-requeue-delay=200ms",
+    "--rgd-max-collection-size=50",
+    "--feature-gates=CELOmitFunction=true",
 ];
 
+/// Starts kro on a control plane of the test program.
+async fn kro(plane: &str) -> Program {
+    let kro = tokio::task::spawn_blocking(|| Kro::find_or_build(&Progress::stderr())).await.unwrap().unwrap();
+    let flags: Vec<&str> = Kro::TUNED.into_iter().chain(FLAGS).collect();
+    kro.start(&shared(plane).await.admin_path(), &flags).unwrap()
+}
+
+/// As kro runs: its version, which labels and annotations name, and [`FLAGS`].
+fn settings() -> Settings {
+    Settings { kro_version: Kro::VERSION.to_owned(), max_collection_size: 50, ..Settings::default() }
+}
+
+/// Installs the CRDs that kro was published with.
+async fn install_kros(client: &kube::Client) {
+    let kro = tokio::task::spawn_blocking(|| Kro::find_or_build(&Progress::stderr())).await.unwrap().unwrap();
+    let crds = kro.crds().unwrap().iter().map(|text| serde_saphyr::from_str(text).unwrap()).collect();
+    setup::install_these(client, crds).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs kro's controller v0.9.4: set KROSS_KRO to its path"]
 async fn definitions_and_instances_look_as_they_do_on_kro() {
-    let theirs = Objects { client: shared("kro").await.client().await.unwrap() };
-    let ours = Objects { client: shared("kross").await.client().await.unwrap() };
-    for objects in [&theirs, &ours] {
-        install(&objects.client).await;
-    }
-    let mut kro = Command::new(std::env::var("KROSS_KRO").unwrap())
-        .env("KUBECONFIG", shared("kro").await.admin_path())
-        .args(["--metrics-bind-address=0", "--health-probe-bind-address=0"])
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let running = Running::start("kross", Settings::default()).await;
-    let (kros, kross) = tokio::join!(scenario(&theirs), scenario(&ours));
-    kro.kill().unwrap();
-    kro.wait().unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/beside");
+    let theirs = Side::new("kro", shared("kro").await.client().await.unwrap());
+    let ours = Side::new("kross", shared("kross").await.client().await.unwrap());
+    install_kros(&theirs.client).await;
+    install(&ours.client).await;
+    let kro = kro("kro").await;
+    let running = Running::start("kross", settings()).await;
+    let known = Known::all(&folder.join("differences.yaml"));
+    let used = Mutex::new(vec![false; known.len()]);
+    let scenarios = Scenario::all(&folder.join("scenarios"));
+    let found: Vec<Difference> = futures::stream::iter(&scenarios)
+        .map(|scenario| async {
+            let run = AssertUnwindSafe(run(scenario, &theirs, &ours, &known, &used));
+            run.catch_unwind().await.unwrap_or_else(|panic| vec![gave_up(scenario, panic.as_ref())])
+        })
+        .buffer_unordered(AT_ONCE)
+        .collect::<Vec<_>>()
+        .await
+        .concat();
     running.stop().await;
-    let mut found = Vec::new();
-    for ((name, theirs), (_, ours)) in kros.iter().zip(&kross) {
-        compare(name, "", theirs, ours, &mut found);
+    let mut complaints: Vec<String> = found.iter().map(ToString::to_string).collect();
+    if std::env::var_os("KROSS_SCENARIO").is_none() {
+        let unused =
+            known.iter().zip(used.into_inner().unwrap()).filter(|(known, used)| !used && !known.sometimes);
+        complaints.extend(unused.map(|(known, _)| {
+            format!(
+                "listed, but not found: {} {}: {}: {}",
+                known.scenario, known.step, known.object, known.path
+            )
+        }));
     }
-    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    kro.stop();
 }
 
-/// Steps, and what the API says after each of them.
-async fn scenario(objects: &Objects) -> Vec<(String, Json)> {
-    let mut seen = Vec::new();
-    let mut see = |name: &str, object: Json| seen.push((name.to_owned(), normal(object)));
-    objects.create(&definition("web", "Web")).await;
-    see("accepted", objects.until_ready("web").await);
-    see("crd", objects.get(&objects.crds(), "webs.kro.run").await);
-    let revision = |object: &Json| setup::condition(object, "Ready")["status"] == "True";
-    see("revision", until(objects.revisions(), "web-r00001".to_owned(), revision).await);
-
-    let instances = objects.namespaced("kro.run", "Web", "webs", "default");
-    let instance =
-        json!({"apiVersion": "kro.run/v1alpha1", "kind": "Web", "metadata": {"name": "x"}, "spec": {}});
-    instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
-    let ready = |instance: &Json| setup::condition(instance, "Ready")["status"] == "True";
-    see("instance", until(instances.clone(), "x".to_owned(), ready).await);
-    see("first", objects.get(&objects.config_maps("default"), "x-first").await);
-    see("second", objects.get(&objects.config_maps("default"), "x-second").await);
-
-    objects.patch("web", &field("added", "string | default=a")).await;
-    see("changed", objects.until_ready("web").await);
-    see("changed crd", objects.get(&objects.crds(), "webs.kro.run").await);
-    objects.patch("web", &field("size", "string | default=a")).await;
-    see("breaking", objects.until_condition("web", "KindReady", "False").await);
-    objects.patch("web", &json!({"spec": {"schema": {"spec": {"size": "integer | default=1"}}}})).await;
-    see("mended", objects.until_ready("web").await);
-    objects.patch("web", &json!({"spec": {"schema": {"status": {"first": "${nobody.x}"}}}})).await;
-    see("invalid", objects.until_condition("web", "GraphAccepted", "False").await);
-
-    let mut rival = definition("rival", "Web");
-    rival["spec"]["schema"]["shortNames"] = json!(["w"]);
-    objects.create(&rival).await;
-    see("rival", objects.until_condition("rival", "KindReady", "False").await);
-    seen
+/// A scenario that could not go on; the others do.
+fn gave_up(scenario: &Scenario, panic: &(dyn std::any::Any + Send)) -> Difference {
+    let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+    Difference {
+        scenario: scenario.name.clone(),
+        step: "could not go on".to_owned(),
+        object: String::new(),
+        path: String::new(),
+        kro: Json::Null,
+        kross: Json::String(text),
+    }
 }
 
-/// Without what is another each time.
-fn normal(mut object: Json) -> Json {
-    let metadata = object["metadata"].as_object_mut().unwrap();
-    for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
-        metadata.remove(field);
+/// Takes the steps of a scenario on both sides and compares after each of them.
+async fn run(
+    scenario: &Scenario,
+    theirs: &Side,
+    ours: &Side,
+    known: &[Known],
+    used: &Mutex<Vec<bool>>,
+) -> Vec<Difference> {
+    for side in [theirs, ours] {
+        let namespaces = Api::all(side.client.clone());
+        let namespace = kross_testing::objects::namespace(&scenario.name);
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     }
-    for label in ["kro.run/resource-graph-definition-id", "kro.run/instance-id", "kro.run/kro-version"] {
-        if let Some(labels) = metadata.get_mut("labels").and_then(Json::as_object_mut) {
-            labels.remove(label);
+    let started = Instant::now();
+    let mut unexplained = Vec::new();
+    let mut seen = (Seen::default(), Seen::default());
+    for step in &scenario.steps {
+        let (kros, kross) = tokio::join!(theirs.take(scenario, step), ours.take(scenario, step));
+        let mut found = compared(scenario, step, (theirs, ours), &mut seen, known).await;
+        if kros != kross {
+            found.push(Difference {
+                scenario: scenario.name.clone(),
+                step: step.name.clone(),
+                object: "API server".to_owned(),
+                path: "refusal".to_owned(),
+                kro: kros.into(),
+                kross: kross.into(),
+            });
         }
-    }
-    for owner in metadata.get_mut("ownerReferences").and_then(Json::as_array_mut).into_iter().flatten() {
-        owner["uid"] = Json::Null;
-    }
-    if object["kind"] == "CustomResourceDefinition" {
-        object["status"] = Json::Null;
-    }
-    for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
-        condition["lastTransitionTime"] = Json::Null;
-    }
-    // Sorted by their times, which have whole seconds: kro takes several passes and seconds where one pass does here.
-    if let Some(conditions) = object["status"]["conditions"].as_array_mut() {
-        assert_eq!(conditions.last().unwrap()["type"], "Ready");
-        conditions.sort_by_key(|condition| condition["type"].as_str().map(str::to_owned));
-    }
-    object
-}
-
-fn compare(name: &str, path: &str, theirs: &Json, ours: &Json, found: &mut Vec<String>) {
-    let known = |path: &str| {
-        DIFFERENCES
-            .iter()
-            .any(|(known, _)| path.trim_start_matches('.') == *known || path.ends_with(&format!(".{known}")))
-    };
-    if theirs == ours || known(path) {
-        return;
-    }
-    match (theirs, ours) {
-        (Json::Object(left), Json::Object(right)) => {
-            let of_condition =
-                left.get("type").and_then(Json::as_str).filter(|_| left.contains_key("reason"));
-            let keys: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
-            for key in keys {
-                let inner = match of_condition {
-                    Some(kind) if key == "message" && known(&format!("message:{kind}")) => continue,
-                    _ => format!("{path}.{key}"),
-                };
-                let null = Json::Null;
-                let (left, right) = (left.get(key).unwrap_or(&null), right.get(key).unwrap_or(&null));
-                compare(name, &inner, left, right, found);
+        for difference in found {
+            match known.iter().position(|known| known.explains(&difference)) {
+                Some(index) => used.lock().unwrap()[index] = true,
+                None => unexplained.push(difference),
             }
         }
-        (Json::Array(left), Json::Array(right)) if left.len() == right.len() => {
-            for (index, (left, right)) in left.iter().zip(right).enumerate() {
-                compare(name, &format!("{path}[{index}]"), left, right, found);
-            }
+    }
+    let Scenario { name, about, .. } = scenario;
+    Progress::stderr().say(format!("{name} in {:.1?}: {about}", started.elapsed()));
+    unexplained
+}
+
+/// What differs once both sides have come to rest: as soon as nothing is unexplained, or when patience ends.
+async fn compared(
+    scenario: &Scenario,
+    step: &Step,
+    (theirs, ours): (&Side, &Side),
+    seen: &mut (Seen, Seen),
+    known: &[Known],
+) -> Vec<Difference> {
+    let started = Instant::now();
+    loop {
+        let (kros, kross) = tokio::join!(theirs.snapshot(scenario), ours.snapshot(scenario));
+        let (kros, kross) = (normal(&kros, &mut seen.0), normal(&kross, &mut seen.1));
+        let found = differences(&scenario.name, &step.name, &kros, &kross);
+        let explained = |difference: &Difference| known.iter().any(|known| known.explains(difference));
+        if found.iter().all(explained) || started.elapsed() > PATIENCE {
+            return found;
         }
-        _ => found.push(format!("{name}: {path}: kro {theirs}, kross {ours}")),
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -53,11 +53,16 @@ impl Running {
 
 /// Installs the project's CRDs and waits until they are served.
 pub async fn install(client: &Client) {
+    install_these(client, kross_api::crds()).await;
+}
+
+/// Installs CRDs and waits until they are served.
+pub async fn install_these(client: &Client, crds: Vec<CustomResourceDefinition>) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for crd in kross_api::crds() {
-        api.create(&PostParams::default(), &crd).await.unwrap();
+    for crd in &crds {
+        api.create(&PostParams::default(), crd).await.unwrap();
     }
-    for crd in kross_api::crds() {
+    for crd in crds {
         let name = crd.metadata.name.unwrap();
         wait::until_object(&api, &name, |crd| {
             let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
