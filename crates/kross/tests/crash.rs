@@ -86,32 +86,30 @@ impl History {
     }
 }
 
-/// What the user wants: each instance's text, or none where there is to be no instance.
-type Wanted = BTreeMap<String, Option<String>>;
+/// What the user wants: the instance of each slot with its text. A name is used once, so that nothing that is left over is
+/// found again by somebody else.
+type Wanted = BTreeMap<u64, (String, String)>;
 
 /// The user makes, changes or deletes some instances.
 async fn meddle(world: &World, random: &mut Random, wanted: &mut Wanted, round: usize) {
     let instances = world.instances(KIND);
-    for _ in 0..1 + random.below(8) {
-        let name = format!("i{}", random.below(INSTANCES));
+    for step in 0..6 + random.below(10) {
+        let slot = random.below(INSTANCES);
         let text = format!("t{round}");
-        let going = wanted.get(&name) == Some(&None);
-        if going && instances.get_opt(&name).await.unwrap().is_some() {
-            continue;
-        }
-        match wanted.get(&name) {
-            Some(Some(_)) if random.below(3) == 0 => {
-                instances.delete(&name, &DeleteParams::default()).await.unwrap();
-                wanted.insert(name, None);
+        match wanted.get(&slot) {
+            Some((name, _)) if random.below(2) == 0 => {
+                instances.delete(name, &DeleteParams::default()).await.unwrap();
+                wanted.remove(&slot);
             }
-            Some(Some(_)) => {
+            Some((name, _)) => {
                 let patch = Patch::Merge(json!({"spec": {"text": text}}));
-                instances.patch(&name, &PatchParams::default(), &patch).await.unwrap();
-                wanted.insert(name, Some(text));
+                instances.patch(name, &PatchParams::default(), &patch).await.unwrap();
+                wanted.insert(slot, (name.clone(), text));
             }
-            _ => {
+            None => {
+                let name = format!("i{slot}-{round}-{step}");
                 world.create(KIND, &name, &text).await;
-                wanted.insert(name, Some(text));
+                wanted.insert(slot, (name, text));
             }
         }
     }
@@ -130,10 +128,10 @@ async fn whatever_the_moment_nothing_is_lost_doubled_or_left_over() {
     history.follow(world.config_maps(), true);
 
     let mut wanted = Wanted::new();
-    for number in 0..INSTANCES {
-        let name = format!("i{number}");
+    for slot in 0..INSTANCES {
+        let name = format!("i{slot}");
         world.create(KIND, &name, "t").await;
-        wanted.insert(name, Some("t".to_owned()));
+        wanted.insert(slot, (name, "t".to_owned()));
     }
     for round in 0..KILLS {
         let early = random.below(2) == 0;
@@ -182,19 +180,20 @@ async fn whatever_the_moment_nothing_is_lost_doubled_or_left_over() {
 /// Whether there is what the user wants, and nothing else.
 async fn converged(world: &World, wanted: &Wanted) -> Result<(), String> {
     let list = world.instances(KIND).list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+    let wanted: BTreeMap<&String, &String> = wanted.values().map(|(name, text)| (name, text)).collect();
     let mut expected = BTreeSet::new();
     for instance in &list.items {
         let name = instance.metadata.name.clone().unwrap();
-        let Some(Some(text)) = wanted.get(&name) else { return Err(format!("`{name}` is still there")) };
+        let Some(text) = wanted.get(&name) else { return Err(format!("`{name}` is still there")) };
         if !is_ready(instance) {
             return Err(format!("`{name}` is not ready: {}", instance.data["status"]));
         }
         let uid = instance.metadata.uid.clone().unwrap();
         for id in CHILDREN {
-            expected.insert((format!("{name}-{id}"), uid.clone(), text.clone()));
+            expected.insert((format!("{name}-{id}"), uid.clone(), (*text).clone()));
         }
     }
-    let missing = wanted.iter().filter(|(_, text)| text.is_some()).count() - list.items.len();
+    let missing = wanted.len() - list.items.len();
     if missing > 0 {
         return Err(format!("{missing} instances are missing"));
     }
