@@ -336,6 +336,27 @@ impl Connection {
         }
     }
 
+    /// Sends something that is no object of the cluster and reads the answer, for reviews.
+    ///
+    /// # Errors
+    /// The cluster refuses or does not answer.
+    pub async fn submit(&self, path: &str, body: Bytes) -> Result<Bytes, ApiError> {
+        let attempt = || Attempt {
+            cluster: self.cluster().clone(),
+            operation: Operation::Create,
+            target: format!("`{}`", path.rsplit('/').next().unwrap_or_default()),
+        };
+        let answer = self
+            .exchange(ApiRequest::write(Method::POST, path.to_owned(), JSON, body))
+            .await
+            .map_err(|error| ApiError::from_transport(attempt(), &error))?;
+        if answer.status.is_success() {
+            Ok(answer.body)
+        } else {
+            Err(ApiError::from_answer(attempt(), &answer))
+        }
+    }
+
     /// One page of a list.
     pub(crate) async fn list_page(
         &self,

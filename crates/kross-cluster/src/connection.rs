@@ -260,8 +260,14 @@ impl Connection {
     }
 
     /// The same connection with its own credential for good, for those who share what they read by credential.
-    pub(crate) fn pinned(&self) -> Self {
+    #[must_use]
+    pub fn pinned(&self) -> Self {
         Self { route: None, ..self.clone() }
+    }
+
+    /// Whether both are looked after as one, so that they are up and down together.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// What it goes over now.

@@ -29,7 +29,7 @@ pub use store::Lookup;
 pub use sync::Sync;
 
 use self::core::Core;
-use self::sync::Budget;
+use self::sync::{Budget, Method};
 
 /// How watches are shared.
 #[derive(Clone, Debug)]
@@ -136,6 +136,8 @@ type KindKey = (ClusterId, Text, Text);
 
 struct Entry {
     core: Arc<Core>,
+    /// Those who share the copy came with this credential, whatever their Secrets say later.
+    connection: Connection,
     users: usize,
     /// Counts the times that it got a user, so that a grace time can tell whether somebody came and went meanwhile.
     arrivals: u64,
@@ -196,17 +198,22 @@ impl Watches {
         let core = if let Some(entry) = known {
             entry.users += 1;
             entry.arrivals += 1;
+            if !key.access.is_empty() && !entry.connection.is_same(connection) {
+                // The way that it follows by was given up, and the same credential is in use again.
+                let method = registry.budget.method(&key.cluster, sync);
+                entry.core.set_mode(method.mode());
+                entry.task.abort();
+                entry.task = registry.spawn(&entry.core, connection, kind, method);
+                entry.connection = connection.pinned();
+            }
             Arc::clone(&entry.core)
         } else {
             let method = registry.budget.method(&key.cluster, sync);
-            let lists = registry.lists_of(&key.cluster);
             let everybody = Arc::clone(&registry.subscribers);
             let core = Arc::new(Core::new(key, method.mode(), &registry.options, everybody));
-            // Those who share the copy came with this credential, whatever their Secrets say later.
-            let (connection, kind) = (connection.pinned(), Arc::clone(kind));
-            let follower = follow::follow(Arc::clone(&core), connection, kind, lists, method);
-            let task = registry.runtime.spawn(follower).abort_handle();
-            of_kind.push(Entry { core: Arc::clone(&core), users: 1, arrivals: 1, task });
+            let task = registry.spawn(&core, connection, kind, method);
+            let connection = connection.pinned();
+            of_kind.push(Entry { core: Arc::clone(&core), connection, users: 1, arrivals: 1, task });
             core
         };
         drop(entries);
@@ -274,6 +281,20 @@ impl Watches {
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, HashMap<KindKey, Vec<Entry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to follow.
+    fn spawn(
+        &self,
+        core: &Arc<Core>,
+        connection: &Connection,
+        kind: &Arc<ApiKind>,
+        method: Method,
+    ) -> AbortHandle {
+        let lists = self.lists_of(&core.key.cluster);
+        let (connection, kind) = (connection.pinned(), Arc::clone(kind));
+        let follower = follow::follow(Arc::clone(core), connection, kind, lists, method);
+        self.runtime.spawn(follower).abort_handle()
     }
 
     /// What bounds the lists of a cluster.
