@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kross_api::FailureReason;
-use kross_cluster::{ApiKind, Backoff, Connection, Election, Leadership, Queue, Watches, Work};
+use kross_cluster::{ApiKind, Connection, Election, Leadership, Queue, Watches, Work};
 use kross_value::Text;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
@@ -24,8 +24,6 @@ use crate::settings::Settings;
 
 const WATCHES: &str = "watches";
 const LEADERSHIP: &str = "leadership";
-/// A definition that cannot be served yet is tried again at least this often.
-const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(5) };
 
 /// The controller of one cluster.
 pub struct Controller {
@@ -104,7 +102,7 @@ impl Controller {
         // Before anything is watched, so that nothing is missed.
         let mut events = watches.subscribe();
         let hub = Arc::new(Hub::new((connection, &uid), watches, settings, metrics, graphs));
-        let queue = Queue::new(DEFINITION_BACKOFF);
+        let queue = hub.definition_queue.clone();
         let mut dispatch = Dispatch::new(Arc::clone(&hub), queue.clone());
         let (told, synced) = watch::channel(false);
         let mut tasks = JoinSet::new();

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use kross_api::ResourceGraphDefinitionSpec;
 use kross_cluster::{ApiKind, Selection, Watch};
 use kross_graph::Graph;
 use kross_value::Text;
@@ -38,6 +39,14 @@ pub struct Revision {
     pub graph: Arc<Graph>,
     /// Which objects of its kind are instances.
     pub selection: Selection,
+    /// What it was compiled from.
+    pub spec: Arc<ResourceGraphDefinitionSpec>,
+    /// What the schemas of the other clusters were that it names.
+    pub clusters: Text,
+    /// Whether one of these clusters could not be asked.
+    pub provisional: bool,
+    /// Why it does not fit the schemas of these clusters any more, if so.
+    pub mismatch: Option<Text>,
 }
 
 /// Which kinds a definition names, by group and kind.

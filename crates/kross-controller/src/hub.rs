@@ -2,18 +2,25 @@
 //! and what was made of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kross_api::{SecretAddress, label_version, labels};
-use kross_cluster::{ApiKind, Clusters, Connection, Events, Queue, Selection, Watch, Watches};
+use kross_cluster::{ApiKind, Backoff, Clusters, Connection, Events, Queue, Selection, Watch, Watches};
 use kross_value::{Object, Value};
 
+use crate::analysis::Analyses;
+use crate::definition::Links;
 use crate::graphs::{Graphs, Served};
 use crate::instance::Instances;
-use crate::key::InstanceKey;
+use crate::key::{InstanceKey, Key};
 use crate::kinds;
 use crate::metrics::{Metrics, Sources};
 use crate::schemas::Schemas;
 use crate::settings::Settings;
+use crate::survey::{Audience, Surveys};
+
+/// A definition that cannot be served yet is tried again at least this often.
+const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(5) };
 
 /// The cluster that the controller runs in.
 pub(crate) struct Hub {
@@ -28,8 +35,16 @@ pub(crate) struct Hub {
     pub(crate) revisions: Watch,
     pub(crate) crds: Watch,
     pub(crate) schemas: Arc<Schemas>,
+    /// What other clusters have to say about graphs.
+    pub(crate) surveys: Surveys,
+    /// What came of holding graphs to the clusters of instances.
+    #[expect(dead_code, reason = "instances ask once they reach other clusters")]
+    pub(crate) analyses: Analyses,
+    /// The clusters that definitions name.
+    pub(crate) links: Links,
     pub(crate) graphs: Arc<Graphs>,
     pub(crate) instances: Instances,
+    pub(crate) definition_queue: Queue<Key>,
     pub(crate) instance_queue: Queue<InstanceKey>,
     /// What every plan takes for granted.
     pub(crate) planning: kross_plan::Settings,
@@ -54,7 +69,15 @@ impl Hub {
         let events = settings.condition_events.then(|| {
             Events::start(connection.clone(), "kro.run/resource-graph-definition-controller", "kross")
         });
+        let definition_queue = Queue::new(DEFINITION_BACKOFF);
         let instance_queue = Queue::new(settings.instance_backoff);
+        let definitions = watch(&definition_kind);
+        let audience = Audience {
+            definitions: definitions.clone(),
+            definition_queue: definition_queue.clone(),
+            graphs: Arc::clone(&graphs),
+            instance_queue: instance_queue.clone(),
+        };
         metrics.show(Sources {
             queue: instance_queue.clone(),
             watches: watches.clone(),
@@ -63,12 +86,16 @@ impl Hub {
             graphs: Arc::clone(&graphs),
         });
         Self {
-            definitions: watch(&definition_kind),
+            surveys: Surveys::new(settings.surveys, audience),
+            analyses: Analyses::default(),
+            links: Links::default(),
+            definitions,
             revisions: watch(&revision_kind),
             crds: watch(&crd_kind),
             schemas: Arc::new(Schemas::new(connection.clone())),
             graphs,
             instances: Instances::default(),
+            definition_queue,
             instance_queue,
             planning: kross_plan::Settings {
                 version: settings.kro_version.as_str().into(),
@@ -99,6 +126,9 @@ impl Hub {
     pub(crate) fn wake_users_of(&self, secret: &SecretAddress) {
         for instance in self.instances.using(secret) {
             self.instance_queue.add(&InstanceKey(instance));
+        }
+        for definition in self.links.using(secret) {
+            self.definition_queue.add(&Key::Definition(definition));
         }
     }
 

@@ -14,6 +14,8 @@
 //! # }
 //! ```
 
+#[expect(dead_code, reason = "instances ask once they reach other clusters")]
+mod analysis;
 mod controller;
 mod definition;
 mod dispatch;
@@ -27,6 +29,7 @@ mod readiness;
 mod schemas;
 mod selector;
 mod settings;
+mod survey;
 
 pub use controller::{Controller, ControllerError};
 pub use definition::{DefinitionError, Next, Retry};
@@ -35,3 +38,4 @@ pub use metrics::metrics_reference;
 pub use readiness::Readiness;
 pub use schemas::SchemaError;
 pub use settings::Settings;
+pub use survey::SurveyPace;

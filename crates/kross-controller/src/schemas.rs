@@ -203,17 +203,6 @@ impl SchemaResolver for Schemas {
     }
 }
 
-impl kross_graph::Resolvers for Schemas {
-    fn local(&self) -> &dyn SchemaResolver {
-        self
-    }
-
-    /// Other clusters are not asked here: what lives there is checked as far as that goes.
-    fn remote(&self, _cluster: &kross_api::ResolvedCluster) -> Option<&dyn SchemaResolver> {
-        None
-    }
-}
-
 /// Where the index lists the document of a group and version.
 fn document_path(api_version: &str) -> String {
     if api_version.contains('/') { format!("apis/{api_version}") } else { format!("api/{api_version}") }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use kross_cluster::{Backoff, ClusterOptions, LeaseOptions, WatchOptions};
 
+use crate::survey::SurveyPace;
+
 /// How the controller behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -31,6 +33,8 @@ pub struct Settings {
     pub watches: WatchOptions,
     /// How other clusters are looked after.
     pub clusters: ClusterOptions,
+    /// How often other clusters are asked for their schemas and our permissions.
+    pub surveys: SurveyPace,
     /// Whether changes of conditions become Events.
     pub condition_events: bool,
     /// Whether conditions become metrics.
@@ -56,6 +60,7 @@ impl Default for Settings {
             instance_backoff: Backoff::default(),
             watches: WatchOptions::default(),
             clusters: ClusterOptions::default(),
+            surveys: SurveyPace::default(),
             condition_events: true,
             condition_metrics: false,
             shutdown_timeout: Duration::from_secs(60),

@@ -56,6 +56,12 @@ pub trait Resolvers {
     fn remote(&self, _cluster: &ResolvedCluster) -> Option<&dyn SchemaResolver> {
         Some(self.local())
     }
+
+    /// The cluster of the resource at this place of `spec.resources`, whose reference needs an instance; none where there is
+    /// no instance yet.
+    fn resolved(&self, _resource: usize) -> Option<&dyn SchemaResolver> {
+        None
+    }
 }
 
 /// A definition to compile.

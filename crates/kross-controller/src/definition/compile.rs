@@ -1,18 +1,23 @@
-//! Turns a spec into a graph, against the schemas of the cluster as they are now.
+//! Turns a spec into a graph, against the schemas of its clusters as they are now.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use kross_api::ResourceGraphDefinitionSpec;
+use kross_api::{ResolvedCluster, ResolvedCredentials, ResourceGraphDefinitionSpec, SecretAddress};
 use kross_cluster::Selection;
 use kross_diagnostics::{Code, render};
 use kross_graph::{Graph, compile as compile_graph};
-use kross_schema::GroupVersionKind;
+use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
 
+use super::clusters::Clusters;
 use super::error::DefinitionError;
+use crate::graphs::Revision;
 use crate::hub::Hub;
+use crate::schemas::Schemas;
 use crate::selector;
+use crate::survey::ClusterSchemas;
 
 /// The longest message of a condition. Longer ones are summed up.
 const LONGEST_MESSAGE: usize = 4096;
@@ -24,29 +29,130 @@ pub(super) struct Compiled {
     pub(super) fingerprint: Text,
     /// Which objects of its kind are instances.
     pub(super) selection: Selection,
+    /// What it was compiled from.
+    pub(super) spec: Arc<ResourceGraphDefinitionSpec>,
+    /// What the schemas of other clusters were.
+    pub(super) clusters: Text,
+    /// Whether a cluster could not be asked, so that the API is to stay as it is.
+    pub(super) provisional: bool,
+    /// Why the spec does not fit the schemas of other clusters; the graph then ignores these.
+    pub(super) mismatch: Option<Text>,
+}
+
+impl Compiled {
+    /// As a revision of this number.
+    pub(super) fn revision(self, number: i64) -> Revision {
+        let Self { graph, fingerprint, selection, spec, clusters, provisional, mismatch } = self;
+        Revision { number, fingerprint, graph, selection, spec, clusters, provisional, mismatch }
+    }
+}
+
+impl From<Revision> for Compiled {
+    fn from(revision: Revision) -> Self {
+        let Revision { number: _, fingerprint, graph, selection, spec, clusters, provisional, mismatch } =
+            revision;
+        Self { graph, fingerprint, selection, spec, clusters, provisional, mismatch }
+    }
+}
+
+/// The schemas of all clusters of a definition.
+#[derive(Debug)]
+pub(crate) struct Resolvers {
+    pub(crate) local: Arc<Schemas>,
+    /// Of the clusters that are known without an instance.
+    pub(crate) fixed: HashMap<SecretAddress, Arc<ClusterSchemas>>,
+    /// Of the clusters of single resources, by their place.
+    pub(crate) resolved: HashMap<usize, Arc<ClusterSchemas>>,
+}
+
+impl kross_graph::Resolvers for Resolvers {
+    fn local(&self) -> &dyn SchemaResolver {
+        &*self.local
+    }
+
+    fn remote(&self, cluster: &ResolvedCluster) -> Option<&dyn SchemaResolver> {
+        let ResolvedCredentials::Secret(secret) = &cluster.credentials else { return None };
+        self.fixed.get(secret).map(|schemas| &**schemas as &dyn SchemaResolver)
+    }
+
+    fn resolved(&self, resource: usize) -> Option<&dyn SchemaResolver> {
+        self.resolved.get(&resource).map(|schemas| &**schemas as &dyn SchemaResolver)
+    }
+}
+
+/// Compiles a spec against the schemas of all its clusters that have answered. If only their schemas are in the way, the
+/// graph comes without them, and says so.
+///
+/// # Errors
+/// As [`compile`].
+pub(super) async fn compile_for(
+    hub: &Hub,
+    name: &str,
+    spec: &ResourceGraphDefinitionSpec,
+    kinds: &[GroupVersionKind],
+    clusters: Option<&Clusters>,
+) -> Result<Compiled, DefinitionError> {
+    let Some(clusters) = clusters else {
+        let compiled = compile(hub, name, spec, kinds, HashMap::new()).await?;
+        return Ok(Compiled { provisional: super::clusters::refers(hub, spec), ..compiled });
+    };
+    let schemas = clusters.schemas();
+    let compiled = compile(hub, name, spec, kinds, schemas.clone()).await;
+    let compiled = match compiled {
+        Err(DefinitionError::Invalid { message, .. }) if !schemas.is_empty() => {
+            let plain = compile(hub, name, spec, kinds, HashMap::new()).await?;
+            let message = mismatch(hub, name, spec, kinds, clusters).await.unwrap_or(message);
+            Compiled { mismatch: Some(message.into()), provisional: true, ..plain }
+        }
+        compiled => Compiled { provisional: !clusters.is_known(), ..compiled? },
+    };
+    Ok(Compiled { clusters: clusters.fingerprint(), ..compiled })
+}
+
+/// What each cluster alone has against a spec.
+async fn mismatch(
+    hub: &Hub,
+    name: &str,
+    spec: &ResourceGraphDefinitionSpec,
+    kinds: &[GroupVersionKind],
+    clusters: &Clusters,
+) -> Option<String> {
+    let schemas = clusters.schemas();
+    let mut found = Vec::new();
+    for site in &clusters.sites {
+        let alone = schemas.get(&site.secret).map(|schemas| (site.secret.clone(), Arc::clone(schemas)));
+        let compiled = compile(hub, name, spec, kinds, alone.into_iter().collect()).await;
+        if let Err(DefinitionError::Invalid { message, .. }) = compiled {
+            found.push(format!("cluster `{}`: {message}", site.display));
+        }
+    }
+    (!found.is_empty()).then(|| found.join("; "))
 }
 
 /// Compiles a spec. The schemas of the kinds that it names are fetched before.
 ///
 /// # Errors
 /// Mistakes in the spec ([`DefinitionError::Invalid`]), or schemas that cannot be fetched.
-pub(super) async fn compile(
+async fn compile(
     hub: &Hub,
     name: &str,
     spec: &ResourceGraphDefinitionSpec,
     kinds: &[GroupVersionKind],
+    remotes: HashMap<SecretAddress, Arc<ClusterSchemas>>,
 ) -> Result<Compiled, DefinitionError> {
     let selection = selector::instances(spec)
         .map_err(|message| DefinitionError::Invalid { message, unknown_kinds: false })?;
     hub.schemas.prepare(kinds).await?;
     let fingerprint = hub.schemas.fingerprint(kinds);
     let started = Instant::now();
-    let (name, spec) = (name.to_owned(), spec.clone());
-    let (schemas, options) = (Arc::clone(&hub.schemas), hub.settings.compile.clone());
+    let (name, spec) = (name.to_owned(), Arc::new(spec.clone()));
+    let kept = Arc::clone(&spec);
+    let options = hub.settings.compile.clone();
+    let resolvers = Resolvers { local: Arc::clone(&hub.schemas), fixed: remotes, resolved: HashMap::new() };
     // Large graphs take long enough to hold up others on the same thread.
     let compiled = tokio::task::spawn_blocking(move || {
         let definition = kross_graph::Definition { name: &name, spec: &spec, document: None };
-        compile_graph(definition, &*schemas, &options)
+        compile_graph(definition, &resolvers, &options)
     })
     .await;
     let compiled = match compiled {
@@ -56,7 +162,15 @@ pub(super) async fn compile(
     };
     hub.metrics.built(started.elapsed(), compiled.is_ok());
     match compiled {
-        Ok(graph) => Ok(Compiled { graph: Arc::new(graph), fingerprint, selection }),
+        Ok(graph) => Ok(Compiled {
+            graph: Arc::new(graph),
+            fingerprint,
+            selection,
+            spec: kept,
+            clusters: "".into(),
+            provisional: false,
+            mismatch: None,
+        }),
         Err(diagnostics) => Err(DefinitionError::Invalid {
             message: render::condition(&diagnostics, LONGEST_MESSAGE),
             unknown_kinds: diagnostics.iter().any(|diagnostic| diagnostic.code == Code::UnknownKind),

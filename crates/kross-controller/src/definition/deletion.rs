@@ -9,6 +9,7 @@ use kross_cluster::{ApiKind, Delete, Lookup, Selection, StoredObject};
 use kross_schema::SchemaResolver;
 use kross_value::Value;
 
+use super::clusters;
 use super::crd;
 use super::error::{DefinitionError, Next};
 use super::object::{Definition, finalizers, interests, is_held, named_kinds, own_crd};
@@ -178,7 +179,8 @@ async fn wait(
             }
         }
     }
-    let mut report = Report::new(definition, Timestamp::now());
+    let refers = definition.spec.as_ref().is_ok_and(|spec| clusters::refers(hub, spec));
+    let mut report = Report::new(definition, refers, Timestamp::now());
     report.waiting_for_instances(&message(instances, asked));
     report.write(hub, definition).await?;
     Ok(Next::Wait(hub.settings.progress_delay))

@@ -7,6 +7,9 @@ use kross_cluster::{ApiError, Outcome};
 
 use crate::schemas::SchemaError;
 
+/// How soon to look again whether a cluster is connected.
+pub(super) const CONNECTING: Duration = Duration::from_secs(1);
+
 /// When to look again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
@@ -53,6 +56,14 @@ pub enum DefinitionError {
         message: String,
         /// Whether something of it is a kind that may come back.
         unknown_kinds: bool,
+    },
+    /// The clusters that it names do not accept it, or have not answered yet.
+    #[error("{message}")]
+    Clusters {
+        /// What they say.
+        message: String,
+        /// Whether they are about to answer.
+        connecting: bool,
     },
     /// A CRD of this name belongs to nobody we know.
     #[error("failed to update CRD {crd}: CRD already exists and is not owned by KRO")]
@@ -104,8 +115,11 @@ impl DefinitionError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => Reason::InvalidResourceGraph.as_str(),
-            Self::NotSynced { .. } | Self::Schemas(_) => Reason::AwaitingReconciliation.as_str(),
+            Self::NotSynced { .. } | Self::Schemas(_) | Self::Clusters { connecting: true, .. } => {
+                Reason::AwaitingReconciliation.as_str()
+            }
             Self::RevisionFailed { .. }
+            | Self::Clusters { .. }
             | Self::ForeignCrd { .. }
             | Self::OtherOwner { .. }
             | Self::Breaking { .. }
@@ -127,7 +141,10 @@ impl DefinitionError {
                 }
             }
             Self::NotSynced { .. } | Self::Schemas(_) => Retry::Now,
-            Self::ForeignCrd { .. }
+            Self::Clusters { connecting: true, .. } => Retry::After(CONNECTING),
+            // Whatever the clusters do next is an event.
+            Self::Clusters { .. }
+            | Self::ForeignCrd { .. }
             | Self::OtherOwner { .. }
             | Self::Breaking { .. }
             | Self::NamesRefused { .. }

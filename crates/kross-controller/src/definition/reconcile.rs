@@ -6,11 +6,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kross_api::{FINALIZER, ResourceGraphDefinitionSpec};
 use kross_cluster::{Lookup, Outcome};
+use kross_schema::GroupVersionKind;
 use kross_value::Text;
 
-use super::compile::{Compiled, compile};
+use super::clusters::{self, Clusters, Verdict};
+use super::compile::{Compiled, compile_for};
 use super::deletion;
-use super::error::{DefinitionError, Next, outcome};
+use super::error::{CONNECTING, DefinitionError, Next, outcome};
 use super::object::{Definition, hash, interests, is_held, named_kinds};
 use super::report::Report;
 use super::revisions::{self, Revision, Revisions};
@@ -33,6 +35,7 @@ pub(crate) async fn reconcile(hub: &Hub, name: &Text) -> Outcome {
         }
         Lookup::Absent => {
             hub.graphs.withdraw(name);
+            hub.links.forget(name);
             Ok(Next::Done)
         }
         Lookup::Unknown => Err(DefinitionError::NotSynced { what: "definitions" }),
@@ -58,7 +61,8 @@ pub(crate) async fn release_revision(hub: &Hub, name: &Text) -> Outcome {
 
 async fn pass(hub: &Hub, definition: Definition) -> Result<Next, DefinitionError> {
     let definition = hold(hub, definition).await?;
-    let mut report = Report::new(&definition, Timestamp::now());
+    let refers = definition.spec.as_ref().is_ok_and(|spec| clusters::refers(hub, spec));
+    let mut report = Report::new(&definition, refers, Timestamp::now());
     let ended = walk(hub, &definition, &mut report).await;
     report.write(hub, &definition).await?;
     ended
@@ -92,7 +96,7 @@ async fn walk(hub: &Hub, definition: &Definition, report: &mut Report) -> Result
     if let Some(latest) = revisions.latest() {
         report.issued(latest.number);
     }
-    let (revision, compiled) = match resolve(hub, definition, &revisions, report, now).await {
+    let (revision, compiled, connecting) = match resolve(hub, definition, &revisions, report, now).await {
         Ok(resolved) => resolved,
         Err(error) => {
             count(hub, Resolution::failed);
@@ -103,17 +107,21 @@ async fn walk(hub: &Hub, definition: &Definition, report: &mut Report) -> Result
     count(hub, if ended.is_ok() { Resolution::serve } else { Resolution::failed });
     let known = hub.revisions.list().unwrap_or_default();
     revisions::collect(hub, &Revisions::of(definition.name(), &known)).await;
-    ended
+    match ended {
+        Ok(Next::Done) if connecting => Ok(Next::Wait(CONNECTING)),
+        ended => ended,
+    }
 }
 
-/// Which revision to serve: the latest if the definition is as it was, else a new one.
+/// Which revision to serve: the latest if the definition is as it was, else a new one. And whether a cluster is about to be
+/// connected.
 async fn resolve(
     hub: &Hub,
     definition: &Definition,
     revisions: &Revisions,
     report: &mut Report,
     now: Timestamp,
-) -> Result<(Revision, Compiled), DefinitionError> {
+) -> Result<(Revision, Compiled, bool), DefinitionError> {
     let spec = definition
         .spec
         .as_ref()
@@ -126,21 +134,28 @@ async fn resolve(
         }
     };
     let current = hash(spec);
+    let kinds = named_kinds(spec);
+    // Where instances live may depend on a schema, and where the clusters are on that.
+    hub.schemas.prepare(&kinds).await?;
+    let clusters = clusters::look(hub, definition.name(), spec);
+    if let Some(clusters) = &clusters {
+        clusters.report(report);
+    }
     match revisions.latest() {
         Some(latest) if latest.hash == current => {
-            let compiled = revive(hub, definition, latest, report, now).await?;
-            Ok((latest.clone(), compiled))
+            let compiled = revive(hub, definition, latest, clusters.as_ref(), report, now).await?;
+            let connecting = clusters.is_some_and(|clusters| clusters.is_connecting());
+            Ok((latest.clone(), compiled, connecting))
         }
         latest => {
             if let Some(latest) = latest {
                 report.resolved(latest.number);
             }
-            let kinds = named_kinds(spec);
-            let compiled = match compile(hub, definition.name(), spec, &kinds).await {
+            let compiled = accept(hub, definition, spec, &kinds, clusters.as_ref(), report).await;
+            let compiled = match compiled {
                 Ok(compiled) => compiled,
                 Err(error) => {
-                    if matches!(error, DefinitionError::Invalid { .. }) {
-                        report.invalid(&error.to_string());
+                    if matches!(error, DefinitionError::Invalid { .. } | DefinitionError::Clusters { .. }) {
                         go_on(hub, definition, latest, report, now).await;
                     }
                     return Err(error);
@@ -157,22 +172,60 @@ async fn resolve(
             revisions::record(hub, &revision, Ok(&compiled.graph), now).await?;
             keep(hub, definition, number, &compiled);
             report.resolved(number);
-            Ok((revision, compiled))
+            Ok((revision, compiled, false))
         }
     }
 }
 
+/// Compiles a spec that is new, and asks the clusters that it names.
+async fn accept(
+    hub: &Hub,
+    definition: &Definition,
+    spec: &ResourceGraphDefinitionSpec,
+    kinds: &[GroupVersionKind],
+    clusters: Option<&Clusters>,
+    report: &mut Report,
+) -> Result<Compiled, DefinitionError> {
+    let compiled = match compile_for(hub, definition.name(), spec, kinds, clusters).await {
+        Ok(compiled) => compiled,
+        Err(error) => {
+            if matches!(error, DefinitionError::Invalid { .. }) {
+                report.invalid(&error.to_string());
+            }
+            return Err(error);
+        }
+    };
+    let Some(clusters) = clusters else { return Ok(compiled) };
+    let verdict = clusters.judge(compiled.mismatch.as_deref());
+    clusters.report_analysis(report, &verdict);
+    let error = match verdict {
+        Verdict::Fit => return Ok(compiled),
+        Verdict::Open => {
+            let message = clusters.obstacle().unwrap_or_default();
+            DefinitionError::Clusters { message, connecting: clusters.is_connecting() }
+        }
+        Verdict::Unfit(_, message) => DefinitionError::Clusters { message, connecting: false },
+    };
+    report.accepted(&compiled.graph);
+    report.hold();
+    Err(error)
+}
+
 /// The graph of a revision that exists: the one that is being served, or compiled again after a restart or after a schema
-/// that it uses has changed.
+/// that it uses has changed. It was accepted once: what its clusters say now is reported, and it goes on.
 async fn revive(
     hub: &Hub,
     definition: &Definition,
     revision: &Revision,
+    clusters: Option<&Clusters>,
     report: &mut Report,
     now: Timestamp,
 ) -> Result<Compiled, DefinitionError> {
-    match compiled(hub, definition, revision).await {
+    match compiled(hub, definition, revision, clusters).await {
         Ok(compiled) => {
+            if let Some(clusters) = clusters {
+                clusters.report_analysis(report, &clusters.judge(compiled.mismatch.as_deref()));
+            }
             revisions::record(hub, revision, Ok(&compiled.graph), now).await?;
             report.accepted(&compiled.graph);
             report.resolved(revision.number);
@@ -196,30 +249,37 @@ async fn compiled(
     hub: &Hub,
     definition: &Definition,
     revision: &Revision,
+    clusters: Option<&Clusters>,
 ) -> Result<Compiled, DefinitionError> {
     let spec = revision
         .spec
         .as_ref()
         .map_err(|message| DefinitionError::Invalid { message: message.clone(), unknown_kinds: false })?;
     let kinds = named_kinds(spec);
-    if let Some(known) = hub.graphs.compiled(definition.name())
-        && known.number == revision.number
-        && known.graph.hash == revision.hash
-        && known.fingerprint == hub.schemas.fingerprint(&kinds)
-    {
-        let graphs::Revision { number: _, fingerprint, graph, selection } = known;
-        return Ok(Compiled { graph, fingerprint, selection });
+    let known = hub.graphs.compiled(definition.name()).filter(|known| {
+        known.number == revision.number
+            && known.graph.hash == revision.hash
+            && known.fingerprint == hub.schemas.fingerprint(&kinds)
+    });
+    // A cluster that does not answer is no reason to know less than before.
+    let current = |known: &graphs::Revision| {
+        clusters.is_none_or(|clusters| !clusters.is_known() || known.clusters == clusters.fingerprint())
+    };
+    if let Some(known) = known.clone().filter(current) {
+        return Ok(known.into());
     }
-    let compiled = compile(hub, definition.name(), spec, &kinds).await?;
+    let mut compiled = compile_for(hub, definition.name(), spec, &kinds, clusters).await?;
+    if let (Some(known), Some(_)) = (known, &compiled.mismatch) {
+        // What instances go on with is the last graph that fitted.
+        compiled.graph = known.graph;
+    }
     keep(hub, definition, revision.number, &compiled);
     Ok(compiled)
 }
 
 /// Remembers a compiled revision, so that the next pass need not compile it again.
 fn keep(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled) {
-    let Compiled { graph, fingerprint, selection } = compiled.clone();
-    let revision = graphs::Revision { number, fingerprint, graph, selection };
-    hub.graphs.keep_compiled(definition.name(), revision);
+    hub.graphs.keep_compiled(definition.name(), compiled.clone().revision(number));
 }
 
 /// After an invalid edit instances go on with the last good revision, after a restart too. What the conditions say about
@@ -232,7 +292,7 @@ async fn go_on(
     now: Timestamp,
 ) {
     let Some(revision) = last_good else { return };
-    let compiled = match compiled(hub, definition, revision).await {
+    let compiled = match compiled(hub, definition, revision, None).await {
         Ok(compiled) => compiled,
         Err(DefinitionError::Invalid { message, .. }) => {
             let message = format!("latest graph revision {} failed compilation: {message}", revision.number);

@@ -17,6 +17,9 @@ use crate::metrics::DefinitionTransition;
 /// The fields of the status. All are written, so that what is gone is removed.
 const FIELDS: [&str; 5] = ["state", "topologicalOrder", "resources", "lastIssuedRevision", "conditions"];
 
+/// The longest message about clusters.
+const LONGEST: usize = 4096;
+
 /// What is known about a definition so far.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
@@ -24,19 +27,25 @@ pub(super) struct Report {
     order: List<String>,
     resources: List<ResourceInformation>,
     last_issued: Option<i64>,
+    /// The spec is not accepted by the clusters that it names.
+    held: bool,
+    generation: i64,
     now: Timestamp,
 }
 
 impl Report {
     /// Begins with what the status says.
-    pub(super) fn new(definition: &Definition, now: Timestamp) -> Self {
+    pub(super) fn new(definition: &Definition, clusters: bool, now: Timestamp) -> Self {
         let status = &definition.status;
-        let dependents = ConditionType::DEFINITION.iter().copied();
+        let clusters = if clusters { ConditionType::DEFINITION_CLUSTERS } else { &[] };
+        let dependents = ConditionType::DEFINITION.iter().chain(clusters).copied();
         Self {
             conditions: ConditionSet::new(dependents, definition.facts(), &status.conditions, now),
             order: status.topological_order.clone(),
             resources: status.resources.clone(),
             last_issued: status.last_issued_revision,
+            held: false,
+            generation: definition.facts().generation,
             now,
         }
     }
@@ -133,6 +142,31 @@ impl Report {
         self.set(ConditionType::ControllerReady, ConditionStatus::Unknown, Reason::UnderDeletion, message);
     }
 
+    /// One of the conditions about clusters.
+    pub(super) fn cluster(
+        &mut self,
+        kind: ConditionType,
+        status: ConditionStatus,
+        reason: Reason,
+        message: &str,
+    ) {
+        let message = if message.len() > LONGEST { shorten(message) } else { message.to_owned() };
+        self.set(kind, status, reason, &message);
+    }
+
+    /// Whether a condition says yes or no about the spec as it is.
+    pub(super) fn is_settled(&self, kind: ConditionType) -> bool {
+        self.conditions.get(kind).is_some_and(|condition| {
+            condition.status != ConditionStatus::Unknown
+                && condition.observed_generation.unwrap_or(0) == self.generation
+        })
+    }
+
+    /// The clusters that the spec names do not accept it, or have not yet.
+    pub(super) fn hold(&mut self) {
+        self.held = true;
+    }
+
     fn set(&mut self, kind: ConditionType, status: ConditionStatus, reason: Reason, message: &str) {
         self.conditions.set(kind, status, reason, message, self.now);
     }
@@ -140,8 +174,9 @@ impl Report {
     fn status(self) -> ResourceGraphDefinitionStatus {
         let active = [ConditionType::GraphAccepted, ConditionType::KindReady, ConditionType::ControllerReady]
             .into_iter()
-            .all(|kind| self.conditions.is_true(kind));
-        let Self { conditions, order, resources, last_issued, now: _ } = self;
+            .all(|kind| self.conditions.is_true(kind))
+            && !self.held;
+        let Self { conditions, order, resources, last_issued, held: _, generation: _, now: _ } = self;
         ResourceGraphDefinitionStatus {
             state: Some(if active { DefinitionState::Active } else { DefinitionState::Inactive }),
             topological_order: order,
@@ -193,6 +228,14 @@ pub(super) fn patch(
     }
     let metadata = Value::object([("uid", Value::from(object.uid().clone()))]);
     Value::object([("metadata", metadata), ("status", Value::from(json))])
+}
+
+fn shorten(message: &str) -> String {
+    let mut end = LONGEST;
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", message.get(..end).unwrap_or_default())
 }
 
 /// The ids in topological order.

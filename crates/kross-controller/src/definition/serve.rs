@@ -13,7 +13,7 @@ use super::crd::{self, Action};
 use super::error::{DefinitionError, Next};
 use super::object::Definition;
 use super::report::Report;
-use crate::graphs::{Revision, Served};
+use crate::graphs::Served;
 use crate::hub::Hub;
 use crate::kinds;
 
@@ -39,7 +39,7 @@ pub(super) async fn serve(
         report.running();
         return Ok(Next::Done);
     };
-    let ensured = ensure(hub, definition, crd).await;
+    let ensured = ensure(hub, definition, crd, compiled.provisional).await;
     let crd = match ensured {
         Ok(crd) => crd,
         Err(error) => {
@@ -66,6 +66,7 @@ async fn ensure(
     hub: &Hub,
     definition: &Definition,
     crd: &Value,
+    provisional: bool,
 ) -> Result<Arc<StoredObject>, DefinitionError> {
     let desired = crd::desired(crd, &hub.ownership_labels(), &definition.object);
     let name = desired.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
@@ -75,7 +76,11 @@ async fn ensure(
         Lookup::Unknown => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
     };
     let allow_breaking = definition.allows_breaking_changes();
-    let action = crd::decide(existing.as_deref(), &desired, definition.name(), allow_breaking)?;
+    let action = match crd::decide(existing.as_deref(), &desired, definition.name(), allow_breaking) {
+        // Made when all was known; what cannot be known now is no reason to change it.
+        Ok(Action::Update(_)) | Err(DefinitionError::Breaking { .. }) if provisional => Action::Keep,
+        action => action?,
+    };
     let written = match (&action, existing) {
         (Action::Keep, Some(existing)) => return Ok(existing),
         (Action::Create(body), _) => hub.connection.create(&hub.crd_kind, body, managers::CONTROLLER).await?,
@@ -126,7 +131,7 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
         return;
     }
     let kind = Arc::new(kind);
-    let Compiled { graph, fingerprint, selection } = compiled;
+    let Compiled { graph, selection, .. } = compiled;
     let children = children(hub, graph);
     hub.graphs.publish(Served {
         definition: definition.name().clone(),
@@ -135,12 +140,7 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
         kind,
         children,
         external: graph.instance.external,
-        revision: Some(Revision {
-            number,
-            fingerprint: fingerprint.clone(),
-            graph: Arc::clone(graph),
-            selection: selection.clone(),
-        }),
+        revision: Some(compiled.clone().revision(number)),
     });
     if let Some(served) = hub.graphs.get(definition.name()) {
         hub.wake_instances(&served);

@@ -149,7 +149,10 @@ impl<'a> Compiler<'a> {
     ) -> Option<Arc<ResolvedKind>> {
         let resolver = match self.placement.place(index).reference() {
             None => self.resolvers.local(),
-            Some(reference) => self.resolvers.remote(&reference.static_cluster(self.scope)?)?,
+            Some(reference) => match reference.static_cluster(self.scope) {
+                Some(cluster) => self.resolvers.remote(&cluster)?,
+                None => self.resolvers.resolved(index)?,
+            },
         };
         if let Some(resolved) = resolver.resolve(gvk) {
             return Some(resolved);

@@ -107,6 +107,7 @@ impl Values {
             },
             watches: WatchOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.watches },
             clusters: ClusterOptions::for_version(self.text("kro-version")),
+            surveys: defaults.surveys,
             condition_events: gates.events,
             condition_metrics: gates.metrics,
             shutdown_timeout: self.duration("graceful-shutdown-timeout"),

@@ -1,0 +1,167 @@
+//! Asks a cluster what we may do there. What it does not tell is no reason to stop: the first request will.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use kross_cluster::{ApiError, Connection};
+use kross_schema::SchemaResolver;
+use kross_value::Text;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::needs::{Need, Needs, Place};
+
+/// Questions that are asked at once.
+const QUESTIONS_AT_ONCE: usize = 8;
+const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+const SELF_REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+/// Something that we may not do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Denied {
+    /// `deployments.apps`.
+    pub(crate) resource: Text,
+    /// In which namespace; none for all of them, or for a resource without namespaces.
+    pub(crate) namespace: Option<Text>,
+    /// `get`, `list` and so on.
+    pub(crate) verbs: Vec<&'static str>,
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`", self.verbs.join(", "), self.resource)?;
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace `{namespace}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One question.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Question {
+    group: Text,
+    resource: Text,
+    namespace: Option<Text>,
+    verb: &'static str,
+    /// Whether a "no" is one: a permission in all namespaces may be missing although those that count are permitted.
+    definite: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct Review {
+    #[serde(default)]
+    status: ReviewStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ReviewStatus {
+    allowed: bool,
+    evaluation_error: String,
+    user_info: UserInfo,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct UserInfo {
+    username: String,
+}
+
+/// What we lack, of all that is needed.
+pub(super) async fn missing(
+    connection: &Connection,
+    needs: &Needs,
+    schemas: &dyn SchemaResolver,
+) -> Result<Vec<Denied>, ApiError> {
+    let questions = questions(needs, schemas);
+    let everything =
+        Question { group: "*".into(), resource: "*".into(), namespace: None, verb: "*", definite: true };
+    if questions.is_empty() || ask(connection, &everything).await? == Some(true) {
+        return Ok(Vec::new());
+    }
+    let answers: Vec<(Question, Option<bool>)> = stream::iter(questions)
+        .map(|question| async move {
+            let answer = ask(connection, &question).await?;
+            Ok::<_, ApiError>((question, answer))
+        })
+        .buffered(QUESTIONS_AT_ONCE)
+        .try_collect()
+        .await?;
+    let mut denied: BTreeMap<(Text, Option<Text>), Vec<&'static str>> = BTreeMap::new();
+    for (question, answer) in answers {
+        if answer == Some(false) && question.definite {
+            let resource = if question.group.is_empty() {
+                question.resource
+            } else {
+                format!("{}.{}", question.resource, question.group).into()
+            };
+            denied.entry((resource, question.namespace)).or_default().push(question.verb);
+        }
+    }
+    Ok(denied
+        .into_iter()
+        .map(|((resource, namespace), verbs)| Denied { resource, namespace, verbs })
+        .collect())
+}
+
+/// Who we are, if the cluster tells.
+pub(super) async fn user(connection: &Connection) -> Option<Text> {
+    let question = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let answer = connection.submit(SELF_REVIEWS, question.to_string().into()).await.ok()?;
+    let review: Review = serde_json::from_slice(&answer).ok()?;
+    Some(review.status.user_info.username).filter(|name| !name.is_empty()).map(Into::into)
+}
+
+fn questions(needs: &Needs, schemas: &dyn SchemaResolver) -> Vec<Question> {
+    let mut questions = Vec::new();
+    for need in needs.iter() {
+        // A kind that is not there is reported as such.
+        let Some(kind) = schemas.resolve(&need.kind) else { continue };
+        for verb in verbs(need) {
+            // Copies of what we write span all namespaces.
+            let spans = need.written && matches!(verb, "list" | "watch");
+            let (namespace, definite) = match &need.place {
+                _ if !kind.namespaced || spans => (None, true),
+                Place::Namespace(namespace) => (Some(namespace.clone()), true),
+                Place::Everywhere => (None, true),
+                Place::Anywhere => (None, false),
+            };
+            let (group, resource) = (need.kind.group.clone(), kind.plural.clone());
+            questions.push(Question { group, resource, namespace, verb, definite });
+        }
+    }
+    questions.sort();
+    questions.dedup();
+    questions
+}
+
+fn verbs(need: &Need) -> Vec<&'static str> {
+    let mut verbs = vec!["get", "list"];
+    if need.watched {
+        verbs.push("watch");
+    }
+    if need.written {
+        verbs.extend(["create", "patch", "delete"]);
+    }
+    verbs
+}
+
+/// Whether we may; none where the cluster cannot tell.
+async fn ask(connection: &Connection, question: &Question) -> Result<Option<bool>, ApiError> {
+    let Question { group, resource, namespace, verb, definite: _ } = question;
+    let attributes = json!({"group": group.as_str(), "resource": resource.as_str(), "verb": verb,
+        "namespace": namespace.as_deref().unwrap_or_default()});
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes}});
+    match connection.submit(ACCESS_REVIEWS, review.to_string().into()).await {
+        Ok(answer) => {
+            let Ok(Review { status }) = serde_json::from_slice(&answer) else { return Ok(None) };
+            Ok((status.allowed || status.evaluation_error.is_empty()).then_some(status.allowed))
+        }
+        // Whoever may not ask is not told; an answer of this kind is one, though.
+        Err(error) if error.code().is_some_and(|code| code < 500) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

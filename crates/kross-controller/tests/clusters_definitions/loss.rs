@@ -1,0 +1,86 @@
+use kross_testing::{Fault, Fixture, wait};
+use serde_json::json;
+
+use crate::setup::{Running, condition, install};
+use crate::world::{World, settings};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_lost_turns_its_condition_and_an_edit_waits_for_it() {
+    let world = World::new().await;
+    world.connect(&world.admin()).await;
+    let name = world.unique("lost");
+    world.hub.create(&world.definition(&name, &world.config_map())).await;
+    world.until_accepted(&name).await;
+
+    world.proxy.set(Fault::Refuse);
+    let unreached = "Unknown NotReached";
+    let found = world.until_clusters(&name, unreached, "False Unreachable", unreached).await;
+    assert_eq!(found["status"]["state"], "Active");
+    assert_eq!(condition(&found, "Ready")["status"], "False");
+    assert_eq!(condition(&found, "KindReady")["status"], "True");
+
+    // An edit is not accepted by a cluster that does not answer.
+    let patch = json!({"spec": {"schema": {"spec": {"color": "string"}}}});
+    world.hub.patch(&name, &patch).await;
+    let found = world.until_clusters(&name, unreached, "False Unreachable", unreached).await;
+    assert_eq!(found["status"]["state"], "Inactive");
+    assert_eq!(world.hub.revision_names(&name).await.len(), 1);
+
+    world.proxy.set(Fault::Pass);
+    world.until_accepted(&name).await;
+    assert_eq!(world.hub.revision_names(&name).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_while_the_cluster_is_dark_keeps_the_api_and_checks_again_when_it_is_back() {
+    let mut fixture = Fixture::with(&["eu", "dark"]).await;
+    // A hub of its own: its controller is restarted.
+    fixture.hub = fixture.remote("dark").clone();
+    let world = World::idle(fixture);
+    install(&world.hub.client).await;
+    let running = Running::start("dark", settings()).await;
+    world.connect(&world.admin()).await;
+    world.install("v1", &json!({"size": {"type": "integer"}})).await;
+    let name = world.unique("dark");
+    let mut rgd = world.definition(&name, &world.database("v1", &json!({"size": "${schema.spec.size}"})));
+    rgd["spec"]["schema"]["status"] = json!({"endpoint": "${one.status.endpoint}"});
+    world.hub.create(&rgd).await;
+    let accepted = world.until_accepted(&name).await;
+    let crd = format!("{}s.kro.run", world.kind("App").to_lowercase());
+    let before = world.hub.get(&world.hub.crds(), &crd).await;
+    running.stop().await;
+
+    // Nothing turns when nothing has changed.
+    let running = Running::start("dark", settings()).await;
+    wait::until_true("the definition to be served", || running.graphs.get(&name).is_some()).await;
+    wait::until("the cluster to be asked", || {
+        let served = running.graphs.get(&name);
+        let revision = served.as_ref().and_then(|served| served.revision.as_ref());
+        let said = revision.map(|revision| (revision.provisional, &revision.clusters, &revision.mismatch));
+        std::future::ready(if matches!(said, Some((false, ..))) { Ok(()) } else { Err(format!("{said:?}")) })
+    })
+    .await;
+    let same = world.until_accepted(&name).await;
+    assert_eq!(same["status"], accepted["status"]);
+    assert_eq!(same["metadata"]["resourceVersion"], accepted["metadata"]["resourceVersion"]);
+    running.stop().await;
+
+    world.proxy.set(Fault::Refuse);
+    let running = Running::start("dark", settings()).await;
+    let unreached = "Unknown NotReached";
+    let found = world.until_clusters(&name, unreached, "False Unreachable", unreached).await;
+    assert_eq!(found["status"]["state"], "Active");
+    let served = running.graphs.get(&name).unwrap();
+    assert!(served.revision.as_ref().unwrap().provisional);
+    let after = world.hub.get(&world.hub.crds(), &crd).await;
+    assert_eq!(before["spec"], after["spec"], "what cannot be known does not change the API");
+    assert_eq!(before["metadata"]["generation"], after["metadata"]["generation"]);
+
+    world.proxy.set(Fault::Pass);
+    world.until_accepted(&name).await;
+    wait::until_true("the graph to know its types again", || {
+        running.graphs.get(&name).is_some_and(|served| !served.revision.as_ref().unwrap().provisional)
+    })
+    .await;
+    running.stop().await;
+}

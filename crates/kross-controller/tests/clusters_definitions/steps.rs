@@ -1,0 +1,82 @@
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kross_local::Access;
+use kross_testing::Fault;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::setup::{condition, definition};
+use crate::world::{World, message, types};
+
+async fn put(world: &World, key: &str, text: &str) {
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("eu-kubeconfig".to_owned());
+    secret.data = Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into());
+    let params = PatchParams::apply("test").force();
+    world.secrets().patch("eu-kubeconfig", &params, &Patch::Apply(&secret)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_step_is_reported_by_the_condition_it_belongs_to_until_the_cluster_can_be_used() {
+    let world = World::new().await;
+    let name = world.unique("steps");
+    world.hub.create(&world.definition(&name, &world.config_map())).await;
+    let (unreached, missing) = ("Unknown NotReached", "False SecretNotAvailable");
+    let found = world.until_clusters(&name, missing, unreached, unreached).await;
+    assert_eq!(found["status"]["state"], "Inactive");
+    let reference = format!("`{}/eu-kubeconfig`", world.namespace());
+    assert!(message(&found, "ClusterValidated").contains(&reference), "{found:#}");
+    assert_eq!(condition(&found, "Ready")["status"], "False");
+    assert_eq!(condition(&found, "GraphAccepted")["status"], "True");
+    assert!(world.hub.revision_names(&name).await.is_empty(), "nothing is issued before it is accepted");
+
+    put(&world, "config", "x").await;
+    let found = world.until_clusters(&name, "False SecretKeyMissing", unreached, unreached).await;
+    assert!(message(&found, "ClusterValidated").contains("`kubeconfig`"), "{found:#}");
+
+    put(&world, "kubeconfig", "not a kubeconfig").await;
+    world.until_clusters(&name, "False KubeconfigInvalid", unreached, unreached).await;
+
+    world.proxy.set(Fault::Refuse);
+    world.connect(&world.admin()).await;
+    let found = world.until_clusters(&name, unreached, "False Unreachable", unreached).await;
+    assert!(message(&found, "ClusterAccessible").contains(&reference), "{found:#}");
+    assert_eq!(found["status"]["state"], "Inactive");
+    world.proxy.set(Fault::Pass);
+    world.until_accepted(&name).await;
+
+    let other = world.unique("refused");
+    let eu = world.fixture.remote("eu").plane;
+    let revoked = eu.mint_revoked_token(world.namespace(), "revoked", &Access::all()).await.unwrap();
+    world.connect(&world.proxy.kubeconfig(&revoked).unwrap()).await;
+    let authentication = "False AuthenticationFailed";
+    // The first one was accepted, so it goes on.
+    let found = world.until_clusters(&name, authentication, "True Accessible", unreached).await;
+    assert_eq!(found["status"]["state"], "Active");
+    let mut second = world.definition(&other, &world.config_map());
+    second["spec"]["schema"]["kind"] = json!(world.kind("Refused"));
+    world.hub.create(&second).await;
+    let found = world.until_clusters(&other, authentication, "True Accessible", unreached).await;
+    assert_eq!(found["status"]["state"], "Inactive");
+    world.connect(&world.admin()).await;
+    world.until_accepted(&other).await;
+    world.until_accepted(&name).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn references_that_need_an_instance_are_deferred_and_local_graphs_say_nothing_of_clusters() {
+    let world = World::new().await;
+    let deferred = world.unique("deferred");
+    let mut rgd = world.definition(&deferred, &world.config_map());
+    rgd["spec"]["cluster"] = json!({"name": "${schema.metadata.name}-kubeconfig"});
+    world.hub.create(&rgd).await;
+    let found = world.hub.until_ready(&deferred).await;
+    assert_eq!(found["status"]["state"], "Active");
+    world.until_clusters(&deferred, "True Deferred", "True Deferred", "True Deferred").await;
+
+    let local = world.unique("local");
+    world.hub.create(&definition(&local, &world.kind("Local"))).await;
+    let found = world.hub.until_ready(&local).await;
+    let expected = ["ControllerReady", "GraphAccepted", "GraphRevisionsResolved", "KindReady", "Ready"];
+    assert_eq!(types(&found), expected);
+}
