@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::link::{Failure, Identity, Step};
 use crate::connection::{ApiRequest, Connection};
-use crate::error::sanitise;
+use crate::error::{Status, sanitise};
 use crate::object::read_object;
 use crate::transport::{Call, Endpoint, Transport, TransportError, TransportOptions};
 
@@ -42,6 +42,13 @@ pub(super) async fn identify(connection: &Connection, limit: Duration) -> Result
                 advice: "check `server` in the kubeconfig".to_owned(),
             }),
         },
+        StatusCode::FORBIDDEN if is_anonymous(&answer.body) => Err(Failure {
+            step: Step::Authenticate,
+            reason: FailureReason::Unauthorized,
+            cause: "the cluster does not accept the credentials: it takes us for `system:anonymous`"
+                .to_owned(),
+            advice: "put a kubeconfig with a token or a client certificate into the Secret".to_owned(),
+        }),
         StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(Answer::Anonymous),
         StatusCode::UNAUTHORIZED => Err(Failure {
             step: Step::Authenticate,
@@ -65,6 +72,12 @@ pub(super) async fn identify(connection: &Connection, limit: Duration) -> Result
             advice: "check `server` in the kubeconfig".to_owned(),
         }),
     }
+}
+
+/// Whether the server passed over our credential. It does so with passwords, which no API server checks any more, and calls
+/// whoever asks by this name.
+fn is_anonymous(body: &[u8]) -> bool {
+    Status::read(body).is_some_and(|status| status.message().contains("User \"system:anonymous\""))
 }
 
 /// Whether it looks like the UIDs that Kubernetes makes. A server could answer anything, also the id of the local cluster.

@@ -12,6 +12,7 @@ use super::Inner;
 use super::entry::{Entry, Phase, Snapshot};
 use super::intake::Intake;
 use super::link::{ClusterChange, Down, Failure, Identity, Link, Live, Step};
+use crate::audit::{AuditCluster, AuditRecord, AuditVerb};
 use crate::connection::Route;
 use crate::error::ApiError;
 use crate::object::StoredObject;
@@ -223,7 +224,15 @@ impl Slot {
         if standing != Standing::Waiting {
             state.told = standing;
         }
+        // An attempt that ends at the Secret never comes to dial, where attempts are written down.
+        let ended_here = change.is_some() && state.current.is_none();
+        let refused = state.intake.failure(&self.address, Asker::Definition).filter(|_| ended_here);
         drop(state);
+        if let Some(failure) = refused {
+            let secret = self.address.to_string();
+            let record = AuditRecord::new(AuditCluster::named(secret.as_str()), AuditVerb::Connect);
+            inner.options.audit.record(record.with(secret, None).failed(failure.reason));
+        }
         // Only now: requests go the new way already.
         drop(retired);
         if let Some(change) = change {

@@ -75,6 +75,11 @@ struct Cause {
 }
 
 impl Status {
+    /// What the server says.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Reads a `Status`, and nothing else.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let wire: Wire = serde_json::from_slice(bytes).ok()?;
