@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
-use kross_cluster::{Connection, ConnectionOptions};
+use kross_cluster::{Audit, Connection, ConnectionOptions};
 use kross_controller::Controller;
 use kross_server::{BindAddress, LogControl, admin_pages, metrics_page, probe_pages, serve};
 use prometheus_client::registry::Registry;
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::output::{Outcome, Output};
 
+mod credentials;
 mod duration;
 mod flags;
 mod logging;
@@ -21,6 +23,9 @@ mod syntax;
 
 use settings::Meaning;
 use syntax::Typed;
+
+/// How long the last audit records may take to be written.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
@@ -44,16 +49,20 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let meaning = Meaning::of(typed)?;
     let log = logging::start(meaning.encoder, meaning.level.clone(), meaning.color)?;
+    let audit = meaning.audit.clone().start()?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
-    let ended = runtime.block_on(control(meaning, log));
+    let ended = runtime.block_on(control(meaning, log, audit.clone()));
     // What still runs belongs to nobody any more.
     runtime.shutdown_background();
+    audit.flush(LAST_WORDS);
     ended.map(|()| Outcome::Success)
 }
 
-async fn control(meaning: Meaning, log: Arc<dyn LogControl>) -> anyhow::Result<()> {
-    let Meaning { cluster, probes, metrics, admin, encoder: _, level: _, color: _, controller: settings } =
+async fn control(meaning: Meaning, log: Arc<dyn LogControl>, audit: Audit) -> anyhow::Result<()> {
+    let Meaning { cluster, probes, metrics, admin, encoder: _, level: _, color: _, audit: _, controller } =
         meaning;
+    let mut settings = controller;
+    settings.clusters.audit = audit;
     // Listening begins before there is anything to finish, so that an early signal ends it as well.
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;

@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> Takes {
 }
 
 /// Every flag, in the order of the alphabet.
-pub(super) const FLAGS: [Flag; 41] = [
+pub(super) const FLAGS: [Flag; 51] = [
     flag(
         "admin-bind-address",
         Takes::Text("127.0.0.1:8077"),
@@ -29,6 +29,18 @@ pub(super) const FLAGS: [Flag; 41] = [
         Takes::Bool(false),
         "Delete the CustomResourceDefinition of a definition that is deleted",
     ),
+    flag(
+        "audit-log",
+        Takes::Bool(true),
+        "Record what is done in other clusters in the log, under `kross::audit`",
+    ),
+    flag("audit-log-maxbackup", Takes::Integer(10), "How many full audit files are kept; 0 for all"),
+    flag(
+        "audit-log-maxsize",
+        Takes::Integer(100),
+        "How many megabytes an audit file may have before a new one is begun; 0 for any size",
+    ),
+    flag("audit-log-path", Takes::Text(""), "Record what is done in other clusters in this file as well"),
     flag("client-burst", Takes::Integer(150), "Accepted for kro; requests are bounded per cluster instead"),
     flag("client-qps", Takes::Float(100.0), "Accepted for kro; requests are bounded per cluster instead"),
     flag("context", Takes::Text(""), "The context of the kubeconfig; left out: the current one"),
@@ -99,6 +111,27 @@ pub(super) const FLAGS: [Flag; 41] = [
         Takes::Text(""),
         "A kubeconfig file; left out: `KUBECONFIG`, the user's own, the pod's",
     ),
+    flag(
+        "kubeconfig-deny-cidr",
+        Takes::Text(""),
+        "Addresses that a cluster's kubeconfig may not lead to, besides link-local ones, such as `127.0.0.0/8`; repeatable",
+    ),
+    flag(
+        "kubeconfig-exec-allow",
+        Takes::Text(""),
+        "The absolute path of a command that a cluster's kubeconfig may run for a credential; repeatable",
+    ),
+    flag(
+        "kubeconfig-exec-env",
+        Takes::Text(""),
+        "A variable that such a command gets from the controller, and that a kubeconfig may set; repeatable",
+    ),
+    flag("kubeconfig-exec-timeout", seconds(30), "How long such a command may take"),
+    flag(
+        "kubeconfig-system-roots",
+        Takes::Bool(false),
+        "Check clusters whose kubeconfig has no `certificate-authority-data` with the system's authorities",
+    ),
     flag("leader-elect", Takes::Bool(false), "Act only while holding the Lease `controller.kro.run`"),
     flag("leader-election-lease-duration", seconds(15), "How long others wait for a leader that is silent"),
     flag("leader-election-namespace", Takes::Text(""), "The namespace of the Lease; left out: the pod's"),
@@ -111,6 +144,11 @@ pub(super) const FLAGS: [Flag; 41] = [
         "The shortest `pollConfig.interval` that a definition may ask for",
     ),
     flag("pprof-bind-address", Takes::Text(":6060"), "Accepted for kro; without effect"),
+    flag(
+        "require-allowed-namespaces",
+        Takes::Bool(false),
+        "Use only kubeconfig Secrets that have the annotation `kro.run/allowed-namespaces`",
+    ),
     flag(
         "resource-graph-definition-concurrent-reconciles",
         Takes::Integer(0),

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
+use kross_cluster::AUDIT_TARGET;
 use kross_server::LogControl;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -49,10 +50,14 @@ impl FromStr for Level {
 }
 
 impl Level {
-    /// Our own words at this level; those of libraries only when something is wrong, since they log every frame.
+    /// Our own words at this level; those of libraries only when something is wrong, since they log every frame. Audit
+    /// records are no matter of taste: a flag of their own turns them off.
     fn targets(&self) -> Targets {
         let others = self.filter.min(LevelFilter::WARN);
-        Targets::new().with_default(others).with_target("kross", self.filter)
+        Targets::new()
+            .with_default(others)
+            .with_target("kross", self.filter)
+            .with_target(AUDIT_TARGET, LevelFilter::INFO)
     }
 }
 

@@ -10,6 +10,7 @@ use kross_cluster::{Backoff, ClusterOptions, LeaseOptions, LocalCluster, WatchOp
 use kross_controller::Settings;
 use kross_server::BindAddress;
 
+use super::credentials::AuditFlags;
 use super::duration::GoDuration;
 use super::flags::FLAGS;
 use super::logging::{Encoder, Level};
@@ -30,6 +31,7 @@ pub(super) struct Meaning {
     pub(super) encoder: Encoder,
     pub(super) level: Level,
     pub(super) color: bool,
+    pub(super) audit: AuditFlags,
     pub(super) controller: Settings,
 }
 
@@ -44,16 +46,18 @@ struct Gates {
 }
 
 /// The values of all flags: typed ones, and defaults.
-struct Values(HashMap<&'static str, Value>);
+pub(super) struct Values {
+    last: HashMap<&'static str, Value>,
+    /// Everything that was typed, for flags that add up.
+    typed: Vec<(&'static str, Value)>,
+}
 
 impl Meaning {
     /// Lowers what was typed.
     pub(super) fn of(typed: Vec<(&'static str, Value)>) -> anyhow::Result<Self> {
         let given = |name: &str| typed.iter().any(|(typed, _)| *typed == name);
         let json = !given("zap-encoder") && given("zap-devel");
-        let mut values: HashMap<_, _> = FLAGS.iter().map(|flag| (flag.name, flag.takes.default())).collect();
-        values.extend(typed);
-        let values = Values(values);
+        let values = Values::new(typed);
         let encoder = match values.text("zap-encoder") {
             "" if json && !values.boolean("zap-devel") => Encoder::Json,
             "" | "console" | "text" => Encoder::Text,
@@ -73,12 +77,19 @@ impl Meaning {
             encoder,
             level,
             color: values.boolean("zap-color"),
+            audit: values.audit(),
             controller: values.controller()?,
         })
     }
 }
 
 impl Values {
+    pub(super) fn new(typed: Vec<(&'static str, Value)>) -> Self {
+        let mut last: HashMap<_, _> = FLAGS.iter().map(|flag| (flag.name, flag.takes.default())).collect();
+        last.extend(typed.iter().cloned());
+        Self { last, typed }
+    }
+
     fn controller(&self) -> anyhow::Result<Settings> {
         let gates = Gates::read(self.text("feature-gates"))?;
         let defaults = Settings::default();
@@ -106,7 +117,11 @@ impl Values {
                 cap: self.duration("dynamic-controller-rate-limiter-max-delay").min(LONGEST_BACKOFF),
             },
             watches: WatchOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.watches },
-            clusters: ClusterOptions::for_version(self.text("kro-version")),
+            clusters: ClusterOptions {
+                kubeconfigs: self.kubeconfigs()?,
+                secrets: self.secrets(),
+                ..ClusterOptions::for_version(self.text("kro-version"))
+            },
             surveys: defaults.surveys,
             condition_events: gates.events,
             condition_metrics: gates.metrics,
@@ -140,27 +155,36 @@ impl Values {
         Ok(Some(options))
     }
 
-    fn text(&self, name: &str) -> &str {
-        match self.0.get(name) {
+    pub(super) fn text(&self, name: &str) -> &str {
+        match self.last.get(name) {
             Some(Value::Text(text)) => text,
             _ => "",
         }
     }
 
-    fn boolean(&self, name: &str) -> bool {
-        matches!(self.0.get(name), Some(Value::Bool(true)))
+    /// The values of a flag that adds up: each time it was typed, and each part between commas.
+    pub(super) fn texts(&self, name: &str) -> Vec<String> {
+        let typed = self.typed.iter().filter(|(typed, _)| *typed == name);
+        let texts =
+            typed.filter_map(|(_, value)| if let Value::Text(text) = value { Some(text) } else { None });
+        let parts = texts.flat_map(|text| text.split(',')).map(str::trim);
+        parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
+    pub(super) fn boolean(&self, name: &str) -> bool {
+        matches!(self.last.get(name), Some(Value::Bool(true)))
     }
 
     /// A number that counts; none where it says that there is no limit.
-    fn count(&self, name: &str) -> Option<usize> {
-        match self.0.get(name) {
+    pub(super) fn count(&self, name: &str) -> Option<usize> {
+        match self.last.get(name) {
             Some(Value::Integer(number)) => usize::try_from(*number).ok().filter(|number| *number > 0),
             _ => None,
         }
     }
 
-    fn duration(&self, name: &str) -> Duration {
-        match self.0.get(name) {
+    pub(super) fn duration(&self, name: &str) -> Duration {
+        match self.last.get(name) {
             Some(Value::Duration(duration)) => GoDuration::get(*duration),
             _ => Duration::ZERO,
         }

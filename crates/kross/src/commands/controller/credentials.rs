@@ -1,0 +1,123 @@
+//! Turns the flags about other clusters into what their kubeconfigs and Secrets may do, and where it is recorded what is
+//! done with them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use kross_cluster::{Audit, AuditFile, Cidr, KubeconfigPolicy, SecretPolicy};
+
+use super::settings::Values;
+
+/// Where audit records go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AuditFlags {
+    log: bool,
+    file: Option<AuditFile>,
+}
+
+impl AuditFlags {
+    /// Begins to record. Logging must have begun.
+    pub(super) fn start(self) -> anyhow::Result<Audit> {
+        let path = self.file.as_ref().map(|file| file.path.display().to_string()).unwrap_or_default();
+        Audit::start(self.log, self.file).with_context(|| format!("cannot write the audit log `{path}`"))
+    }
+}
+
+impl Values {
+    pub(super) fn kubeconfigs(&self) -> anyhow::Result<KubeconfigPolicy> {
+        let mut denied = Cidr::denied_by_default();
+        for text in self.texts("kubeconfig-deny-cidr") {
+            let range =
+                text.parse::<Cidr>().with_context(|| format!("`{text}` in `--kubeconfig-deny-cidr`"))?;
+            denied.push(range);
+        }
+        let exec_allow: Vec<PathBuf> =
+            self.texts("kubeconfig-exec-allow").into_iter().map(PathBuf::from).collect();
+        if let Some(path) = exec_allow.iter().find(|path| !path.is_absolute()) {
+            bail!("`{}` in `--kubeconfig-exec-allow` is not an absolute path", path.display());
+        }
+        let exec_timeout = self.duration("kubeconfig-exec-timeout");
+        if exec_timeout.is_zero() {
+            bail!("`--kubeconfig-exec-timeout` must be more than nothing: write `30s`");
+        }
+        Ok(KubeconfigPolicy {
+            system_roots: self.boolean("kubeconfig-system-roots"),
+            exec_allow,
+            exec_env: self.texts("kubeconfig-exec-env"),
+            exec_timeout,
+            denied,
+        })
+    }
+
+    pub(super) fn secrets(&self) -> SecretPolicy {
+        SecretPolicy { require_allowed_namespaces: self.boolean("require-allowed-namespaces") }
+    }
+
+    pub(super) fn audit(&self) -> AuditFlags {
+        let number = |name| self.count(name).and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
+        let file = Some(self.text("audit-log-path")).filter(|path| !path.is_empty()).map(|path| AuditFile {
+            path: PathBuf::from(path),
+            max_bytes: number("audit-log-maxsize").saturating_mul(1 << 20),
+            max_backups: self.count("audit-log-maxbackup").unwrap_or(0),
+        });
+        AuditFlags { log: self.boolean("audit-log"), file }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::flags::FLAGS;
+    use super::super::syntax::{Typed, parse};
+    use super::*;
+
+    fn values(line: &str) -> Values {
+        match parse(&FLAGS, line.split_whitespace().map(str::to_owned)).unwrap() {
+            Typed::Flags(typed) => Values::new(typed),
+            Typed::Help => panic!("help"),
+        }
+    }
+
+    #[test]
+    fn nothing_is_allowed_unless_it_is_said() {
+        let values = values("");
+        assert_eq!(values.kubeconfigs().unwrap(), KubeconfigPolicy::default());
+        assert_eq!(values.secrets(), SecretPolicy::default());
+        assert_eq!(values.audit(), AuditFlags { log: true, file: None });
+    }
+
+    #[test]
+    fn flags_that_are_repeated_add_up() {
+        let values = values(
+            "--kubeconfig-exec-allow=/bin/a --kubeconfig-exec-allow /bin/b,/bin/c --kubeconfig-exec-env=PATH,HOME \
+             --kubeconfig-deny-cidr=127.0.0.0/8 --kubeconfig-deny-cidr=::1 --kubeconfig-system-roots \
+             --kubeconfig-exec-timeout=5s --require-allowed-namespaces --audit-log=false \
+             --audit-log-path=/var/log/kross/audit.log --audit-log-maxsize=2 --audit-log-maxbackup=0",
+        );
+        let policy = values.kubeconfigs().unwrap();
+        assert_eq!(policy.exec_allow, ["/bin/a", "/bin/b", "/bin/c"].map(PathBuf::from));
+        assert_eq!(policy.exec_env, ["PATH", "HOME"]);
+        assert_eq!(policy.exec_timeout.as_secs(), 5);
+        assert!(policy.system_roots && policy.denied.contains(&"127.0.0.0/8".parse().unwrap()));
+        assert_eq!(policy.denied.len(), Cidr::denied_by_default().len() + 2);
+        assert!(values.secrets().require_allowed_namespaces);
+        let file = AuditFile { path: "/var/log/kross/audit.log".into(), max_bytes: 2 << 20, max_backups: 0 };
+        assert_eq!(values.audit(), AuditFlags { log: false, file: Some(file) });
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        for (line, problem) in [
+            ("--kubeconfig-exec-allow=aws", "`aws` in `--kubeconfig-exec-allow` is not an absolute path"),
+            (
+                "--kubeconfig-exec-timeout=0",
+                "`--kubeconfig-exec-timeout` must be more than nothing: write `30s`",
+            ),
+            (
+                "--kubeconfig-deny-cidr=10.0.0.0/99",
+                "`10.0.0.0/99` in `--kubeconfig-deny-cidr`: not a range of addresses; write one like `10.0.0.0/8` or `fe80::/10`",
+            ),
+        ] {
+            assert_eq!(format!("{:#}", values(line).kubeconfigs().unwrap_err()), problem);
+        }
+    }
+}
