@@ -69,12 +69,12 @@ fn the_definition(graph: &Graph) -> Vec<Need> {
         ),
         Need::new("kro.run", "resourcegraphdefinitions/status", &[Verb::Patch], why),
         Need::new(
-            "kro.run",
+            "internal.kro.run",
             "graphrevisions",
             &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch, Verb::Delete],
             why,
         ),
-        Need::new("kro.run", "graphrevisions/status", &[Verb::Patch], why),
+        Need::new("internal.kro.run", "graphrevisions/status", &[Verb::Patch], why),
         Need::new(
             "apiextensions.k8s.io",
             "customresourcedefinitions",

@@ -1,0 +1,257 @@
+//! `kross controller` with kubeconfigs of other clusters: the least privileges suffice, one less is named, and no byte of a
+//! credential is anywhere that somebody could look.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "security/process.rs"]
+mod process;
+#[path = "security/world.rs"]
+mod world;
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kross_local::{Access, Credential};
+use serde_json::{Value as Json, json};
+
+use world::World;
+
+/// The graph of all tests: an object over there, and one here that reads it. Which cluster, the instance says.
+const DEFINITION: &str = "\
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata:
+  name: guarded
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Guarded
+    spec:
+      secret: string
+  resources:
+    - id: there
+      cluster:
+        name: ${schema.spec.secret}
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata:
+          name: ${schema.metadata.name}
+        data:
+          size: large
+    - id: here
+      template:
+        apiVersion: v1
+        kind: ConfigMap
+        metadata:
+          name: ${schema.metadata.name}
+        data:
+          size: ${there.data.size}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_keeps_credentials_to_itself_and_does_with_the_least() {
+    let mut world = World::new(DEFINITION).await;
+    let mut canaries = the_least_privileges_suffice_and_one_less_is_named(&world).await;
+    canaries.extend(every_credential_is_used_or_refused(&world).await);
+    nothing_is_told(&mut world, &canaries).await;
+}
+
+/// Derives the rights of a kubeconfig from the definition, and takes one away after the other.
+async fn the_least_privileges_suffice_and_one_less_is_named(world: &World) -> BTreeMap<&'static str, String> {
+    let namespace = &world.fixture.namespace;
+    let plane = world.fixture.remote("eu").plane;
+    let kubeconfig = plane.mint_token(namespace, "agent", &Access::none()).await.unwrap();
+    let subject = format!("ServiceAccount:{namespace}/agent");
+    world.grant(&world::rbac(DEFINITION, &["--remote", "--name", "agent", "--subject", &subject])).await;
+    world.secret("least-kubeconfig", &kubeconfig.to_string()).await;
+    world.create("least", "least-kubeconfig").await;
+    let ready = world.until("least", |instance| instance["status"]["state"] == "ACTIVE").await;
+    assert_eq!(ready["status"]["clusters"][0]["unverified"], Json::Null, "its UID can be read: {ready:#}");
+
+    let user = format!("system:serviceaccount:{namespace}:agent");
+    for (verb, name) in [("create", "unborn"), ("patch", "unchanged")] {
+        world.grant(&world.roles_without("agent", verb).await).await;
+        world.create(name, "least-kubeconfig").await;
+        let failed = world
+            .until(name, |instance| {
+                let text = instance["status"].to_string();
+                text.contains("Forbidden") && text.contains(verb)
+            })
+            .await;
+        let told = failed["status"].to_string();
+        for word in [verb, "configmaps", &user, "least-kubeconfig"] {
+            assert!(told.contains(word), "`{word}` is not in {failed:#}");
+        }
+        world.grant(&world::rbac(DEFINITION, &["--remote", "--name", "agent", "--subject", &subject])).await;
+        world.until(name, |instance| instance["status"]["state"] == "ACTIVE").await;
+    }
+    let Credential::Token(token) = &kubeconfig.credential else { panic!("a token") };
+    BTreeMap::from([("token of the least", token.clone())])
+}
+
+/// Kubeconfigs with something to recognise in every field, good ones and bad ones.
+async fn every_credential_is_used_or_refused(world: &World) -> BTreeMap<&'static str, String> {
+    let admin = world.fixture.remote("eu").plane.admin();
+    let Credential::Certificate(identity) = &admin.credential else { panic!("a certificate") };
+    let text = admin.to_string();
+    let (head, certificate) = text.split_once("  user:\n").unwrap();
+    let user = |user: &str| format!("{head}  user:\n    {user}\n");
+    let exec = |more: &str| {
+        let command = world.plugin().display().to_string();
+        user(&format!(
+            "exec: {{apiVersion: client.authentication.k8s.io/v1, command: {command}, args: [zqargumentzq], {more}}}"
+        ))
+    };
+    let bad_exec = exec("interactiveMode: Never").replace("plugin", "other-plugin");
+    let good = [
+        ("by-certificate", text.clone()),
+        ("by-command", exec("env: [{name: CANARY, value: zqenvironmentzq}]")),
+    ];
+    let bad = [
+        ("by-token", user("token: zqtokenzq")),
+        ("by-password", user("{username: zqusernamezq, password: zqpasswordzq}")),
+        ("two-at-once", format!("{head}  user:\n{certificate}    token: zqsecondzq\n")),
+        ("a-file", user("tokenFile: /zqfilezq")),
+        ("a-key", user("{client-certificate-data: enFjZXJ0aWZpY2F0ZXpx, client-key-data: enFrZXl6cQ==}")),
+        ("not-yaml", user("token: [zqbrokenzq")),
+        ("unknown", user("zqunknownzq: zqvaluezq")),
+        ("twice", user("{token: zqonezq, token: zqtwozq}")),
+        ("a-line", user("token: \"zqlinezq\\nImpersonate-User: root\"")),
+        (
+            "in-address",
+            user("token: zqaddresszq").replace("https://", "https://zquserinfozq:zquserpasswordzq@"),
+        ),
+        ("somebody", user("{token: zqasonezq, as: zqsomebodyzq}")),
+        ("command", bad_exec),
+        ("provider", user("auth-provider: {name: oidc, config: {id-token: zqprovidertokenzq}}")),
+    ];
+    for (name, kubeconfig) in good.iter().chain(&bad) {
+        let secret = format!("{name}-kubeconfig");
+        world.secret(&secret, kubeconfig).await;
+        world.create(name, &secret).await;
+    }
+    for (name, _) in &good {
+        world.until(name, |instance| instance["status"]["state"] == "ACTIVE").await;
+    }
+    for (name, _) in &bad {
+        let refused = world
+            .until(name, |instance| {
+                let text = instance["status"].to_string();
+                text.contains("kubeconfig is refused") || text.contains("does not accept the credentials")
+            })
+            .await;
+        assert_ne!(refused["status"]["state"], "ACTIVE", "{name}");
+    }
+    let words = [
+        "zqtokenzq",
+        "zqpasswordzq",
+        "zqusernamezq",
+        "zqsecondzq",
+        "zqfilezq",
+        "zqcertificatezq",
+        "zqkeyzq",
+        "zqbrokenzq",
+        "zqunknownzq",
+        "zqvaluezq",
+        "zqonezq",
+        "zqtwozq",
+        "zqlinezq",
+        "zqaddresszq",
+        "zquserinfozq",
+        "zquserpasswordzq",
+        "zqasonezq",
+        "zqsomebodyzq",
+        "zqprovidertokenzq",
+        "zqargumentzq",
+        "zqenvironmentzq",
+        "zqannotationzq",
+    ];
+    let mut canaries: BTreeMap<&'static str, String> =
+        words.iter().map(|word| (*word, (*word).to_owned())).collect();
+    // A line from the middle of the key, and what the command prints.
+    canaries.insert("client key", identity.key.lines().nth(1).unwrap().to_owned());
+    canaries.insert("printed token", world.printed_token().to_owned());
+    canaries
+}
+
+/// Looks wherever somebody could look.
+async fn nothing_is_told(world: &mut World, canaries: &BTreeMap<&'static str, String>) {
+    let mut places = world.objects().await;
+    places.extend(world.process.pages());
+    places.insert("audit log".to_owned(), world.audit_log());
+    // Last, since everything before may have been logged.
+    places.insert("log".to_owned(), world.process.log());
+    assert!(
+        places.iter().any(|(place, page)| place.ends_with("/loglevel") && page == "trace\n"),
+        "it is at its loudest"
+    );
+    assert!(places["audit log"].lines().count() > 10, "{}", places["audit log"]);
+    for (name, canary) in canaries {
+        for shape in shapes(canary) {
+            for (place, text) in &places {
+                if let Some(at) = text.find(&shape) {
+                    let (start, end) = (at.saturating_sub(300), (at + 300).min(text.len()));
+                    panic!(
+                        "{name} is in {place}: …{}…",
+                        String::from_utf8_lossy(&text.as_bytes()[start..end])
+                    );
+                }
+            }
+        }
+    }
+    the_audit_log_is_complete(&places["audit log"]);
+}
+
+/// The text itself, and what is left of it in base64, wherever it begins.
+fn shapes(canary: &str) -> Vec<String> {
+    let mut shapes = vec![canary.to_owned()];
+    for offset in 0..3 {
+        let padded = [&vec![b' '; offset][..], canary.as_bytes()].concat();
+        let encoded = STANDARD.encode(padded);
+        // The first and the last group may depend on what is around.
+        let inner = encoded.get(4..encoded.len().saturating_sub(4)).unwrap_or_default();
+        if inner.len() >= 8 {
+            shapes.push(inner.to_owned());
+        }
+    }
+    shapes
+}
+
+fn the_audit_log_is_complete(text: &str) {
+    let records: Vec<Json> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let any = |wanted: Json| {
+        let wanted = wanted.as_object().unwrap().clone();
+        records.iter().any(|record| {
+            wanted
+                .iter()
+                .all(|(key, value)| record.pointer(&format!("/{}", key.replace('.', "/"))) == Some(value))
+        })
+    };
+    assert!(any(json!({"verb": "connect", "outcome": "success", "authMethod": "exec"})), "{text}");
+    assert!(
+        any(
+            json!({"verb": "connect", "outcome": "failure", "reason": "Unauthorized", "authMethod": "basic"})
+        ),
+        "{text}"
+    );
+    assert!(any(json!({"verb": "connect", "outcome": "failure", "reason": "Credentials"})), "{text}");
+    assert!(
+        any(
+            json!({"verb": "patch", "outcome": "success", "object.kind": "ConfigMap", "instance.name": "least"})
+        ),
+        "{text}"
+    );
+    assert!(
+        any(json!({"verb": "patch", "outcome": "failure", "reason": "Forbidden", "instance.name": "unborn"})),
+        "{text}"
+    );
+    assert!(any(json!({"verb": "watch", "outcome": "success", "object.kind": "ConfigMap"})), "{text}");
+}

@@ -1,0 +1,191 @@
+//! A hub with a controller, another cluster, and the objects of both.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use kross_api::yaml;
+use kross_local::{Access, Credential};
+use kross_testing::{Fixture, wait};
+use kube::Api;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value as Json, json};
+
+use crate::process::Process;
+
+pub struct World {
+    pub fixture: Fixture,
+    pub process: Process,
+    folder: tempfile::TempDir,
+    printed: String,
+}
+
+impl World {
+    pub async fn new(definition: &str) -> Self {
+        // Starting control planes takes a deep stack.
+        let fixture = Box::pin(Fixture::with(&["eu"])).await;
+        let folder = tempfile::tempdir().unwrap();
+        let minted = fixture
+            .remote("eu")
+            .plane
+            .mint_token(&fixture.namespace, "plugin", &Access::all())
+            .await
+            .unwrap();
+        let Credential::Token(printed) = minted.credential else { panic!("a token") };
+        let script = format!(
+            "#!/bin/sh\necho '{{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{{\"token\":\"{printed}\"}}}}'\necho {printed} >&2\n"
+        );
+        let plugin = folder.path().join("plugin");
+        std::fs::write(&plugin, script).unwrap();
+        std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let objects = Objects { client: fixture.hub.client.clone() };
+        for crd in kross_api::crds() {
+            objects.apply(&serde_json::to_value(crd).unwrap()).await;
+        }
+        let flags = [
+            format!("--kubeconfig-exec-allow={}", plugin.display()),
+            "--kubeconfig-exec-env=CANARY".to_owned(),
+            format!("--audit-log-path={}", folder.path().join("audit.log").display()),
+        ];
+        let process = Process::start("hub", &flags).await;
+        for document in documents(definition) {
+            objects.apply(&document).await;
+        }
+        let definitions = objects.api("kro.run", "v1alpha1", "ResourceGraphDefinition", None);
+        wait::until_object(&definitions, "guarded", |object| object.data["status"]["state"] == "Active")
+            .await;
+        Self { fixture, process, folder, printed }
+    }
+
+    pub fn plugin(&self) -> PathBuf {
+        self.folder.path().join("plugin")
+    }
+
+    /// What the plugin prints.
+    pub fn printed_token(&self) -> &str {
+        &self.printed
+    }
+
+    pub fn audit_log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("audit.log")).unwrap()
+    }
+
+    fn hub(&self) -> Objects {
+        Objects { client: self.fixture.hub.client.clone() }
+    }
+
+    /// Makes a Secret with a kubeconfig. Its annotations are nobody's business either.
+    pub async fn secret(&self, name: &str, kubeconfig: &str) {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "namespace": self.fixture.namespace, "annotations": {"note": "zqannotationzq"}},
+            "stringData": {"kubeconfig": kubeconfig}});
+        self.hub().apply(&secret).await;
+    }
+
+    pub async fn create(&self, name: &str, secret: &str) {
+        let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Guarded",
+            "metadata": {"name": name, "namespace": self.fixture.namespace}, "spec": {"secret": secret}});
+        self.hub().apply(&instance).await;
+    }
+
+    pub async fn until(&self, name: &str, condition: impl Fn(&Json) -> bool) -> Json {
+        let instances = self.hub().api("kro.run", "v1alpha1", "Guarded", Some(&self.fixture.namespace));
+        let found = wait::until_object(&instances, name, |object: &DynamicObject| {
+            condition(&serde_json::to_value(object).unwrap())
+        });
+        serde_json::to_value(found.await).unwrap()
+    }
+
+    /// Puts roles and bindings into the other cluster.
+    pub async fn grant(&self, yaml: &str) {
+        let there = Objects { client: self.fixture.remote("eu").client.clone() };
+        for document in documents(yaml) {
+            there.apply(&document).await;
+        }
+    }
+
+    /// The rights on ConfigMaps in a role as it is, without a verb.
+    pub async fn roles_without(&self, name: &str, verb: &str) -> String {
+        let there = Objects { client: self.fixture.remote("eu").client.clone() };
+        let roles = there.api("rbac.authorization.k8s.io", "v1", "ClusterRole", None);
+        let role = serde_json::to_value(roles.get(name).await.unwrap()).unwrap();
+        let mut rules = role["rules"].clone();
+        for rule in rules.as_array_mut().unwrap() {
+            if rule["resources"] == json!(["configmaps"]) {
+                let verbs = rule["verbs"].as_array_mut().unwrap();
+                let before = verbs.len();
+                verbs.retain(|granted| granted != verb);
+                assert_eq!(verbs.len() + 1, before, "{verb} was granted");
+            }
+        }
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+            .to_string()
+    }
+
+    /// Every object of the hub that somebody could read who may not read Secrets.
+    pub async fn objects(&self) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        for (group, version, kind) in [
+            ("kro.run", "v1alpha1", "Guarded"),
+            ("kro.run", "v1alpha1", "ResourceGraphDefinition"),
+            ("internal.kro.run", "v1alpha1", "GraphRevision"),
+            ("events.k8s.io", "v1", "Event"),
+            ("", "v1", "ConfigMap"),
+        ] {
+            let api = self.hub().api(group, version, kind, None);
+            let list = api.list(&ListParams::default()).await.unwrap();
+            assert!(!list.items.is_empty(), "{kind}");
+            found.insert(format!("the {kind}s"), serde_json::to_string(&list).unwrap());
+        }
+        found
+    }
+}
+
+struct Objects {
+    client: kube::Client,
+}
+
+impl Objects {
+    fn api(&self, group: &str, version: &str, kind: &str, namespace: Option<&str>) -> Api<DynamicObject> {
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &kross_api::plural(kind));
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    async fn apply(&self, object: &Json) {
+        let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap_or(("", "v1"));
+        let namespace = object["metadata"]["namespace"].as_str();
+        let api = self.api(group, version, object["kind"].as_str().unwrap(), namespace);
+        let name = object["metadata"]["name"].as_str().unwrap();
+        api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await.unwrap();
+    }
+}
+
+/// What `kross rbac` prints for a definition.
+pub fn rbac(definition: &str, arguments: &[&str]) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kross"))
+        .arg("rbac")
+        .args(arguments)
+        .arg("-")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(definition.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn documents(text: &str) -> Vec<Json> {
+    let mut sources = kross_diagnostics::Sources::new();
+    let mut found = kross_diagnostics::Diagnostics::new();
+    let documents = yaml::parse(&mut sources, "documents", text, &yaml::Limits::default(), &mut found);
+    documents.iter().map(|document| serde_json::to_value(document.value()).unwrap()).collect()
+}
