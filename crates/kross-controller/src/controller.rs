@@ -1,9 +1,11 @@
 //! Turns a connection and settings into a running controller: watches first, leadership next, then work, until it is told
 //! to stop and has finished what it began.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::FutureExt;
 use kross_api::FailureReason;
 use kross_cluster::{ApiKind, Connection, Election, Leadership, Queue, Watches, Work};
 use kross_value::Text;
@@ -21,6 +23,7 @@ use crate::kinds;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::settings::Settings;
+use crate::turns::{Turn, Turns};
 
 const WATCHES: &str = "watches";
 const LEADERSHIP: &str = "leadership";
@@ -222,9 +225,7 @@ async fn work(
         for _ in 0..hub.settings.definition_workers.max(1) {
             tasks.spawn(worker(Arc::clone(hub), queue.clone()));
         }
-        for _ in 0..hub.settings.instance_workers.max(1) {
-            tasks.spawn(instance_worker(Arc::clone(hub)));
-        }
+        tasks.spawn(work_on_instances(Arc::clone(hub)));
     }
     std::future::pending::<()>().await;
 }
@@ -242,21 +243,26 @@ async fn worker(hub: Arc<Hub>, queue: Queue<Key>) {
     }
 }
 
-async fn instance_worker(hub: Arc<Hub>) {
-    while let Some(work) = hub.instance_queue.next().await {
-        let reconcile = tokio::spawn(reconcile_instance(Arc::clone(&hub), work));
-        if let Err(error) = reconcile.await
-            && error.is_panic()
-        {
-            hub.metrics.panics.inc();
-            tracing::error!("a reconcile panicked and will be tried again");
-        }
+async fn work_on_instances(hub: Arc<Hub>) {
+    let turns = Turns::new(hub.settings.instance_workers);
+    loop {
+        // In this order: whoever waits for work must not have a turn that others wait for.
+        let Some(work) = hub.instance_queue.next().await else { return };
+        let turn = turns.take().await;
+        let hub = Arc::clone(&hub);
+        tokio::spawn(async move {
+            let reconcile = AssertUnwindSafe(reconcile_instance(&hub, work, turn)).catch_unwind();
+            if reconcile.await.is_err() {
+                hub.metrics.panics.inc();
+                tracing::error!("a reconcile panicked and will be tried again");
+            }
+        });
     }
 }
 
-async fn reconcile_instance(hub: Arc<Hub>, work: Work<InstanceKey>) {
+async fn reconcile_instance(hub: &Hub, work: Work<InstanceKey>, turn: Turn) {
     let started = std::time::Instant::now();
-    let outcome = instance::reconcile(&hub, &work.0).await;
+    let outcome = instance::reconcile(hub, &work.0, &turn).await;
     hub.metrics.worked(started.elapsed(), outcome);
     work.finish(outcome);
 }

@@ -30,6 +30,7 @@ mod schemas;
 mod selector;
 mod settings;
 mod survey;
+mod turns;
 
 pub use controller::{Controller, ControllerError};
 pub use definition::{DefinitionError, Next, Retry};

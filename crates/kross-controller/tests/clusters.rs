@@ -17,8 +17,12 @@ mod apply;
 mod dark;
 #[path = "clusters/delete.rs"]
 mod delete;
+#[path = "clusters/hubs.rs"]
+mod hubs;
 #[path = "clusters/moving.rs"]
 mod moving;
+#[path = "clusters/poll.rs"]
+mod poll;
 #[path = "clusters/references.rs"]
 mod references;
 #[path = "definitions/setup.rs"]

@@ -1,11 +1,12 @@
 //! Apply: writes what a plan says, at once where nothing needs the other, and takes the answers in.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use kross_api::{FailureReason, Operation, labels, managers};
+use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
 use kross_cluster::{Apply, Delete, Deleted, Missing, ObjectKey, Propagation, StoredObject};
 use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject};
 use kross_value::{Object, Text, Value};
@@ -15,7 +16,7 @@ use super::observe::{Sight, version_of};
 use super::reach::{Reach, ReachError};
 use crate::hub::Hub;
 
-/// Writes of one instance that run at once.
+/// Writes of one instance in one cluster that run at once.
 const AT_ONCE: usize = 16;
 
 /// The outcome of one write.
@@ -39,15 +40,13 @@ pub(super) async fn wave(
     memory: &mut Memory,
 ) {
     // Boxed one by one: the compiler cannot see through a stream of borrowing futures.
-    let writes: Vec<BoxFuture<'_, Answer>> = actions
-        .iter()
-        .filter_map(|action| {
-            let (node, object) = (plan.nodes.get(action.node.0)?, plan.object(action)?);
-            let applyset = plan.applysets.get(&object.key.cluster)?;
-            Some(write(hub, reach, node, object, (action.create, applyset)).boxed())
-        })
-        .collect();
-    let answers: Vec<Answer> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+    let writes = actions.iter().filter_map(|action| {
+        let (node, object) = (plan.nodes.get(action.node.0)?, plan.object(action)?);
+        let applyset = plan.applysets.get(&object.key.cluster)?;
+        let write = write(hub, reach, node, object, (action.create, applyset)).boxed();
+        Some((&object.key.cluster, write))
+    });
+    let answers: Vec<Answer> = at_once(reach, writes).await;
     let now = Timestamp::now();
     for (key, node, operation, answer) in answers {
         match answer {
@@ -88,6 +87,21 @@ fn explained(key: &ObjectKey, error: &ReachError) -> String {
         _ => String::new(),
     };
     format!("{}{advice}", error.message())
+}
+
+/// Does things at once, so many in each cluster: a slow one takes no place from another.
+async fn at_once<'f, T>(
+    reach: &Reach<'_>,
+    work: impl Iterator<Item = (&'f ClusterId, BoxFuture<'f, T>)>,
+) -> Vec<T> {
+    let mut by_cluster: BTreeMap<&ClusterId, Vec<BoxFuture<'f, T>>> = BTreeMap::new();
+    for (cluster, work) in work {
+        by_cluster.entry(cluster).or_default().push(work);
+    }
+    let clusters: Vec<&ClusterId> = by_cluster.keys().copied().collect();
+    let all =
+        by_cluster.into_values().map(|work| stream::iter(work).buffer_unordered(AT_ONCE).collect::<Vec<T>>());
+    reach.wait(clusters, join_all(all)).await.into_iter().flatten().collect()
 }
 
 #[expect(clippy::too_many_arguments, reason = "every one of them is part of the record")]
@@ -163,9 +177,11 @@ pub(super) async fn delete(
     sight: &mut Sight,
     memory: &mut Memory,
 ) -> bool {
-    let deletes: Vec<BoxFuture<'_, _>> =
-        dooms.iter().map(|doom| async move { (doom, delete_one(reach, doom).await) }.boxed()).collect();
-    let answers: Vec<_> = stream::iter(deletes).buffer_unordered(AT_ONCE).collect().await;
+    let deletes = dooms.iter().map(|doom| {
+        let delete = async move { (doom, delete_one(reach, doom).await) };
+        (&doom.key.cluster, delete.boxed())
+    });
+    let answers = at_once(reach, deletes).await;
     let now = Timestamp::now();
     let mut fine = true;
     for (doom, answer) in answers {
@@ -220,7 +236,7 @@ pub(super) async fn release(
     let mut fine = true;
     for doom in dooms {
         let key = doom.key.clone();
-        match release_one(reach, doom, sight).await {
+        match reach.wait([&key.cluster], release_one(reach, doom, sight)).await {
             Ok(()) => {
                 memory.digests.remove(&key);
                 sight.lose(&key);

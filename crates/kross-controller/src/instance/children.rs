@@ -87,7 +87,8 @@ pub(super) async fn see(
             continue;
         }
         news = true;
-        if let Err(error) = open(hub, instance.0, &connection, &key, version.as_ref(), reach, memory).await {
+        let opened = open(hub, instance.0, &connection, &key, version.as_ref(), reach, memory).await;
+        if let Err(error) = opened {
             // A kind that nobody wants any more and that is gone took its objects with it.
             if version.is_some() || error.missing().is_none() {
                 sight.observed.blind.insert(key.clone(), Some(failed(&key, Operation::Get, &error, memory)));
@@ -143,7 +144,7 @@ pub(super) async fn find_scopes(
         }
         let Ok(connection) = reach.connection(&key.0) else { continue };
         news = true;
-        match connection.kind(&key.1, Some(version), &key.2).await {
+        match reach.wait([&key.0], connection.kind(&key.1, Some(version), &key.2)).await {
             Ok(kind) => {
                 memory.blind.remove(key);
                 sight.observed.scopes.insert(key.clone(), kind.namespaced);
@@ -176,7 +177,8 @@ async fn open(
     if good {
         return Ok(());
     }
-    let kind = connection.kind(&key.1, version.map(Text::as_str), &key.2).await?;
+    let kind = connection.kind(&key.1, version.map(Text::as_str), &key.2);
+    let kind = reach.wait([&key.0], kind).await?;
     let watch = Arc::new(reach.follow(hub, connection, &kind, Selection::Managed));
     hub.instances.look_at(instance, watch.key());
     let before = memory.children.remove(key).map(|child| child.watch);

@@ -118,6 +118,7 @@ impl Asker<'_> {
             },
         };
         state.succeeded = self.has_been_at(&reference.display);
+        self.go_on(&mut state, secret);
         sight.observed.clusters.insert(key.clone(), state);
         true
     }
@@ -176,17 +177,26 @@ impl Asker<'_> {
             },
             (None, None) => unknown(key, down.since, step, down.reason, message),
         };
-        state.last_contact = down.last_contact.or_else(|| self.last_contact(secret));
+        state.last_contact = down.last_contact;
         state
     }
 
-    /// When the cluster last answered, as far as the status remembers.
-    fn last_contact(&self, secret: &SecretAddress) -> Option<Timestamp> {
-        let entries = self.instance.value().at(&["status", "clusters"])?.as_list()?;
+    /// Takes over the times that the status remembers: whether a cluster answers is no news because we are new.
+    fn go_on(&self, state: &mut ClusterState, secret: &SecretAddress) {
+        let entries = self.instance.value().at(&["status", "clusters"]).and_then(Value::as_list);
         let secret = secret.to_string();
         let text = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).map(str::to_owned);
-        let entry = entries.iter().find(|entry| text(entry, "secret").as_ref() == Some(&secret))?;
-        text(entry, "lastContact")?.parse().ok()
+        let found =
+            entries.unwrap_or_default().iter().find(|entry| text(entry, "secret").as_ref() == Some(&secret));
+        let Some(entry) = found else { return };
+        let time = |field| text(entry, field).and_then(|text| text.parse::<Timestamp>().ok());
+        let connected = entry.get("connected").and_then(Value::as_bool) == Some(true);
+        if connected == state.connection.is_connected() {
+            let (Connection::Connected { since } | Connection::NotConnected { since, .. }) =
+                &mut state.connection;
+            *since = time("since").map_or(*since, |before| before.min(*since));
+        }
+        state.last_contact = state.last_contact.or_else(|| time("lastContact"));
     }
 
     /// References that lead somewhere by other means than a Secret.

@@ -20,6 +20,7 @@ use super::remains::{Remains, gather};
 use super::{apply, manage, report};
 use crate::graphs::Served;
 use crate::hub::Hub;
+use crate::turns::Turn;
 
 /// How soon to look again where something is about to be known.
 const SOON: Duration = Duration::from_secs(1);
@@ -31,6 +32,7 @@ const SOON: Duration = Duration::from_secs(1);
 pub(super) async fn proceed(
     hub: &Hub,
     served: &Served,
+    turn: &Turn,
     instance: Arc<StoredObject>,
     memory: &mut Memory,
 ) -> Result<Next, InstanceError> {
@@ -49,7 +51,7 @@ pub(super) async fn proceed(
             return Err(error);
         }
     };
-    let (mut reach, key) = (Reach::local(hub, served), instance.key(hub.connection.cluster()));
+    let (mut reach, key) = (Reach::local(hub, served, turn), instance.key(hub.connection.cluster()));
     let asker = Asker { hub, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
     let mut remains = gather(&asker, served, &record, &mut reach, memory).await?;
     if remains.sight.connecting {

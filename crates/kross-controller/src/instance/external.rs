@@ -68,7 +68,7 @@ async fn open(
     if known.is_some_and(|known| known.iter().all(good)) {
         return Ok(());
     }
-    let watches = watch(hub, reach, connection, read).await?;
+    let watches = reach.wait([read.cluster()], watch(hub, reach, connection, read)).await?;
     watches.iter().for_each(|watch| hub.instances.look_at(instance, watch.key()));
     for before in memory.externals.insert(read.clone(), watches).into_iter().flatten() {
         hub.instances.look_away(instance, before.key());

@@ -9,11 +9,13 @@ use kross_cluster::{ApiError, ApiKind, Connection, Selection, StoredObject, Sync
 
 use crate::graphs::Served;
 use crate::hub::Hub;
+use crate::turns::Turn;
 
 /// The clusters that a pass can reach.
 pub(super) struct Reach<'a> {
     local: &'a Connection,
     local_children: &'a [Watch],
+    turn: &'a Turn,
     remotes: BTreeMap<ClusterId, Site>,
 }
 
@@ -58,8 +60,18 @@ impl ReachError {
 
 impl<'a> Reach<'a> {
     /// The local cluster alone.
-    pub(super) fn local(hub: &'a Hub, served: &'a Served) -> Self {
-        Self { local: &hub.connection, local_children: &served.children, remotes: BTreeMap::new() }
+    pub(super) fn local(hub: &'a Hub, served: &'a Served, turn: &'a Turn) -> Self {
+        let (local, local_children) = (&hub.connection, &*served.children);
+        Self { local, local_children, turn, remotes: BTreeMap::new() }
+    }
+
+    /// Waits for clusters; without our turn where one of them is remote, since that one may not answer.
+    pub(super) async fn wait<'c, T>(
+        &self,
+        clusters: impl IntoIterator<Item = &'c ClusterId>,
+        work: impl Future<Output = T>,
+    ) -> T {
+        if clusters.into_iter().all(ClusterId::is_local) { work.await } else { self.turn.away(work).await }
     }
 
     /// A remote cluster is connected. Of several ways to one cluster the first is taken.

@@ -20,13 +20,14 @@ use super::reach::Reach;
 use super::{apply, children, clusters, deletion, external, manage, remains, report};
 use crate::graphs::Served;
 use crate::hub::Hub;
+use crate::turns::Turn;
 
 /// How soon to look again where something is about to be known.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Looks at an instance.
 #[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
-pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey) -> Outcome {
+pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey, turn: &Turn) -> Outcome {
     let Some(served) = hub.graphs.serving(&key.group, &key.kind) else {
         hub.metrics.no_graph();
         return Outcome::Done;
@@ -49,9 +50,9 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey) -> Outcome {
     let chosen = matches!(served.instances.get(key.namespace.as_deref(), &key.name), Lookup::Found(_));
     let deleting = instance.deletion_timestamp().is_some() || !chosen;
     let ended = if deleting {
-        deletion::proceed(hub, &served, instance, &mut memory).await
+        deletion::proceed(hub, &served, turn, instance, &mut memory).await
     } else {
-        live(hub, &served, key, instance, &mut memory).await
+        live(hub, &served, key, turn, instance, &mut memory).await
     };
     hub.instances.keep(key, memory);
     hub.metrics.passed(started.elapsed());
@@ -85,6 +86,7 @@ async fn live(
     hub: &Hub,
     served: &Served,
     key: &ObjectKey,
+    turn: &Turn,
     instance: Arc<StoredObject>,
     memory: &mut Memory,
 ) -> Result<Next, InstanceError> {
@@ -95,7 +97,7 @@ async fn live(
     };
     hub.metrics.graphs_found.inc();
     let record = Record::default();
-    let mut pass = Pass { hub, served, graph: &revision.graph, key, instance, record, memory };
+    let mut pass = Pass { hub, served, graph: &revision.graph, key, turn, instance, record, memory };
     let ended = pass.run().await;
     if let Some(kind) = ended.as_ref().err().and_then(InstanceError::condition) {
         let message = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -111,6 +113,7 @@ struct Pass<'a> {
     served: &'a Served,
     graph: &'a Graph,
     key: &'a ObjectKey,
+    turn: &'a Turn,
     instance: Arc<StoredObject>,
     /// What the instance says it owns.
     record: Record,
@@ -134,8 +137,12 @@ impl Pass<'_> {
             self.report(status).await?;
             return Ok(Next::Done);
         }
+<<<<<<< HEAD
         self.record = record?;
         let mut reach = Reach::local(self.hub, self.served);
+=======
+        let mut reach = Reach::local(self.hub, self.served, self.turn);
+>>>>>>> c417757 (Let nobody but its own instances wait for a cluster that does not answer)
         let Some(mut sight) = own(&reach, self.instance.uid(), self.memory) else {
             return self.blind().await;
         };
@@ -306,7 +313,8 @@ impl Pass<'_> {
                 continue;
             }
             let Ok(connection) = reach.connection(&id) else { continue };
-            let found = remains::members(connection, &self.instance, &applyset, &gone, self.memory).await;
+            let found = remains::members(connection, &self.instance, &applyset, &gone, self.memory);
+            let found = reach.wait([&id], found).await;
             if !found.is_ok_and(|found| found.stored.is_empty()) {
                 continue;
             }

@@ -77,10 +77,10 @@ pub(super) async fn gather(
     for (cluster, (name, contents)) in clusters::contents(&owed) {
         remains.clusters.extend(used(&remains.sight, &owed, &cluster));
         let found = match reach.connection(&cluster) {
-            Ok(connection) => match members(connection, instance, &applyset, &contents, memory).await {
-                Ok(found) => Ok(found),
-                Err(error) => Err(unlisted(&name, &error)),
-            },
+            Ok(connection) => {
+                let found = members(connection, instance, &applyset, &contents, memory);
+                reach.wait([&cluster], found).await.map_err(|error| unlisted(&name, &error))
+            }
             Err(_) => Err(dark(&remains.sight, &owed, &cluster, &name)),
         };
         match found {

@@ -158,7 +158,7 @@ impl Region {
         let sent = self.proxy.requests(&Requests::any());
         let sent = sent.iter().map(|record| &record.request);
         let writes = sent.filter(|request| {
-            matches!(request.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete)
+            matches!(request.verb, Verb::Create | Verb::Update | Verb::Patch | Verb::Apply | Verb::Delete)
         });
         writes.map(ToString::to_string).collect()
     }
