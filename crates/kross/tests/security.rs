@@ -60,6 +60,7 @@ spec:
 async fn a_controller_keeps_credentials_to_itself_and_does_with_the_least() {
     let mut world = World::new(DEFINITION).await;
     let mut canaries = the_least_privileges_suffice_and_one_less_is_named(&world).await;
+    a_secret_is_used_by_those_whom_it_names(&world).await;
     canaries.extend(every_credential_is_used_or_refused(&world).await);
     nothing_is_told(&mut world, &canaries).await;
 }
@@ -93,8 +94,46 @@ async fn the_least_privileges_suffice_and_one_less_is_named(world: &World) -> BT
         world.grant(&world::rbac(DEFINITION, &["--remote", "--name", "agent", "--subject", &subject])).await;
         world.until(name, |instance| instance["status"]["state"] == "ACTIVE").await;
     }
+    world.delete("least").await;
     let Credential::Token(token) = &kubeconfig.credential else { panic!("a token") };
     BTreeMap::from([("token of the least", token.clone())])
+}
+
+/// A definition that names a Secret, which names the namespaces that may use it.
+async fn a_secret_is_used_by_those_whom_it_names(world: &World) {
+    let namespace = &world.fixture.namespace;
+    let kubeconfig = world.fixture.remote("eu").plane.admin().to_string();
+    let annotations = json!({"kro.run/allowed-namespaces": format!("elsewhere, {namespace}")});
+    world.secret_with("fixed-kubeconfig", &kubeconfig, annotations).await;
+    let cluster = format!("name: fixed-kubeconfig\n        namespace: {namespace}");
+    let definition = DEFINITION
+        .replace("name: ${schema.spec.secret}", &cluster)
+        .replace("name: guarded", "name: fixed")
+        .replace("kind: Guarded", "kind: Fixed");
+    world.define(&definition).await;
+    world.instance("Fixed", namespace, "mine", json!({"secret": ""})).await;
+    world.until_of("Fixed", namespace, "mine", |instance| instance["status"]["state"] == "ACTIVE").await;
+
+    // Whoever may not use it learns no more than whoever names one that is not there.
+    let refused = async |kind: &str, secret: &str| {
+        world.instance(kind, "default", "others", json!({"secret": secret})).await;
+        let refused = world
+            .until_of(kind, "default", "others", |instance| {
+                instance["status"].to_string().contains("cannot use Secret")
+            })
+            .await;
+        let conditions = refused["status"]["conditions"].as_array().unwrap().clone();
+        let condition = conditions.iter().find(|condition| condition["type"] == "RemoteClusterConnected");
+        let told = |field: &str| condition.unwrap()[field].as_str().unwrap().to_owned();
+        let message = told("message");
+        // Since when is known of each.
+        let message = message.split(" (since ").next().unwrap().to_owned();
+        (told("status"), told("reason"), message)
+    };
+    let (status, reason, message) = refused("Fixed", "").await;
+    let missing = refused("Guarded", "missing-kubeconfig").await;
+    let renamed = message.replace(&format!("{namespace}/fixed-kubeconfig"), "default/missing-kubeconfig");
+    assert_eq!((status, reason, renamed), missing);
 }
 
 /// Kubeconfigs with something to recognise in every field, good ones and bad ones.

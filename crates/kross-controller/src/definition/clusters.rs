@@ -119,7 +119,7 @@ pub(super) fn look(hub: &Hub, definition: &Text, spec: &ResourceGraphDefinitionS
     let secrets: Vec<SecretAddress> = named.keys().cloned().collect();
     let holds = hub.links.hold(hub, definition, &secrets);
     let sites = named.into_iter().zip(holds).map(|((secret, (display, resources)), hold)| {
-        let standing = match hold.link(None) {
+        let standing = match hold.link(kross_cluster::Asker::Definition) {
             Link::Connecting { .. } => Standing::Connecting,
             Link::NotConnected(down) => Standing::Down(down),
             Link::Connected(live) => {

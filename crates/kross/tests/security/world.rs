@@ -10,7 +10,7 @@ use kross_api::yaml;
 use kross_local::{Access, Credential};
 use kross_testing::{Fixture, wait};
 use kube::Api;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value as Json, json};
 
@@ -51,13 +51,9 @@ impl World {
             format!("--audit-log-path={}", folder.path().join("audit.log").display()),
         ];
         let process = Process::start("hub", &flags).await;
-        for document in documents(definition) {
-            objects.apply(&document).await;
-        }
-        let definitions = objects.api("kro.run", "v1alpha1", "ResourceGraphDefinition", None);
-        wait::until_object(&definitions, "guarded", |object| object.data["status"]["state"] == "Active")
-            .await;
-        Self { fixture, process, folder, printed }
+        let world = Self { fixture, process, folder, printed };
+        world.define(definition).await;
+        world
     }
 
     pub fn plugin(&self) -> PathBuf {
@@ -79,24 +75,65 @@ impl World {
 
     /// Makes a Secret with a kubeconfig. Its annotations are nobody's business either.
     pub async fn secret(&self, name: &str, kubeconfig: &str) {
+        self.secret_with(name, kubeconfig, json!({"note": "zqannotationzq"})).await;
+    }
+
+    pub async fn secret_with(&self, name: &str, kubeconfig: &str, annotations: Json) {
         let secret = json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": name, "namespace": self.fixture.namespace, "annotations": {"note": "zqannotationzq"}},
+            "metadata": {"name": name, "namespace": self.fixture.namespace, "annotations": annotations},
             "stringData": {"kubeconfig": kubeconfig}});
         self.hub().apply(&secret).await;
     }
 
+    /// Makes a definition and waits until it is served.
+    pub async fn define(&self, definition: &str) {
+        let objects = self.hub();
+        for document in documents(definition) {
+            objects.apply(&document).await;
+            let definitions = objects.api("kro.run", "v1alpha1", "ResourceGraphDefinition", None);
+            let name = document["metadata"]["name"].as_str().unwrap();
+            wait::until_object(&definitions, name, |object| object.data["status"]["state"] == "Active").await;
+        }
+    }
+
+    /// Makes an instance of the graph of all tests.
     pub async fn create(&self, name: &str, secret: &str) {
-        let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Guarded",
-            "metadata": {"name": name, "namespace": self.fixture.namespace}, "spec": {"secret": secret}});
+        self.instance("Guarded", &self.fixture.namespace, name, json!({"secret": secret})).await;
+    }
+
+    pub async fn instance(&self, kind: &str, namespace: &str, name: &str, spec: Json) {
+        let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": kind,
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec});
         self.hub().apply(&instance).await;
     }
 
     pub async fn until(&self, name: &str, condition: impl Fn(&Json) -> bool) -> Json {
-        let instances = self.hub().api("kro.run", "v1alpha1", "Guarded", Some(&self.fixture.namespace));
+        self.until_of("Guarded", &self.fixture.namespace, name, condition).await
+    }
+
+    pub async fn until_of(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        condition: impl Fn(&Json) -> bool,
+    ) -> Json {
+        let instances = self.hub().api("kro.run", "v1alpha1", kind, Some(namespace));
         let found = wait::until_object(&instances, name, |object: &DynamicObject| {
             condition(&serde_json::to_value(object).unwrap())
         });
         serde_json::to_value(found.await).unwrap()
+    }
+
+    /// Deletes an instance, and waits until it and its object over there are gone.
+    pub async fn delete(&self, name: &str) {
+        let namespace = Some(self.fixture.namespace.as_str());
+        let instances = self.hub().api("kro.run", "v1alpha1", "Guarded", namespace);
+        instances.delete(name, &DeleteParams::default()).await.unwrap();
+        wait::until_gone(&instances, name).await;
+        let there = Objects { client: self.fixture.remote("eu").client.clone() };
+        let objects = there.api("", "v1", "ConfigMap", namespace);
+        assert!(objects.get_opt(name).await.unwrap().is_none(), "{name} is still there");
     }
 
     /// Puts roles and bindings into the other cluster.
