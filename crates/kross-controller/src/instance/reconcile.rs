@@ -137,12 +137,8 @@ impl Pass<'_> {
             self.report(status).await?;
             return Ok(Next::Done);
         }
-<<<<<<< HEAD
         self.record = record?;
-        let mut reach = Reach::local(self.hub, self.served);
-=======
         let mut reach = Reach::local(self.hub, self.served, self.turn);
->>>>>>> c417757 (Let nobody but its own instances wait for a cluster that does not answer)
         let Some(mut sight) = own(&reach, self.instance.uid(), self.memory) else {
             return self.blind().await;
         };
