@@ -138,6 +138,11 @@ impl StoredObject {
         self.ownership.as_ref().is_some_and(|ownership| ownership.fields.cover(&self.value, desired))
     }
 
+    /// The same object with less in it.
+    pub(crate) fn with_value(&self, value: Value) -> Self {
+        Self { value, ..self.clone() }
+    }
+
     /// The key of this object in a cluster.
     #[must_use]
     pub fn key(&self, cluster: &ClusterId) -> ObjectKey {

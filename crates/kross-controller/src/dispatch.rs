@@ -138,6 +138,10 @@ impl Dispatch {
         if schema_changed || !ours {
             self.wake_concerned(new, schema_changed);
         }
+        // The schemas have what they need. Of our own every field is compared with what it should be.
+        if new.label(labels::OWNED).is_none() {
+            self.hub.crds.keep(new, kinds::outline(new.value()));
+        }
     }
 
     /// Wakes the owner of a CRD and, if its schema changed, all who name its kind.

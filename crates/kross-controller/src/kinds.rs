@@ -42,6 +42,21 @@ pub(crate) fn served_by(crd: &Value) -> Option<ApiKind> {
     ))
 }
 
+/// What is needed of a CRD that is somebody else's: everything but its schemas, which are most of it.
+pub(crate) fn outline(crd: &Value) -> Value {
+    let mut outline = crd.clone();
+    let versions = crd.at(&["spec", "versions"]).and_then(Value::as_list).unwrap_or_default();
+    let versions = Value::list(versions.iter().map(|version| {
+        let mut version = version.clone();
+        version.as_object_mut().and_then(|version| version.remove("schema"));
+        version
+    }));
+    if let Some(spec) = outline.as_object_mut().and_then(|crd| crd.get_mut("spec")?.as_object_mut()) {
+        spec.insert("versions", versions);
+    }
+    outline
+}
+
 /// Whether the API server serves a CRD's kind.
 pub(crate) fn is_established(crd: &Value) -> bool {
     condition(crd, "Established") == Some("True")
@@ -56,4 +71,22 @@ pub(crate) fn condition<'a>(crd: &'a Value, kind: &str) -> Option<&'a str> {
 pub(crate) fn find_condition<'a>(crd: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = crd.at(&["status", "conditions"])?.as_list()?;
     conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outline_says_what_is_served_and_has_no_schema() {
+        let crd = serde_json::json!({"metadata": {"name": "webs.example.com"}, "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"kind": "Web", "plural": "webs"},
+            "versions": [{"name": "v1", "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+            "status": {"conditions": [{"type": "Established", "status": "True"}]}});
+        let crd: Value = serde_json::from_value(crd).unwrap();
+        let outline = outline(&crd);
+        assert!(!outline.to_string().contains("openAPIV3Schema"), "{outline}");
+        let served = |crd: &Value| format!("{:?} {}", served_by(crd), is_established(crd));
+        assert_eq!(served(&outline), served(&crd));
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kross_api::{FailureReason, SyncMode};
+use kross_value::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -352,6 +353,12 @@ impl Watch {
     #[must_use]
     pub fn mode(&self) -> SyncMode {
         self.core.lock().mode
+    }
+
+    /// Keeps only this much of an object, if the copy still has this version of it: for objects that are large, and of which
+    /// little is needed once they were looked at. Nobody is told.
+    pub fn keep(&self, object: &StoredObject, value: Value) {
+        self.core.lock().store.keep(object, value);
     }
 
     /// What happens to this watch, what it knows already first. Read it without doing anything slow.

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use kross_value::Text;
+use kross_value::{Text, Value};
 
 use super::Change;
 use crate::object::StoredObject;
@@ -152,6 +152,16 @@ impl Store {
     pub(super) fn observed(&mut self, object: &StoredObject) -> Option<Change> {
         let fresh = object.version().is_some_and(|version| version > self.progress);
         if fresh && self.complete { self.put(place(object), object.clone(), false, true) } else { None }
+    }
+
+    /// Keeps less of an object, if it is still this version of it.
+    pub(super) fn keep(&mut self, object: &StoredObject, value: Value) {
+        if let Some(known) = self.objects.get_mut(&place(object))
+            && known.uid() == object.uid()
+            && known.resource_version() == object.resource_version()
+        {
+            *known = Arc::new(known.with_value(value));
+        }
     }
 
     /// We deleted an object and the cluster answered that it is gone.

@@ -53,6 +53,20 @@ fn a_new_list_changes_only_what_is_different() {
 }
 
 #[test]
+fn less_is_kept_of_the_version_that_was_looked_at_and_of_no_other() {
+    let mut store = listed(&[("a", 1)], 5);
+    let (old, new) = (object("a", 1, "i"), object("a", 7, "i"));
+    let less = || Value::object([("kind", Value::from("ConfigMap"))]);
+    store.keep(&old, less());
+    let kept = store.get(Some("shop"), "a").unwrap();
+    assert_eq!((kept.value(), kept.label(LABEL)), (&less(), Some("i")));
+    assert!(store.applied(new.clone()).is_some());
+    store.keep(&old, less());
+    assert_eq!(store.get(Some("shop"), "a").unwrap().value(), new.value());
+    assert_eq!(store.by_label(LABEL, "i").len(), 1);
+}
+
+#[test]
 fn our_own_write_is_known_at_once_and_not_told_again() {
     let mut store = listed(&[("a", 1)], 5);
     let Some(Change::Applied { ours: true, .. }) = store.observed(&object("a", 7, "i")) else { panic!() };
