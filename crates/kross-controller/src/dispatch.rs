@@ -165,10 +165,15 @@ impl Dispatch {
     fn concerned(&self, watch: &WatchKey, old: Option<&StoredObject>, new: Option<&StoredObject>) {
         self.hub.metrics.routed.inc();
         let served = self.hub.graphs.serving(&watch.group, &watch.kind);
-        if let (Some(instance), true) =
-            (new.or(old), served.is_some_and(|served| **served.instances.key() == *watch))
-        {
-            self.wake_instance(instance.key(&watch.cluster));
+        let served = served.filter(|served| **served.instances.key() == *watch);
+        if let (Some(instance), Some(served)) = (new.or(old), served) {
+            // The status of an instance is ours. Looking at it again would never end where it contains its own version; only
+            // that of an existing type has something to say.
+            let news =
+                served.external || old.zip(new).is_none_or(|(old, new)| differs_beside_status(old, new));
+            if news {
+                self.wake_instance(instance.key(&watch.cluster));
+            }
         }
         if watch.selection == Selection::Managed {
             for owner in old.into_iter().chain(new).filter_map(instance_of) {
@@ -219,4 +224,17 @@ impl Dispatch {
     fn wake(&self, definition: &Text) {
         self.queue.add(&Key::Definition(definition.clone()));
     }
+}
+
+/// Whether two versions of an object differ in more than status and version.
+fn differs_beside_status(old: &StoredObject, new: &StoredObject) -> bool {
+    let rest = |object: &StoredObject| {
+        let mut rest = object.value().as_object().cloned().unwrap_or_default();
+        rest.remove("status");
+        if let Some(metadata) = rest.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
+        rest
+    };
+    rest(old) != rest(new)
 }
