@@ -15,12 +15,16 @@
 mod change;
 #[path = "instances/create.rs"]
 mod create;
+#[path = "instances/defects.rs"]
+mod defects;
 #[path = "instances/delete.rs"]
 mod delete;
 #[path = "instances/external.rs"]
 mod external;
 #[path = "instances/kinds.rs"]
 mod kinds;
+#[path = "instances/pitfalls.rs"]
+mod pitfalls;
 #[path = "instances/scale.rs"]
 mod scale;
 #[path = "definitions/setup.rs"]
