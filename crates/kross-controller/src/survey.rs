@@ -18,6 +18,7 @@ mod documents;
 mod needs;
 mod permissions;
 mod run;
+mod site;
 
 pub(crate) use documents::ClusterSchemas;
 pub(crate) use needs::{Needs, Place};
@@ -25,6 +26,7 @@ pub(crate) use permissions::Denied;
 
 use documents::Documents;
 use run::Surveyor;
+use site::Site;
 
 /// How often clusters are asked.
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +139,7 @@ pub(crate) struct Surveys {
     pace: SurveyPace,
     audience: Arc<Audience>,
     documents: Arc<Documents>,
+    sites: Mutex<HashMap<(ClusterId, Text), Weak<Site>>>,
     running: Arc<Mutex<HashMap<SurveyKey, Arc<State>>>>,
 }
 
@@ -168,7 +171,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Surveys {
     pub(crate) fn new(pace: SurveyPace, audience: Audience) -> Self {
-        Self { pace, audience: Arc::new(audience), documents: Arc::default(), running: Arc::default() }
+        Self {
+            pace,
+            audience: Arc::new(audience),
+            documents: Arc::default(),
+            sites: Mutex::default(),
+            running: Arc::default(),
+        }
     }
 
     /// What a cluster has to say about what is needed there. Returns at once; the asker is woken when that changes.
@@ -181,7 +190,10 @@ impl Surveys {
         let state = Arc::new(State::new(connection, asker));
         running.insert(key.clone(), Arc::clone(&state));
         drop(running);
-        let surveyor = Surveyor::new(Arc::clone(needs), Arc::clone(&self.documents));
+        let site = self.site(connection);
+        // Half the time between two surveys, so that each of them asks if nobody else does.
+        let age = self.pace.unsettled / 2;
+        let surveyor = Surveyor::new(site, Arc::clone(needs), Arc::clone(&self.documents), age);
         let follow = Follow {
             pace: self.pace,
             audience: Arc::clone(&self.audience),
@@ -191,6 +203,19 @@ impl Surveys {
         };
         tokio::spawn(follow.run(surveyor));
         Survey::Pending
+    }
+
+    /// What is shared by all who ask about a cluster with one credential.
+    fn site(&self, connection: &Connection) -> Arc<Site> {
+        let key = (connection.cluster().clone(), connection.access().clone());
+        let mut sites = lock(&self.sites);
+        if let Some(known) = sites.get(&key).and_then(Weak::upgrade) {
+            return known;
+        }
+        sites.retain(|_, site| site.strong_count() > 0);
+        let site = Arc::new(Site::default());
+        sites.insert(key, Arc::downgrade(&site));
+        site
     }
 }
 
@@ -238,6 +263,9 @@ impl Follow {
                     healthy = Instant::now();
                     let settled = findings.denied.is_empty() && findings.schemas.is_complete();
                     self.answer(Survey::Known(Arc::new(findings)));
+                    if settled {
+                        self.dismiss_instances();
+                    }
                     let pace = if settled { self.pace.settled } else { self.pace.unsettled };
                     pace.mul_f64(1.0 + random() / 3.0)
                 }
@@ -275,6 +303,11 @@ impl Follow {
         for asker in askers {
             self.audience.wake(asker);
         }
+    }
+
+    /// Instances are content with what fits: there are many of them, and they ask again when they have something to write.
+    fn dismiss_instances(&self) {
+        lock(&self.state.answer).askers.retain(|asker| matches!(asker, Asker::Definition(_)));
     }
 
     /// Whether nobody who asked is there any more.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use kross_cluster::{ApiError, Connection};
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::needs::{Need, Needs, Place};
+use super::site::Site;
 
 /// Questions that are asked at once.
 const QUESTIONS_AT_ONCE: usize = 8;
@@ -39,8 +41,8 @@ impl fmt::Display for Denied {
 }
 
 /// One question.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Question {
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Question {
     group: Text,
     resource: Text,
     namespace: Option<Text>,
@@ -69,21 +71,28 @@ struct UserInfo {
     username: String,
 }
 
-/// What we lack, of all that is needed.
+/// What we lack, of all that is needed. Answers that are known already are good for some time.
 pub(super) async fn missing(
     connection: &Connection,
+    site: &Site,
     needs: &Needs,
     schemas: &dyn SchemaResolver,
+    age: Duration,
 ) -> Result<Vec<Denied>, ApiError> {
     let questions = questions(needs, schemas);
     let everything =
         Question { group: "*".into(), resource: "*".into(), namespace: None, verb: "*", definite: true };
-    if questions.is_empty() || ask(connection, &everything).await? == Some(true) {
+    if questions.is_empty() || find_out(connection, site, &everything, age).await? == Some(true) {
         return Ok(Vec::new());
     }
     let answers: Vec<(Question, Option<bool>)> = stream::iter(questions)
         .map(|question| async move {
-            let answer = ask(connection, &question).await?;
+            let everywhere = Question { namespace: None, ..question.clone() };
+            let answer = match find_out(connection, site, &everywhere, age).await? {
+                // Who may everywhere may there, and that need be asked only once.
+                answer if answer == Some(true) || question.namespace.is_none() => answer,
+                _ => find_out(connection, site, &question, age).await?,
+            };
             Ok::<_, ApiError>((question, answer))
         })
         .buffered(QUESTIONS_AT_ONCE)
@@ -146,6 +155,21 @@ fn verbs(need: &Need) -> Vec<&'static str> {
         verbs.extend(["create", "patch", "delete"]);
     }
     verbs
+}
+
+/// Asks, unless the answer is known.
+async fn find_out(
+    connection: &Connection,
+    site: &Site,
+    question: &Question,
+    age: Duration,
+) -> Result<Option<bool>, ApiError> {
+    if let Some(answer) = site.answer(question, age) {
+        return Ok(answer);
+    }
+    let answer = ask(connection, question).await?;
+    site.keep(question.clone(), answer);
+    Ok(answer)
 }
 
 /// Whether we may; none where the cluster cannot tell.
