@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kross_api::ResourceGraphDefinitionSpec;
+use kross_api::{FailureReason, ResourceGraphDefinitionSpec};
 use kross_cluster::{Connection, ObjectKey};
 use kross_diagnostics::render;
 use kross_value::Text;
@@ -27,8 +27,13 @@ pub(crate) enum Check {
     Pending,
     /// It fits.
     Passed,
-    /// It does not, and why. The instance is woken when that changes.
-    Failed(Text),
+    /// It does not. The instance is woken when that changes.
+    Failed {
+        /// The class of what is wrong.
+        reason: FailureReason,
+        /// What is wrong.
+        message: Text,
+    },
 }
 
 /// A cluster that an instance resolved, and what goes there.
@@ -75,7 +80,7 @@ impl Analyses {
             other => return other,
         }
         match findings.lacking(display) {
-            Some(lacking) => Check::Failed(lacking.into()),
+            Some(lacking) => Check::Failed { reason: FailureReason::Forbidden, message: lacking.into() },
             None => Check::Passed,
         }
     }
@@ -95,7 +100,8 @@ impl Analyses {
         match results.get_mut(&key) {
             Some(Outcome::Done(None)) => return Check::Passed,
             Some(Outcome::Done(Some(problem))) => {
-                return Check::Failed(format!("cluster `{display}`: {problem}").into());
+                let message = format!("cluster `{display}`: {problem}").into();
+                return Check::Failed { reason: FailureReason::Invalid, message };
             }
             Some(Outcome::Running(waiting)) => {
                 waiting.insert((*instance).clone());

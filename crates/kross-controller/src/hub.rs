@@ -38,7 +38,6 @@ pub(crate) struct Hub {
     /// What other clusters have to say about graphs.
     pub(crate) surveys: Surveys,
     /// What came of holding graphs to the clusters of instances.
-    #[expect(dead_code, reason = "instances ask once they reach other clusters")]
     pub(crate) analyses: Analyses,
     /// The clusters that definitions name.
     pub(crate) links: Links,

@@ -2,6 +2,7 @@
 //!
 //! What is decided is the planner's; here is the I/O around it, in the order of the walk.
 
+mod admit;
 mod apply;
 mod children;
 mod clusters;

@@ -14,7 +14,6 @@
 //! # }
 //! ```
 
-#[expect(dead_code, reason = "instances ask once they reach other clusters")]
 mod analysis;
 mod controller;
 mod definition;

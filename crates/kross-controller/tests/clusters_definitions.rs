@@ -11,6 +11,8 @@
 
 #[path = "clusters_definitions/analysis.rs"]
 mod analysis;
+#[path = "clusters_definitions/instances.rs"]
+mod instances;
 #[path = "clusters_definitions/loss.rs"]
 mod loss;
 #[allow(dead_code, reason = "shared with the tests of definitions")]

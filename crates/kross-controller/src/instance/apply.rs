@@ -105,7 +105,7 @@ async fn at_once<'f, T>(
 }
 
 #[expect(clippy::too_many_arguments, reason = "every one of them is part of the record")]
-fn fail(
+pub(super) fn fail(
     key: ObjectKey,
     node: Text,
     operation: Operation,

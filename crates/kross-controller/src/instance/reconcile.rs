@@ -11,6 +11,7 @@ use kross_graph::Graph;
 use kross_plan::{ApplyAction, Plan, Progress, failed_status, plan, suspended_status};
 use kross_value::Text;
 
+use super::admit::Writer;
 use super::clusters::Asker;
 use super::error::{InstanceError, Next, outcome};
 use super::manage::Record;
@@ -241,6 +242,8 @@ impl Pass<'_> {
             tried.extend(
                 actions.iter().filter_map(|action| plan.object(action)).map(|object| object.key.clone()),
             );
+            let writer = Writer { hub: self.hub, served: self.served, instance: self.key };
+            let actions = writer.admitted(&plan, actions, reach, sight, self.memory);
             apply::wave(self.hub, reach, &plan, &actions, sight, self.memory).await;
             plan = self.plan(sight);
         }

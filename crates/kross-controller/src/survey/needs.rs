@@ -17,6 +17,18 @@ pub(super) struct Need {
     /// Whether they are watched; else they are polled.
     pub(super) watched: bool,
     pub(super) place: Place,
+    pub(super) name: Name,
+}
+
+/// Which objects of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Name {
+    /// Any of them.
+    Any,
+    /// One whose name is not known without an instance.
+    Some,
+    /// The one of this name.
+    Literal(Text),
 }
 
 /// Where objects are, if their kind has namespaces.
@@ -65,6 +77,10 @@ fn need(resource: &Resource, watched: bool, home: &Place) -> Option<Need> {
         Some(_) => Place::Anywhere,
         None => otherwise.clone(),
     };
+    let name = |name: Option<&str>| match name {
+        Some(name) if literal(name) => Name::Literal(name.into()),
+        _ => Name::Some,
+    };
     if let Some(template) = &resource.template {
         let text = |path: &[&str]| template.at(path).and_then(Value::as_str);
         let (api_version, kind) = (text(&["apiVersion"])?, text(&["kind"])?);
@@ -74,6 +90,7 @@ fn need(resource: &Resource, watched: bool, home: &Place) -> Option<Need> {
             written: true,
             watched,
             place: place(text(&["metadata", "namespace"]), home),
+            name: name(text(&["metadata", "name"])),
         });
     }
     let external = resource.external_ref.as_ref()?;
@@ -88,5 +105,7 @@ fn need(resource: &Resource, watched: bool, home: &Place) -> Option<Need> {
     };
     let kind = GroupVersionKind::new(&external.api_version, kind);
     let place = place(namespace, if selected { &Place::Everywhere } else { home });
-    Some(Need { kind, written: false, watched, place })
+    let name =
+        if selected { Name::Any } else { name(metadata.and_then(|metadata| metadata.name.as_deref())) };
+    Some(Need { kind, written: false, watched, place, name })
 }

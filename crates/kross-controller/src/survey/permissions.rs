@@ -11,7 +11,7 @@ use kross_value::Text;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::needs::{Need, Needs, Place};
+use super::needs::{Name, Need, Needs, Place};
 use super::site::Site;
 
 /// Questions that are asked at once.
@@ -46,9 +46,17 @@ pub(super) struct Question {
     group: Text,
     resource: Text,
     namespace: Option<Text>,
+    name: Option<Text>,
     verb: &'static str,
     /// Whether a "no" is one: a permission in all namespaces may be missing although those that count are permitted.
     definite: bool,
+}
+
+impl Question {
+    /// Whether it is about less than all objects of the resource.
+    fn is_narrow(&self) -> bool {
+        self.namespace.is_some() || self.name.is_some()
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -80,17 +88,23 @@ pub(super) async fn missing(
     age: Duration,
 ) -> Result<Vec<Denied>, ApiError> {
     let questions = questions(needs, schemas);
-    let everything =
-        Question { group: "*".into(), resource: "*".into(), namespace: None, verb: "*", definite: true };
+    let everything = Question {
+        group: "*".into(),
+        resource: "*".into(),
+        namespace: None,
+        name: None,
+        verb: "*",
+        definite: true,
+    };
     if questions.is_empty() || find_out(connection, site, &everything, age).await? == Some(true) {
         return Ok(Vec::new());
     }
     let answers: Vec<(Question, Option<bool>)> = stream::iter(questions)
         .map(|question| async move {
-            let everywhere = Question { namespace: None, ..question.clone() };
+            let everywhere = Question { namespace: None, name: None, definite: true, ..question.clone() };
             let answer = match find_out(connection, site, &everywhere, age).await? {
                 // Who may everywhere may there, and that need be asked only once.
-                answer if answer == Some(true) || question.namespace.is_none() => answer,
+                answer if answer == Some(true) || !question.is_narrow() => answer,
                 _ => find_out(connection, site, &question, age).await?,
             };
             Ok::<_, ApiError>((question, answer))
@@ -137,8 +151,15 @@ fn questions(needs: &Needs, schemas: &dyn SchemaResolver) -> Vec<Question> {
                 Place::Everywhere => (None, true),
                 Place::Anywhere => (None, false),
             };
+            // What is not there yet has no name that a rule could give, nor has a copy of many.
+            let (name, definite) = match &need.name {
+                Name::Literal(name) if !spans && verb != "create" => (Some(name.clone()), definite),
+                // Whoever names objects to read elsewhere may well be allowed these alone.
+                Name::Some if !need.written => (None, false),
+                Name::Any | Name::Some | Name::Literal(_) => (None, definite),
+            };
             let (group, resource) = (need.kind.group.clone(), kind.plural.clone());
-            questions.push(Question { group, resource, namespace, verb, definite });
+            questions.push(Question { group, resource, namespace, name, verb, definite });
         }
     }
     questions.sort();
@@ -174,9 +195,9 @@ async fn find_out(
 
 /// Whether we may; none where the cluster cannot tell.
 async fn ask(connection: &Connection, question: &Question) -> Result<Option<bool>, ApiError> {
-    let Question { group, resource, namespace, verb, definite: _ } = question;
+    let Question { group, resource, namespace, name, verb, definite: _ } = question;
     let attributes = json!({"group": group.as_str(), "resource": resource.as_str(), "verb": verb,
-        "namespace": namespace.as_deref().unwrap_or_default()});
+        "namespace": namespace.as_deref().unwrap_or_default(), "name": name.as_deref().unwrap_or_default()});
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes}});
     match connection.submit(ACCESS_REVIEWS, review.to_string().into()).await {

@@ -1,0 +1,99 @@
+//! Asks before the first write to a cluster that only the instance resolved whether the graph fits there: its schemas, and
+//! what we may do. What does not fit is recorded as failed; what is still being found out waits, and the instance is woken.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kross_api::Operation;
+use kross_cluster::ObjectKey;
+use kross_graph::{Graph, NodeIndex, Placement, RemotePlacement};
+use kross_plan::{ApplyAction, Plan};
+
+use super::apply::fail;
+use super::memory::Memory;
+use super::observe::Sight;
+use super::reach::Reach;
+use crate::analysis::{Check, Question};
+use crate::graphs::Served;
+use crate::hub::Hub;
+
+/// Who wants to write.
+pub(super) struct Writer<'a> {
+    pub(super) hub: &'a Hub,
+    pub(super) served: &'a Served,
+    pub(super) instance: &'a ObjectKey,
+}
+
+impl Writer<'_> {
+    /// Which of these writes may go ahead.
+    pub(super) fn admitted<'p>(
+        &self,
+        plan: &'p Plan,
+        actions: Vec<&'p ApplyAction>,
+        reach: &Reach<'_>,
+        sight: &mut Sight,
+        memory: &mut Memory,
+    ) -> Vec<&'p ApplyAction> {
+        let now = Timestamp::now();
+        let mut admitted = Vec::with_capacity(actions.len());
+        for action in actions {
+            match self.check(plan, action, reach) {
+                Check::Passed => admitted.push(action),
+                // What is there already has been through this; only what is new waits.
+                Check::Pending if !action.create => admitted.push(action),
+                Check::Pending => {}
+                Check::Failed { reason, message } => {
+                    let (Some(node), Some(object)) = (plan.nodes.get(action.node.0), plan.object(action))
+                    else {
+                        continue;
+                    };
+                    let operation = if action.create { Operation::Create } else { Operation::Update };
+                    let (key, id) = (object.key.clone(), node.id.clone());
+                    fail(key, id, operation, reason, &message, now, sight, memory);
+                }
+            }
+        }
+        admitted
+    }
+
+    fn check(&self, plan: &Plan, action: &ApplyAction, reach: &Reach<'_>) -> Check {
+        let Some(revision) = &self.served.revision else { return Check::Passed };
+        let Some(Placement::Remote(placement)) = revision.graph.node(action.node).map(|node| &node.placement)
+        else {
+            return Check::Passed;
+        };
+        // What is known without an instance was held to its cluster with the definition.
+        let Some(object) = plan.object(action).filter(|_| placement.fixed.is_none()) else {
+            return Check::Passed;
+        };
+        let used = plan.clusters.iter().find(|used| used.id == object.key.cluster);
+        let (Some(used), Ok(connection)) = (used, reach.connection(&object.key.cluster)) else {
+            return Check::Passed;
+        };
+        let watched = used.reference.poll.is_none();
+        let resources: Vec<(usize, bool)> =
+            companions(&revision.graph, action.node, placement).map(|index| (index, watched)).collect();
+        self.hub.analyses.check(
+            self.hub,
+            &Question {
+                instance: self.instance,
+                revision,
+                display: &used.reference.display,
+                connection,
+                resources: &resources,
+            },
+        )
+    }
+}
+
+/// The nodes that share a node's reference, itself among them: where one of them goes all go.
+fn companions(
+    graph: &Graph,
+    node: NodeIndex,
+    placement: &Arc<RemotePlacement>,
+) -> impl Iterator<Item = usize> {
+    graph.nodes.iter().enumerate().filter_map(move |(index, other)| {
+        let shared = matches!(&other.placement, Placement::Remote(other) if Arc::ptr_eq(other, placement));
+        (index == node.0 || shared).then_some(index)
+    })
+}

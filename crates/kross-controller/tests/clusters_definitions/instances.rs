@@ -1,0 +1,82 @@
+use kross_local::{Access, rule};
+use kube::Api;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value as Json, json};
+
+use crate::setup::until;
+use crate::world::World;
+
+/// A definition whose cluster each instance names, and one instance that names `eu`.
+async fn instance(world: &World, name: &str, template: &Json) -> Api<DynamicObject> {
+    let definition = world.unique(name);
+    let mut rgd = world.definition(&definition, template);
+    rgd["spec"]["schema"]["spec"]["region"] = json!("string");
+    rgd["spec"]["cluster"] = json!({"name": "${schema.spec.region}-kubeconfig"});
+    world.hub.create(&rgd).await;
+    world.until_clusters(&definition, "True Deferred", "True Deferred", "True Deferred").await;
+    world.hub.until_ready(&definition).await;
+    let kind = world.kind("App");
+    let api = world.hub.namespaced("kro.run", &kind, &kross_api::plural(&kind), world.namespace());
+    let object = json!({"apiVersion": "kro.run/v1alpha1", "kind": kind, "metadata": {"name": "one"},
+                        "spec": {"region": "eu"}});
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    api
+}
+
+fn entry(instance: &Json) -> &Json {
+    &instance["status"]["managedResources"][0]
+}
+
+fn database(world: &World) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk(&world.group(), "v1", "Database");
+    let kind = ApiResource::from_gvk_with_plural(&kind, "databases");
+    Api::namespaced_with(world.eu.client.clone(), world.namespace(), &kind)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_is_held_to_the_schemas_of_the_cluster_that_it_names() {
+    let world = World::new().await;
+    world.connect(&world.admin()).await;
+    world.install("v1", &json!({"size": {"type": "string"}})).await;
+    let api = instance(&world, "typed", &world.database("v1", &json!({"size": "${schema.spec.size}"}))).await;
+    let found = until(api.clone(), "one".to_owned(), |instance| {
+        entry(instance)["message"].as_str().is_some_and(|text| text.contains("expected string, found int"))
+    })
+    .await;
+    assert_eq!(entry(&found)["state"], "Error", "{found:#}");
+    assert_eq!(entry(&found)["reason"], "Invalid");
+    assert!(entry(&found)["message"].as_str().unwrap().contains("eu-kubeconfig"), "{found:#}");
+    assert!(database(&world).get_opt("one").await.unwrap().is_none(), "nothing is written that does not fit");
+
+    // Somebody repairs the kind over there, and nobody touches the instance.
+    world.install("v1", &json!({"size": {"type": "integer"}})).await;
+    until(database(&world), "one".to_owned(), |database| database["spec"]["size"] == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_says_what_it_may_not_do_before_it_does_half_of_it() {
+    let world = World::new().await;
+    let eu = world.fixture.remote("eu").plane;
+    let most = ["get", "list", "watch", "create", "patch"];
+    let access = Access::none().in_cluster([rule(&[""], &["configmaps"], &most)]);
+    let user = world.unique("weak");
+    let weak = eu.mint_token(world.namespace(), &user, &access).await.unwrap();
+    world.connect(&world.proxy.kubeconfig(&weak).unwrap()).await;
+    let mut template = world.config_map();
+    template["metadata"].as_object_mut().unwrap().remove("namespace");
+    let api = instance(&world, "permitted", &template).await;
+    let found = until(api.clone(), "one".to_owned(), |instance| {
+        entry(instance)["message"].as_str().is_some_and(|text| text.contains("may not delete `configmaps`"))
+    })
+    .await;
+    assert_eq!(entry(&found)["reason"], "Forbidden", "{found:#}");
+    assert!(entry(&found)["message"].as_str().unwrap().contains(&user), "{found:#}");
+    let maps = world.eu.config_maps(world.namespace());
+    assert!(maps.get_opt("one").await.unwrap().is_none());
+
+    let access = Access::none().in_cluster([rule(&[""], &["configmaps"], &["*"])]);
+    let strong = eu.mint_token(world.namespace(), &world.unique("strong"), &access).await.unwrap();
+    world.connect(&world.proxy.kubeconfig(&strong).unwrap()).await;
+    until(maps, "one".to_owned(), |map| map["data"]["size"] == "1").await;
+}
