@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::audit::Audit;
-use crate::connection::{Connection, ConnectionOptions};
+use crate::connection::{Connection, ConnectionOptions, Tally};
 use crate::discovery::ApiKind;
 use crate::kubeconfig::{Accepted, KubeconfigPolicy};
 use crate::queue::Backoff;
@@ -27,9 +27,9 @@ mod slot;
 mod view;
 
 pub use link::{ClusterChange, ClusterEvent, Down, Identity, Link, Live, Step};
-pub use view::{ClusterState, ClusterView};
+pub use view::{ClusterState, ClusterTotals, ClusterView};
 
-use entry::Entry;
+use entry::{Attempts, Entry};
 use slot::Slot;
 
 /// How clusters are looked after.
@@ -128,6 +128,9 @@ pub(crate) struct Inner {
     runtime: Handle,
     slots: Mutex<HashMap<SecretAddress, Arc<Slot>>>,
     entries: Mutex<HashMap<Text, Weak<Entry>>>,
+    /// What was done in all clusters.
+    attempts: Mutex<Attempts>,
+    requests: Arc<Tally>,
     subscribers: Mutex<Vec<mpsc::UnboundedSender<ClusterEvent>>>,
 }
 
@@ -145,6 +148,8 @@ impl Clusters {
                 runtime: Handle::current(),
                 slots: Mutex::default(),
                 entries: Mutex::default(),
+                attempts: Mutex::default(),
+                requests: Arc::default(),
                 subscribers: Mutex::default(),
             }),
         }
@@ -173,6 +178,12 @@ impl Clusters {
     #[must_use]
     pub fn states(&self) -> Vec<ClusterView> {
         self.inner.views()
+    }
+
+    /// What was done in all clusters so far.
+    #[must_use]
+    pub fn totals(&self) -> ClusterTotals {
+        self.inner.totals()
     }
 }
 

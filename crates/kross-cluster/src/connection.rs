@@ -27,7 +27,7 @@ mod trail;
 pub use credential::Credential;
 pub use local::{LocalCluster, LocalError};
 
-pub(crate) use guard::{Guard, Outage};
+pub(crate) use guard::{Guard, Outage, Tally};
 pub(crate) use route::Route;
 pub(crate) use trail::{Attempted, Trail};
 

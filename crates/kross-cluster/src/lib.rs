@@ -54,8 +54,8 @@ pub use audit::{
     AuditVerb,
 };
 pub use clusters::{
-    ClusterChange, ClusterEvent, ClusterOptions, ClusterState, ClusterView, Clusters, Down, Hold, Identity,
-    Link, Live, Step,
+    ClusterChange, ClusterEvent, ClusterOptions, ClusterState, ClusterTotals, ClusterView, Clusters, Down,
+    Hold, Identity, Link, Live, Step,
 };
 pub use connection::{Connection, ConnectionOptions, ConnectionStats, Credential, LocalCluster, LocalError};
 pub use discovery::{ApiKind, Discovery};

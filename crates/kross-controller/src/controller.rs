@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 use kross_api::FailureReason;
-use kross_cluster::{ApiKind, Connection, Election, Leadership, Queue, Watches, Work};
+use kross_cluster::{ApiKind, ClusterView, Connection, Election, Leadership, Queue, Watches, Work};
 use kross_value::Text;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
@@ -82,6 +82,12 @@ impl Controller {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         self.readiness.clone()
+    }
+
+    /// Gives the clusters that are held, whenever it is called.
+    pub fn clusters(&self) -> impl Fn() -> Vec<ClusterView> + Clone + Send + Sync + use<> {
+        let metrics = self.metrics.clone();
+        move || metrics.cluster_states()
     }
 
     /// The graphs that are being served.

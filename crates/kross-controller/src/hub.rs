@@ -77,9 +77,11 @@ impl Hub {
             graphs: Arc::clone(&graphs),
             instance_queue: instance_queue.clone(),
         };
+        let clusters = Clusters::new(connection.clone(), watches.clone(), settings.clusters.clone());
         metrics.show(Sources {
             queue: instance_queue.clone(),
             watches: watches.clone(),
+            clusters: clusters.clone(),
             connection: connection.clone(),
             events: events.clone(),
             graphs: Arc::clone(&graphs),
@@ -102,7 +104,7 @@ impl Hub {
                 max_collection_size: settings.max_collection_size,
                 ..kross_plan::Settings::default()
             },
-            clusters: Clusters::new(connection.clone(), watches.clone(), settings.clusters.clone()),
+            clusters,
             definition_kind,
             revision_kind,
             crd_kind,

@@ -34,6 +34,7 @@ mod turns;
 pub use controller::{Controller, ControllerError};
 pub use definition::{DefinitionError, Next, Retry};
 pub use graphs::{Graphs, Served};
+pub use kross_cluster::ClusterView;
 pub use metrics::metrics_reference;
 pub use readiness::Readiness;
 pub use schemas::SchemaError;

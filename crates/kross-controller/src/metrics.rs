@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kross_cluster::Outcome;
+use kross_cluster::{ClusterView, Outcome};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 
 use crate::graphs::Graphs;
 
+mod clusters;
 mod conditions;
 mod labels;
 mod live;
@@ -138,6 +139,11 @@ impl Metrics {
     }
 
     /// From now on shows what these hold at each look.
+    /// The clusters that are held, as soon as the controller runs.
+    pub(crate) fn cluster_states(&self) -> Vec<ClusterView> {
+        self.live.clusters()
+    }
+
     pub(crate) fn show(&self, sources: Sources) {
         self.live.set(sources);
     }

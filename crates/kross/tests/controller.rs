@@ -81,7 +81,7 @@ impl Process {
             Self { child, lines, probes: empty(), admin: empty(), metrics: empty(), log: Vec::new() };
         process.probes = process.address("serving probes");
         process.metrics = process.address("serving metrics");
-        process.admin = process.address("serving log level");
+        process.admin = process.address("serving administration");
         process
     }
 
@@ -214,6 +214,9 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     // The log level changes while it runs.
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "debug"), (200, "debug\n".to_owned()));
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "loud").0, 400);
+    // So do other clusters, of which there are none.
+    assert_eq!(ask(&first.admin, "GET", "/clusters", ""), (200, "[]".to_owned()));
+    assert!(builds(&first).contains("kross_clusters{state=\"connected\"} 0\n"), "{}", builds(&first));
 
     // A leader that is killed is followed within the lease time, and what it wrote is not written again.
     let children = namespaced(&client, "", "v1", "ConfigMap");

@@ -77,7 +77,7 @@ struct State {
     /// As it was when the cluster was last connected.
     identity: Option<Identity>,
     endpoint: Option<Endpoint>,
-    tally: Tally,
+    attempts: Attempts,
 }
 
 /// What the task is at.
@@ -90,9 +90,18 @@ pub(super) enum Phase {
 
 /// Attempts so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    pub(super) attempts: u64,
-    pub(super) failures: BTreeMap<FailureReason, u64>,
+pub(super) struct Attempts {
+    pub(super) made: u64,
+    pub(super) failed: BTreeMap<FailureReason, u64>,
+}
+
+impl Attempts {
+    fn count(&mut self, failure: Option<FailureReason>) {
+        self.made += 1;
+        if let Some(reason) = failure {
+            *self.failed.entry(reason).or_default() += 1;
+        }
+    }
 }
 
 /// An entry as it is now.
@@ -101,7 +110,7 @@ pub(super) struct Snapshot {
     pub(super) since: Timestamp,
     pub(super) identity: Option<Identity>,
     pub(super) last_contact: Option<Timestamp>,
-    pub(super) tally: Tally,
+    pub(super) attempts: Attempts,
 }
 
 /// A cluster that was just reached.
@@ -118,7 +127,7 @@ impl Core {
             access: access.clone(),
             source: Arc::clone(source),
             server: source.server().to_string().trim_end_matches('/').into(),
-            guard: Guard::new(inner.options.breaker_threshold, outage),
+            guard: Guard::new(inner.options.breaker_threshold, outage, &inner.requests),
             secret: secret.clone(),
             options: Arc::clone(&inner.options),
             registry: Arc::downgrade(inner),
@@ -129,7 +138,7 @@ impl Core {
                 connection: None,
                 identity: None,
                 endpoint: None,
-                tally: Tally::default(),
+                attempts: Attempts::default(),
             }),
         }
     }
@@ -145,7 +154,7 @@ impl Core {
             since: state.since,
             identity: state.identity.clone(),
             last_contact: self.guard.last_heard(),
-            tally: state.tally.clone(),
+            attempts: state.attempts.clone(),
         }
     }
 
@@ -185,13 +194,12 @@ impl Core {
         let attempted = self.trail(&self.secret).begin(AuditVerb::Connect);
         let outcome = self.try_attempt().await;
         let uid = outcome.as_ref().ok().map(|reached| reached.identity.uid.clone());
-        attempted.ended(uid.as_ref(), outcome.as_ref().err().map(|failure| failure.reason));
-        let mut state = self.lock();
-        state.tally.attempts += 1;
-        if let Err(failure) = &outcome {
-            *state.tally.failures.entry(failure.reason).or_default() += 1;
+        let failure = outcome.as_ref().err().map(|failure| failure.reason);
+        attempted.ended(uid.as_ref(), failure);
+        self.lock().attempts.count(failure);
+        if let Some(registry) = self.registry.upgrade() {
+            super::lock(&registry.attempts).count(failure);
         }
-        drop(state);
         outcome
     }
 

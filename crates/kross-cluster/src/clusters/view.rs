@@ -1,6 +1,7 @@
 //! Turns the registry's state into what pages and metrics show. No byte of a credential is in it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use kross_api::FailureReason;
 use serde::Serialize;
@@ -10,9 +11,10 @@ use super::link::{Identity, Link, Step};
 use super::slot::Slot;
 
 /// Where a cluster stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub enum ClusterState {
     /// It is being connected to for the first time.
+    #[default]
     Connecting,
     /// It is connected.
     Connected,
@@ -21,7 +23,7 @@ pub enum ClusterState {
 }
 
 /// A cluster as a page shows it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterView {
     /// The Secret, as `namespace/name`.
@@ -77,7 +79,33 @@ pub struct ClusterView {
     pub watches: usize,
 }
 
+/// What was done in all clusters since the process began, also in those that are gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterTotals {
+    /// Attempts to connect.
+    pub attempts: u64,
+    /// Attempts that failed, by reason.
+    pub failures: BTreeMap<FailureReason, u64>,
+    /// Requests that were answered.
+    pub answered: u64,
+    /// Requests that were not.
+    pub failed: u64,
+    /// Requests that were not sent, since the cluster was not connected.
+    pub refused: u64,
+}
+
 impl Inner {
+    pub(super) fn totals(&self) -> ClusterTotals {
+        let attempts = super::lock(&self.attempts).clone();
+        ClusterTotals {
+            attempts: attempts.made,
+            failures: attempts.failed,
+            answered: self.requests.answered.load(Ordering::Relaxed),
+            failed: self.requests.failed.load(Ordering::Relaxed),
+            refused: self.requests.refused.load(Ordering::Relaxed),
+        }
+    }
+
     pub(super) fn views(&self) -> Vec<ClusterView> {
         let mut slots = self.slots();
         slots.sort_by(|a, b| a.address.cmp(&b.address));
@@ -89,7 +117,7 @@ fn view(slot: &Slot) -> ClusterView {
     let peek = slot.peek();
     let core = peek.entry.as_ref().map(|entry| &entry.core);
     let counts = core.map(|core| core.guard.counts()).unwrap_or_default();
-    let tally = core.map(|core| core.snapshot().tally).unwrap_or_default();
+    let attempts = core.map(|core| core.snapshot().attempts).unwrap_or_default();
     let mut view = ClusterView {
         secret: slot.address.to_string(),
         key: slot.address.key.clone(),
@@ -105,8 +133,8 @@ fn view(slot: &Slot) -> ClusterView {
         next_attempt: None,
         warnings: Vec::new(),
         users: peek.users,
-        attempts: tally.attempts,
-        failures: tally.failures,
+        attempts: attempts.made,
+        failures: attempts.failed,
         in_flight: counts.in_flight,
         answered: counts.answered,
         failed: counts.failed,

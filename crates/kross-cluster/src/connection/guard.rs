@@ -64,9 +64,16 @@ pub(crate) struct Guard {
     failures: AtomicU32,
     heard: Mutex<Option<(Instant, Timestamp)>>,
     in_flight: AtomicUsize,
-    answered: AtomicU64,
-    failed: AtomicU64,
-    refused: AtomicU64,
+    /// What became of the requests to this cluster, and to all of them.
+    tallies: [Arc<Tally>; 2],
+}
+
+/// How many requests ended how.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) answered: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) refused: AtomicU64,
 }
 
 /// What a guard has seen so far.
@@ -80,7 +87,7 @@ pub(crate) struct GuardCounts {
 
 impl Guard {
     /// A guard that lets nothing through yet, and says why.
-    pub(crate) fn new(threshold: u32, outage: Outage) -> Arc<Self> {
+    pub(crate) fn new(threshold: u32, outage: Outage, all: &Arc<Tally>) -> Arc<Self> {
         Arc::new(Self {
             threshold: threshold.max(1),
             breaker: watch::Sender::new(Breaker::Open(outage)),
@@ -88,9 +95,7 @@ impl Guard {
             failures: AtomicU32::new(0),
             heard: Mutex::default(),
             in_flight: AtomicUsize::new(0),
-            answered: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
+            tallies: [Arc::default(), Arc::clone(all)],
         })
     }
 
@@ -140,11 +145,18 @@ impl Guard {
     }
 
     pub(crate) fn counts(&self) -> GuardCounts {
+        let [own, _] = &self.tallies;
         GuardCounts {
             in_flight: self.in_flight.load(Ordering::Relaxed),
-            answered: self.answered.load(Ordering::Relaxed),
-            failed: self.failed.load(Ordering::Relaxed),
-            refused: self.refused.load(Ordering::Relaxed),
+            answered: own.answered.load(Ordering::Relaxed),
+            failed: own.failed.load(Ordering::Relaxed),
+            refused: own.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    fn count(&self, counter: fn(&Tally) -> &AtomicU64) {
+        for tally in &self.tallies {
+            counter(tally).fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -161,14 +173,14 @@ impl Guard {
     ) -> Result<T, TransportError> {
         let refusal = self.breaker.borrow().refusal();
         if let Some(refusal) = refusal {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+            self.count(|tally| &tally.refused);
             return Err(refusal);
         }
         let _counted = InFlight::new(&self.in_flight);
         let outcome = tokio::select! {
             biased;
             error = until(self.breaker.subscribe(), Breaker::interruption) => {
-                self.failed.fetch_add(1, Ordering::Relaxed);
+                self.count(|tally| &tally.failed);
                 return Err(error);
             }
             outcome = work => outcome,
@@ -181,7 +193,7 @@ impl Guard {
     }
 
     fn answered(&self, status: StatusCode) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
+        self.count(|tally| &tally.answered);
         self.failures.store(0, Ordering::Release);
         self.heard();
         if status == StatusCode::UNAUTHORIZED {
@@ -190,7 +202,7 @@ impl Guard {
     }
 
     fn failed(&self, error: &TransportError) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.count(|tally| &tally.failed);
         if !error.is_about_the_way() {
             return;
         }
@@ -233,5 +245,102 @@ impl<'a> InFlight<'a> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(threshold: u32) -> Arc<Guard> {
+        let outage = Outage { reason: FailureReason::Unreachable, problem: "not yet".to_owned() };
+        Guard::new(threshold, outage, &Arc::default())
+    }
+
+    async fn ask(guard: &Guard, answer: Result<u16, TransportError>) -> Result<u16, TransportError> {
+        let status = |code: &u16| StatusCode::from_u16(*code).unwrap();
+        guard.watch_over(std::future::ready(answer), status).await
+    }
+
+    fn broken() -> Result<u16, TransportError> {
+        Err(TransportError::Broken { problem: "reset".to_owned() })
+    }
+
+    fn is_refused(outcome: &Result<u16, TransportError>) -> bool {
+        matches!(outcome, Err(TransportError::NotConnected { .. }))
+    }
+
+    #[tokio::test]
+    async fn failures_in_a_row_open_the_breaker_and_an_answer_between_them_does_not_count() {
+        let guard = guard(3);
+        assert!(is_refused(&ask(&guard, Ok(200)).await), "nothing goes before it was connected");
+        guard.close();
+        for _ in 0..2 {
+            assert_eq!(ask(&guard, broken()).await, broken());
+            assert_eq!(ask(&guard, broken()).await, broken());
+            assert_eq!(ask(&guard, Ok(200)).await, Ok(200));
+        }
+        for _ in 0..3 {
+            assert_eq!(ask(&guard, broken()).await, broken());
+        }
+        assert!(is_refused(&ask(&guard, Ok(200)).await));
+        guard.close();
+        assert_eq!(ask(&guard, Ok(200)).await, Ok(200));
+        let counts = guard.counts();
+        assert_eq!((counts.answered, counts.failed, counts.refused, counts.in_flight), (3, 7, 2, 0));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_large_says_nothing_about_the_way() {
+        let guard = guard(1);
+        guard.close();
+        let large = Err(TransportError::TooLarge { limit: 1 });
+        assert_eq!(ask(&guard, large.clone()).await, large);
+        assert_eq!(ask(&guard, Ok(404)).await, Ok(404));
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_let_go_when_the_cluster_is_lost_and_not_when_it_is_retired() {
+        let guard = guard(3);
+        guard.close();
+        let wait = |receiver: tokio::sync::oneshot::Receiver<u16>| {
+            let guard = Arc::clone(&guard);
+            tokio::spawn(async move {
+                let work = async { receiver.await.map_err(|_| TransportError::Closed) };
+                guard.watch_over(work, |code| StatusCode::from_u16(*code).unwrap()).await
+            })
+        };
+        let (_held, receiver) = tokio::sync::oneshot::channel();
+        let waiting = wait(receiver);
+        while guard.counts().in_flight == 0 {
+            tokio::task::yield_now().await;
+        }
+        guard.open(Outage { reason: FailureReason::Timeout, problem: "lost".to_owned() });
+        assert!(is_refused(&waiting.await.unwrap()));
+
+        guard.close();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let waiting = wait(receiver);
+        while guard.counts().in_flight == 0 {
+            tokio::task::yield_now().await;
+        }
+        guard.retire();
+        assert_eq!(ask(&guard, Ok(200)).await, Err(TransportError::Closed));
+        sender.send(200).unwrap();
+        assert_eq!(waiting.await.unwrap(), Ok(200));
+        guard.close();
+        assert_eq!(ask(&guard, Ok(200)).await, Err(TransportError::Closed), "retired is for good");
+    }
+
+    #[tokio::test]
+    async fn an_unauthorized_answer_and_a_failure_make_somebody_look() {
+        let guard = guard(3);
+        guard.close();
+        for answer in [Ok(401), broken()] {
+            let _ = ask(&guard, answer).await;
+            tokio::time::timeout(Duration::from_secs(1), guard.doubt.notified()).await.unwrap();
+        }
+        let _ = ask(&guard, Ok(403)).await;
+        assert!(tokio::time::timeout(Duration::from_millis(20), guard.doubt.notified()).await.is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use kross_cluster::{Connection, Events, Queue, Watches};
+use kross_cluster::{ClusterView, Clusters, Connection, Events, Queue, Watches};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -18,6 +18,7 @@ use crate::key::InstanceKey;
 pub(crate) struct Sources {
     pub(crate) queue: Queue<InstanceKey>,
     pub(crate) watches: Watches,
+    pub(crate) clusters: Clusters,
     pub(crate) connection: Connection,
     pub(crate) events: Option<Events>,
     pub(crate) graphs: Arc<Graphs>,
@@ -31,6 +32,10 @@ impl Live {
     pub(super) fn set(&self, sources: Sources) {
         // A controller runs once.
         let _ = self.0.set(sources);
+    }
+
+    pub(super) fn clusters(&self) -> Vec<ClusterView> {
+        self.0.get().map(|sources| sources.clusters.states()).unwrap_or_default()
     }
 }
 
@@ -86,7 +91,7 @@ struct Tally {
     read: fn(&Sources) -> Vec<u64>,
 }
 
-const RESULT: &str = "result";
+pub(super) const RESULT: &str = "result";
 
 const TALLIES: [Tally; 2] = [
     Tally {
@@ -122,7 +127,8 @@ pub(super) fn register(register: &mut Register<'_>, live: &Live) {
         help: tally.help,
         labels: vec![(RESULT, tally.results.to_vec())],
     });
-    register.collector(live.clone(), gauges.chain(tallies).collect());
+    let clusters = super::clusters::descriptions();
+    register.collector(live.clone(), gauges.chain(tallies).chain(clusters).collect());
 }
 
 impl Collector for Live {
@@ -138,6 +144,6 @@ impl Collector for Live {
                 ConstCounter::new(number).encode(family.encode_family(&[(RESULT, *result)])?)?;
             }
         }
-        Ok(())
+        super::clusters::encode(&mut encoder, &sources.clusters)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use kross_cluster::{Audit, Connection, ConnectionOptions};
 use kross_controller::Controller;
-use kross_server::{BindAddress, LogControl, admin_pages, metrics_page, probe_pages, serve};
+use kross_server::{BindAddress, LogControl, admin_pages, cluster_pages, metrics_page, probe_pages, serve};
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -76,7 +76,8 @@ async fn control(meaning: Meaning, log: Arc<dyn LogControl>, audit: Audit) -> an
     let pages = Pages::default();
     pages.open(probes, "probes", probe_pages(controller.readiness())).await?;
     pages.open(metrics, "metrics", metrics_page(Arc::new(registry))).await?;
-    pages.open(admin, "log level", admin_pages(log)).await?;
+    let administration = admin_pages(log).merge(cluster_pages(controller.clusters()));
+    pages.open(admin, "administration", administration).await?;
 
     let ended = controller
         .run(async move {

@@ -18,11 +18,11 @@ const fn milliseconds(milliseconds: i64) -> Takes {
 }
 
 /// Every flag, in the order of the alphabet.
-pub(super) const FLAGS: [Flag; 51] = [
+pub(super) const FLAGS: [Flag; 60] = [
     flag(
         "admin-bind-address",
         Takes::Text("127.0.0.1:8077"),
-        "Where the log level is read and changed; `0` for nowhere",
+        "Where `/loglevel` is read and changed and `/clusters` is read; `0` for nowhere",
     ),
     flag(
         "allow-crd-deletion",
@@ -43,6 +43,43 @@ pub(super) const FLAGS: [Flag; 51] = [
     flag("audit-log-path", Takes::Text(""), "Record what is done in other clusters in this file as well"),
     flag("client-burst", Takes::Integer(150), "Accepted for kro; requests are bounded per cluster instead"),
     flag("client-qps", Takes::Float(100.0), "Accepted for kro; requests are bounded per cluster instead"),
+    flag(
+        "cluster-breaker-threshold",
+        Takes::Integer(3),
+        "Requests to another cluster that fail in a row before nothing is sent until it answers again",
+    ),
+    flag(
+        "cluster-connect-timeout",
+        seconds(3),
+        "How long opening a connection to another cluster may take, and as long again its TLS",
+    ),
+    flag(
+        "cluster-idle-timeout",
+        seconds(60),
+        "How long another cluster stays connected that nothing refers to any more",
+    ),
+    flag("cluster-list-timeout", seconds(30), "How long a page of a list from another cluster may take"),
+    flag(
+        "cluster-max-requests",
+        Takes::Integer(128),
+        "Requests to one other cluster at once; the others wait in line, and nobody else does",
+    ),
+    flag(
+        "cluster-probe-interval",
+        seconds(8),
+        "How long another cluster may be silent before it is asked for a sign of life",
+    ),
+    flag(
+        "cluster-probe-timeout",
+        seconds(5),
+        "How long that sign may take before the cluster counts as lost",
+    ),
+    flag(
+        "cluster-read-timeout",
+        seconds(10),
+        "How long another cluster may be silent while a request to it is under way",
+    ),
+    flag("cluster-request-timeout", seconds(15), "How long a request to another cluster may take"),
     flag("context", Takes::Text(""), "The context of the kubeconfig; left out: the current one"),
     flag(
         "dynamic-controller-concurrent-reconciles",

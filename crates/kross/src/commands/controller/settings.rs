@@ -117,17 +117,54 @@ impl Values {
                 cap: self.duration("dynamic-controller-rate-limiter-max-delay").min(LONGEST_BACKOFF),
             },
             watches: WatchOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.watches },
-            clusters: ClusterOptions {
-                kubeconfigs: self.kubeconfigs()?,
-                secrets: self.secrets(),
-                ..ClusterOptions::for_version(self.text("kro-version"))
-            },
+            clusters: self.clusters()?,
             surveys: defaults.surveys,
             condition_events: gates.events,
             condition_metrics: gates.metrics,
             shutdown_timeout: self.duration("graceful-shutdown-timeout"),
             leader_election: self.leader_election()?,
         })
+    }
+
+    fn clusters(&self) -> anyhow::Result<ClusterOptions> {
+        let mut options = ClusterOptions {
+            kubeconfigs: self.kubeconfigs()?,
+            secrets: self.secrets(),
+            ..ClusterOptions::for_version(self.text("kro-version"))
+        };
+        for name in [
+            "cluster-connect-timeout",
+            "cluster-list-timeout",
+            "cluster-probe-interval",
+            "cluster-probe-timeout",
+            "cluster-read-timeout",
+            "cluster-request-timeout",
+        ] {
+            if self.duration(name).is_zero() {
+                bail!(
+                    "`--{name}` must be longer than nothing: a cluster that never answers would hold others up"
+                );
+            }
+        }
+        let connect = self.duration("cluster-connect-timeout");
+        let connection = &mut options.connection;
+        for transport in [&mut connection.requests, &mut connection.watches] {
+            transport.connect_timeout = connect;
+            transport.tls_timeout = connect;
+        }
+        if let Some(most) = self.count("cluster-max-requests") {
+            connection.requests.max_streams = most;
+        }
+        connection.request_timeout = self.duration("cluster-request-timeout");
+        connection.list_timeout = self.duration("cluster-list-timeout");
+        connection.read_timeout = self.duration("cluster-read-timeout");
+        options.probe_interval = self.duration("cluster-probe-interval");
+        options.probe_timeout = self.duration("cluster-probe-timeout");
+        options.idle_timeout = self.duration("cluster-idle-timeout");
+        if let Some(threshold) = self.count("cluster-breaker-threshold") {
+            options.breaker_threshold = u32::try_from(threshold).unwrap_or(u32::MAX);
+        }
+        Ok(options)
     }
 
     fn leader_election(&self) -> anyhow::Result<Option<LeaseOptions>> {
@@ -281,8 +318,37 @@ mod tests {
     }
 
     #[test]
+    fn other_clusters_are_looked_after_as_the_flags_say() {
+        let defaults = ClusterOptions::for_version("devel");
+        let options = meaning("").unwrap().controller.clusters;
+        let times = |options: &ClusterOptions| {
+            let ClusterOptions { connection, probe_interval, probe_timeout, idle_timeout, .. } =
+                options.clone();
+            [connection.request_timeout, connection.list_timeout, connection.read_timeout]
+                .into_iter()
+                .chain([connection.requests.connect_timeout, connection.watches.tls_timeout])
+                .chain([probe_interval, probe_timeout, idle_timeout])
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(times(&options), times(&defaults), "flags and defaults agree");
+        assert_eq!(options.breaker_threshold, defaults.breaker_threshold);
+        assert_eq!(options.connection.requests.max_streams, defaults.connection.requests.max_streams);
+
+        let line = "--cluster-request-timeout=1s --cluster-list-timeout=2s --cluster-read-timeout=3s \
+            --cluster-connect-timeout=4s --cluster-probe-interval=5s --cluster-probe-timeout=6s \
+            --cluster-idle-timeout=7s --cluster-max-requests=8 --cluster-breaker-threshold=9";
+        let options = meaning(line).unwrap().controller.clusters;
+        assert_eq!(times(&options), [1, 2, 3, 4, 4, 5, 6, 7].map(Duration::from_secs));
+        assert_eq!((options.connection.requests.max_streams, options.breaker_threshold), (8, 9));
+    }
+
+    #[test]
     fn mistakes_say_what_to_write() {
         for (line, problem) in [
+            (
+                "--cluster-request-timeout=0",
+                "`--cluster-request-timeout` must be longer than nothing: a cluster that never answers would hold others up",
+            ),
             ("--zap-encoder=xml", "`xml` is no value for `--zap-encoder`: write `console` or `json`"),
             (
                 "--feature-gates=CELOmitFunktion=true",

@@ -1,0 +1,143 @@
+//! The metrics of other clusters, read when somebody looks. A cluster has a series of its own only as long as there are not
+//! too many of them; the others share one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kross_api::FailureReason;
+use kross_cluster::{ClusterState, ClusterTotals, ClusterView, Clusters};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+
+use super::live::RESULT;
+use super::register::Description;
+
+/// How many clusters have series of their own.
+const MOST: usize = 100;
+/// What all the others are called. No Secret is called so: its name has a slash.
+const OTHERS: &str = "others";
+
+const STATES: &str = "kross_clusters";
+const STATES_HELP: &str = "Clusters that are held, by whether they are connected";
+const STATE_WORDS: [(ClusterState, &str); 3] = [
+    (ClusterState::Connected, "connected"),
+    (ClusterState::Connecting, "connecting"),
+    (ClusterState::NotConnected, "not_connected"),
+];
+const ATTEMPTS: &str = "kross_cluster_connection_attempts";
+const ATTEMPTS_HELP: &str = "Attempts to connect to other clusters";
+const FAILURES: &str = "kross_cluster_connection_failures";
+const FAILURES_HELP: &str = "Attempts to connect to other clusters that failed";
+const REQUESTS: &str = "kross_cluster_requests";
+const REQUESTS_HELP: &str =
+    "Requests to other clusters; `refused` were not sent, since the cluster was not connected";
+const REQUEST_RESULTS: [&str; 3] = ["answered", "unanswered", "refused"];
+
+/// A number for each cluster.
+struct PerCluster {
+    name: &'static str,
+    help: &'static str,
+    read: fn(&ClusterView) -> usize,
+}
+
+const PER_CLUSTER: [PerCluster; 3] = [
+    PerCluster {
+        name: "kross_cluster_connected",
+        help: "Whether a cluster is connected; of the `others` how many are",
+        read: |view| usize::from(view.state == ClusterState::Connected),
+    },
+    PerCluster {
+        name: "kross_cluster_requests_in_flight",
+        help: "Requests to a cluster that are under way",
+        read: |view| view.in_flight,
+    },
+    PerCluster {
+        name: "kross_cluster_watches",
+        help: "Watches on a cluster that are open",
+        read: |view| view.watches,
+    },
+];
+
+/// What there is, for the reference.
+pub(super) fn descriptions() -> impl Iterator<Item = Description> {
+    let reasons: Vec<_> = FailureReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    let states = STATE_WORDS.map(|(_, word)| word).to_vec();
+    let closed = [
+        (STATES, MetricType::Gauge, STATES_HELP, vec![("state", states)]),
+        (ATTEMPTS, MetricType::Counter, ATTEMPTS_HELP, Vec::new()),
+        (FAILURES, MetricType::Counter, FAILURES_HELP, vec![("reason", reasons)]),
+        (REQUESTS, MetricType::Counter, REQUESTS_HELP, vec![(RESULT, REQUEST_RESULTS.to_vec())]),
+    ];
+    let open = PER_CLUSTER
+        .map(|PerCluster { name, help, .. }| (name, MetricType::Gauge, help, vec![("cluster", Vec::new())]));
+    closed.into_iter().chain(open).map(|(name, kind, help, labels)| Description { name, kind, help, labels })
+}
+
+pub(super) fn encode(encoder: &mut DescriptorEncoder, clusters: &Clusters) -> fmt::Result {
+    totals(encoder, &clusters.totals())?;
+    views(encoder, &clusters.states())
+}
+
+fn totals(encoder: &mut DescriptorEncoder, totals: &ClusterTotals) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(ATTEMPTS, ATTEMPTS_HELP, None, MetricType::Counter)?;
+    ConstCounter::new(totals.attempts).encode(family.encode_family(&[("", ""); 0])?)?;
+    let mut family = encoder.encode_descriptor(FAILURES, FAILURES_HELP, None, MetricType::Counter)?;
+    for (reason, number) in &totals.failures {
+        ConstCounter::new(*number).encode(family.encode_family(&[("reason", reason.as_str())])?)?;
+    }
+    let mut family = encoder.encode_descriptor(REQUESTS, REQUESTS_HELP, None, MetricType::Counter)?;
+    for (result, number) in REQUEST_RESULTS.iter().zip([totals.answered, totals.failed, totals.refused]) {
+        ConstCounter::new(number).encode(family.encode_family(&[(RESULT, *result)])?)?;
+    }
+    Ok(())
+}
+
+fn views(encoder: &mut DescriptorEncoder, views: &[ClusterView]) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(STATES, STATES_HELP, None, MetricType::Gauge)?;
+    for (state, word) in STATE_WORDS {
+        let number = views.iter().filter(|view| view.state == state).count();
+        family.encode_family(&[("state", word)])?.encode_gauge(&whole(number))?;
+    }
+    for PerCluster { name, help, read } in &PER_CLUSTER {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (cluster, number) in bounded(views, *read) {
+            family.encode_family(&[("cluster", cluster)])?.encode_gauge(&whole(number))?;
+        }
+    }
+    Ok(())
+}
+
+/// A number for each cluster, as long as there are not too many, and the sum for the others.
+fn bounded(views: &[ClusterView], read: fn(&ClusterView) -> usize) -> BTreeMap<&str, usize> {
+    let mut numbers = BTreeMap::new();
+    for view in views {
+        // Several keys of one Secret are one cluster to whoever reads this.
+        let known = numbers.contains_key(view.secret.as_str());
+        let cluster = if known || numbers.len() < MOST { view.secret.as_str() } else { OTHERS };
+        *numbers.entry(cluster).or_default() += read(view);
+    }
+    numbers
+}
+
+fn whole(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(secret: &str, in_flight: usize) -> ClusterView {
+        ClusterView { secret: secret.to_owned(), in_flight, ..ClusterView::default() }
+    }
+
+    #[test]
+    fn clusters_beyond_the_hundredth_share_a_series() {
+        let views: Vec<_> = (0..250).map(|number| view(&format!("shop/c{number:03}"), 2)).collect();
+        let numbers = bounded(&views, |view| view.in_flight);
+        assert_eq!(numbers.len(), MOST + 1);
+        assert_eq!((numbers["shop/c099"], numbers[OTHERS]), (2, 300));
+        assert_eq!(bounded(&views[..100], |view| view.in_flight).len(), MOST);
+    }
+}
