@@ -73,6 +73,8 @@ pub struct Live {
     pub connection: Connection,
     /// Which cluster it is.
     pub identity: Identity,
+    /// The address of its API server, which is its identity where nothing better is known.
+    pub server: Text,
     /// Since when it has been open.
     pub since: Timestamp,
     /// When the cluster last answered.

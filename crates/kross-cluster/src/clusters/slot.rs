@@ -308,6 +308,7 @@ impl Slot {
             Phase::Up(connection, identity) => Link::Connected(Live {
                 connection: connection.routed(&self.route).audited(entry.core.trail(&self.address)),
                 identity,
+                server: entry.core.server.clone(),
                 since,
                 last_contact: last_contact.unwrap_or(since),
                 method: entry.core.source.method().as_str().into(),

@@ -9,7 +9,7 @@ use kross_api::{
     ClusterId, ClusterInventory, FailureReason, Inventory, Poll, Reason, RecordedCluster, ResolvedCluster,
     ResolvedCredentials, SecretAddress, SyncMode, annotations,
 };
-use kross_cluster::{Down, Link, Live, ObjectKey, Step, StoredObject};
+use kross_cluster::{Down, Identity, Link, Live, ObjectKey, Step, StoredObject};
 use kross_plan::{ClusterState, Connection, Plan, Recorded, ReferenceKey};
 use kross_value::{Text, Value};
 
@@ -35,16 +35,21 @@ impl Asker<'_> {
     pub(super) fn recall(&self, reach: &mut Reach<'_>, sight: &mut Sight, memory: &mut Memory) {
         for cluster in self.recorded.clusters() {
             let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
-            sight.observed.recorded.push(Recorded {
-                key: key.clone(),
-                display: cluster.name.as_str().into(),
-                id: ClusterId::new(&cluster.uid),
-                holds_objects: !cluster.contents.group_kinds.is_empty(),
-            });
             if let Some(mut reference) = key.resolved() {
                 reference.display.clone_from(&cluster.name);
                 self.meet(&reference, &key, reach, sight, memory);
             }
+        }
+        let mut recorded = self.recorded.clone();
+        rename(&mut recorded, sight);
+        for cluster in recorded.clusters() {
+            let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
+            sight.observed.recorded.push(Recorded {
+                key,
+                display: cluster.name.as_str().into(),
+                id: ClusterId::new(&cluster.uid),
+                holds_objects: !cluster.contents.group_kinds.is_empty(),
+            });
         }
     }
 
@@ -108,8 +113,17 @@ impl Asker<'_> {
             Link::NotConnected(down) => self.down(key, known, &down, secret),
             Link::Connected(live) => match self.identify(known, &live, secret) {
                 Err(state) => state,
-                Ok(left) => {
-                    sight.abandoned.extend(left.map(|left| (left.reference.clone(), left.uid.clone())));
+                Ok(identity) => {
+                    let Live { identity: Identity { uid, .. }, .. } = &live;
+                    match identity {
+                        Known::Same => {}
+                        Known::Renamed(known) => {
+                            sight.renamed.push((known.reference.clone(), known.uid.clone(), uid.clone()));
+                        }
+                        Known::GivenUp(known) => {
+                            sight.abandoned.push((known.reference.clone(), known.uid.clone()));
+                        }
+                    }
                     let state = connected(&live);
                     forgive(&state.id, live.since, memory);
                     reach.join(&state.id, live.connection.on_behalf_of(self.key));
@@ -123,29 +137,41 @@ impl Asker<'_> {
         true
     }
 
-    /// Whether a cluster is the one that the reference led to before. Gives what is left behind in another one, if the author
-    /// has confirmed that, or else the state of a reference that must not be followed.
+    /// Whether a cluster is the one that the reference led to before; an error is the state of a reference that must not be
+    /// followed.
     fn identify<'r>(
         &self,
         known: Option<&'r RecordedCluster>,
         live: &Live,
         secret: &SecretAddress,
-    ) -> Result<Option<&'r RecordedCluster>, ClusterState> {
-        let Some(known) = known.filter(|known| known.uid != *live.identity.uid) else { return Ok(None) };
+    ) -> Result<Known<'r>, ClusterState> {
+        let Identity { uid, verified, .. } = &live.identity;
+        let Some(known) = known.filter(|known| known.uid != **uid) else { return Ok(Known::Same) };
+        // The same address: only now may we ask who it is.
+        if known.unverified && *verified && known.uid == *live.server {
+            return Ok(Known::Renamed(known));
+        }
         let confirmed = self.instance.annotation(annotations::CONFIRM_CLUSTER).unwrap_or_default();
-        if confirmed.split(',').any(|uid| uid.trim() == live.identity.uid.as_str()) {
-            return Ok(Some(known));
+        if confirmed.split(',').any(|confirmed| confirmed.trim() == uid.as_str()) {
+            return Ok(Known::GivenUp(known));
         }
         let (kind, name) = (self.key.kind.to_lowercase(), &self.key.name);
         let place = self.key.namespace.as_ref().map_or_else(String::new, |it| format!(" -n {it}"));
-        let message = format!(
-            "Secret `{secret}` leads to cluster `{}` now, and to `{}` before, where the instance has its objects; \
-             restore the Secret, or give them up with `kubectl annotate {kind} {name}{place} {}={}`",
-            live.identity.uid,
-            known.uid,
-            annotations::CONFIRM_CLUSTER,
-            live.identity.uid,
-        );
+        let confirm = format!("kubectl annotate {kind} {name}{place} {}={uid}", annotations::CONFIRM_CLUSTER);
+        let message = if *verified || known.unverified {
+            format!(
+                "Secret `{secret}` leads to cluster `{uid}` now, and to `{}` before, where the instance has its \
+                 objects; restore the Secret, or give them up with `{confirm}`",
+                known.uid
+            )
+        } else {
+            format!(
+                "Secret `{secret}` leads to `{uid}`, which does not say whether it is cluster `{}`, where the instance \
+                 has its objects; allow the credential to get namespace `kube-system` there, or give them up with \
+                 `{confirm}`",
+                known.uid
+            )
+        };
         let reason = FailureReason::Credentials;
         Err(dark(known, live.since, Reason::IdentityChanged, reason, &message))
     }
@@ -211,6 +237,24 @@ impl Asker<'_> {
         entries.unwrap_or_default().iter().any(|entry| {
             entry.get("cluster").and_then(Value::as_str) == Some(display) && entry.get("uid").is_some()
         })
+    }
+}
+
+/// How a cluster compares with the one that its reference led to before.
+enum Known<'r> {
+    Same,
+    /// It is the same, which was known by its URL.
+    Renamed(&'r RecordedCluster),
+    /// It is another, and what is in the one before is given up.
+    GivenUp(&'r RecordedCluster),
+}
+
+/// Names clusters in an inventory by what they say of themselves.
+pub(super) fn rename(recorded: &mut ClusterInventory, sight: &Sight) {
+    for (reference, url, uid) in &sight.renamed {
+        let Some(found) = recorded.find(reference, url).cloned() else { continue };
+        recorded.retain(|cluster| cluster.reference != *reference || cluster.uid != *url);
+        recorded.add(RecordedCluster { uid: uid.to_string(), unverified: false, ..found });
     }
 }
 

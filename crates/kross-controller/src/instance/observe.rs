@@ -27,6 +27,8 @@ pub(super) struct Sight {
     pub(super) listing: bool,
     /// What the instance had in clusters that its references no longer lead to, and that it gives up: reference and UID.
     pub(super) abandoned: Vec<(String, String)>,
+    /// Clusters that were known by their URL and now say who they are: reference, URL and UID.
+    pub(super) renamed: Vec<(String, String, Text)>,
 }
 
 /// Reads the copies of an instance's objects in its own cluster; none where one of them cannot tell.

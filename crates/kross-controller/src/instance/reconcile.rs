@@ -205,7 +205,8 @@ impl Pass<'_> {
         let (instance, recorded) = (Arc::clone(&self.instance), self.record.remote.clone());
         let asker = Asker { hub: self.hub, key: self.key, instance: &instance, recorded: &recorded };
         asker.recall(reach, sight, self.memory);
-        let owned = children::recorded(&clusters::contents(&recorded), Some(self.graph));
+        clusters::rename(&mut self.record.remote, sight);
+        let owned = children::recorded(&clusters::contents(&self.record.remote), Some(self.graph));
         for (kind, _) in &owned {
             if reach.connection(&kind.0).is_err() {
                 children::remember(instance.uid(), &kind.0, sight, self.memory);
@@ -302,6 +303,10 @@ impl Pass<'_> {
             let id = ClusterId::new(&cluster.uid);
             let used =
                 plan.clusters.iter().any(|used| !used.former && used.key.as_str() == cluster.reference);
+            if !used && cluster.contents.group_kinds.is_empty() {
+                record.retain(|other| other.reference != cluster.reference || other.uid != cluster.uid);
+                continue;
+            }
             let nothing = Inventory::default();
             let left = plan.inventory.get(&id).filter(|_| used).unwrap_or(&nothing);
             let gone = Inventory {

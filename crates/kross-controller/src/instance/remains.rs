@@ -69,6 +69,7 @@ pub(super) async fn gather(
     let mut remains = Remains { sight, closed: BTreeMap::new(), reported: Vec::new(), clusters: Vec::new() };
     asker.recall(reach, &mut remains.sight, memory);
     let mut owed = record.remote.clone();
+    clusters::rename(&mut owed, &remains.sight);
     for (reference, uid) in &remains.sight.abandoned {
         owed.retain(|cluster| cluster.reference != *reference || cluster.uid != *uid);
     }

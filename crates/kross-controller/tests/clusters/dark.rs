@@ -48,12 +48,21 @@ async fn a_dark_cluster_holds_up_neither_other_clusters_nor_what_is_known_of_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_accepts_and_never_answers_is_noticed_within_fifteen_seconds() {
-    let world = World::new("Silent", two_regions()).await;
+    noticed_and_mended("Silent", Fault::Hang).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_whose_packets_are_dropped_is_noticed_within_fifteen_seconds() {
+    noticed_and_mended("Dropped", Fault::Drop).await;
+}
+
+async fn noticed_and_mended(kind: &str, fault: Fault) {
+    let world = World::new(kind, two_regions()).await;
     world.create("x", json!({"text": "one"})).await;
     world.until_state("x", "ACTIVE").await;
     let eu = world.region("eu");
     let started = Instant::now();
-    eu.proxy.set(Fault::Hang);
+    eu.proxy.set(fault);
     world.until("x", |instance| condition(instance, "RemoteClusterConnected")["status"] == "False").await;
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     world.patch("x", json!({"spec": {"text": "two"}})).await;

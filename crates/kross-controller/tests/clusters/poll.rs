@@ -15,7 +15,8 @@ async fn a_polled_cluster_is_never_watched_and_drift_is_repaired_after_one_poll(
     let resources = json!([source, app, config_map("copy", None, json!({"text": "${source.data.text}"}))]);
     let world = World::new("Polled", json!({"schema": {"spec": {}}, "resources": resources})).await;
     let eu = world.region("eu");
-    let made = serde_json::from_value(json!({"metadata": {"name": "source"}, "data": {"text": "a"}})).unwrap();
+    let made =
+        serde_json::from_value(json!({"metadata": {"name": "source"}, "data": {"text": "a"}})).unwrap();
     eu.config_maps.create(&Default::default(), &made).await.unwrap();
     world.create("x", json!({})).await;
     let instance = world.until_state("x", "ACTIVE").await;

@@ -108,4 +108,19 @@ async fn a_credential_that_may_not_is_told_what_it_lacks() {
     assert_eq!(cluster(&failed, "weak-kubeconfig")["unverified"], true, "{failed:#}");
     eu.cluster.plane.mint_token(&world.namespace, "weak", &kross_local::Access::all()).await.unwrap();
     world.until_state("x", "ACTIVE").await;
+    // Connected anew it may ask which cluster that is: the same.
+    eu.proxy.set(Fault::Refuse);
+    world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
+    eu.proxy.set(Fault::Pass);
+    let known = world
+        .until("x", |instance| {
+            instance["status"]["state"] == "ACTIVE"
+                && cluster(instance, "weak-kubeconfig")["unverified"].is_null()
+        })
+        .await;
+    let inventory = known["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].as_str().unwrap();
+    assert!(!inventory.contains("unverified") && !inventory.contains("https://"), "{inventory}");
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_none());
 }
