@@ -7,7 +7,7 @@ use kross_testing::wait;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::world::{Controller, World, config_map};
+use crate::world::{Controller, World, config_map, is_ready};
 
 #[path = "crowd/world.rs"]
 mod world;
@@ -53,8 +53,8 @@ async fn five_hundred_chains_arrive_with_few_requests_and_then_it_is_silent() {
     world.stop().await;
 }
 
-/// Instances that wait for what never comes here: a Deployment that nobody rolls out, an object that nobody collects, and an
-/// object that somebody holds.
+/// Instances and definitions that wait for what never comes here: a Deployment that nobody rolls out, an object that nobody
+/// collects, and objects that somebody holds.
 async fn wait_for_ever(world: &World) {
     let deployment = json!({"id": "deployment", "readyWhen": ["${deployment.status.availableReplicas == 1}"],
         "template": {"apiVersion": "apps/v1", "kind": "Deployment",
@@ -77,8 +77,44 @@ async fn wait_for_ever(world: &World) {
         wait::until_object(&world.instances("Web"), name, |web| web.data["status"]["state"] == "DELETING")
             .await;
     }
-    // Deleted by its owner's controller, if there were one; here it stays.
     wait::until_object(&deployments, "held", |held| held.metadata.deletion_timestamp.is_some()).await;
+    prune_for_ever(world).await;
+    define_for_ever(world).await;
+}
+
+/// An object that its definition has no more, and that somebody holds.
+async fn prune_for_ever(world: &World) {
+    world.define("Shrinking", json!([config_map("stays", "1"), config_map("goes", "1")])).await;
+    world.create("Shrinking", "pruned", "x").await;
+    let instances = world.instances("Shrinking");
+    wait::until_object(&instances, "pruned", is_ready).await;
+    let hold = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/held"]}}));
+    world.config_maps().patch("pruned-goes", &PatchParams::default(), &hold).await.unwrap();
+    let shrink = Patch::Merge(json!({"spec": {"resources": [config_map("stays", "1")]}}));
+    world.definitions().patch("shrinking", &PatchParams::default(), &shrink).await.unwrap();
+    wait::until_object(&world.config_maps(), "pruned-goes", |child| {
+        child.metadata.deletion_timestamp.is_some()
+    })
+    .await;
+}
+
+/// Definitions that wait: for a kind that nobody serves, for their author, and for their instances to go.
+async fn define_for_ever(world: &World) {
+    let unknown = json!([{"id": "x", "template": {"apiVersion": "example.com/v1", "kind": "Nothing",
+        "metadata": {"name": "x"}}}]);
+    let wrong = json!([config_map("a", "${nobody.data.x}")]);
+    for (kind, resources) in [("Unknown", unknown), ("Wrong", wrong)] {
+        world.submit(kind, resources).await;
+        wait::until_object(&world.definitions(), &kind.to_lowercase(), |definition| {
+            definition.data["status"]["state"] == "Inactive"
+        })
+        .await;
+    }
+    world.definitions().delete("shrinking", &DeleteParams::default()).await.unwrap();
+    wait::until_object(&world.definitions(), "shrinking", |definition| {
+        definition.data["status"]["conditions"].to_string().contains("pruned")
+    })
+    .await;
 }
 
 /// Nothing is asked for any more.

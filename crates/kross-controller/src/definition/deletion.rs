@@ -183,7 +183,10 @@ async fn wait(
     let mut report = Report::new(definition, refers, Timestamp::now());
     report.waiting_for_instances(&message(instances, asked));
     report.write(hub, definition).await?;
-    Ok(Next::Wait(hub.settings.progress_delay))
+    // Where every instance is watched, the last one to go wakes us.
+    let served = hub.graphs.get(definition.name());
+    let told = dependents.crd.is_some() && served.is_some_and(|served| served.instances.is_live());
+    Ok(if told { Next::Done } else { Next::Wait(hub.settings.progress_delay) })
 }
 
 /// Says how many instances are waited for, which, and what can be done about it.

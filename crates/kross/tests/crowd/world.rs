@@ -84,20 +84,31 @@ impl World {
         self.namespaced("", "v1", "ConfigMap")
     }
 
+    pub fn definitions(&self) -> Api<DynamicObject> {
+        self.all("kro.run", "v1alpha1", "ResourceGraphDefinition")
+    }
+
     /// Makes a definition whose instances have a text, with these resources, and waits until it is served.
     pub async fn define(&self, kind: &str, resources: Json) {
-        let name = kind.to_lowercase();
+        self.submit(kind, resources).await;
+        wait::until_object(&self.definitions(), &kind.to_lowercase(), |object| {
+            object.data["status"]["state"] == "Active"
+        })
+        .await;
+    }
+
+    /// Makes such a definition.
+    pub async fn submit(&self, kind: &str, resources: Json) {
         let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
-            "metadata": {"name": name}, "spec": {
+            "metadata": {"name": kind.to_lowercase()}, "spec": {
                 "schema": {"apiVersion": "v1alpha1", "kind": kind, "spec": {"text": "string"}},
                 "resources": resources}});
         let definition = serde_json::from_value(definition).unwrap();
-        let definitions = self.all("kro.run", "v1alpha1", "ResourceGraphDefinition");
+        let definitions = self.definitions();
         wait::until("the definition to be taken", || async {
             definitions.create(&PostParams::default(), &definition).await.map_err(|error| error.to_string())
         })
         .await;
-        wait::until_object(&definitions, &name, |object| object.data["status"]["state"] == "Active").await;
     }
 
     pub async fn create(&self, kind: &str, name: &str, text: &str) {
