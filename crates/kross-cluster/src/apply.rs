@@ -14,6 +14,10 @@ use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Status};
 use crate::object::{ObjectList, StoredObject, read_list, read_object};
 
+mod release;
+
+pub use release::{Marks, Released};
+
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Objects per page. Larger pages save requests and cost memory on both sides.

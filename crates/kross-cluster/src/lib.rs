@@ -48,7 +48,7 @@ mod secrets;
 mod transport;
 mod watch;
 
-pub use apply::{Apply, Delete, Deleted, FieldValidation, Propagation};
+pub use apply::{Apply, Delete, Deleted, FieldValidation, Marks, Propagation, Released};
 pub use audit::{
     AUDIT_TARGET, Audit, AuditCluster, AuditFile, AuditObject, AuditOutcome, AuditRecord, AuditStats,
     AuditVerb,

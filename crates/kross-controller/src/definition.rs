@@ -8,6 +8,7 @@ mod crd;
 mod deletion;
 mod error;
 mod object;
+mod orphan;
 mod reconcile;
 mod report;
 mod revisions;

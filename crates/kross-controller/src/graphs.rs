@@ -18,14 +18,27 @@ pub struct Served {
     pub uid: Text,
     /// The kind whose objects are its instances.
     pub kind: Arc<ApiKind>,
-    /// The revision and its graph; none while the definition is being deleted and nothing new is made.
+    /// The revision and its graph; none while nothing new is made: the definition is being deleted, has a mistake, or is
+    /// gone.
     pub revision: Option<Revision>,
+    /// The revision by which instances go while nothing new is made, as far as there is one.
+    pub leaving: Option<Revision>,
+    /// Whether the definition itself is gone.
+    pub orphaned: bool,
     /// Its instances.
     pub instances: Watch,
     /// The objects of its instances, one watch for each kind.
     pub children: Vec<Watch>,
     /// Whether the kind existed before, so that its status belongs to another controller.
     pub external: bool,
+}
+
+impl Served {
+    /// The graph by which instances go.
+    #[must_use]
+    pub fn leaving_graph(&self) -> Option<&Graph> {
+        self.revision.as_ref().or(self.leaving.as_ref()).map(|revision| &*revision.graph)
+    }
 }
 
 /// A revision that is active.

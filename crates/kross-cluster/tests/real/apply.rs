@@ -1,5 +1,5 @@
 use kross_api::{FailureReason, Operation, labels, managers};
-use kross_cluster::{Apply, Delete, Deleted, FieldValidation, Missing, Propagation};
+use kross_cluster::{Apply, Delete, Deleted, FieldValidation, Marks, Missing, Propagation, Released};
 use kross_value::Value;
 use serde_json::json;
 
@@ -72,6 +72,44 @@ async fn a_conflict_names_the_owner_and_force_takes_the_field() {
 
     let taken = connection.apply(kind, &ours, OURS.force()).await.unwrap();
     assert_eq!(taken.label(labels::APPLYSET_PART_OF), Some("applyset-ours-v1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
+    let setup = Setup::new().await;
+    let (connection, kind) = (&setup.connection, &setup.config_map);
+    let marks = Marks { manager: managers::APPLYSET, is_mark: |key, _| key.starts_with("kro.run/") };
+    let ours = setup.labelled("web", &[("kro.run/owned", "true"), ("tier", "web")], &[("a", "1")]);
+    let applied = connection.apply(kind, &ours, OURS).await.unwrap();
+    let namespace = setup.namespace();
+    let release = |uid: String| async move { connection.release(kind, namespace, "web", &uid, marks).await };
+    assert_eq!(release("another".to_owned()).await.unwrap(), Released::Gone);
+    assert_eq!(release(applied.uid().to_string()).await.unwrap(), Released::Done);
+    let config_maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = setup.fixture.hub.api();
+    let left = config_maps.get("web").await.unwrap();
+    assert_eq!(left.data.clone().unwrap()["a"], "1");
+    assert_eq!(
+        left.metadata.labels.clone().unwrap().into_iter().collect::<Vec<_>>(),
+        [("tier".to_owned(), "web".to_owned())]
+    );
+    assert_eq!(left.metadata.managed_fields.unwrap_or_default(), []);
+    let version = left.metadata.resource_version.unwrap();
+    assert_eq!(release(applied.uid().to_string()).await.unwrap(), Released::Done);
+    let again = connection.get(kind, setup.namespace(), "web").await.unwrap();
+    assert_eq!(*again.resource_version(), *version, "what has no mark is not written");
+
+    // Claims of others stay.
+    let other = setup.labelled("other", &[("kro.run/owned", "true")], &[("a", "1")]);
+    let applied = connection.apply(kind, &other, OURS).await.unwrap();
+    let patch: Value = json!({"data": {"b": "2"}}).into();
+    connection.merge_patch(kind, namespace, "other", None, "kubectl", &patch).await.unwrap();
+    let released = connection.release(kind, namespace, "other", applied.uid(), marks).await.unwrap();
+    assert_eq!(released, Released::Done);
+    let left = config_maps.get("other").await.unwrap();
+    let managers: Vec<_> =
+        left.metadata.managed_fields.unwrap().into_iter().filter_map(|entry| entry.manager).collect();
+    assert_eq!(managers, ["kubectl"]);
+    assert_eq!(left.data.unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,7 +13,9 @@ use super::clusters;
 use super::crd;
 use super::error::{DefinitionError, Next};
 use super::object::{Definition, finalizers, interests, is_held, named_kinds, own_crd};
+use super::reconcile::compiled;
 use super::report::Report;
+use super::revisions::Revisions;
 use crate::graphs::Served;
 use crate::hub::Hub;
 use crate::kinds;
@@ -40,8 +42,12 @@ pub(super) async fn proceed(hub: &Hub, definition: Definition) -> Result<Next, D
         hub.graphs.withdraw(&name);
         return Ok(Next::Done);
     }
+    if let Ok(spec) = &definition.spec {
+        hub.graphs.remember(definition.name(), interests(spec, &named_kinds(spec)));
+    }
     let dependents = dependents(hub, &definition)?;
     if let Some(dependents) = &dependents {
+        recompile(hub, &definition).await;
         keep_serving(hub, &definition, &dependents.kind);
         let instances = instances(hub, &definition, dependents).await?;
         if !instances.is_empty() {
@@ -85,7 +91,6 @@ pub(super) async fn write_finalizers(
 /// Whose instances have to go; none for a definition that never owned its CRD.
 fn dependents(hub: &Hub, definition: &Definition) -> Result<Option<Dependents>, DefinitionError> {
     let Ok(spec) = &definition.spec else { return Ok(None) };
-    hub.graphs.remember(definition.name(), interests(spec, &named_kinds(spec)));
     let Some(crd_name) = own_crd(spec) else {
         // The kind is somebody else's; those of its objects that are instances carry our label.
         let Some(external) = &spec.schema.external_ref else { return Ok(None) };
@@ -114,6 +119,29 @@ fn dependents(hub: &Hub, definition: &Definition) -> Result<Option<Dependents>, 
     Ok(served.map(|kind| Dependents { kind: Arc::new(kind), crd: Some(crd) }))
 }
 
+/// Serves a definition that has a mistake, and had none when it was last served, as far as its instances can be let go.
+pub(super) fn stand_in(hub: &Hub, definition: &Definition) {
+    if hub.graphs.get(definition.name()).is_some() {
+        return;
+    }
+    if let Ok(Some(dependents)) = dependents(hub, definition) {
+        keep_serving(hub, definition, &dependents.kind);
+    }
+}
+
+/// After a restart: instances may have something to make before they go, such as a backup, and the graph knows it. If it does
+/// not compile any more, they go without, or wait for whom they must.
+async fn recompile(hub: &Hub, definition: &Definition) {
+    if hub.graphs.get(definition.name()).is_some() || hub.graphs.compiled(definition.name()).is_some() {
+        return;
+    }
+    let known = hub.revisions.list().unwrap_or_default();
+    let Some(latest) = Revisions::of(definition.name(), &known).latest().cloned() else { return };
+    if let Err(error) = compiled(hub, definition, &latest, None).await {
+        tracing::warn!(rgd = %definition.name(), %error, "cannot compile the graph that instances go by");
+    }
+}
+
 /// Instances are still let go, but nothing new is made for them: deletion needs no graph.
 fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>) {
     let current = hub.graphs.get(definition.name());
@@ -134,6 +162,8 @@ fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>) {
         children,
         external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),
         revision: None,
+        leaving: hub.graphs.compiled(definition.name()),
+        orphaned: false,
     });
     if let Some(served) = hub.graphs.get(definition.name()) {
         hub.wake_instances(&served);

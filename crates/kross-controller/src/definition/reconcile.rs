@@ -11,12 +11,12 @@ use kross_value::Text;
 
 use super::clusters::{self, Clusters, Verdict};
 use super::compile::{Compiled, compile_for};
-use super::deletion;
 use super::error::{CONNECTING, DefinitionError, Next, outcome};
 use super::object::{Definition, hash, interests, is_held, named_kinds};
 use super::report::Report;
 use super::revisions::{self, Revision, Revisions};
 use super::serve::serve;
+use super::{deletion, orphan};
 use crate::graphs::{self, Interests};
 use crate::hub::Hub;
 use crate::metrics::{IssueReason, Issued, Resolution, Resolved};
@@ -34,9 +34,8 @@ pub(crate) async fn reconcile(hub: &Hub, name: &Text) -> Outcome {
             }
         }
         Lookup::Absent => {
-            hub.graphs.withdraw(name);
             hub.links.forget(name);
-            Ok(Next::Done)
+            orphan::proceed(hub, name).await
         }
         Lookup::Unknown => Err(DefinitionError::NotSynced { what: "definitions" }),
     };
@@ -100,6 +99,7 @@ async fn walk(hub: &Hub, definition: &Definition, report: &mut Report) -> Result
         Ok(resolved) => resolved,
         Err(error) => {
             count(hub, Resolution::failed);
+            deletion::stand_in(hub, definition);
             return Err(error);
         }
     };
@@ -245,7 +245,11 @@ async fn revive(
     }
 }
 
-async fn compiled(
+/// The graph of a revision: the one that was compiled last, if it is of this revision and the schemas are as they were.
+///
+/// # Errors
+/// It does not compile, or the cluster does not tell its schemas.
+pub(super) async fn compiled(
     hub: &Hub,
     definition: &Definition,
     revision: &Revision,

@@ -140,6 +140,8 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
         kind,
         children,
         external: graph.instance.external,
+        leaving: None,
+        orphaned: false,
         revision: Some(compiled.clone().revision(number)),
     });
     if let Some(served) = hub.graphs.get(definition.name()) {

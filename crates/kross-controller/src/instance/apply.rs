@@ -7,9 +7,9 @@ use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
-use kross_cluster::{Apply, Delete, Deleted, Missing, ObjectKey, Propagation, StoredObject};
+use kross_cluster::{Apply, Delete, Deleted, Marks, Missing, ObjectKey, Propagation, StoredObject};
 use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject};
-use kross_value::{Object, Text, Value};
+use kross_value::Text;
 
 use super::memory::Memory;
 use super::observe::{Sight, version_of};
@@ -236,7 +236,7 @@ pub(super) async fn release(
     let mut fine = true;
     for doom in dooms {
         let key = doom.key.clone();
-        match reach.wait([&key.cluster], release_one(reach, doom, sight)).await {
+        match reach.wait([&key.cluster], release_one(reach, doom)).await {
             Ok(()) => {
                 memory.digests.remove(&key);
                 sight.lose(&key);
@@ -252,34 +252,19 @@ pub(super) async fn release(
     fine
 }
 
-async fn release_one(reach: &Reach<'_>, doom: &Doom, sight: &Sight) -> Result<(), ReachError> {
+async fn release_one(reach: &Reach<'_>, doom: &Doom) -> Result<(), ReachError> {
     let key = &doom.key;
     let connection = reach.connection(&key.cluster)?;
-    let Some(stored) = sight.stored.get(key) else { return Ok(()) };
-    let is_ours = |name: &str| {
-        name.starts_with(kross_api::KEY_PREFIX)
-            || name.starts_with(kross_api::INTERNAL_KEY_PREFIX)
-            || name == labels::APPLYSET_PART_OF
-            || name == labels::MANAGED_BY
-    };
-    let nulls = |map: Option<&Value>| -> Object {
-        let entries = map.and_then(Value::as_object).into_iter().flat_map(Object::iter);
-        entries
-            .filter(|(name, _)| is_ours(name.as_str()))
-            .map(|(name, _)| (name.clone(), Value::Null))
-            .collect()
-    };
-    let metadata = Value::object([
-        ("uid", doom.uid.clone().into()),
-        ("labels", nulls(stored.value().at(&["metadata", "labels"])).into()),
-        ("annotations", nulls(stored.value().at(&["metadata", "annotations"])).into()),
-    ]);
     let kind = connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
-    let patch = Value::object([("metadata", metadata)]);
-    let namespace = key.namespace.as_deref();
-    match connection.merge_patch(&kind, namespace, &key.name, None, managers::APPLYSET, &patch).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_gone() => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    let marks = Marks { manager: managers::APPLYSET, is_mark };
+    connection.release(&kind, key.namespace.as_deref(), &key.name, &doom.uid, marks).await?;
+    Ok(())
+}
+
+/// Whether a label or an annotation says that an object is an instance's.
+fn is_mark(key: &str, value: &str) -> bool {
+    key.starts_with(kross_api::KEY_PREFIX)
+        || key.starts_with(kross_api::INTERNAL_KEY_PREFIX)
+        || key == labels::APPLYSET_PART_OF
+        || (key == labels::MANAGED_BY && value == labels::MANAGED_BY_KRO)
 }

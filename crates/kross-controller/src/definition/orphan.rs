@@ -1,0 +1,67 @@
+//! A definition that is gone, taken away by force or by a controller that does not wait for instances: what it left behind is
+//! served as far as its instances can be let go, by what is kept on them and on their objects alone.
+
+use std::sync::Arc;
+
+use kross_api::labels;
+use kross_cluster::{ApiKind, Selection, StoredObject};
+use kross_value::Text;
+
+use super::crd;
+use super::error::{DefinitionError, Next};
+use super::object::{finalizers, is_held};
+use crate::graphs::Served;
+use crate::hub::Hub;
+use crate::kinds;
+
+/// Serves the kind of a definition that is gone while instances of it are held, and withdraws it afterwards.
+///
+/// # Errors
+/// The cluster does not tell whether there are instances.
+pub(super) async fn proceed(hub: &Hub, name: &Text) -> Result<Next, DefinitionError> {
+    let crds = hub.crds.list().ok_or(DefinitionError::NotSynced { what: "CustomResourceDefinitions" })?;
+    let owned =
+        crds.into_iter().find(|crd| crd::is_owned_by(crd, name) && kinds::is_established(crd.value()));
+    let Some((crd, kind)) = owned.and_then(|crd| kinds::served_by(crd.value()).map(|kind| (crd, kind)))
+    else {
+        hub.graphs.withdraw(name);
+        return Ok(Next::Done);
+    };
+    let kind = Arc::new(kind);
+    if !is_needed(hub, &kind).await? {
+        hub.graphs.withdraw(name);
+        return Ok(Next::Done);
+    }
+    serve(hub, name, &crd, &kind);
+    Ok(Next::Done)
+}
+
+async fn is_needed(hub: &Hub, kind: &ApiKind) -> Result<bool, DefinitionError> {
+    match hub.connection.list(kind, None, None).await {
+        Ok(instances) => Ok(instances.iter().any(|instance| is_held(&finalizers(instance)))),
+        // The kind went meanwhile, and its objects with it.
+        Err(error) if error.missing().is_some() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn serve(hub: &Hub, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>) {
+    if hub.graphs.get(name).is_some_and(|current| current.orphaned) {
+        return;
+    }
+    tracing::warn!(rgd = %name, crd = %crd.name(), "the definition is gone and instances are left; they can be deleted");
+    hub.graphs.publish(Served {
+        definition: name.clone(),
+        uid: crd.label(labels::DEFINITION_ID).unwrap_or_default().into(),
+        instances: hub.watches.watch(&hub.connection, kind, Selection::All),
+        kind: Arc::clone(kind),
+        children: Vec::new(),
+        external: false,
+        revision: None,
+        leaving: None,
+        orphaned: true,
+    });
+    if let Some(served) = hub.graphs.get(name) {
+        hub.wake_instances(&served);
+    }
+}
