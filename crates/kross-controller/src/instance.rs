@@ -12,6 +12,7 @@ mod external;
 mod manage;
 mod memory;
 mod observe;
+mod parting;
 mod reach;
 mod reconcile;
 mod remains;

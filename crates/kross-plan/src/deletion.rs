@@ -163,6 +163,10 @@ pub struct Doom {
     pub generation: Option<i64>,
     /// Why it is left behind, if it is.
     pub why: Option<Text>,
+    /// Whether it stays, and only loses our labels.
+    pub stays: bool,
+    /// When nobody waits for it any more.
+    pub until: Option<Timestamp>,
 }
 
 /// Why an object is waited for.
@@ -227,7 +231,7 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
             release(object, &deletion, &mut plan);
         } else {
             let wait = Wait::For("stays, once what it is in was released".into());
-            plan.waiting.push((doom(object), wait));
+            plan.waiting.push((Doom { stays: true, ..doom(object) }, wait));
         }
     }
     let ranks = ranks(deletion.objects);
@@ -288,18 +292,19 @@ fn due(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) 
         leave(object, "it did not go in time", plan);
         return false;
     }
+    let awaited = Doom { until: end(&object.key, &object.answers, plan), ..doom(object) };
     if let Some(trouble) = &object.closed {
-        plan.waiting.push((doom(object), Wait::Closed(trouble.clone())));
+        plan.waiting.push((awaited, Wait::Closed(trouble.clone())));
         return true;
     }
     if object.terminating {
-        plan.waiting.push((doom(object), Wait::Gone(going(object))));
+        plan.waiting.push((awaited, Wait::Gone(going(object))));
         return true;
     }
     match readiness(object, deletion) {
         Readiness::Wait(_) if over && object.answers.deletion => {}
         Readiness::Wait(why) => {
-            plan.waiting.push((doom(object), Wait::For(why)));
+            plan.waiting.push((awaited, Wait::For(why)));
             return true;
         }
         Readiness::Never(why) => {
@@ -328,6 +333,12 @@ fn leave(object: &DoomedObject, short: &str, plan: &mut DeletionPlan) {
         plan.release.push(doom.clone());
     }
     plan.left_behind.push(doom);
+}
+
+/// When waiting for something ends, if its author lets it end and nothing changes.
+fn end(key: &ObjectKey, answers: &Answers, plan: &DeletionPlan) -> Option<Timestamp> {
+    let limit = answers.force_after().filter(|_| answers.force_when != Some(false))?;
+    plan.attempts.get(key)?.checked_add(SignedDuration::try_from(limit).ok()?).ok()
 }
 
 /// Whether waiting for something ends here, as its author says.
@@ -397,7 +408,9 @@ fn release(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPl
             if is_over(&object.key, &object.answers, deletion, plan) {
                 leave(object, &trouble.message, plan);
             } else {
-                plan.waiting.push((doom(object), Wait::Closed(trouble.clone())));
+                let until = end(&object.key, &object.answers, plan);
+                let waits = Doom { stays: true, until, ..doom(object) };
+                plan.waiting.push((waits, Wait::Closed(trouble.clone())));
             }
         }
     }
@@ -430,6 +443,8 @@ fn doom(object: &DoomedObject) -> Doom {
         uid: object.uid.clone(),
         generation: object.generation,
         why: None,
+        stays: false,
+        until: None,
     }
 }
 

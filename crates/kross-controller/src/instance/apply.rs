@@ -154,6 +154,16 @@ async fn apply(
     let connection = reach.connection(&key.cluster)?;
     let version = version_of(&object.api_version);
     let kind = connection.kind(&key.group, Some(&version), &key.kind).await?;
+    if create && object.exclusive {
+        match connection.get(&kind, key.namespace.as_deref(), &key.name).await {
+            Ok(other) if other.label(labels::APPLYSET_PART_OF).is_none() => {
+                return Ok(Written::Taken(Box::new(other)));
+            }
+            Ok(_) => {}
+            Err(error) if error.is_gone() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     let options = Apply { operation, ..Apply::by(managers::APPLYSET) };
     let first = if create { options } else { options.force() };
     match connection.apply(&kind, desired, first).await {
@@ -226,30 +236,52 @@ async fn delete_one(reach: &Reach<'_>, doom: &Doom) -> Result<Option<StoredObjec
     }
 }
 
-/// Lets objects stay without us: the labels and notes that make them ours go.
+/// What became of objects that were to be released.
+#[derive(Debug, Default)]
+pub(super) struct Released {
+    /// They belong to nobody now.
+    pub(super) parted: Vec<Doom>,
+    /// They could not be changed, and nobody waits for them any more.
+    pub(super) stuck: Vec<(Doom, FailureReason)>,
+    /// Whether one of them is to be tried again.
+    pub(super) again: bool,
+}
+
+/// Lets objects stay without us: the labels, notes and claims that make them ours go.
 pub(super) async fn release(
     reach: &Reach<'_>,
     dooms: &[Doom],
     sight: &mut Sight,
     memory: &mut Memory,
-) -> bool {
-    let mut fine = true;
-    for doom in dooms {
+) -> Released {
+    let releases = dooms.iter().map(|doom| {
+        let release = async move { (doom, release_one(reach, doom).await) };
+        (&doom.key.cluster, release.boxed())
+    });
+    let answers = at_once(reach, releases).await;
+    let mut released = Released::default();
+    for (doom, answer) in answers {
         let key = doom.key.clone();
-        match reach.wait([&key.cluster], release_one(reach, doom)).await {
+        match answer {
             Ok(()) => {
                 memory.digests.remove(&key);
+                memory.failures.remove(&key);
                 sight.lose(&key);
+                released.parted.push(doom.clone());
+            }
+            // Its author does not wait for it any longer.
+            Err(error) if doom.why.is_some() => {
+                sight.lose(&key);
+                released.stuck.push((doom.clone(), error.reason()));
             }
             Err(error) => {
-                fine = false;
-                let node = doom.node.clone();
-                let now = Timestamp::now();
+                released.again = true;
+                let (node, now) = (doom.node.clone(), Timestamp::now());
                 fail(key, node, Operation::Update, error.reason(), error.message(), now, sight, memory);
             }
         }
     }
-    fine
+    released
 }
 
 async fn release_one(reach: &Reach<'_>, doom: &Doom) -> Result<(), ReachError> {

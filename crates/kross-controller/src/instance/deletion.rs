@@ -1,21 +1,26 @@
-//! The end of an instance: its objects go in reverse waves, from what is persisted alone. No graph and no expression is
-//! needed, and "gone" is what the cluster says, not a copy.
+//! The end of an instance: its objects go in reverse waves, by what is kept on them. A graph, where there is one, makes what
+//! exists for the deletion and knows better how objects go; it is not needed. "Gone" is what the cluster says, not a copy.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{FINALIZER, Operation, managers};
+use kross_api::{FINALIZER, LifecyclePhase, Operation, managers};
 use kross_cluster::{ObjectKey, Selection, StoredObject};
+use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
-    Deletion, DeletionPlan, Hooks, Leaving, Wait, blocked_deletion_status, deletion_status, plan_deletion,
+    Deletion, DeletionPlan, DoomedObject, Hooks, Leaving, Plan, Wait, blocked_deletion_status,
+    deletion_status, plan_deletion,
 };
 use kross_value::Value;
 
 use super::clusters::Asker;
 use super::error::{InstanceError, Next};
+use super::manage::Record;
 use super::memory::Memory;
+use super::parting::Parting;
 use super::reach::Reach;
+use super::reconcile::Pass;
 use super::remains::{Remains, gather};
 use super::{apply, manage, report};
 use crate::graphs::Served;
@@ -40,11 +45,11 @@ pub(super) async fn proceed(
     if released || !manage::is_held(&instance) {
         return Ok(Next::Done);
     }
+    let graph = served.leaving_graph();
     let applyset = manage::applyset(served, &instance);
     let record = match manage::record(&instance, &applyset) {
         Ok(record) => record,
         Err(error) => {
-            let graph = served.revision.as_ref().map(|revision| &*revision.graph);
             let status =
                 blocked_deletion_status(graph, instance.value(), &error.to_string(), Timestamp::now());
             report::write(hub, served, instance, status).await?;
@@ -53,83 +58,175 @@ pub(super) async fn proceed(
     };
     let (mut reach, key) = (Reach::local(hub, served, turn), instance.key(hub.connection.cluster()));
     let asker = Asker { hub, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
-    let mut remains = gather(&asker, served, &record, &mut reach, memory).await?;
-    if remains.sight.connecting {
-        // Whether it answers is known in a moment; it says so.
-        return Ok(Next::After(SOON));
+    let remains = gather(&asker, served, &record, &mut reach, memory).await?;
+    let key = &key;
+    Departure { hub, served, graph, key, turn, instance, record, reach, remains, memory }.run().await
+}
+
+/// An instance on its way out.
+struct Departure<'a> {
+    hub: &'a Hub,
+    served: &'a Served,
+    /// The graph by which it goes, where there is one.
+    graph: Option<&'a Graph>,
+    key: &'a ObjectKey,
+    turn: &'a Turn,
+    instance: Arc<StoredObject>,
+    record: Record,
+    reach: Reach<'a>,
+    remains: Remains,
+    memory: &'a mut Memory,
+}
+
+impl Departure<'_> {
+    async fn run(&mut self) -> Result<Next, InstanceError> {
+        let mut said = false;
+        loop {
+            if self.remains.sight.connecting {
+                // Whether it answers is known in a moment; it says so.
+                return Ok(Next::After(SOON));
+            }
+            let hooks = self.make_hooks().await?;
+            let plan = self.step(hooks.as_ref());
+            self.memory.attempts.clone_from(&plan.attempts);
+            // Before the first delete, and when something is left to wait for; what goes in this pass needs no word each.
+            let waits = plan.delete.is_empty() && plan.release.is_empty();
+            if !plan.is_done() && (waits || !said) {
+                said = true;
+                self.report(&plan, hooks.as_ref()).await?;
+            }
+            if waits {
+                return self.finish(&plan, hooks.as_ref()).await;
+            }
+            let sight = &mut self.remains.sight;
+            let deleted = apply::delete(&self.reach, &plan.delete, sight, self.memory).await;
+            let released = apply::release(&self.reach, &plan.release, sight, self.memory).await;
+            let parting =
+                Parting { hub: self.hub, instance: &self.instance, clusters: &self.remains.clusters };
+            parting.released(&released, self.memory);
+            if !deleted || released.again {
+                self.keep_attempts(&plan).await?;
+                return Ok(Next::Retry);
+            }
+        }
     }
-    let mut instance = instance;
-    let mut said = false;
-    loop {
-        let plan = step(&remains, memory);
-        memory.attempts.clone_from(&plan.attempts);
-        // Before the first delete, and when something is left to wait for; what goes in this pass needs no word each.
-        let waits = plan.delete.is_empty() && plan.release.is_empty();
-        if !plan.is_done() && (waits || !said) {
-            said = true;
-            let graph = served.revision.as_ref().map(|revision| &*revision.graph);
-            let leaving = Leaving { plan: &plan, hooks: None, clusters: &remains.clusters };
-            let status = deletion_status(graph, instance.value(), &leaving, Timestamp::now());
-            instance = report::write(hub, served, instance, status).await?;
+
+    /// Makes what exists for the deletion, such as a backup, and finds out how objects are to go, as the graph says now. None
+    /// where the graph has nothing to say.
+    async fn make_hooks(&mut self) -> Result<Option<Plan>, InstanceError> {
+        let Some(graph) = self.graph.filter(|graph| has_say(graph)) else { return Ok(None) };
+        self.remains.sight.observed.failures.clone_from(&self.memory.failures);
+        let mut pass = Pass {
+            hub: self.hub,
+            served: self.served,
+            graph,
+            key: self.key,
+            turn: self.turn,
+            phase: LifecyclePhase::Deletion,
+            instance: Arc::clone(&self.instance),
+            record: std::mem::take(&mut self.record),
+            memory: &mut *self.memory,
+        };
+        let plan = pass.waves(&mut self.reach, &mut self.remains.sight).await;
+        self.instance = Arc::clone(&pass.instance);
+        self.record = pass.record;
+        let plan = plan?;
+        for used in &plan.clusters {
+            if !self.remains.clusters.iter().any(|known| known.id == used.id) {
+                self.remains.clusters.push(used.clone());
+            }
         }
-        if waits {
-            return finish(hub, served, &reach, &instance, &plan, memory).await;
+        Ok(Some(plan))
+    }
+
+    fn step(&self, hooks: Option<&Plan>) -> DeletionPlan {
+        let mut objects = self.remains.doomed(self.memory);
+        if let Some(plan) = hooks {
+            let newer = |object: DoomedObject| match plan.answers.get(&object.node) {
+                Some(answers) => object.with_answers(answers.clone()),
+                None => object,
+            };
+            objects = objects.into_iter().map(newer).collect();
         }
-        let sight = &mut remains.sight;
-        let deleted = apply::delete(&reach, &plan.delete, sight, memory).await;
-        let released = apply::release(&reach, &plan.release, sight, memory).await;
-        if !deleted || !released {
-            return Ok(Next::Retry);
+        let broken = format!("definition `{}` does not compile", self.served.definition);
+        plan_deletion(Deletion {
+            objects: &objects,
+            hooks: match (self.graph, hooks) {
+                (Some(_), Some(plan)) => Hooks::Planned(&plan.hooks),
+                (Some(_), None) => Hooks::Planned(&[]),
+                (None, _) if self.served.orphaned => Hooks::Gone,
+                (None, _) => Hooks::Unplanned(&broken),
+            },
+            attempts: &self.memory.attempts,
+            kept: self.record.attempts.as_deref(),
+            now: Timestamp::now(),
+        })
+    }
+
+    async fn report(&mut self, plan: &DeletionPlan, hooks: Option<&Plan>) -> Result<(), InstanceError> {
+        let leaving = Leaving { plan, hooks, clusters: &self.remains.clusters };
+        let status = deletion_status(self.graph, self.instance.value(), &leaving, Timestamp::now());
+        let instance = Arc::clone(&self.instance);
+        self.instance = report::write(self.hub, self.served, instance, status).await?;
+        Ok(())
+    }
+
+    /// Keeps when objects were first attempted, for whoever goes on after us.
+    async fn keep_attempts(&mut self, plan: &DeletionPlan) -> Result<(), InstanceError> {
+        if plan.kept.is_some() && self.record.attempts != plan.kept {
+            self.record.attempts.clone_from(&plan.kept);
+            let instance = Arc::clone(&self.instance);
+            self.instance = manage::write(self.hub, self.served, instance, &self.record).await?;
         }
+        Ok(())
+    }
+
+    /// Nothing is left to delete: let the instance go, or wait for what is going.
+    async fn finish(&mut self, plan: &DeletionPlan, hooks: Option<&Plan>) -> Result<Next, InstanceError> {
+        if !plan.is_done() {
+            self.keep_attempts(plan).await?;
+            let recheck = hooks.and_then(|hooks| hooks.recheck_at);
+            return Ok(next(self.hub, &self.reach, plan, recheck));
+        }
+        let (instance, kind) = (Arc::clone(&self.instance), &self.served.kind);
+        let mut finalizers = manage::finalizers(&instance);
+        finalizers.retain(|name| name != FINALIZER);
+        let metadata = Value::object([
+            ("resourceVersion", instance.resource_version().clone().into()),
+            ("finalizers", Value::list(finalizers.iter().map(|name| Value::from(name.as_str())))),
+        ]);
+        let patch = Value::object([("metadata", metadata)]);
+        let (namespace, manager) = (instance.namespace().map(|namespace| &**namespace), managers::LABELLER);
+        let patched =
+            self.hub.connection.merge_patch(kind, namespace, instance.name(), None, manager, &patch);
+        match patched.await {
+            Ok(_) => {}
+            Err(error) if error.is_gone() => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Only now it is certain that nobody comes back to them.
+        let parting = Parting { hub: self.hub, instance: &instance, clusters: &self.remains.clusters };
+        parting.left_behind(&plan.left_behind, self.memory);
+        self.hub.instances.release(self.key, self.memory);
+        *self.memory = Memory { released: Some(instance.uid().clone()), ..Memory::default() };
+        Ok(Next::Done)
     }
 }
 
-fn step(remains: &Remains, memory: &Memory) -> DeletionPlan {
-    let objects = remains.doomed(memory);
-    plan_deletion(Deletion {
-        objects: &objects,
-        hooks: Hooks::Planned(&[]),
-        attempts: &memory.attempts,
-        kept: None,
-        now: Timestamp::now(),
+/// Whether a graph has something to say about how objects go that is not kept on them already.
+fn has_say(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| {
+        let lifecycle = &node.lifecycle;
+        lifecycle.phase == LifecyclePhase::Deletion
+            || !lifecycle.force_when.is_empty()
+            || matches!(lifecycle.policy, Policy::Computed(_))
+            || matches!(lifecycle.order, Some(Order::Computed(_)))
     })
-}
-
-/// Nothing is left to delete: let the instance go, or wait for what is going.
-async fn finish(
-    hub: &Hub,
-    served: &Served,
-    reach: &Reach<'_>,
-    instance: &StoredObject,
-    plan: &DeletionPlan,
-    memory: &mut Memory,
-) -> Result<Next, InstanceError> {
-    if !plan.is_done() {
-        return Ok(next(hub, reach, plan));
-    }
-    let mut finalizers = manage::finalizers(instance);
-    finalizers.retain(|name| name != FINALIZER);
-    let metadata = Value::object([
-        ("resourceVersion", instance.resource_version().clone().into()),
-        ("finalizers", Value::list(finalizers.iter().map(|name| Value::from(name.as_str())))),
-    ]);
-    let patch = Value::object([("metadata", metadata)]);
-    let namespace = instance.namespace().map(|namespace| &**namespace);
-    let kind = &served.kind;
-    match hub.connection.merge_patch(kind, namespace, instance.name(), None, managers::LABELLER, &patch).await
-    {
-        Ok(_) => {}
-        Err(error) if error.is_gone() => {}
-        Err(error) => return Err(error.into()),
-    }
-    hub.instances.release(&instance.key(hub.connection.cluster()), memory);
-    *memory = Memory { released: Some(instance.uid().clone()), ..Memory::default() };
-    Ok(Next::Done)
 }
 
 /// When to look again. Events tell when something is gone; a copy that does not follow would not, nor would one of a kind
 /// that nobody watches.
-fn next(hub: &Hub, reach: &Reach<'_>, plan: &DeletionPlan) -> Next {
+fn next(hub: &Hub, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Option<Timestamp>) -> Next {
     let told = |key: &ObjectKey| {
         let watch = reach.child(&key.cluster, &key.group, &key.kind);
         watch.is_some_and(|watch| watch.key().selection == Selection::Managed && watch.is_live())
@@ -143,7 +240,8 @@ fn next(hub: &Hub, reach: &Reach<'_>, plan: &DeletionPlan) -> Next {
         Wait::For(_) | Wait::Failed(_) => true,
     });
     let interval = hub.settings.instance_interval.unwrap_or(Duration::from_secs(60));
-    let due = plan.recheck_at.map(|at| {
+    let untold = untold || !plan.unmade.is_empty();
+    let due = plan.recheck_at.into_iter().chain(recheck).min().map(|at| {
         let wait = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
         wait.max(Duration::from_millis(50))
     });

@@ -33,6 +33,8 @@ pub(super) fn remote_applyset(hub: &Hub, served: &Served, instance: &StoredObjec
 pub(super) struct Record {
     pub(super) local: Inventory,
     pub(super) remote: ClusterInventory,
+    /// When the removal of objects was first attempted that are not waited for for ever.
+    pub(super) attempts: Option<Text>,
 }
 
 /// What an instance says it owns.
@@ -45,7 +47,8 @@ pub(super) fn record(instance: &StoredObject, applyset: &str) -> Result<Record, 
         Some(text) => ClusterInventory::parse(applyset, text)?,
         None => ClusterInventory::default(),
     };
-    Ok(Record { local, remote })
+    let attempts = instance.annotation(annotations::DELETE_ATTEMPTS).map(Text::from);
+    Ok(Record { local, remote, attempts })
 }
 
 /// What an instance says it owns in its own cluster; none if it says nothing.
@@ -84,8 +87,11 @@ pub(super) async fn write(
     record: &Record,
 ) -> Result<Arc<StoredObject>, InstanceError> {
     let applyset = applyset(served, &instance);
-    let remote = record.remote.text(&applyset)?;
-    let Some(patch) = patch(hub, served, &instance, &applyset, (&record.local, remote)) else {
+    let notes = [
+        (annotations::CLUSTER_INVENTORY, record.remote.text(&applyset)?),
+        (annotations::DELETE_ATTEMPTS, record.attempts.as_ref().map(ToString::to_string)),
+    ];
+    let Some(patch) = patch(hub, served, &instance, &applyset, (&record.local, notes)) else {
         return Ok(instance);
     };
     let namespace = instance.namespace().map(|namespace| &**namespace);
@@ -104,7 +110,7 @@ fn patch(
     served: &Served,
     instance: &StoredObject,
     applyset: &Text,
-    (inventory, remote): (&Inventory, Option<String>),
+    (inventory, more): (&Inventory, [(&'static str, Option<String>); 2]),
 ) -> Option<Value> {
     let mut own_labels = hub.ownership_labels();
     own_labels.insert(labels::DEFINITION_ID, served.uid.clone().into());
@@ -117,16 +123,19 @@ fn patch(
         .collect();
     let mut notes = inventory.annotations(applyset);
     notes.insert(annotations::APPLYSET_TOOLING.to_owned(), tooling(&hub.settings.kro_version));
-    let written = instance.annotation(annotations::CLUSTER_INVENTORY);
-    let forgotten = written.is_some() && remote.is_none();
-    notes.extend(remote.map(|remote| (annotations::CLUSTER_INVENTORY.to_owned(), remote)));
+    let forgotten: Vec<&str> = more
+        .iter()
+        .filter(|(key, text)| text.is_none() && instance.annotation(key).is_some())
+        .map(|(key, _)| *key)
+        .collect();
+    notes.extend(more.into_iter().filter_map(|(key, text)| Some((key.to_owned(), text?))));
     let mut missing_notes: Object = notes
         .iter()
         .filter(|(key, value)| instance.annotation(key) != Some(value.as_str()))
         .map(|(key, value)| (kross_value::Key::new(key), Value::from(value.as_str())))
         .collect();
-    if forgotten {
-        missing_notes.insert(annotations::CLUSTER_INVENTORY, Value::Null);
+    for key in forgotten {
+        missing_notes.insert(key, Value::Null);
     }
     let mut finalizers = finalizers(instance);
     let held = finalizers.iter().any(|name| name == FINALIZER);

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kross_api::SecretAddress;
@@ -31,6 +32,13 @@ pub(super) struct Memory {
     pub(super) blind: HashMap<KindKey, Failure>,
     /// External references that could not be read the last time.
     pub(super) unreadable: HashMap<ExternalRead, Failure>,
+    /// UIDs of objects that were let go without deleting them, as everybody was told.
+    pub(super) told: HashSet<Text>,
+    /// Nodes that are left out and failed before, and the generation of the instance in which they did: they are tried again
+    /// when somebody changes it.
+    pub(super) left_out: (Option<i64>, HashSet<Text>),
+    /// When a status that has only details to add may be written next, and how long the wait was.
+    pub(super) detail: Option<(Instant, Duration)>,
     /// The instance of this UID was let go. The copy says so a moment later; until then nothing is done again.
     pub(super) released: Option<Text>,
 }

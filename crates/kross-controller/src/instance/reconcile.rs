@@ -5,10 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{ClusterId, ConditionType, FailureReason, Inventory, RecordedCluster, annotations};
+use kross_api::{
+    ClusterId, ConditionType, FailureReason, Inventory, LifecyclePhase, RecordedCluster, annotations,
+};
 use kross_cluster::{Lookup, ObjectKey, Outcome, StoredObject};
 use kross_graph::Graph;
-use kross_plan::{ApplyAction, Plan, Progress, failed_status, plan, suspended_status};
+use kross_plan::{
+    ApplyAction, Failure, NodePlan, Plan, PlannedObject, Progress, Skip, failed_status, plan,
+    plan_for_deletion, suspended_status,
+};
 use kross_value::Text;
 
 use super::admit::Writer;
@@ -17,10 +22,12 @@ use super::error::{InstanceError, Next, outcome};
 use super::manage::Record;
 use super::memory::Memory;
 use super::observe::{Sight, own};
+use super::parting::Parting;
 use super::reach::Reach;
 use super::{apply, children, clusters, deletion, external, manage, remains, report};
 use crate::graphs::Served;
 use crate::hub::Hub;
+use crate::key::InstanceKey;
 use crate::turns::Turn;
 
 /// How soon to look again where something is about to be known.
@@ -98,7 +105,8 @@ async fn live(
     };
     hub.metrics.graphs_found.inc();
     let record = Record::default();
-    let mut pass = Pass { hub, served, graph: &revision.graph, key, turn, instance, record, memory };
+    let (graph, phase) = (&*revision.graph, LifecyclePhase::Active);
+    let mut pass = Pass { hub, served, graph, key, turn, phase, instance, record, memory };
     let ended = pass.run().await;
     if let Some(kind) = ended.as_ref().err().and_then(InstanceError::condition) {
         let message = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -108,17 +116,19 @@ async fn live(
     ended
 }
 
-/// A pass over a living instance.
-struct Pass<'a> {
-    hub: &'a Hub,
-    served: &'a Served,
-    graph: &'a Graph,
-    key: &'a ObjectKey,
-    turn: &'a Turn,
-    instance: Arc<StoredObject>,
+/// A pass over an instance.
+pub(super) struct Pass<'a> {
+    pub(super) hub: &'a Hub,
+    pub(super) served: &'a Served,
+    pub(super) graph: &'a Graph,
+    pub(super) key: &'a ObjectKey,
+    pub(super) turn: &'a Turn,
+    /// Whether the instance lives, or is being deleted and only what exists for that is planned.
+    pub(super) phase: LifecyclePhase,
+    pub(super) instance: Arc<StoredObject>,
     /// What the instance says it owns.
-    record: Record,
-    memory: &'a mut Memory,
+    pub(super) record: Record,
+    pub(super) memory: &'a mut Memory,
 }
 
 impl Pass<'_> {
@@ -139,6 +149,7 @@ impl Pass<'_> {
             return Ok(Next::Done);
         }
         self.record = record?;
+        self.try_again_what_was_left_out();
         let mut reach = Reach::local(self.hub, self.served, self.turn);
         let Some(mut sight) = own(&reach, self.instance.uid(), self.memory) else {
             return self.blind().await;
@@ -156,13 +167,44 @@ impl Pass<'_> {
         self.forget_failures(&plan, &sight);
         self.hub.instances.want(self.key, foreign(&plan));
         self.memory.attempts.clone_from(&plan.prune.attempts);
+        self.keep_attempts(&plan).await?;
         let next = self.next(&plan, &reach);
         if sight.listing && self.instance.value().get("status").is_some() {
             // The end of a list wakes us; until then nothing is known that is worth a write.
             return Ok(Next::After(SOON));
         }
-        self.report(plan.status).await?;
+        match report::wait(&self.instance, &plan.status, self.memory) {
+            None => self.report(plan.status).await?,
+            Some(wait) => self.look_again(wait),
+        }
         Ok(next)
+    }
+
+    /// Has the instance looked at again, at the latest after this time.
+    fn look_again(&self, wait: Duration) {
+        self.hub.instance_queue.add_after(&InstanceKey(self.key.clone()), wait);
+    }
+
+    /// What is left out because it failed stays so: else it would come, fail and go for ever. When somebody changes the
+    /// instance, that is a reason to try.
+    fn try_again_what_was_left_out(&mut self) {
+        let (generation, nodes) = &mut self.memory.left_out;
+        if *generation != self.instance.generation() {
+            let nodes = std::mem::take(nodes);
+            *generation = self.instance.generation();
+            self.memory.failures.retain(|_, failure| !nodes.contains(&failure.node));
+        }
+    }
+
+    /// Keeps when objects that are pruned were first attempted, for whoever goes on after us.
+    async fn keep_attempts(&mut self, plan: &Plan) -> Result<(), InstanceError> {
+        let waits = !plan.prune.waiting.is_empty() || !plan.prune.left_behind.is_empty();
+        let kept = plan.prune.kept.clone().filter(|_| waits);
+        if self.record.attempts != kept {
+            self.record.attempts = kept;
+            self.keep_record().await?;
+        }
+        Ok(())
     }
 
     /// Kinds that the inventory has and the graph has no more are not watched: the cluster is asked for them.
@@ -195,16 +237,36 @@ impl Pass<'_> {
             .chain(plan.prune.waiting.iter().map(|(doom, _)| doom))
             .map(|doom| &doom.key)
             .collect();
-        self.memory.failures.retain(|key, _| planned.contains(key) || doomed.contains(key));
+        let is_left_out = |node: &NodePlan| matches!(node.progress, Progress::Skipped(Skip::Condition(_)));
+        let failed = |node: &NodePlan| self.memory.failures.values().any(|failure| failure.node == node.id);
+        let left_out: HashSet<Text> = plan
+            .nodes
+            .iter()
+            .filter(|node| is_left_out(node) && failed(node))
+            .map(|node| node.id.clone())
+            .collect();
+        self.memory.failures.retain(|key, failure| {
+            planned.contains(key) || doomed.contains(key) || left_out.contains(&failure.node)
+        });
+        self.memory.left_out.1 = left_out;
         self.memory.blind.retain(|kind, _| sight.observed.blind.contains_key(kind));
     }
 
     /// Plans and writes until nothing is left to write.
-    async fn waves(&mut self, reach: &mut Reach<'_>, sight: &mut Sight) -> Result<Plan, InstanceError> {
+    ///
+    /// # Errors
+    /// The cluster of the instance refuses or does not answer.
+    pub(super) async fn waves(
+        &mut self,
+        reach: &mut Reach<'_>,
+        sight: &mut Sight,
+    ) -> Result<Plan, InstanceError> {
         let mut tried: HashSet<ObjectKey> = HashSet::new();
         let (instance, recorded) = (Arc::clone(&self.instance), self.record.remote.clone());
         let asker = Asker { hub: self.hub, key: self.key, instance: &instance, recorded: &recorded };
-        asker.recall(reach, sight, self.memory);
+        if self.phase == LifecyclePhase::Active {
+            asker.recall(reach, sight, self.memory);
+        }
         clusters::rename(&mut self.record.remote, sight);
         let owned = children::recorded(&clusters::contents(&self.record.remote), Some(self.graph));
         for (kind, _) in &owned {
@@ -235,6 +297,9 @@ impl Pass<'_> {
                 .iter()
                 .filter(|action| plan.object(action).is_some_and(|object| !tried.contains(&object.key)))
                 .collect();
+            if actions.is_empty() && self.phase == LifecyclePhase::Deletion {
+                break;
+            }
             self.expand(&plan, sight);
             self.keep_record().await?;
             if actions.is_empty() {
@@ -263,12 +328,16 @@ impl Pass<'_> {
             let (delete, release) = (plan.prune.delete.clone(), plan.prune.release.clone());
             let deleted = apply::delete(reach, &delete, sight, self.memory).await;
             let released = apply::release(reach, &release, sight, self.memory).await;
+            let parting = Parting { hub: self.hub, instance: &self.instance, clusters: &plan.clusters };
+            parting.released(&released, self.memory);
             pruned = true;
             plan = self.plan(sight);
-            if !deleted || !released {
+            if !deleted || released.again {
                 break;
             }
         }
+        let parting = Parting { hub: self.hub, instance: &self.instance, clusters: &plan.clusters };
+        parting.left_behind(&plan.prune.left_behind, self.memory);
         if pruned && plan.prune.is_done() {
             self.record.local = plan.inventory.get(&ClusterId::local()).cloned().unwrap_or_default();
             self.keep_record().await?;
@@ -336,6 +405,7 @@ impl Pass<'_> {
     }
 
     fn plan(&self, sight: &Sight) -> Plan {
+        let plan = if self.phase == LifecyclePhase::Active { plan } else { plan_for_deletion };
         plan(self.graph, self.instance.value(), &sight.observed, &self.hub.planning, Timestamp::now())
     }
 
@@ -372,19 +442,28 @@ impl Pass<'_> {
     fn next(&self, plan: &Plan, reach: &Reach<'_>) -> Next {
         // What failed in a cluster that does not answer is tried again when it does, which wakes us.
         let open = |cluster: &ClusterId| reach.connection(cluster).is_ok();
-        if self.memory.failures.keys().any(|key| open(&key.cluster))
+        let (_, left_out) = &self.memory.left_out;
+        let tried = |(_, failure): &(&ObjectKey, &Failure)| !left_out.contains(&failure.node);
+        let recheck = plan.recheck_at.map(|at| {
+            let wait = at.duration_since(Timestamp::now());
+            Duration::try_from(wait).unwrap_or_default().max(Duration::from_millis(50))
+        });
+        if let Some(wait) = recheck {
+            self.look_again(wait);
+        }
+        // An object that belongs to nobody may go without a word to us.
+        let in_the_way = |object: &PlannedObject| {
+            let trouble = object.progress.trouble();
+            object.exclusive && trouble.is_some_and(|trouble| trouble.reason == FailureReason::Conflict)
+        };
+        if self.memory.failures.iter().filter(tried).any(|(key, _)| open(&key.cluster))
+            || plan.nodes.iter().flat_map(|node| &node.objects).any(in_the_way)
             || self.memory.blind.keys().any(|(cluster, ..)| open(cluster))
             || self.memory.unreadable.keys().any(|read| open(read.cluster()))
         {
             return Next::Retry;
         }
-        match plan.recheck_at {
-            Some(at) => {
-                let wait = at.duration_since(Timestamp::now());
-                Next::After(Duration::try_from(wait).unwrap_or_default().max(Duration::from_millis(50)))
-            }
-            None => Next::Done,
-        }
+        recheck.map_or(Next::Done, Next::After)
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) async fn gather(
         owed.retain(|cluster| cluster.reference != *reference || cluster.uid != *uid);
     }
     let applyset = manage::remote_applyset(hub, served, instance);
-    let graph = served.revision.as_ref().map(|revision| &*revision.graph);
+    let graph = served.leaving_graph();
     for (cluster, (name, contents)) in clusters::contents(&owed) {
         remains.clusters.extend(used(&remains.sight, &owed, &cluster));
         let found = match reach.connection(&cluster) {

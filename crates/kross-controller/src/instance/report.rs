@@ -1,14 +1,17 @@
 //! Report: writes an instance's status if it changed, and tells of conditions that did.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use kross_api::{
     Condition, ConditionStatus, ConditionType, InstanceState, RecordedCluster, annotations, managers,
 };
 use kross_cluster::{Regarding, Severity, StoredObject};
+use kross_plan::is_detail;
 use kross_value::Value;
 
 use super::error::InstanceError;
+use super::memory::Memory;
 use crate::graphs::Served;
 use crate::hub::Hub;
 use crate::metrics::InstanceTransition;
@@ -39,6 +42,30 @@ pub(super) async fn write(
     count_transition(hub, &instance, &written);
     tell(hub, &written, &before, &after);
     Ok(Arc::new(written))
+}
+
+/// How long a status that has only details to add waits after the one before: three times as long each time.
+const DETAIL_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_DETAIL_WAIT: Duration = Duration::from_secs(60);
+
+/// How long to wait before a status is written, if it says nothing that could not wait: a thousand items that become ready one
+/// after the other are no thousand news.
+pub(super) fn wait(instance: &StoredObject, status: &Value, memory: &mut Memory) -> Option<Duration> {
+    let before = instance.value().get("status").filter(|before| *before != status)?;
+    let now = Instant::now();
+    let (due, last) = match memory.detail.filter(|_| is_detail(before, status)) {
+        Some(detail) => detail,
+        None => {
+            memory.detail = Some((now + DETAIL_WAIT, DETAIL_WAIT));
+            return None;
+        }
+    };
+    if now < due {
+        return Some(due - now);
+    }
+    let next = (last * 3).min(LONGEST_DETAIL_WAIT);
+    memory.detail = Some((now + next, next));
+    None
 }
 
 /// The status of an existing type belongs to its own controller: state and message become annotations.

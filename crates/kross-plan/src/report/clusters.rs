@@ -137,18 +137,20 @@ fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<(Reason, S
     }
 }
 
-/// What is said when every cluster that is needed is connected: also what is still owed to others.
+/// What is said when every cluster that is needed is connected: also what is still owed to others, and which are left out.
 fn connected(walk: &Walk<'_>) -> String {
-    let owed = walk.clusters.iter().find_map(|used| Some((used, used.closed()?)).filter(|_| used.former));
     let all = "every cluster is connected";
-    match owed {
-        None => all.to_owned(),
-        Some((used, closed)) => {
-            let why = closed.trouble().map_or_else(String::new, since);
-            let name = &used.reference.display;
-            format!("{all}; what the instance left in cluster `{name}` is removed once it answers: {why}")
-        }
+    let mut dark = walk.clusters.iter().filter_map(|used| Some((used, used.closed()?)));
+    // One that nobody has dialled yet is no news.
+    let Some((used, closed)) = dark.find(|(used, _)| used.state.is_some()) else { return all.to_owned() };
+    let why = closed.trouble().map_or_else(String::new, since);
+    let name = &used.reference.display;
+    if used.former {
+        return format!(
+            "{all}; what the instance left in cluster `{name}` is removed once it answers: {why}"
+        );
     }
+    format!("every cluster in use is connected; cluster `{name}` is left out: {why}")
 }
 
 /// A node whose cluster is not known. Gives whether the reference may still be good.

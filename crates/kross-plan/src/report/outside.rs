@@ -211,7 +211,7 @@ fn message(leaving: &Leaving<'_>) -> String {
         .waiting
         .iter()
         .rev()
-        .max_by_key(|(_, wait)| weight(wait))
+        .max_by_key(|(doom, wait)| (!doom.stays, weight(wait)))
         .filter(|(_, wait)| *wait != Wait::Turn);
     let Some((doom, wait)) = worst else {
         return match plan.unmade.first() {
@@ -224,11 +224,7 @@ fn message(leaving: &Leaving<'_>) -> String {
     let place =
         leaving.display(&doom.key).map_or_else(String::new, |cluster| format!(" in cluster `{cluster}`"));
     let object = format!("{} {}{place}", doom.key.kind, doom.key.namespaced_name());
-    let what = match wait {
-        Wait::Closed(trouble) | Wait::Failed(trouble) => since(trouble),
-        other => other.message().to_string(),
-    };
-    bounded(&format!("deleting resources: {object}: {what}"), 2_000)
+    format!("deleting resources: {object}: {}", resources::awaited(doom, wait, 1_500))
 }
 
 /// Our conditions of an instance that is managed and has a graph.

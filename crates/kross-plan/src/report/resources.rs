@@ -15,11 +15,11 @@ use crate::walk::Walk;
 /// The longest message of an entry.
 const MESSAGE: usize = 1_024;
 /// What all messages together may come to.
-const ALL_MESSAGES: usize = 24 * 1_024;
+const ALL_MESSAGES: usize = 32 * 1_024;
 /// The longest message where they come to more.
 const SHORT_MESSAGE: usize = 120;
 /// The longest message of one item of many.
-const ITEM_MESSAGE: usize = 256;
+const ITEM_MESSAGE: usize = 400;
 
 /// All entries, in the order of the graph, those that go last.
 pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ManagedResource> {
@@ -197,12 +197,8 @@ pub(super) fn leaving(
         entries.push(gone(doom, ResourceState::Deleting, None, display));
     }
     for (doom, wait) in &plan.waiting {
-        let trouble = match wait {
-            Wait::Closed(trouble) | Wait::Failed(trouble) => Some(trouble),
-            _ => None,
-        };
-        let message = trouble.map_or_else(|| wait.message().to_string(), since);
-        let mut entry = gone(doom, ResourceState::Deleting, Some(bounded(&message, ITEM_MESSAGE)), display);
+        let state = if doom.stays { ResourceState::Retained } else { ResourceState::Deleting };
+        let mut entry = gone(doom, state, Some(awaited(doom, wait, ITEM_MESSAGE)), display);
         entry.reason = wait.reason();
         entries.push(entry);
     }
@@ -210,6 +206,26 @@ pub(super) fn leaving(
     // Enough to see what is going on; the rest follows as these go.
     entries.truncate(listed.max(1) * 4);
     entries
+}
+
+/// What an object is waited for, since when, and until when.
+pub(super) fn awaited(doom: &Doom, wait: &Wait, limit: usize) -> String {
+    let mut times = String::new();
+    let message = match wait {
+        Wait::Closed(trouble) | Wait::Failed(trouble) => {
+            if let Some(since) = trouble.since {
+                times.push_str(&format!(" (since {})", seconds(since)));
+            }
+            trouble.message.clone()
+        }
+        other => other.message(),
+    };
+    if let Some(until) = doom.until {
+        times.push_str(&format!("; left behind at {} if that does not change", seconds(until)));
+    }
+    let stays = if doom.stays { "stays, and loses our labels once that is possible: " } else { "" };
+    let message = bounded(&format!("{stays}{message}"), limit.saturating_sub(times.len()));
+    format!("{message}{times}")
 }
 
 fn gone(

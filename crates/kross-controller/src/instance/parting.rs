@@ -1,0 +1,115 @@
+//! Says which objects an instance lets go of without deleting them: in Events, in the audit log and in the log. Each of them
+//! once, and none that goes after all.
+
+use kross_cluster::{
+    AuditCluster, AuditObject, AuditOutcome, AuditRecord, AuditVerb, ObjectKey, Regarding, Severity,
+    StoredObject,
+};
+use kross_plan::{Doom, UsedCluster};
+
+use super::apply::Released;
+use super::memory::Memory;
+use crate::hub::Hub;
+
+/// How long an Event gets.
+const LONGEST_NOTE: usize = 900;
+
+/// Who lets go, and of what where.
+pub(super) struct Parting<'a> {
+    pub(super) hub: &'a Hub,
+    pub(super) instance: &'a StoredObject,
+    pub(super) clusters: &'a [UsedCluster],
+}
+
+impl Parting<'_> {
+    /// Tells of objects that were released, or could not be and are left as they are.
+    pub(super) fn released(&self, released: &Released, memory: &mut Memory) {
+        let (left, kept): (Vec<&Doom>, Vec<&Doom>) =
+            released.parted.iter().partition(|doom| doom.why.is_some());
+        let news = |dooms: Vec<&Doom>, memory: &mut Memory| -> Vec<Doom> {
+            dooms.into_iter().filter(|doom| memory.told.insert(doom.uid.clone())).cloned().collect()
+        };
+        self.tell("Retained", Severity::Normal, "stays, without an owner", &news(kept, memory));
+        self.tell("LeftBehind", Severity::Warning, "is left behind", &news(left, memory));
+        for doom in &released.parted {
+            self.audit(doom, None);
+        }
+        let stuck: Vec<&Doom> = released.stuck.iter().map(|(doom, _)| doom).collect();
+        let stuck = news(stuck, memory);
+        let what = "is left behind with our labels, which could not be removed";
+        self.tell("LeftBehind", Severity::Warning, what, &stuck);
+        for (doom, reason) in released.stuck.iter().filter(|(doom, _)| stuck.contains(doom)) {
+            self.audit(doom, Some(*reason));
+        }
+    }
+
+    /// Tells of objects in clusters that do not answer, which nobody waits for any more.
+    pub(super) fn left_behind(&self, dooms: &[Doom], memory: &mut Memory) {
+        let news: Vec<Doom> =
+            dooms.iter().filter(|doom| memory.told.insert(doom.uid.clone())).cloned().collect();
+        let what = "is left behind with our labels, since its cluster does not answer";
+        self.tell("LeftBehind", Severity::Warning, what, &news);
+        for doom in &news {
+            self.audit(doom, None);
+        }
+    }
+
+    fn tell(&self, reason: &str, severity: Severity, what: &str, dooms: &[Doom]) {
+        let Some((first, others)) = dooms.split_first() else { return };
+        let owner = self.instance.key(self.hub.connection.cluster());
+        for doom in dooms {
+            let why = doom.why.as_deref().unwrap_or_default();
+            tracing::info!(instance = %owner, object = %self.describe(&doom.key), why, "{what}");
+        }
+        let mut note = match &first.why {
+            Some(why) => format!("{} {what}: {why}", self.describe(&first.key)),
+            None => format!("{} {what}", self.describe(&first.key)),
+        };
+        for (told, doom) in others.iter().enumerate() {
+            let next = format!("; {}", self.describe(&doom.key));
+            if note.len() + next.len() > LONGEST_NOTE {
+                note.push_str(&format!("; and {} more", others.len() - told));
+                break;
+            }
+            note.push_str(&next);
+        }
+        if let Some(events) = &self.hub.events {
+            events.report(kross_cluster::Report {
+                regarding: Regarding::from(self.instance),
+                severity,
+                reason: reason.to_owned(),
+                action: "Delete".to_owned(),
+                note,
+            });
+        }
+    }
+
+    /// Every one of them, where Events may be cut short.
+    fn audit(&self, doom: &Doom, failure: Option<kross_api::FailureReason>) {
+        let cluster = &doom.key.cluster;
+        let mut named = AuditCluster::named(self.display(&doom.key).unwrap_or("local"));
+        named.uid = if cluster.is_local() { "".into() } else { cluster.as_str().into() };
+        let owner = self.instance.key(self.hub.connection.cluster());
+        let mut record = AuditRecord::new(named, AuditVerb::Leave)
+            .on_behalf_of(Some(&owner))
+            .on(AuditObject::from(&doom.key));
+        if let Some(reason) = failure {
+            record.outcome = AuditOutcome::Failure;
+            record.reason = Some(reason);
+        }
+        self.hub.settings.clusters.audit.record(record);
+    }
+
+    fn display(&self, key: &ObjectKey) -> Option<&str> {
+        let used = self.clusters.iter().find(|used| used.id == key.cluster);
+        used.map(|used| used.reference.display.as_str())
+    }
+
+    fn describe(&self, key: &ObjectKey) -> String {
+        let object = format!("{} {}", key.kind, key.namespaced_name());
+        match self.display(key) {
+            Some(cluster) => format!("{object} in cluster `{cluster}`"),
+            None => object,
+        }
+    }
+}

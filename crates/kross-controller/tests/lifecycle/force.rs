@@ -1,0 +1,71 @@
+//! Waiting that ends.
+
+use kross_testing::wait;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::retain::{event, marks};
+use crate::world::{World, config_map};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_does_not_go_in_time_is_left_behind_and_named() {
+    let mut stuck = config_map("stuck", json!({"a": "1"}));
+    stuck["lifecycle"] = json!({"delete": {"forceAfter": "3s"}});
+    let resources = json!([config_map("base", json!({})), stuck]);
+    let world = World::new("Impatient", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let hold = |finalizers| Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    let held = hold(json!(["test.kross.run/hold"]));
+    world.config_maps.patch("x-stuck", &PatchParams::default(), &held).await.unwrap();
+    world.delete("x").await;
+    let waiting = world
+        .until("x", |instance| {
+            let entries = instance["status"]["managedResources"].as_array().cloned().unwrap_or_default();
+            entries
+                .iter()
+                .any(|entry| entry["message"].as_str().is_some_and(|it| it.contains("test.kross.run/hold")))
+        })
+        .await;
+    assert_eq!(waiting["status"]["state"], "DELETING");
+    let started = std::time::Instant::now();
+    wait::until_gone(&world.instances, "x").await;
+    assert!(started.elapsed().as_millis() > 1_000, "it was waited for");
+    let left = world.config_maps.get("x-stuck").await.unwrap();
+    assert!(left.metadata.deletion_timestamp.is_some());
+    assert_eq!(marks(&left), [""; 0]);
+    assert!(world.config_maps.get_opt("x-base").await.unwrap().is_none());
+    let note = event(&world, "x", "LeftBehind").await;
+    assert!(note.contains(&format!("ConfigMap {}/x-stuck", world.namespace)), "{note}");
+    assert!(note.contains("test.kross.run/hold"), "{note}");
+    world.config_maps.patch("x-stuck", &PatchParams::default(), &hold(json!([]))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_ends_only_when_its_author_also_says_when() {
+    let mut stuck = config_map("stuck", json!({"a": "1"}));
+    stuck["lifecycle"] = json!({"delete": {"forceAfter": "1s", "forceWhen": ["${schema.spec.givenUp}"]}});
+    let world = World::new("Undecided", json!({"spec": {"givenUp": "boolean"}}), json!([stuck])).await;
+    world.create("x", json!({"givenUp": false})).await;
+    world.until_state("x", "ACTIVE").await;
+    let hold = |finalizers| Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    let held = hold(json!(["test.kross.run/hold"]));
+    world.config_maps.patch("x-stuck", &PatchParams::default(), &held).await.unwrap();
+    world.delete("x").await;
+    // Another instance comes and goes, well after the second: this one still waits.
+    let kept = world
+        .until("x", |instance| {
+            instance["metadata"]["annotations"]["internal.kro.run/delete-attempts"].is_string()
+        })
+        .await;
+    assert!(kept["metadata"]["annotations"]["internal.kro.run/delete-attempts"].as_str().unwrap().len() > 30);
+    world.create("y", json!({"givenUp": false})).await;
+    world.until_state("y", "ACTIVE").await;
+    world.delete("y").await;
+    wait::until_gone(&world.instances, "y").await;
+    assert!(world.instances.get_opt("x").await.unwrap().is_some());
+    world.patch("x", json!({"spec": {"givenUp": true}})).await;
+    wait::until_gone(&world.instances, "x").await;
+    assert_eq!(marks(&world.config_maps.get("x-stuck").await.unwrap()), [""; 0]);
+    world.config_maps.patch("x-stuck", &PatchParams::default(), &hold(json!([]))).await.unwrap();
+}

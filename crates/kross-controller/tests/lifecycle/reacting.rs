@@ -1,0 +1,72 @@
+//! Graphs that react to what fails, once per state, and at the moment they say.
+
+use kross_testing::{Action, Answer, Requests, Verb, wait};
+use serde_json::json;
+
+use crate::world::{World, config_map, value};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_neighbour_reacts_to_a_failure_and_a_standby_comes_when_it_lasts() {
+    let primary = config_map("primary", json!({"a": "1"}));
+    let web =
+        config_map("web", json!({"replicas": "${resources.primary.reason == 'Forbidden' ? '1' : '3'}"}));
+    let mut standby = config_map("standby", json!({}));
+    standby["includeWhen"] = json!(["${resources.primary.failingFor > duration('3s')}"]);
+    let world = World::new("Reacting", json!({"spec": {}}), json!([primary, web, standby])).await;
+    let refuse = Requests::any().verb(Verb::Apply).namespace(&world.namespace).name("x-primary");
+    let rule = world.proxy.on(refuse, Action::Answer(Answer::status(403).message("no")));
+    let started = std::time::Instant::now();
+    world.create("x", json!({})).await;
+    wait::until_object(&world.config_maps, "x-web", |web| value(web, "replicas") == Some("1")).await;
+    assert!(world.config_maps.get_opt("x-standby").await.unwrap().is_none());
+    wait::until_object(&world.config_maps, "x-standby", |_| true).await;
+    let took = started.elapsed().as_millis();
+    assert!((3_000..6_500).contains(&took), "{took} ms");
+    let failing = world.until_state("x", "ERROR").await;
+    let entries = failing["status"]["managedResources"].as_array().unwrap();
+    assert_eq!(entries[0]["state"], "Error");
+    assert_eq!(entries[0]["reason"], "Forbidden");
+    assert_eq!(entries[0]["operation"], "create");
+    let writes = |name: &str| {
+        let suffix = format!("/{name}");
+        world
+            .sent()
+            .iter()
+            .filter(|sent| sent.starts_with("apply configmaps ") && sent.ends_with(&suffix))
+            .count()
+    };
+    assert_eq!((writes("x-web"), writes("x-standby")), (2, 1), "once per state");
+
+    world.proxy.remove(rule);
+    world.until_state("x", "ACTIVE").await;
+    wait::until_object(&world.config_maps, "x-web", |web| value(web, "replicas") == Some("3")).await;
+    wait::until_gone(&world.config_maps, "x-standby").await;
+    assert_eq!(writes("x-web"), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_that_leaves_itself_out_when_it_fails_does_not_come_and_go() {
+    let mut fragile = config_map("fragile", json!({"v": "${schema.spec.v}"}));
+    fragile["includeWhen"] = json!(["${resources.fragile.reason != 'Forbidden'}"]);
+    let mut instead = config_map("instead", json!({}));
+    instead["includeWhen"] = json!(["${resources.fragile.reason == 'Forbidden'}"]);
+    let world = World::new("Fragile", json!({"spec": {"v": "string"}}), json!([fragile, instead])).await;
+    let refuse = Requests::any().verb(Verb::Apply).namespace(&world.namespace).name("x-fragile");
+    let rule = world.proxy.on(refuse, Action::Answer(Answer::status(403).message("no")));
+    world.create("x", json!({"v": "1"})).await;
+    wait::until_object(&world.config_maps, "x-instead", |_| true).await;
+    world.until_state("x", "ACTIVE").await;
+    // Whatever else happens to the instance, it stays so.
+    world.patch("x", json!({"metadata": {"labels": {"some": "label"}}})).await;
+    let attempts = || world.sent().iter().filter(|sent| sent.ends_with("/x-fragile")).count();
+    let before = attempts();
+    world.create("y", json!({"v": "1"})).await;
+    world.until_state("y", "ACTIVE").await;
+    assert_eq!(attempts(), before);
+    assert!(world.config_maps.get_opt("x-instead").await.unwrap().is_some());
+    // A changed spec is a new attempt.
+    world.proxy.remove(rule);
+    world.patch("x", json!({"spec": {"v": "2"}})).await;
+    wait::until_object(&world.config_maps, "x-fragile", |object| value(object, "v") == Some("2")).await;
+    wait::until_gone(&world.config_maps, "x-instead").await;
+}
