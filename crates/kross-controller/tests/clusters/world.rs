@@ -14,6 +14,8 @@ use tokio::sync::OnceCell;
 use crate::setup::{Objects, Running, install, until};
 
 static SHARED: OnceCell<Running> = OnceCell::const_new();
+/// How the program's controller behaves, for programs that say so before their first world.
+pub static SETTINGS: std::sync::OnceLock<Settings> = std::sync::OnceLock::new();
 
 /// A remote cluster behind a proxy of the test's own.
 pub struct Region {
@@ -49,7 +51,7 @@ impl World {
         SHARED
             .get_or_init(|| async {
                 install(&client).await;
-                Running::start("hub", Settings::default()).await
+                Running::start("hub", SETTINGS.get().cloned().unwrap_or_default()).await
             })
             .await;
         let objects = Objects { client };

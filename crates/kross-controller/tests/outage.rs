@@ -1,0 +1,25 @@
+//! What authors can say about clusters that go dark: a scripted outage, deletion that does not wait for ever, backups in
+//! another region, objects that stay. Against real control planes: a hub and two regions.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    dead_code,
+    clippy::needless_pass_by_value,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "outage/degrade.rs"]
+mod degrade;
+#[path = "outage/examples.rs"]
+mod examples;
+#[path = "outage/leave.rs"]
+mod leave;
+#[path = "definitions/setup.rs"]
+mod setup;
+#[path = "outage/stage.rs"]
+mod stage;
+#[path = "clusters/world.rs"]
+mod world;

@@ -1,0 +1,65 @@
+//! The seeds' example: a region goes dark, its resources are skipped, the healthy go on, a standby comes; the region returns,
+//! the standby goes.
+
+use kross_testing::{Fault, wait};
+use serde_json::json;
+
+use crate::stage::{shown, world};
+use crate::world::{config_map, resource, value};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_region_goes_dark_and_comes_back() {
+    let mut regional = config_map("regional", Some("eu"), json!({"text": "${schema.spec.text}"}));
+    regional["includeWhen"] = json!(["${resources.regional.clusterConnected}"]);
+    let mut standby = config_map("standby", Some("us"), json!({"text": "${schema.spec.text}"}));
+    standby["includeWhen"] = json!([
+        "${resources.regional.reason == 'Unreachable' && resources.regional.failingFor > duration('3s')}"
+    ]);
+    let replicas = "${resources.regional.reason == 'Unreachable' ? '1' : '3'}";
+    let resources = json!([
+        regional,
+        standby,
+        config_map("other", Some("us"), json!({"text": "${schema.spec.text}"})),
+        config_map("web", None, json!({"replicas": replicas})),
+    ]);
+    let world =
+        world("Degrading", json!({"schema": {"spec": {"text": "string"}}, "resources": resources})).await;
+    let (eu, us) = (world.region("eu"), world.region("us"));
+    world.create("x", json!({"text": "one"})).await;
+    let healthy = world
+        .until("x", |instance| {
+            instance["status"]["state"] == "ACTIVE" && resource(instance, "regional")["state"] == "Ready"
+        })
+        .await;
+    insta::assert_snapshot!("1 healthy", shown(&world, &healthy));
+    assert_eq!(value(&world.config_maps.get("x-web").await.unwrap(), "replicas"), Some("3"));
+
+    eu.proxy.set(Fault::Refuse);
+    let dark = world.until("x", |instance| resource(instance, "regional")["state"] == "Skipped").await;
+    insta::assert_snapshot!("2 dark", shown(&world, &dark));
+    wait::until_object(&world.config_maps, "x-web", |web| value(web, "replicas") == Some("1")).await;
+    assert!(us.config_maps.get_opt("x-standby").await.unwrap().is_none());
+    // Healthy clusters go on.
+    world.patch("x", json!({"spec": {"text": "two"}})).await;
+    wait::until_object(&us.config_maps, "x-other", |other| value(other, "text") == Some("two")).await;
+    wait::until_object(&us.config_maps, "x-standby", |_| true).await;
+    let degraded = world.until("x", |instance| resource(instance, "standby")["state"] == "Ready").await;
+    insta::assert_snapshot!("3 degraded", shown(&world, &degraded));
+
+    eu.proxy.set(Fault::Pass);
+    wait::until_object(&eu.config_maps, "x-regional", |regional| value(regional, "text") == Some("two"))
+        .await;
+    wait::until_gone(&us.config_maps, "x-standby").await;
+    let back = world
+        .until("x", |instance| {
+            resource(instance, "regional")["state"] == "Ready"
+                && resource(instance, "standby")["state"] == "Skipped"
+                && resource(instance, "web")["state"] == "Ready"
+        })
+        .await;
+    insta::assert_snapshot!("4 back", shown(&world, &back));
+    assert_eq!(value(&world.config_maps.get("x-web").await.unwrap(), "replicas"), Some("3"));
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(eu.config_maps.get_opt("x-regional").await.unwrap().is_none());
+}
