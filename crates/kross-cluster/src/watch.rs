@@ -233,13 +233,14 @@ impl Watches {
         receiver
     }
 
-    /// What is known about an object from whichever watch knows it.
+    /// What is known about an object from whichever watch of the same credential knows it.
     #[must_use]
-    pub fn find(&self, object: &ObjectKey) -> Lookup {
+    pub fn find(&self, connection: &Connection, object: &ObjectKey) -> Lookup {
         let kind = (object.cluster.clone(), object.group.clone(), object.kind.clone());
         let entries = self.registry.lock();
         let mut answer = Lookup::Unknown;
-        for entry in entries.get(&kind).into_iter().flatten() {
+        let watches = entries.get(&kind).into_iter().flatten();
+        for entry in watches.filter(|entry| entry.core.key.access == *connection.access()) {
             match entry.core.get(object.namespace.as_deref(), &object.name) {
                 found @ Lookup::Found(_) => return found,
                 // Only a watch that would see the object can say that it is not there.

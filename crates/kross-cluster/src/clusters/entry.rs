@@ -110,7 +110,6 @@ pub(super) struct Snapshot {
     pub(super) since: Timestamp,
     pub(super) identity: Option<Identity>,
     pub(super) last_contact: Option<Timestamp>,
-    pub(super) attempts: Attempts,
 }
 
 /// A cluster that was just reached.
@@ -154,8 +153,11 @@ impl Core {
             since: state.since,
             identity: state.identity.clone(),
             last_contact: self.guard.last_heard(),
-            attempts: state.attempts.clone(),
         }
+    }
+
+    pub(super) fn attempts(&self) -> Attempts {
+        self.lock().attempts.clone()
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -203,8 +205,13 @@ impl Core {
         outcome
     }
 
-    /// Writes down what is done with the credential, for who has it from a Secret.
-    pub(super) fn trail(&self, secret: &SecretAddress) -> Trail {
+    /// The connection for who has the credential from a Secret, with what is done over it written down.
+    pub(super) fn audited(&self, connection: &Connection, secret: &SecretAddress) -> Connection {
+        if self.options.audit.is_on() { connection.audited(self.trail(secret)) } else { connection.clone() }
+    }
+
+    /// Where it is written down what is done with the credential.
+    fn trail(&self, secret: &SecretAddress) -> Trail {
         let identity = self.lock().identity.as_ref().map(|identity| identity.uid.clone());
         Trail {
             audit: self.options.audit.clone(),
@@ -288,9 +295,12 @@ impl Core {
             state.since = Timestamp::now();
         }
         let next = Timestamp::now().checked_add(delay).unwrap_or(Timestamp::MAX);
+        let known = matches!(&state.phase, Phase::Down { failure: before, .. } if before == failure);
         state.phase = Phase::Down { failure: failure.clone(), next };
         drop(state);
-        tracing::info!(server = &*self.server, ?step, %reason, cause, "not connected");
+        if !known {
+            tracing::info!(server = &*self.server, ?step, %reason, cause, "not connected");
+        }
         if let Some(registry) = self.registry.upgrade() {
             registry.entry_changed(&self.access);
             if *step == Step::Authenticate {

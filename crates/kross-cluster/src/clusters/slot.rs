@@ -306,7 +306,7 @@ impl Slot {
         match phase {
             Phase::Connecting => Link::Connecting { since },
             Phase::Up(connection, identity) => Link::Connected(Live {
-                connection: connection.routed(&self.route).audited(entry.core.trail(&self.address)),
+                connection: entry.core.audited(&connection, &self.address).routed(&self.route),
                 identity,
                 server: entry.core.server.clone(),
                 since,

@@ -117,7 +117,7 @@ fn view(slot: &Slot) -> ClusterView {
     let peek = slot.peek();
     let core = peek.entry.as_ref().map(|entry| &entry.core);
     let counts = core.map(|core| core.guard.counts()).unwrap_or_default();
-    let attempts = core.map(|core| core.snapshot().attempts).unwrap_or_default();
+    let attempts = core.map(|core| core.attempts()).unwrap_or_default();
     let mut view = ClusterView {
         secret: slot.address.to_string(),
         key: slot.address.key.clone(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use kross_cluster::{ClusterChange, ClusterOptions, ClusterState, Link};
+use kross_cluster::{ClusterChange, ClusterOptions, ClusterState, Link, Live, Selection};
 use kross_testing::{Fault, Requests, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -22,6 +22,15 @@ async fn secrets_with_the_same_kubeconfig_share_a_connection_and_others_do_not()
     assert_ne!(lives[0].connection.access(), lives[2].connection.access());
     let asked = setup.proxy.count(&Requests::any().resource("namespaces").name("kube-system"));
     assert_eq!(asked, 2, "one attempt for each credential");
+
+    // What the strong one sees, the weak one does not get to see through it.
+    let kind = lives[0].connection.kind("", Some("v1"), "Secret").await.unwrap();
+    let watch = |live: &Live| setup.watches.watch(&live.connection, &kind, Selection::All);
+    let watches = [watch(&lives[0]), watch(&lives[1]), watch(&lives[2])];
+    watches[0].complete().await;
+    assert!(watches[1].is_complete() && !watches[2].is_complete());
+    assert_eq!(watches[0].key(), watches[1].key());
+    assert!(watches[2].list().is_none());
 
     // One that goes its own way takes nobody along.
     setup.put("first-kubeconfig", &setup.user("other").await).await;

@@ -370,13 +370,13 @@ async fn objects_are_found_by_key_and_by_instance() {
         namespace: Some(setup.fixture.namespace.as_str().into()),
         name: name.into(),
     };
-    assert!(matches!(scene.watches.find(&key("a")), Lookup::Found(_)));
+    assert!(matches!(scene.watches.find(&scene.setup.connection, &key("a")), Lookup::Found(_)));
     // The watch on managed objects cannot know whether an object without the label is there.
-    assert_eq!(scene.watches.find(&key("z")), Lookup::Unknown);
+    assert_eq!(scene.watches.find(&scene.setup.connection, &key("z")), Lookup::Unknown);
     let name = Selection::Name { namespace: key("z").namespace, name: "z".into() };
     let single = scene.watches.watch(&setup.connection, &setup.config_map, name);
     single.complete().await;
-    assert_eq!(scene.watches.find(&key("z")), Lookup::Absent);
+    assert_eq!(scene.watches.find(&scene.setup.connection, &key("z")), Lookup::Absent);
 
     let mut kinds = std::collections::HashSet::new();
     while let Ok(event) = everything.try_recv() {
