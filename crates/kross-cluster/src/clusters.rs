@@ -11,7 +11,7 @@ use kross_value::Text;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use crate::audit::Audit;
+use crate::audit::{Audit, AuditStats};
 use crate::connection::{Connection, ConnectionOptions, Tally};
 use crate::discovery::ApiKind;
 use crate::kubeconfig::{Accepted, KubeconfigPolicy};
@@ -172,6 +172,12 @@ impl Clusters {
         let (sender, receiver) = mpsc::unbounded_channel();
         lock(&self.inner.subscribers).push(sender);
         receiver
+    }
+
+    /// What became of the audit records so far.
+    #[must_use]
+    pub fn audit(&self) -> AuditStats {
+        self.inner.options.audit.stats()
     }
 
     /// Every cluster that is held, in the order of the Secrets.

@@ -232,6 +232,12 @@ async fn nothing_is_told(world: &mut World, canaries: &BTreeMap<&'static str, St
         places.iter().any(|(place, page)| place.ends_with("/loglevel") && page == "trace\n"),
         "it is at its loudest"
     );
+    assert!(places["log"].contains("the kubeconfig uses a password"), "there are warnings");
+    let shown =
+        |(place, page): (&String, &String)| place.ends_with("/clusters") && page.contains("by-command");
+    assert!(places.iter().any(shown), "clusters are shown");
+    let counted = |page: &String| page.contains("kross_audit_records_total{result=\"written\"}");
+    assert!(places.values().any(counted), "records are counted");
     assert!(places["audit log"].lines().count() > 10, "{}", places["audit log"]);
     for (name, canary) in canaries {
         for shape in shapes(canary) {

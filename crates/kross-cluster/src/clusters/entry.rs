@@ -42,6 +42,9 @@ impl Entry {
         source: &Arc<Accepted>,
         secret: &SecretAddress,
     ) -> Arc<Self> {
+        for warning in source.warnings() {
+            tracing::warn!(%secret, "{warning}");
+        }
         let core = Arc::new(Core::new(inner, access, source, secret));
         let task = inner.runtime.spawn(Arc::clone(&core).run()).abort_handle();
         Arc::new(Self { core, task })

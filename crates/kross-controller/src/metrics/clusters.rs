@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use kross_api::FailureReason;
-use kross_cluster::{ClusterState, ClusterTotals, ClusterView, Clusters};
+use kross_cluster::{AuditStats, ClusterState, ClusterTotals, ClusterView, Clusters};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -33,6 +33,10 @@ const REQUESTS: &str = "kross_cluster_requests";
 const REQUESTS_HELP: &str =
     "Requests to other clusters; `refused` were not sent, since the cluster was not connected";
 const REQUEST_RESULTS: [&str; 3] = ["answered", "unanswered", "refused"];
+
+const AUDIT: &str = "kross_audit_records";
+const AUDIT_HELP: &str = "Audit records; `dropped` came faster than they could be written, `failed` could not be written to the file";
+const AUDIT_RESULTS: [&str; 3] = ["written", "dropped", "failed"];
 
 /// A number for each cluster.
 struct PerCluster {
@@ -68,6 +72,7 @@ pub(super) fn descriptions() -> impl Iterator<Item = Description> {
         (ATTEMPTS, MetricType::Counter, ATTEMPTS_HELP, Vec::new()),
         (FAILURES, MetricType::Counter, FAILURES_HELP, vec![("reason", reasons)]),
         (REQUESTS, MetricType::Counter, REQUESTS_HELP, vec![(RESULT, REQUEST_RESULTS.to_vec())]),
+        (AUDIT, MetricType::Counter, AUDIT_HELP, vec![(RESULT, AUDIT_RESULTS.to_vec())]),
     ];
     let open = PER_CLUSTER
         .map(|PerCluster { name, help, .. }| (name, MetricType::Gauge, help, vec![("cluster", Vec::new())]));
@@ -76,6 +81,7 @@ pub(super) fn descriptions() -> impl Iterator<Item = Description> {
 
 pub(super) fn encode(encoder: &mut DescriptorEncoder, clusters: &Clusters) -> fmt::Result {
     totals(encoder, &clusters.totals())?;
+    audit(encoder, clusters.audit())?;
     views(encoder, &clusters.states())
 }
 
@@ -88,6 +94,15 @@ fn totals(encoder: &mut DescriptorEncoder, totals: &ClusterTotals) -> fmt::Resul
     }
     let mut family = encoder.encode_descriptor(REQUESTS, REQUESTS_HELP, None, MetricType::Counter)?;
     for (result, number) in REQUEST_RESULTS.iter().zip([totals.answered, totals.failed, totals.refused]) {
+        ConstCounter::new(number).encode(family.encode_family(&[(RESULT, *result)])?)?;
+    }
+    Ok(())
+}
+
+fn audit(encoder: &mut DescriptorEncoder, stats: AuditStats) -> fmt::Result {
+    let AuditStats { written, dropped, failed } = stats;
+    let mut family = encoder.encode_descriptor(AUDIT, AUDIT_HELP, None, MetricType::Counter)?;
+    for (result, number) in AUDIT_RESULTS.iter().zip([written, dropped, failed]) {
         ConstCounter::new(number).encode(family.encode_family(&[(RESULT, *result)])?)?;
     }
     Ok(())
