@@ -117,3 +117,17 @@ async fn what_changed_during_the_dark_is_seen_afterwards() {
     eu.proxy.set(Fault::Pass);
     wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("one")).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_missed_when_connections_are_cut() {
+    let world = World::new("Cut", two_regions()).await;
+    world.create("x", json!({"text": "one"})).await;
+    world.until_state("x", "ACTIVE").await;
+    let eu = world.region("eu");
+    for round in 0..3 {
+        eu.proxy.cut_connections();
+        edit(&eu.config_maps, "x-east", json!({"text": format!("changed {round}")})).await;
+        wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("one")).await;
+    }
+    world.until_state("x", "ACTIVE").await;
+}

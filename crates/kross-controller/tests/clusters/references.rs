@@ -124,3 +124,74 @@ async fn a_credential_that_may_not_is_told_what_it_lacks() {
     wait::until_gone(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_cannot_be_used_is_refused_with_a_reason_and_mended_by_itself() {
+    let app = config_map("app", Some("odd"), json!({}));
+    let world = World::new("Odd", json!({"schema": {"spec": {}}, "resources": [app]})).await;
+    let put = async |data: serde_json::Value| {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "odd-kubeconfig"}, "stringData": data});
+        let parameters = kube::api::PatchParams::apply("odd").force();
+        world.secrets.patch("odd-kubeconfig", &parameters, &kube::api::Patch::Apply(secret)).await.unwrap();
+    };
+    put(json!({"config": "x"})).await;
+    world.create("x", json!({})).await;
+    world.until_condition("x", ("ClusterResolved", "False", "SecretKeyMissing")).await;
+    let insecure = world
+        .kubeconfig("eu")
+        .to_string()
+        .replace("    server:", "    insecure-skip-tls-verify: true\n    server:");
+    put(json!({"kubeconfig": insecure})).await;
+    let refused = world.until_condition("x", ("ClusterResolved", "False", "KubeconfigInvalid")).await;
+    let message = condition(&refused, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("insecure-skip-tls-verify"), "{message}");
+    put(json!({"kubeconfig": world.kubeconfig("eu").to_string()})).await;
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_outside_namespaces_finds_its_secret_where_the_system_lives() {
+    let world = World::without_definition("Overarching").await;
+    let client = world.objects.client.clone();
+    let namespaces = kube::Api::all(client.clone());
+    let _ = namespaces.create(&Default::default(), &kross_testing::objects::namespace("kro-system")).await;
+    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> = kube::Api::namespaced(client, "kro-system");
+    let secret = json!({"metadata": {"name": "overarching-kubeconfig"},
+        "stringData": {"kubeconfig": world.kubeconfig("us").to_string()}});
+    secrets.create(&Default::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    let mut app = config_map("app", Some("overarching"), json!({}));
+    app["template"]["metadata"]["namespace"] = json!("${schema.spec.home}");
+    world
+        .define(json!({"schema": {"scope": "Cluster", "spec": {"home": "string"}}, "resources": [app]}))
+        .await;
+    let instances =
+        world.objects.api("kro.run", "v1alpha1", "Overarching", &kross_api::plural("Overarching"));
+    let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Overarching", "metadata": {"name": "x"},
+        "spec": {"home": world.namespace}});
+    instances.create(&Default::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    let us = &world.region("us").config_maps;
+    wait::until_object(us, "x-app", |_| true).await;
+    instances.delete("x", &Default::default()).await.unwrap();
+    wait::until_gone(&instances, "x").await;
+    assert!(us.get_opt("x-app").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_says_more_than_its_definition_about_where_it_is() {
+    let resources = json!([
+        config_map("inherits", None, json!({})),
+        config_map("there", Some("us"), json!({"from": "${inherits.metadata.name}"})),
+    ]);
+    let spec = json!({"schema": {"spec": {}}, "cluster": {"name": "eu-kubeconfig"}, "resources": resources});
+    let world = World::new("Precedence", spec).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let (eu, us) = (&world.region("eu").config_maps, &world.region("us").config_maps);
+    assert!(
+        eu.get_opt("x-inherits").await.unwrap().is_some() && eu.get_opt("x-there").await.unwrap().is_none()
+    );
+    assert!(
+        us.get_opt("x-there").await.unwrap().is_some() && us.get_opt("x-inherits").await.unwrap().is_none()
+    );
+    assert!(world.config_maps.get_opt("x-inherits").await.unwrap().is_none());
+}
