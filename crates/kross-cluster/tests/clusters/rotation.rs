@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use kross_api::FailureReason;
-use kross_cluster::{ApiError, Apply, ClusterChange, Connection, Step};
+use kross_cluster::{ApiError, Apply, ClusterChange, Connection, Lookup, Selection, Step};
 use kross_local::{Access, Kubeconfig};
 use kross_testing::{FaultProxy, wait};
 use serde_json::json;
@@ -142,4 +142,37 @@ async fn a_secret_that_leads_to_another_cluster_gives_that_ones_identity_and_sto
     let error = live.connection.fetch("/version").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Credentials);
     assert!(error.message().contains("another cluster"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_follows_again_when_its_credential_comes_back() {
+    let setup = Setup::new().await;
+    let (one, other) = (setup.user("one").await, setup.user("other").await);
+    let hold = setup.hold("eu-kubeconfig", &one).await;
+    let first = setup.connected(&hold).await;
+    let kind = first.connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
+    let namespace = setup.namespace();
+    let selection = Selection::Name { namespace: Some(namespace.into()), name: "web".into() };
+    let before = setup.watches.watch(&first.connection, &kind, selection.clone());
+    before.complete().await;
+
+    let access = first.connection.access().clone();
+    setup.put("eu-kubeconfig", &other).await;
+    wait::until_true("the other credential to count", || {
+        hold.link(Some(namespace)).connected().is_some_and(|live| *live.connection.access() != access)
+    })
+    .await;
+    setup.put("eu-kubeconfig", &one).await;
+    wait::until_true("the first credential to count again", || {
+        hold.link(Some(namespace)).connected().is_some_and(|live| *live.connection.access() == access)
+    })
+    .await;
+    let again = setup.connected(&hold).await;
+    let after = setup.watches.watch(&again.connection, &kind, selection);
+    assert_eq!(before.key(), after.key());
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": namespace}});
+    again.connection.apply(&kind, &map.into(), Apply::by("test")).await.unwrap();
+    wait::until_true("the copy to know it", || matches!(after.get(Some(namespace), "web"), Lookup::Found(_)))
+        .await;
 }

@@ -80,3 +80,34 @@ async fn references_that_need_an_instance_are_deferred_and_local_graphs_say_noth
     let expected = ["ControllerReady", "GraphAccepted", "GraphRevisionsResolved", "KindReady", "Ready"];
     assert_eq!(types(&found), expected);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_cluster_of_a_graph_is_named_with_what_is_wrong_with_it() {
+    let world = World::new().await;
+    world.connect(&world.admin()).await;
+    let name = world.unique("several");
+    let mut rgd = world.definition(&name, &world.config_map());
+    let second = json!({"id": "two", "template": world.config_map(),
+        "cluster": {"name": "us", "kubeconfigSecret": {"name": "us-kubeconfig", "namespace": world.namespace()}}});
+    rgd["spec"]["resources"].as_array_mut().unwrap().push(second);
+    world.hub.create(&rgd).await;
+    let (missing, unreached) = ("False SecretNotAvailable", "Unknown NotReached");
+    let found = world.until_clusters(&name, missing, unreached, unreached).await;
+    let text = message(&found, "ClusterValidated");
+    let (good, bad) = (
+        text.find(&format!(
+            "cluster `{}/eu-kubeconfig`: kubeconfig and credentials are good",
+            world.namespace()
+        )),
+        text.find(&format!("{}/us-kubeconfig", world.namespace())),
+    );
+    assert!(bad < good, "the worst comes first: {text}");
+    assert_eq!(found["status"]["state"], "Inactive");
+
+    let params = PatchParams::apply("test").force();
+    let secret = kross_testing::objects::kubeconfig_secret("us-kubeconfig", &world.admin());
+    world.secrets().patch("us-kubeconfig", &params, &Patch::Apply(&secret)).await.unwrap();
+    let found = world.until_accepted(&name).await;
+    let text = message(&found, "StaticAnalysisComplete");
+    assert!(text.contains("/eu-kubeconfig`") && text.contains("us ("), "{text}");
+}
