@@ -86,8 +86,8 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder, clusters: &Clusters) -> fm
 }
 
 fn totals(encoder: &mut DescriptorEncoder, totals: &ClusterTotals) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(ATTEMPTS, ATTEMPTS_HELP, None, MetricType::Counter)?;
-    ConstCounter::new(totals.attempts).encode(family.encode_family(&[("", ""); 0])?)?;
+    let attempts = encoder.encode_descriptor(ATTEMPTS, ATTEMPTS_HELP, None, MetricType::Counter)?;
+    ConstCounter::new(totals.attempts).encode(attempts)?;
     let mut family = encoder.encode_descriptor(FAILURES, FAILURES_HELP, None, MetricType::Counter)?;
     for (reason, number) in &totals.failures {
         ConstCounter::new(*number).encode(family.encode_family(&[("reason", reason.as_str())])?)?;
@@ -141,7 +141,44 @@ fn whole(number: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::collector::Collector;
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
     use super::*;
+
+    #[derive(Debug)]
+    struct Shown(ClusterTotals, Vec<ClusterView>);
+
+    impl Collector for Shown {
+        fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+            totals(&mut encoder, &self.0)?;
+            views(&mut encoder, &self.1)
+        }
+    }
+
+    #[test]
+    fn clusters_are_counted_by_state_and_attempts_by_reason() {
+        let failures = [(FailureReason::Timeout, 2)].into();
+        let totals = ClusterTotals { attempts: 3, failures, answered: 5, failed: 1, refused: 4 };
+        let connected = ClusterView { state: ClusterState::Connected, ..view("shop/eu-kubeconfig", 7) };
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Shown(totals, vec![connected, view("shop/us-kubeconfig", 0)])));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        for line in [
+            "kross_cluster_connection_attempts_total 3",
+            "kross_cluster_connection_failures_total{reason=\"Timeout\"} 2",
+            "kross_cluster_requests_total{result=\"refused\"} 4",
+            "kross_clusters{state=\"connected\"} 1",
+            "kross_clusters{state=\"connecting\"} 1",
+            "kross_cluster_connected{cluster=\"shop/eu-kubeconfig\"} 1",
+            "kross_cluster_connected{cluster=\"shop/us-kubeconfig\"} 0",
+            "kross_cluster_requests_in_flight{cluster=\"shop/eu-kubeconfig\"} 7",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line} is not in\n{text}");
+        }
+    }
 
     fn view(secret: &str, in_flight: usize) -> ClusterView {
         ClusterView { secret: secret.to_owned(), in_flight, ..ClusterView::default() }
