@@ -210,3 +210,81 @@ async fn ask(connection: &Connection, question: &Question) -> Result<Option<bool
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kross_schema::Bundle;
+
+    use super::*;
+
+    /// The questions about a resource, one line each: verb, resource, where, which, and `?` where a "no" would say nothing.
+    fn asked(resource: serde_json::Value, watched: bool, home: &Place) -> Vec<String> {
+        let spec = json!({"schema": {"apiVersion": "v1alpha1", "kind": "App"}, "resources": [resource]});
+        let spec = serde_json::from_value(spec).unwrap();
+        let questions = questions(&Needs::of(&spec, [(0, watched)], home), &*Bundle::latest());
+        let line = |question: &Question| {
+            let Question { resource, namespace, name, verb, definite, .. } = question;
+            let (namespace, name) = (namespace.as_deref().unwrap_or("*"), name.as_deref().unwrap_or("*"));
+            format!("{verb} {resource} {namespace}/{name}{}", if *definite { "" } else { "?" })
+        };
+        questions.iter().map(line).collect()
+    }
+
+    fn made(metadata: &serde_json::Value) -> serde_json::Value {
+        json!({"id": "one", "template": {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}})
+    }
+
+    fn read(metadata: &serde_json::Value) -> serde_json::Value {
+        let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        json!({"id": "one", "externalRef": reference})
+    }
+
+    #[test]
+    fn what_is_made_is_followed_everywhere_and_written_where_it_is() {
+        let metadata = json!({"name": "${schema.metadata.name}", "namespace": "shop"});
+        assert_eq!(
+            asked(made(&metadata), true, &Place::Anywhere),
+            [
+                "list deployments */*",
+                "watch deployments */*",
+                "create deployments shop/*",
+                "delete deployments shop/*",
+                "get deployments shop/*",
+                "patch deployments shop/*",
+            ]
+        );
+        let metadata = json!({"name": "web"});
+        assert_eq!(
+            asked(made(&metadata), false, &Place::Anywhere),
+            [
+                "create deployments */*?",
+                "list deployments */*",
+                "delete deployments */web?",
+                "get deployments */web?",
+                "patch deployments */web?",
+            ],
+            "where it goes only an instance knows"
+        );
+    }
+
+    #[test]
+    fn what_is_read_may_be_allowed_by_its_name_alone() {
+        let home = Place::Namespace("shop".into());
+        assert_eq!(
+            asked(read(&json!({"name": "settings"})), true, &home),
+            [
+                "get configmaps shop/settings",
+                "list configmaps shop/settings",
+                "watch configmaps shop/settings"
+            ]
+        );
+        assert_eq!(
+            asked(read(&json!({"name": "${schema.spec.name}"})), false, &home),
+            ["get configmaps shop/*?", "list configmaps shop/*?"]
+        );
+        assert_eq!(
+            asked(read(&json!({"selector": {"matchLabels": {"a": "b"}}})), false, &home),
+            ["get configmaps */*", "list configmaps */*"]
+        );
+    }
+}
