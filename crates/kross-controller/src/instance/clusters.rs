@@ -16,6 +16,7 @@ use kross_value::{Text, Value};
 use super::memory::Memory;
 use super::observe::Sight;
 use super::reach::Reach;
+use super::report;
 use crate::hub::Hub;
 
 /// How long after a restart a cluster that was connected before may take to connect again before anybody is told.
@@ -255,6 +256,23 @@ pub(super) fn rename(recorded: &mut ClusterInventory, sight: &Sight) {
         let Some(found) = recorded.find(reference, url).cloned() else { continue };
         recorded.retain(|cluster| cluster.reference != *reference || cluster.uid != *url);
         recorded.add(RecordedCluster { uid: uid.to_string(), unverified: false, ..found });
+    }
+}
+
+/// Forgets what the instance had in clusters that its references no longer lead to, as confirmed, and says so.
+pub(super) fn give_up(
+    hub: &Hub,
+    instance: &StoredObject,
+    recorded: &mut ClusterInventory,
+    sight: &mut Sight,
+) {
+    for (reference, uid) in sight.abandoned.drain(..) {
+        let owned = recorded.find(&reference, &uid).cloned();
+        recorded.retain(|cluster| cluster.reference != reference || cluster.uid != uid);
+        sight.observed.recorded.retain(|recorded| recorded.id.as_str() != uid);
+        if let Some(owned) = owned {
+            report::abandoned(hub, instance, &owned);
+        }
     }
 }
 

@@ -58,8 +58,12 @@ pub(super) async fn proceed(
     };
     let (mut reach, key) = (Reach::local(hub, served, turn), instance.key(hub.connection.cluster()));
     let asker = Asker { hub, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
-    let remains = gather(&asker, served, &record, &mut reach, memory).await?;
-    let key = &key;
+    let mut remains = gather(&asker, served, &record, &mut reach, memory).await?;
+    let (mut instance, mut record, key) = (instance, record, &key);
+    if !remains.sight.abandoned.is_empty() {
+        super::clusters::give_up(hub, &instance, &mut record.remote, &mut remains.sight);
+        instance = manage::write(hub, served, instance, &record).await?;
+    }
     Departure { hub, served, graph, key, turn, instance, record, reach, remains, memory }.run().await
 }
 

@@ -348,14 +348,7 @@ impl Pass<'_> {
     /// Adds what a plan is about to make to what the instance says it owns.
     fn expand(&mut self, plan: &Plan, sight: &mut Sight) {
         self.record.local.extend(plan.inventory.get(&ClusterId::local()).unwrap_or(&Inventory::default()));
-        for (reference, uid) in sight.abandoned.drain(..) {
-            let owned = self.record.remote.find(&reference, &uid).cloned();
-            self.record.remote.retain(|cluster| cluster.reference != reference || cluster.uid != uid);
-            sight.observed.recorded.retain(|recorded| recorded.id.as_str() != uid);
-            if let Some(owned) = owned {
-                report::abandoned(self.hub, &self.instance, &owned);
-            }
-        }
+        clusters::give_up(self.hub, &self.instance, &mut self.record.remote, sight);
         for cluster in clusters::needed(plan) {
             self.record.remote.add(cluster);
         }

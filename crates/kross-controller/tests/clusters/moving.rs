@@ -104,6 +104,28 @@ async fn a_secret_that_was_swapped_by_mistake_can_be_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn deletion_stops_as_well_until_it_is_confirmed() {
+    let world = World::new("Unreturned", one_region()).await;
+    world.create("x", json!({"region": "eu"})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.secret("eu-kubeconfig", &world.kubeconfig("us")).await;
+    world.delete("x").await;
+    let stopped = world
+        .until("x", |instance| {
+            let message =
+                condition(instance, "ResourcesReady")["message"].as_str().unwrap_or_default().to_owned();
+            message.contains("kro.run/confirm-cluster=")
+        })
+        .await;
+    assert_eq!(stopped["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
+    let message = condition(&stopped, "ResourcesReady")["message"].as_str().unwrap().to_owned();
+    let uid = message.split("kro.run/confirm-cluster=").nth(1).unwrap().split('`').next().unwrap().to_owned();
+    world.patch("x", json!({"metadata": {"annotations": {"kro.run/confirm-cluster": uid}}})).await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(world.region("eu").config_maps.get_opt("x-app").await.unwrap().is_some(), "it is given up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_rotated_credential_is_taken_over_without_a_failed_request() {
     let world = World::new("Rotated", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
