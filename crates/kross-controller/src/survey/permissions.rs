@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     /// The questions about a resource, one line each: verb, resource, where, which, and `?` where a "no" would say nothing.
-    fn asked(resource: serde_json::Value, watched: bool, home: &Place) -> Vec<String> {
+    fn asked(resource: &serde_json::Value, watched: bool, home: &Place) -> Vec<String> {
         let spec = json!({"schema": {"apiVersion": "v1alpha1", "kind": "App"}, "resources": [resource]});
         let spec = serde_json::from_value(spec).unwrap();
         let questions = questions(&Needs::of(&spec, [(0, watched)], home), &*Bundle::latest());
@@ -243,7 +243,7 @@ mod tests {
     fn what_is_made_is_followed_everywhere_and_written_where_it_is() {
         let metadata = json!({"name": "${schema.metadata.name}", "namespace": "shop"});
         assert_eq!(
-            asked(made(&metadata), true, &Place::Anywhere),
+            asked(&made(&metadata), true, &Place::Anywhere),
             [
                 "list deployments */*",
                 "watch deployments */*",
@@ -255,7 +255,7 @@ mod tests {
         );
         let metadata = json!({"name": "web"});
         assert_eq!(
-            asked(made(&metadata), false, &Place::Anywhere),
+            asked(&made(&metadata), false, &Place::Anywhere),
             [
                 "create deployments */*?",
                 "list deployments */*",
@@ -271,7 +271,7 @@ mod tests {
     fn what_is_read_may_be_allowed_by_its_name_alone() {
         let home = Place::Namespace("shop".into());
         assert_eq!(
-            asked(read(&json!({"name": "settings"})), true, &home),
+            asked(&read(&json!({"name": "settings"})), true, &home),
             [
                 "get configmaps shop/settings",
                 "list configmaps shop/settings",
@@ -279,11 +279,11 @@ mod tests {
             ]
         );
         assert_eq!(
-            asked(read(&json!({"name": "${schema.spec.name}"})), false, &home),
+            asked(&read(&json!({"name": "${schema.spec.name}"})), false, &home),
             ["get configmaps shop/*?", "list configmaps shop/*?"]
         );
         assert_eq!(
-            asked(read(&json!({"selector": {"matchLabels": {"a": "b"}}})), false, &home),
+            asked(&read(&json!({"selector": {"matchLabels": {"a": "b"}}})), false, &home),
             ["get configmaps */*", "list configmaps */*"]
         );
     }
