@@ -17,6 +17,8 @@ mod degrade;
 mod examples;
 #[path = "outage/leave.rs"]
 mod leave;
+#[path = "outage/restart.rs"]
+mod restart;
 #[path = "definitions/setup.rs"]
 mod setup;
 #[path = "outage/stage.rs"]

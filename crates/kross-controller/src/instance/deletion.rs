@@ -118,7 +118,8 @@ impl Departure<'_> {
     /// Makes what exists for the deletion, such as a backup, and finds out how objects are to go, as the graph says now. None
     /// where the graph has nothing to say.
     async fn make_hooks(&mut self) -> Result<Option<Plan>, InstanceError> {
-        let Some(graph) = self.graph.filter(|graph| has_say(graph)) else { return Ok(None) };
+        let says = |graph: &&Graph| self.remains.remembered || has_say(graph);
+        let Some(graph) = self.graph.filter(says) else { return Ok(None) };
         self.remains.sight.observed.failures.clone_from(&self.memory.failures);
         let mut pass = Pass {
             hub: self.hub,

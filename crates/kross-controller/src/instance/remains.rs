@@ -7,12 +7,13 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use kross_api::{
-    ClusterId, ClusterInventory, GroupKind, Inventory, ManagedResource, Operation, SyncMode, labels,
+    ClusterId, ClusterInventory, GroupKind, Inventory, ManagedResource, Operation, ResourceState, SyncMode,
+    annotations, labels,
 };
 use kross_cluster::{ApiError, ApiKind, Connection, ObjectKey, StoredObject};
 use kross_graph::Graph;
-use kross_plan::{Answers, DoomedObject, Instance, ReferenceKey, Trouble, UsedCluster};
-use kross_value::Text;
+use kross_plan::{Answers, DoomedObject, Instance, ObservedObject, ReferenceKey, Trouble, UsedCluster};
+use kross_value::{Object, Text, Value};
 
 use super::children;
 use super::clusters::{self, Asker};
@@ -31,8 +32,10 @@ pub(super) struct Remains {
     pub(super) sight: Sight,
     /// Why nothing can be done in a cluster.
     closed: BTreeMap<ClusterId, Trouble>,
-    /// Objects in such clusters of which only the status or the inventory tells.
+    /// Objects in such clusters of which only the inventory tells.
     reported: Vec<DoomedObject>,
+    /// Whether the sight has objects of which only the status tells: how they are to go is not kept there.
+    pub(super) remembered: bool,
     /// The remote clusters.
     pub(super) clusters: Vec<UsedCluster>,
 }
@@ -66,7 +69,13 @@ pub(super) async fn gather(
     let (hub, instance) = (asker.hub, asker.instance);
     let applyset = manage::applyset(served, instance);
     let sight = members(&hub.connection, instance, &applyset, &record.local, memory).await?;
-    let mut remains = Remains { sight, closed: BTreeMap::new(), reported: Vec::new(), clusters: Vec::new() };
+    let mut remains = Remains {
+        sight,
+        closed: BTreeMap::new(),
+        reported: Vec::new(),
+        remembered: false,
+        clusters: Vec::new(),
+    };
     asker.recall(reach, &mut remains.sight, memory);
     let mut owed = record.remote.clone();
     clusters::rename(&mut owed, &remains.sight);
@@ -91,7 +100,7 @@ pub(super) async fn gather(
             }
             Err(trouble) => {
                 remains.closed.insert(cluster.clone(), trouble.clone());
-                remember(asker, (&cluster, &name, &contents), graph, &mut remains, memory);
+                remember(asker, (&cluster, &name, &contents), (graph, &applyset), &mut remains, memory);
             }
         }
     }
@@ -126,7 +135,7 @@ async fn follow(
 fn remember(
     asker: &Asker<'_>,
     (cluster, name, contents): (&ClusterId, &Text, &Inventory),
-    graph: Option<&Graph>,
+    (graph, applyset): (Option<&Graph>, &str),
     remains: &mut Remains,
     memory: &mut Memory,
 ) {
@@ -135,55 +144,73 @@ fn remember(
     if remains.sight.observed.objects.len() > before {
         return;
     }
-    let closed = remains.closed.get(cluster);
     let entries = Instance::of(asker.instance.value()).resources();
-    let there = entries.iter().filter(|entry| entry.cluster.as_deref() == Some(name.as_str()));
-    let mut doomed: Vec<DoomedObject> =
-        there.filter_map(|entry| reported(cluster, entry, graph, closed)).collect();
-    if doomed.is_empty() {
-        let unknown = |kind: &GroupKind| of_kind(cluster, kind, closed);
-        doomed = contents.group_kinds.iter().map(unknown).collect();
+    let there: Vec<&ManagedResource> =
+        entries.iter().filter(|entry| entry.cluster.as_deref() == Some(name.as_str())).collect();
+    for (key, object) in there.iter().filter_map(|entry| reported(cluster, entry, graph, applyset)) {
+        remains.remembered = true;
+        remains.sight.observed.objects.insert(key, object);
     }
+    let unknown = |kind: &GroupKind| of_kind(cluster, kind, remains.closed.get(cluster));
+    let doomed: Vec<DoomedObject> = if there.is_empty() {
+        contents.group_kinds.iter().map(unknown).collect()
+    } else {
+        // A collection that was summed up: nobody knows its objects one by one.
+        let summed =
+            there.iter().filter(|entry| entry.name.is_none() && entry.state != ResourceState::Skipped);
+        summed.filter_map(|entry| kind_of(entry)).map(|kind| unknown(&kind)).collect()
+    };
     remains.reported.extend(doomed);
 }
 
-/// An object that the status tells of.
+fn kind_of(entry: &ManagedResource) -> Option<GroupKind> {
+    let api_version = entry.api_version.as_deref().unwrap_or_default();
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    Some(GroupKind::new(group, entry.kind.as_deref()?))
+}
+
+/// An object that the status tells of, as far as it does.
 fn reported(
     cluster: &ClusterId,
     entry: &ManagedResource,
     graph: Option<&Graph>,
-    closed: Option<&Trouble>,
-) -> Option<DoomedObject> {
-    let api_version = entry.api_version.as_deref().unwrap_or_default();
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    applyset: &str,
+) -> Option<(ObjectKey, ObservedObject)> {
     // What is only read does not go.
     let node = graph.and_then(|graph| graph.find(&entry.id)).map(|(_, node)| node);
     if node.is_some_and(kross_graph::Node::is_external) {
         return None;
     }
+    let GroupKind { group, kind } = kind_of(entry)?;
     let key = ObjectKey {
         cluster: cluster.clone(),
-        group: group.into(),
-        kind: entry.kind.as_deref()?.into(),
+        group: group.as_str().into(),
+        kind: kind.as_str().into(),
         namespace: entry.namespace.as_deref().map(Text::from),
         name: entry.name.as_deref()?.into(),
     };
-    let order = node.map_or(i64::MAX, |node| i64::try_from(node.apply_order).unwrap_or(i64::MAX));
-    Some(DoomedObject {
-        api_version: api_version.into(),
-        node: entry.id.as_str().into(),
-        uid: entry.uid.as_deref().unwrap_or_default().into(),
-        generation: entry.observed_generation,
-        order,
-        apply_order: order,
-        terminating: false,
-        finalizers: Vec::new(),
-        defines: None,
-        answers: Answers::default(),
-        closed: closed.cloned(),
-        failure: None,
-        key,
-    })
+    // Where nobody knows its place, it goes before everything else.
+    let order = node.map_or_else(|| i64::MAX.to_string(), |node| node.apply_order.to_string());
+    let mut metadata = Object::new();
+    metadata.insert("name", key.name.clone().into());
+    if let Some(namespace) = &key.namespace {
+        metadata.insert("namespace", namespace.clone().into());
+    }
+    metadata.insert("uid", Value::from(entry.uid.as_deref().unwrap_or_default()));
+    metadata.insert(
+        "labels",
+        Value::object([
+            (labels::NODE_ID, Value::from(entry.id.as_str())),
+            (labels::APPLYSET_PART_OF, Value::from(applyset)),
+        ]),
+    );
+    metadata.insert("annotations", Value::object([(annotations::APPLY_ORDER, Value::from(order))]));
+    let object = Value::object([
+        ("apiVersion", Value::from(entry.api_version.as_deref().unwrap_or_default())),
+        ("kind", Value::from(kind)),
+        ("metadata", Value::Object(metadata)),
+    ]);
+    Some((key, ObservedObject::new(object)))
 }
 
 /// Any object of a kind. It goes before everything else, since nobody knows its place.

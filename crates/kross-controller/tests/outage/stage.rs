@@ -18,6 +18,13 @@ static AUDIT: LazyLock<(PathBuf, Audit)> = LazyLock::new(|| {
     (path, audit)
 });
 
+/// How controllers behave here.
+pub fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.clusters.audit = AUDIT.1.clone();
+    settings
+}
+
 /// A definition in a namespace of the test's own.
 pub async fn world(kind: &str, spec: Json) -> World {
     let world = empty_world(kind).await;
@@ -27,11 +34,7 @@ pub async fn world(kind: &str, spec: Json) -> World {
 
 /// The same without the definition.
 pub async fn empty_world(kind: &str) -> World {
-    SETTINGS.get_or_init(|| {
-        let mut settings = Settings::default();
-        settings.clusters.audit = AUDIT.1.clone();
-        settings
-    });
+    SETTINGS.get_or_init(settings);
     World::without_definition(kind).await
 }
 

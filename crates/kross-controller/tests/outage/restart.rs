@@ -1,0 +1,61 @@
+//! A controller that ends while a cluster is dark: the next one knows what was there, and how long it was waited for.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kross_testing::{Fault, FaultProxy, objects, shared, wait};
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::{Value as Json, json};
+
+use crate::setup::{Objects, Running, install, until};
+use crate::stage::{left, settings};
+use crate::world::config_map;
+
+const PLANE: &str = "restarted";
+const SPACE: &str = "restarted";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_goes_on_and_ends_after_a_restart_in_the_dark() {
+    let (hub, eu) = tokio::join!(shared(PLANE), shared("eu"));
+    let objects = Objects { client: hub.client().await.unwrap() };
+    let there = eu.client().await.unwrap();
+    install(&objects.client).await;
+    for client in [&objects.client, &there] {
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        namespaces.create(&PostParams::default(), &objects::namespace(SPACE)).await.unwrap();
+    }
+    let proxy = FaultProxy::start(eu.admin()).unwrap();
+    let secrets: Api<Secret> = Api::namespaced(objects.client.clone(), SPACE);
+    let secret = objects::kubeconfig_secret("eu-kubeconfig", &proxy.kubeconfig(eu.admin()).unwrap());
+    secrets.create(&PostParams::default(), &secret).await.unwrap();
+    let mut far = config_map("far", Some("eu"), json!({"a": "1"}));
+    far["lifecycle"] = json!({"delete": {"forceAfter": "6s"}});
+    let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "lasting"}, "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "Lasting", "spec": {}},
+        "resources": [far, config_map("near", None, json!({}))]}});
+    let running = Running::start(PLANE, settings()).await;
+    objects.create(&definition).await;
+    objects.until_ready("lasting").await;
+    let instances = objects.namespaced("kro.run", "Lasting", "lastings", SPACE);
+    let instance =
+        json!({"apiVersion": "kro.run/v1alpha1", "kind": "Lasting", "metadata": {"name": "x"}, "spec": {}});
+    instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    until(instances.clone(), "x".to_owned(), |instance| instance["status"]["state"] == "ACTIVE").await;
+    running.stop().await;
+
+    proxy.set(Fault::Refuse);
+    let running = Running::start(PLANE, settings()).await;
+    instances.delete("x", &DeleteParams::default()).await.unwrap();
+    let kept =
+        |instance: &Json| instance["metadata"]["annotations"]["internal.kro.run/delete-attempts"].is_string();
+    let waiting = until(instances.clone(), "x".to_owned(), kept).await;
+    assert_eq!(waiting["status"]["state"], "DELETING");
+    running.stop().await;
+    // Another one still knows since when.
+    let running = Running::start(PLANE, settings()).await;
+    wait::until_gone(&instances, "x").await;
+    let told: Vec<_> = left(SPACE).into_iter().collect();
+    assert_eq!(told, [(format!("{SPACE}/eu-kubeconfig"), "x-far".to_owned())]);
+    let config_maps: Api<ConfigMap> = Api::namespaced(there, SPACE);
+    assert!(config_maps.get_opt("x-far").await.unwrap().is_some());
+    running.stop().await;
+}
