@@ -97,14 +97,20 @@ impl Template {
         }
     }
 
-    /// What can be rendered now. An entry of an object whose value fails is left out and its error is kept; a list
-    /// with an item that fails is left out whole, since its items would move.
+    /// What can be rendered now. An entry of an object whose value fails is left out and its error is kept, also in the
+    /// items of a list; a list with another item that fails is left out whole, since its items would move.
     pub fn render_available(&self, scope: &Scope<'_>, errors: &mut Vec<RenderError>) -> Option<Value> {
-        let Self::Object(entries) = self else {
-            return self.render(scope).unwrap_or_else(|error| {
-                errors.push(error);
-                None
-            });
+        let entries = match self {
+            Self::Object(entries) => entries,
+            Self::List(items) if items.iter().any(|item| matches!(item, Self::Object(_))) => {
+                return available_items(items, scope, errors);
+            }
+            _ => {
+                return self.render(scope).unwrap_or_else(|error| {
+                    errors.push(error);
+                    None
+                });
+            }
         };
         let mut rendered = Vec::with_capacity(entries.len());
         for (key, template) in entries {
@@ -198,6 +204,29 @@ impl<'a> Field<'a> {
             Self::Template(template) => template.get(key),
         }
     }
+}
+
+/// The items of a list, objects as far as they go. None when nothing of them is known, or an item is not that is no object.
+fn available_items(items: &[Template], scope: &Scope<'_>, errors: &mut Vec<RenderError>) -> Option<Value> {
+    let mut rendered = Vec::with_capacity(items.len());
+    let mut known = false;
+    for item in items {
+        let Template::Object(_) = item else {
+            match item.render(scope) {
+                Ok(value) => rendered.extend(value),
+                Err(error) => {
+                    errors.push(error);
+                    return None;
+                }
+            }
+            known = true;
+            continue;
+        };
+        let value = item.render_available(scope, errors)?;
+        known |= value.as_object().is_some_and(|object| !object.is_empty());
+        rendered.push(value);
+    }
+    known.then(|| Value::list(rendered))
 }
 
 fn render_expression(expression: &Expression, scope: &Scope<'_>) -> Result<Option<Value>, RenderError> {

@@ -67,10 +67,9 @@ impl Compiler<'_> {
                     .enumerate()
                     .map(|(at, item)| self.status_field(item, &path.index(at), context))
                     .collect();
-                // Items of one schema give a typed list; a mixture can hold anything.
-                let first = compiled.first().map(|(_, schema)| schema.clone());
-                let same = compiled.iter().all(|(_, schema)| Some(schema) == first.as_ref());
-                let item = first.filter(|_| same).unwrap_or_else(Schema::anything);
+                let mut schemas = compiled.iter().map(|(_, schema)| schema);
+                let first = schemas.next().cloned().unwrap_or_else(Schema::anything);
+                let item = schemas.fold(first, either);
                 (list(compiled.into_iter().map(|(template, _)| template).collect()), Schema::array(item))
             }
             Value::String(text) if text.contains("${") => {
@@ -266,4 +265,25 @@ fn literal(expression: &Expr) -> Option<&str> {
         Node::Literal(Literal::String(text)) => Some(text),
         _ => None,
     }
+}
+
+/// The schema of a list's items where they are not all alike: objects have the fields of all of them, and what is a mixture
+/// otherwise can be anything.
+fn either(left: Schema, right: &Schema) -> Schema {
+    if left == *right {
+        return left;
+    }
+    let is_plain = |schema: &Schema| *schema == Schema::of_properties(schema.properties.clone());
+    if !is_plain(&left) || !is_plain(right) {
+        return Schema::anything();
+    }
+    let mut merged = left;
+    for (key, field) in right.properties.iter() {
+        let field = match merged.properties.get(key) {
+            Some(known) => either((**known).clone(), field),
+            None => (**field).clone(),
+        };
+        merged.properties.insert(key.clone(), field);
+    }
+    merged
 }
