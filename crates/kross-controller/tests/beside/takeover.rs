@@ -56,10 +56,12 @@ async fn what_kro_made_is_taken_over_and_given_back_as_it_is() {
     let kro = crate::kro(PLANE).await;
     objects.create(&definition()).await;
     objects.until_ready("taken").await;
-    let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Taken", "metadata": {"name": "x"},
-        "spec": {"names": ["a", "b"]}});
-    instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
-    until_active(&instances).await;
+    for name in ["x", "left-to-us"] {
+        let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Taken", "metadata": {"name": name},
+            "spec": {"names": ["a", "b"]}});
+        instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+        until(instances.clone(), name.to_owned(), active).await;
+    }
     kro.stop();
     let made = everything(&objects).await;
 
@@ -76,6 +78,10 @@ async fn what_kro_made_is_taken_over_and_given_back_as_it_is() {
     // What the template no longer says goes, though it was kro that wrote it.
     let names = &objects.get(&objects.config_maps("default"), "x-second").await["data"];
     assert_eq!(names, &json!({"after": "x-first", "out": "value"}));
+    // What kro's field managers own, its finalizer first, is no obstacle.
+    instances.delete("left-to-us", &DeleteParams::default()).await.unwrap();
+    wait::until_gone(&instances, "left-to-us").await;
+    assert!(config_maps.get_opt("left-to-us-first").await.unwrap().is_none());
     running.stop().await;
 
     let allow = json!({"metadata": {"annotations": {"kro.run/allow-breaking-changes": "true"}}});
