@@ -59,3 +59,45 @@ async fn waiting_goes_on_and_ends_after_a_restart_in_the_dark() {
     assert!(config_maps.get_opt("x-far").await.unwrap().is_some());
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_go_as_was_last_said_when_their_graph_does_not_compile_any_more() {
+    const PLANE: &str = "broken";
+    let objects = Objects { client: shared(PLANE).await.client().await.unwrap() };
+    install(&objects.client).await;
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.broken.test"},
+        "spec": {"group": "broken.test", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    objects.crds().create(&PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
+    let widget = json!({"id": "widget", "template": {"apiVersion": "broken.test/v1alpha1", "kind": "Widget",
+        "metadata": {"name": "${schema.metadata.name}-widget"}}});
+    let mut kept = config_map("kept", None, json!({"a": "1"}));
+    kept["lifecycle"] = json!({"delete": {"policy": "${schema.spec.keep ? 'Retain' : 'Delete'}"}});
+    let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "breaking"}, "spec": {
+            "schema": {"apiVersion": "v1alpha1", "kind": "Breaking", "spec": {"keep": "boolean"}},
+            "resources": [widget, kept, config_map("web", None, json!({}))]}});
+    let running = Running::start(PLANE, settings()).await;
+    objects.create(&definition).await;
+    objects.until_ready("breaking").await;
+    let instances = objects.namespaced("kro.run", "Breaking", "breakings", "default");
+    let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Breaking", "metadata": {"name": "x"},
+        "spec": {"keep": true}});
+    instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    until(instances.clone(), "x".to_owned(), |instance| instance["status"]["state"] == "ACTIVE").await;
+    running.stop().await;
+
+    // The kind goes while nobody looks: neither the definition nor its last revision compiles.
+    objects.crds().delete("widgets.broken.test", &DeleteParams::default()).await.unwrap();
+    wait::until_gone(&objects.crds(), "widgets.broken.test").await;
+    let running = Running::start(PLANE, settings()).await;
+    objects.until_condition("breaking", "Ready", "False").await;
+    instances.delete("x", &DeleteParams::default()).await.unwrap();
+    wait::until_gone(&instances, "x").await;
+    let config_maps: Api<ConfigMap> = Api::namespaced(objects.client.clone(), "default");
+    assert!(config_maps.get_opt("x-web").await.unwrap().is_none());
+    assert_eq!(crate::stage::marks(&config_maps.get("x-kept").await.unwrap()), [""; 0]);
+    running.stop().await;
+}
