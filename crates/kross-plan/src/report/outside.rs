@@ -159,7 +159,10 @@ pub fn deletion_status(
     if !is_authors("clusters") && !leaving.clusters.is_empty() {
         let left = |used: &UsedCluster| leaving.left().filter(|doom| doom.key.cluster == used.id).count();
         let clusters = leaving.clusters.iter().map(|used| clusters::entry(used, (0, left(used))));
-        fields.insert("clusters", wire(&clusters::settled(clusters, &instance.clusters())));
+        let mut entries = clusters::settled(clusters, &instance.clusters());
+        // They come by UID; people look for names.
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        fields.insert("clusters", wire(&entries));
     }
     status
 }
