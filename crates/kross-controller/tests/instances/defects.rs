@@ -1,7 +1,7 @@
 //! What kro still gets wrong, one test for each: here it is right.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kross_testing::{objects, wait};
+use kross_testing::{Action, Answer, Requests, objects, wait};
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
@@ -134,4 +134,24 @@ async fn an_object_that_another_instance_lets_go_of_is_taken_at_once() {
     world.delete("first").await;
     world.until_state("second", "ACTIVE").await;
     assert_eq!(value(&world.config_maps.get("the-only-one").await.unwrap(), "of"), Some("second"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_may_not_be_read_degrades_only_those_who_use_it_and_says_so() {
+    let others = World::new("Unlimited", json!({"spec": {}}), json!([config_map("map", json!({}))])).await;
+    let refusal =
+        Answer::status(403).message("limitranges is forbidden: User \"kross\" cannot list limitranges");
+    let rule = others.proxy.on(Requests::any().resource("limitranges"), Action::Answer(refusal));
+    let limits = json!({"id": "limits", "template": {"apiVersion": "v1", "kind": "LimitRange",
+        "metadata": {"name": "${schema.metadata.name}"},
+        "spec": {"limits": [{"type": "Pod", "max": {"cpu": "2"}}]}}});
+    let world = World::new("Limited", json!({"spec": {}}), json!([limits])).await;
+    world.create("x", json!({})).await;
+    let said = world.until("x", |instance| condition(instance, "Ready")["status"] == "False").await;
+    let message = condition(&said, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("LimitRange") && message.contains("cannot list limitranges"), "{message}");
+    others.create("y", json!({})).await;
+    others.until_state("y", "ACTIVE").await;
+    others.proxy.remove(rule);
+    world.until_state("x", "ACTIVE").await;
 }
