@@ -150,10 +150,8 @@ async fn database_with_backup() {
     world.delete("shop").await;
     wait::until_object(&jobs, "shop-backup", |_| true).await;
     assert!(databases.get("shop").await.unwrap().metadata.deletion_timestamp.is_none());
-    let now = "2026-01-01T00:00:00Z";
-    let done = json!({"status": {"succeeded": 1, "startTime": now, "completionTime": now, "conditions": [
-        {"type": "SuccessCriteriaMet", "status": "True", "lastProbeTime": now, "lastTransitionTime": now},
-        {"type": "Complete", "status": "True", "lastProbeTime": now, "lastTransitionTime": now}]}});
+    // What else a Job says when it is done differs between versions of Kubernetes.
+    let done = json!({"status": {"succeeded": 1, "startTime": "2026-01-01T00:00:00Z"}});
     jobs.patch_status("shop-backup", &PatchParams::default(), &Patch::Merge(done)).await.unwrap();
     wait::until_gone(&databases, "shop").await;
     wait::until_gone(&world.instances, "shop").await;
