@@ -279,8 +279,9 @@ impl Core {
         state.connection = Some(connection.clone());
         state.identity = Some(identity.clone());
         state.phase = Phase::Up(connection, identity.clone());
-        drop(state);
+        // Whoever sees that it is connected gets through.
         self.guard.close();
+        drop(state);
         tracing::info!(cluster = %identity.id, server = &*self.server, "connected");
         if let Some(registry) = self.registry.upgrade() {
             registry.entry_changed(&self.access);

@@ -303,6 +303,8 @@ impl Slot {
         let Some(entry) = state.current.clone() else { return Link::Connecting { since: state.since } };
         let Snapshot { phase, since, identity, last_contact, .. } = entry.core.snapshot();
         state.last_contact = last_contact.or(state.last_contact);
+        // Not every change has been settled yet, and whoever sees that it is connected gets through.
+        self.steer(state);
         match phase {
             Phase::Connecting => Link::Connecting { since },
             Phase::Up(connection, identity) => Link::Connected(Live {

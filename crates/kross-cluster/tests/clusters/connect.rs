@@ -142,3 +142,20 @@ async fn a_key_that_is_missing_and_a_kubeconfig_that_is_hostile_are_told_apart()
     assert!(down.message.contains("the kubeconfig is refused"), "{}", down.message);
     assert_eq!(setup.proxy.count(&Requests::any()), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_sees_that_a_cluster_is_connected_gets_through() {
+    let setup = Setup::new().await;
+    for round in 0..30 {
+        let name = format!("eu-{round}-kubeconfig");
+        let hold = setup.hold(&name, &setup.user(&format!("eager-{round}")).await).await;
+        let live = loop {
+            // As close on its heels as can be.
+            match hold.link(Some(setup.namespace())) {
+                Link::Connected(live) => break live,
+                _ => tokio::task::yield_now().await,
+            }
+        };
+        live.connection.fetch("/version").await.unwrap();
+    }
+}
