@@ -1,0 +1,72 @@
+//! Keeps `docs/compatibility.md` true: every test and every scenario that it names is there.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The names of all functions in a folder that stand behind a `#[test]` of some kind.
+fn tests(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            tests(&entry, found);
+        } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&entry).unwrap();
+            let mut marked = false;
+            for line in text.lines().map(str::trim) {
+                marked |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+                if let Some(rest) = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn "))
+                    && std::mem::take(&mut marked)
+                {
+                    found.insert(rest.split('(').next().unwrap().to_owned());
+                }
+            }
+        }
+    }
+}
+
+fn scenarios() -> BTreeSet<String> {
+    let folder = root().join("crates/kross-controller/tests/beside/scenarios");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+/// The rows of all tables on the page: what holds, and the names of what shows it.
+fn rows() -> Vec<(String, Vec<String>)> {
+    let page = fs::read_to_string(root().join("docs/compatibility.md")).unwrap();
+    let rows = page.lines().filter_map(|line| {
+        let cells = line.strip_prefix("| ")?.strip_suffix(" |")?;
+        let (behaviour, names) = cells.rsplit_once(" | ")?;
+        let names = names.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        (behaviour != "Behaviour").then(|| (behaviour.to_owned(), names))
+    });
+    rows.collect()
+}
+
+#[test]
+fn whatever_the_page_on_compatibility_promises_has_a_test() {
+    let mut known = scenarios();
+    for folder in ["crates", "xtask"] {
+        tests(&root().join(folder), &mut known);
+    }
+    assert!(known.len() > 500, "{}", known.len());
+    for (behaviour, names) in rows() {
+        assert!(!names.is_empty(), "nothing shows that: {behaviour}");
+        for name in names {
+            assert!(known.contains(&name), "there is no test `{name}`, which is to show that: {behaviour}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_promised_twice() {
+    let mut seen = BTreeSet::new();
+    for (behaviour, _) in rows() {
+        assert!(seen.insert(behaviour.clone()), "listed twice: {behaviour}");
+    }
+}
