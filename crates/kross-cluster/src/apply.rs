@@ -329,20 +329,8 @@ impl Connection {
     /// # Errors
     /// The cluster refuses or does not answer.
     pub async fn fetch(&self, path: &str) -> Result<Bytes, ApiError> {
-        let attempt = || Attempt {
-            cluster: self.cluster().clone(),
-            operation: Operation::Get,
-            target: format!("`{}`", path.split('?').next().unwrap_or_default()),
-        };
-        let answer = self
-            .exchange(ApiRequest::list(path.to_owned()))
-            .await
-            .map_err(|error| ApiError::from_transport(attempt(), &error))?;
-        if answer.status.is_success() {
-            Ok(answer.body)
-        } else {
-            Err(ApiError::from_answer(attempt(), &answer))
-        }
+        let target = format!("`{}`", path.split('?').next().unwrap_or_default());
+        self.raw(Operation::Get, target, ApiRequest::list(path.to_owned())).await
     }
 
     /// Sends something that is no object of the cluster and reads the answer, for reviews.
@@ -350,19 +338,23 @@ impl Connection {
     /// # Errors
     /// The cluster refuses or does not answer.
     pub async fn submit(&self, path: &str, body: Bytes) -> Result<Bytes, ApiError> {
-        let attempt = || Attempt {
-            cluster: self.cluster().clone(),
-            operation: Operation::Create,
-            target: format!("`{}`", path.rsplit('/').next().unwrap_or_default()),
-        };
-        let answer = self
-            .exchange(ApiRequest::write(Method::POST, path.to_owned(), JSON, body))
+        let target = format!("`{}`", path.rsplit('/').next().unwrap_or_default());
+        self.raw(Operation::Create, target, ApiRequest::write(Method::POST, path.to_owned(), JSON, body))
             .await
-            .map_err(|error| ApiError::from_transport(attempt(), &error))?;
-        if answer.status.is_success() {
-            Ok(answer.body)
-        } else {
-            Err(ApiError::from_answer(attempt(), &answer))
+    }
+
+    /// Sends a request that is about no object.
+    async fn raw(
+        &self,
+        operation: Operation,
+        target: String,
+        request: ApiRequest,
+    ) -> Result<Bytes, ApiError> {
+        let attempt = Attempt { cluster: self.cluster().clone(), operation, target };
+        match self.exchange(request).await {
+            Err(error) => Err(ApiError::from_transport(attempt, &error)),
+            Ok(answer) if answer.status.is_success() => Ok(answer.body),
+            Ok(answer) => Err(ApiError::from_answer(attempt, &answer)),
         }
     }
 
