@@ -24,6 +24,7 @@ mod instance;
 mod key;
 mod kinds;
 mod metrics;
+mod openapi;
 mod readiness;
 mod schemas;
 mod selector;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use kross_cluster::Connection;
 use kross_schema::{CrdSchemas, GroupVersionKind, LiveSchemas, Overlay, ResolvedKind, SchemaResolver};
 use kross_value::{Text, Value};
-use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::kinds;
+use crate::openapi::{INDEX, Index};
 
 /// How long the list of documents is believed. A server that was upgraded lists other hashes.
 const INDEX_LIFE: Duration = Duration::from_secs(300);
@@ -29,20 +29,13 @@ pub(crate) struct Schemas {
     /// Group and kind of every CRD, and the version of its spec.
     served: RwLock<HashMap<(Text, Text), Definition>>,
     /// The list of documents, held by whoever fetches.
-    index: tokio::sync::Mutex<Index>,
+    index: tokio::sync::Mutex<Option<(Instant, Index)>>,
 }
 
 #[derive(Clone, Debug)]
 struct Definition {
     name: Text,
     generation: i64,
-}
-
-#[derive(Debug, Default)]
-struct Index {
-    /// Where the document of a group and version is.
-    addresses: HashMap<String, String>,
-    fetched: Option<Instant>,
 }
 
 /// A schema that could not be fetched.
@@ -64,18 +57,6 @@ pub enum SchemaError {
         /// What is wrong with it.
         problem: String,
     },
-}
-
-#[derive(Deserialize)]
-struct RawIndex {
-    paths: HashMap<String, RawEntry>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawEntry {
-    #[serde(rename = "serverRelativeURL")]
-    url: String,
 }
 
 impl Schemas {
@@ -131,25 +112,29 @@ impl Schemas {
         if missing.is_empty() {
             return Ok(());
         }
-        let mut index = self.index.lock().await;
+        let mut held = self.index.lock().await;
         let life = if missing.iter().all(|version| self.live.hash(version).is_some()) {
             INDEX_LIFE
         } else {
             MISS_LIFE
         };
-        if index.fetched.is_none_or(|fetched| fetched.elapsed() > life) {
-            index.addresses = self.fetch_index().await?;
-            index.fetched = Some(Instant::now());
-        }
+        let index = match held.take().filter(|(fetched, _)| fetched.elapsed() <= life) {
+            Some(index) => index,
+            None => {
+                let index = self.fetch_index().await?;
+                (Instant::now(), index)
+            }
+        };
+        let (_, index) = held.insert(index);
         for version in missing {
-            let Some(address) = index.addresses.get(&document_path(&version)) else { continue };
+            let Some(address) = index.url(&version) else { continue };
             let hash = address.rsplit_once("hash=").map_or("", |(_, hash)| hash);
             if self.live.hash(&version).is_some_and(|held| held == hash) {
                 continue;
             }
             let document = self.fetch(address).await?;
             self.live.insert(&version, hash, document.as_bytes()).map_err(|error| {
-                SchemaError::Unreadable { path: address.clone(), problem: error.to_string() }
+                SchemaError::Unreadable { path: address.to_owned(), problem: error.to_string() }
             })?;
         }
         Ok(())
@@ -178,12 +163,10 @@ impl Schemas {
         served.keys().any(|(known, _)| known == group)
     }
 
-    async fn fetch_index(&self) -> Result<HashMap<String, String>, SchemaError> {
-        const PATH: &str = "/openapi/v3";
-        let text = self.fetch(PATH).await?;
-        let index: RawIndex = serde_json::from_str(&text)
-            .map_err(|error| SchemaError::Unreadable { path: PATH.to_owned(), problem: error.to_string() })?;
-        Ok(index.paths.into_iter().map(|(path, entry)| (path, entry.url)).collect())
+    async fn fetch_index(&self) -> Result<Index, SchemaError> {
+        let text = self.fetch(INDEX).await?;
+        serde_json::from_str(&text)
+            .map_err(|error| SchemaError::Unreadable { path: INDEX.to_owned(), problem: error.to_string() })
     }
 
     async fn fetch(&self, path: &str) -> Result<String, SchemaError> {
@@ -201,9 +184,4 @@ impl SchemaResolver for Schemas {
     fn kinds(&self) -> Vec<GroupVersionKind> {
         self.both.kinds()
     }
-}
-
-/// Where the index lists the document of a group and version.
-fn document_path(api_version: &str) -> String {
-    if api_version.contains('/') { format!("apis/{api_version}") } else { format!("api/{api_version}") }
 }

@@ -10,7 +10,8 @@ use super::Findings;
 use super::documents::{ClusterSchemas, Documents};
 use super::needs::Needs;
 use super::permissions;
-use super::site::{Entry, Index, Site, SurveyError};
+use super::site::{Site, SurveyError};
+use crate::openapi::Index;
 
 /// Asks one cluster about one set of needs.
 pub(super) struct Surveyor {
@@ -38,7 +39,7 @@ impl Surveyor {
         let index = self.site.index(connection, self.age).await?;
         let mut documents = BTreeMap::new();
         for version in self.wanted(&index) {
-            let Some(Entry { url }) = index.paths.get(&path(&version)) else { continue };
+            let Some(url) = index.url(&version) else { continue };
             let document = self.site.document(connection, &self.documents, &version, url).await?;
             documents.insert(version, document);
         }
@@ -54,7 +55,7 @@ impl Surveyor {
         let mut wanted = BTreeSet::new();
         for kind in self.needs.kinds() {
             let version = kind.api_version();
-            if !index.paths.contains_key(&path(&version)) {
+            if index.url(&version).is_none() {
                 let group = format!("apis/{}/", kind.group);
                 let others = index.paths.keys().filter(|path| path.starts_with(&group));
                 wanted.extend(others.filter_map(|path| path.strip_prefix("apis/").map(str::to_owned)));
@@ -63,9 +64,4 @@ impl Surveyor {
         }
         wanted
     }
-}
-
-/// Where the index lists the document of a group and version.
-fn path(version: &str) -> String {
-    if version.contains('/') { format!("apis/{version}") } else { format!("api/{version}") }
 }

@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kross_cluster::{ApiError, Connection};
-use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::documents::{Document, Documents, Unreadable};
 use super::permissions::Question;
+use crate::openapi::{INDEX, Index};
 
-const INDEX: &str = "/openapi/v3";
 /// How long a permission is believed that is there.
 const ALLOWED_LIFE: Duration = Duration::from_secs(300);
 
@@ -28,18 +27,6 @@ pub(super) enum SurveyError {
     /// A document cannot be read.
     #[error(transparent)]
     Document(#[from] Unreadable),
-}
-
-/// Where the documents of a cluster are, by group and version.
-#[derive(Debug, Deserialize)]
-pub(super) struct Index {
-    pub(super) paths: HashMap<String, Entry>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct Entry {
-    #[serde(rename = "serverRelativeURL")]
-    pub(super) url: String,
 }
 
 /// What is known of one cluster, as one credential sees it.
