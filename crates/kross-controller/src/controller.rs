@@ -238,14 +238,15 @@ async fn work(
 
 async fn worker(hub: Arc<Hub>, queue: Queue<Key>) {
     while let Some(work) = queue.next().await {
-        // In a task of its own: a panic costs this one reconcile, which comes again, and not the worker.
-        let reconcile = tokio::spawn(reconcile(Arc::clone(&hub), work));
-        if let Err(error) = reconcile.await
-            && error.is_panic()
-        {
-            hub.metrics.panics.inc();
-            tracing::error!("a reconcile panicked and will be tried again");
-        }
+        survive(&hub, reconcile(&hub, work)).await;
+    }
+}
+
+/// A panic costs this one reconcile, which comes again, and not the worker.
+async fn survive(hub: &Hub, reconcile: impl Future<Output = ()>) {
+    if AssertUnwindSafe(reconcile).catch_unwind().await.is_err() {
+        hub.metrics.panics.inc();
+        tracing::error!("a reconcile panicked and will be tried again");
     }
 }
 
@@ -256,13 +257,7 @@ async fn work_on_instances(hub: Arc<Hub>) {
         let Some(work) = hub.instance_queue.next().await else { return };
         let turn = turns.take().await;
         let hub = Arc::clone(&hub);
-        tokio::spawn(async move {
-            let reconcile = AssertUnwindSafe(reconcile_instance(&hub, work, turn)).catch_unwind();
-            if reconcile.await.is_err() {
-                hub.metrics.panics.inc();
-                tracing::error!("a reconcile panicked and will be tried again");
-            }
-        });
+        tokio::spawn(async move { survive(&hub, reconcile_instance(&hub, work, turn)).await });
     }
 }
 
@@ -273,10 +268,10 @@ async fn reconcile_instance(hub: &Hub, work: Work<InstanceKey>, turn: Turn) {
     work.finish(outcome);
 }
 
-async fn reconcile(hub: Arc<Hub>, work: Work<Key>) {
+async fn reconcile(hub: &Hub, work: Work<Key>) {
     let outcome = match &*work {
-        Key::Definition(name) => definition::reconcile(&hub, name).await,
-        Key::Revision(name) => definition::release_revision(&hub, name).await,
+        Key::Definition(name) => definition::reconcile(hub, name).await,
+        Key::Revision(name) => definition::release_revision(hub, name).await,
     };
     work.finish(outcome);
 }
