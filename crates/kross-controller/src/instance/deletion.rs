@@ -15,7 +15,7 @@ use kross_plan::{
 use kross_value::Value;
 
 use super::clusters::Asker;
-use super::error::{InstanceError, Next};
+use super::error::{InstanceError, Next, SOON, until};
 use super::manage::Record;
 use super::memory::Memory;
 use super::parting::Parting;
@@ -26,9 +26,6 @@ use super::{apply, manage, report};
 use crate::graphs::Served;
 use crate::hub::Hub;
 use crate::turns::Turn;
-
-/// How soon to look again where something is about to be known.
-const SOON: Duration = Duration::from_secs(1);
 
 /// Goes on with a deletion.
 ///
@@ -246,10 +243,7 @@ fn next(hub: &Hub, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Option<Times
     });
     let interval = hub.settings.instance_interval.unwrap_or(Duration::from_secs(60));
     let untold = untold || !plan.unmade.is_empty();
-    let due = plan.recheck_at.into_iter().chain(recheck).min().map(|at| {
-        let wait = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
-        wait.max(Duration::from_millis(50))
-    });
+    let due = plan.recheck_at.into_iter().chain(recheck).min().map(until);
     match due.into_iter().chain(untold.then_some(interval)).min() {
         Some(wait) => Next::After(wait),
         None => Next::Done,

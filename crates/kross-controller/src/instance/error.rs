@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kross_api::{ConditionType, FailureReason, InventoryError};
 use kross_cluster::{ApiError, Outcome};
 
 use super::reach::ReachError;
 use crate::definition::Retry;
+
+/// How soon to look again where something is about to be known.
+pub(super) const SOON: Duration = Duration::from_secs(1);
 
 /// How a pass over an instance ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +21,12 @@ pub(super) enum Next {
     After(Duration),
     /// Something failed that may pass by itself.
     Retry,
+}
+
+/// How long until a time at which something may change, but never no time at all.
+pub(super) fn until(at: Timestamp) -> Duration {
+    let wait = at.duration_since(Timestamp::now());
+    Duration::try_from(wait).unwrap_or_default().max(Duration::from_millis(50))
 }
 
 /// An instance that could not be looked at to the end.

@@ -18,7 +18,7 @@ use kross_value::Text;
 
 use super::admit::Writer;
 use super::clusters::Asker;
-use super::error::{InstanceError, Next, outcome};
+use super::error::{InstanceError, Next, SOON, outcome, until};
 use super::manage::Record;
 use super::memory::Memory;
 use super::observe::{Sight, own};
@@ -30,9 +30,6 @@ use crate::hub::Hub;
 use crate::key::InstanceKey;
 use crate::turns::Turn;
 
-/// How soon to look again where something is about to be known.
-const SOON: Duration = Duration::from_secs(1);
-
 /// Looks at an instance.
 #[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
 pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey, turn: &Turn) -> Outcome {
@@ -40,10 +37,10 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey, turn: &Turn) -> Outcom
         hub.metrics.no_graph();
         return Outcome::Done;
     };
-    let instance = match served.instances.get(key.namespace.as_deref(), &key.name) {
-        Lookup::Found(instance) => instance,
+    let (instance, chosen) = match served.instances.get(key.namespace.as_deref(), &key.name) {
+        Lookup::Found(instance) => (instance, true),
         Lookup::Absent if served.external => match let_go(hub, &served, key).await {
-            Ok(Some(instance)) => instance,
+            Ok(Some(instance)) => (instance, false),
             Ok(None) => return Outcome::Done,
             Err(_) => return Outcome::Retry,
         },
@@ -55,7 +52,6 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey, turn: &Turn) -> Outcom
     };
     let started = std::time::Instant::now();
     let mut memory = hub.instances.take(key);
-    let chosen = matches!(served.instances.get(key.namespace.as_deref(), &key.name), Lookup::Found(_));
     let deleting = instance.deletion_timestamp().is_some() || !chosen;
     let ended = if deleting {
         deletion::proceed(hub, &served, turn, instance, &mut memory).await
@@ -428,7 +424,7 @@ impl Pass<'_> {
             self.report(status).await?;
             return Ok(Next::Retry);
         }
-        Ok(Next::After(Duration::from_secs(1)))
+        Ok(Next::After(SOON))
     }
 
     /// When to look again without an event.
@@ -437,10 +433,7 @@ impl Pass<'_> {
         let open = |cluster: &ClusterId| reach.connection(cluster).is_ok();
         let (_, left_out) = &self.memory.left_out;
         let tried = |(_, failure): &(&ObjectKey, &Failure)| !left_out.contains(&failure.node);
-        let recheck = plan.recheck_at.map(|at| {
-            let wait = at.duration_since(Timestamp::now());
-            Duration::try_from(wait).unwrap_or_default().max(Duration::from_millis(50))
-        });
+        let recheck = plan.recheck_at.map(until);
         if let Some(wait) = recheck {
             self.look_again(wait);
         }
