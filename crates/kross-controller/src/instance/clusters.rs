@@ -368,13 +368,9 @@ fn dark(
     message: &str,
 ) -> ClusterState {
     ClusterState {
-        id: ClusterId::new(&known.uid),
         uid: Some(known.uid.as_str().into()),
         unverified: known.unverified,
-        mode: SyncMode::Watch,
-        connection: Connection::NotConnected { since, reason, message: message.into(), step },
-        succeeded: false,
-        last_contact: None,
+        ..closed(ClusterId::new(&known.uid), since, step, reason, message)
     }
 }
 
@@ -386,8 +382,19 @@ fn unknown(
     reason: FailureReason,
     message: &str,
 ) -> ClusterState {
+    closed(ClusterId::new(key.as_str()), since, step, reason, message)
+}
+
+/// A cluster that does not answer, whatever else is known of it.
+fn closed(
+    id: ClusterId,
+    since: Timestamp,
+    step: Reason,
+    reason: FailureReason,
+    message: &str,
+) -> ClusterState {
     ClusterState {
-        id: ClusterId::new(key.as_str()),
+        id,
         uid: None,
         unverified: false,
         mode: SyncMode::Watch,
