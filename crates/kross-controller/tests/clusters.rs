@@ -21,6 +21,8 @@ mod delete;
 mod hubs;
 #[path = "clusters/moving.rs"]
 mod moving;
+#[path = "instances/own.rs"]
+mod own;
 #[path = "clusters/poll.rs"]
 mod poll;
 #[path = "clusters/references.rs"]

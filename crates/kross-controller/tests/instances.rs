@@ -23,6 +23,8 @@ mod delete;
 mod external;
 #[path = "instances/kinds.rs"]
 mod kinds;
+#[path = "instances/own.rs"]
+mod own;
 #[path = "instances/pitfalls.rs"]
 mod pitfalls;
 #[path = "instances/scale.rs"]

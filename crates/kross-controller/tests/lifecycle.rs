@@ -16,6 +16,8 @@ mod force;
 mod hooks;
 #[path = "lifecycle/orphans.rs"]
 mod orphans;
+#[path = "instances/own.rs"]
+mod own;
 #[path = "lifecycle/reacting.rs"]
 mod reacting;
 #[path = "lifecycle/retain.rs"]

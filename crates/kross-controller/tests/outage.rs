@@ -17,6 +17,8 @@ mod degrade;
 mod examples;
 #[path = "outage/leave.rs"]
 mod leave;
+#[path = "instances/own.rs"]
+mod own;
 #[path = "outage/restart.rs"]
 mod restart;
 #[path = "definitions/setup.rs"]

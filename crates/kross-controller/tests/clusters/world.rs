@@ -1,17 +1,20 @@
 //! A definition, its instances and the regions they use, as one test sees them.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kross_controller::Settings;
 use kross_local::Kubeconfig;
 use kross_testing::{Cluster, FaultProxy, Fixture, Requests, Verb};
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value as Json, json};
 use tokio::sync::OnceCell;
 
-use crate::setup::{Objects, Running, install, until};
+use crate::own::Instances;
+pub use crate::own::{edit, value};
+use crate::setup::{Objects, Running, install};
 
 static SHARED: OnceCell<Running> = OnceCell::const_new();
 /// How the program's controller behaves, for programs that say so before their first world.
@@ -30,9 +33,16 @@ pub struct World {
     pub objects: Objects,
     pub config_maps: Api<ConfigMap>,
     pub secrets: Api<Secret>,
-    pub instances: Api<DynamicObject>,
-    pub kind: String,
+    own: Instances,
     pub regions: BTreeMap<&'static str, Region>,
+}
+
+impl Deref for World {
+    type Target = Instances;
+
+    fn deref(&self) -> &Instances {
+        &self.own
+    }
 }
 
 impl World {
@@ -64,8 +74,7 @@ impl World {
         let world = Self {
             config_maps: fixture.hub.api(),
             secrets: fixture.hub.api(),
-            instances: objects.namespaced("kro.run", kind, &kross_api::plural(kind), &namespace),
-            kind: kind.to_owned(),
+            own: Instances::new(&objects, kind, &namespace),
             regions: BTreeMap::from([("eu", region("eu")), ("us", region("us"))]),
             objects,
             namespace,
@@ -106,38 +115,8 @@ impl World {
         self.secrets.patch(name, &parameters, &Patch::Apply(secret)).await.unwrap();
     }
 
-    pub async fn create(&self, name: &str, spec: Json) {
-        let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": self.kind,
-            "metadata": {"name": name}, "spec": spec});
-        let instance = serde_json::from_value(instance).unwrap();
-        self.instances.create(&PostParams::default(), &instance).await.unwrap();
-    }
-
-    pub async fn patch(&self, name: &str, patch: Json) {
-        self.instances.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    }
-
-    pub async fn delete(&self, name: &str) {
-        self.instances.delete(name, &DeleteParams::default()).await.unwrap();
-    }
-
     pub async fn get(&self, name: &str) -> Json {
         serde_json::to_value(self.instances.get(name).await.unwrap()).unwrap()
-    }
-
-    #[track_caller]
-    pub fn until(&self, name: &str, condition: impl Fn(&Json) -> bool) -> impl Future<Output = Json> {
-        until(self.instances.clone(), name.to_owned(), condition)
-    }
-
-    /// Waits until an instance is in a state, in its current generation.
-    #[track_caller]
-    pub fn until_state(&self, name: &str, state: &'static str) -> impl Future<Output = Json> {
-        self.until(name, move |instance| {
-            let ready = crate::setup::condition(instance, "Ready");
-            instance["status"]["state"] == state
-                && ready["observedGeneration"] == instance["metadata"]["generation"]
-        })
     }
 
     /// Waits until a condition has a status and a reason.
@@ -174,17 +153,6 @@ pub fn config_map(id: &str, region: Option<&str>, data: Json) -> Json {
         resource["cluster"] = json!({"name": format!("{region}-kubeconfig")});
     }
     resource
-}
-
-/// Changes the data of a ConfigMap as somebody else.
-pub async fn edit(api: &Api<ConfigMap>, name: &str, data: Json) {
-    let patch = json!({"data": data});
-    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-}
-
-/// The data of a ConfigMap under a key.
-pub fn value<'a>(config_map: &'a ConfigMap, key: &str) -> Option<&'a str> {
-    config_map.data.as_ref()?.get(key).map(String::as_str)
 }
 
 /// The entry of a resource in an instance's status.

@@ -3,7 +3,8 @@
 use kross_testing::wait;
 use serde_json::json;
 
-use crate::retain::{event, marks};
+use crate::own::marks;
+use crate::retain::event;
 use crate::world::{World, config_map};
 
 #[tokio::test(flavor = "multi_thread")]

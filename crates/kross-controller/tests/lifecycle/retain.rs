@@ -7,6 +7,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
+use crate::own::marks;
 use crate::setup::condition;
 use crate::world::{World, config_map};
 
@@ -22,17 +23,6 @@ pub async fn event(world: &World, instance: &str, reason: &str) -> String {
         found.and_then(|event| event.note).ok_or_else(|| "no such event".to_owned())
     };
     wait::until(format!("an event `{reason}`"), found).await
-}
-
-/// Our marks on an object, if there are any.
-pub fn marks(object: &ConfigMap) -> Vec<String> {
-    let maps = [&object.metadata.labels, &object.metadata.annotations];
-    let keys = maps.into_iter().flatten().flat_map(|map| map.keys().cloned());
-    let mut marks: Vec<String> =
-        keys.filter(|key| key.contains("kro.run") || key.contains("applyset")).collect();
-    let managers = object.metadata.managed_fields.iter().flatten().filter_map(|entry| entry.manager.clone());
-    marks.extend(managers.filter(|manager| manager.starts_with("kro")));
-    marks
 }
 
 #[tokio::test(flavor = "multi_thread")]

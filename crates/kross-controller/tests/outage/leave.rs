@@ -6,7 +6,8 @@ use kross_testing::{Fault, wait};
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::stage::{left, marks, shown, world};
+use crate::own::marks;
+use crate::stage::{left, shown, world};
 use crate::world::{config_map, edit, resource};
 
 #[tokio::test(flavor = "multi_thread")]

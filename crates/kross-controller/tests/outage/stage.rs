@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use kross_cluster::{Audit, AuditFile};
 use kross_controller::Settings;
 use serde_json::Value as Json;
@@ -48,17 +47,6 @@ pub fn left(namespace: &str) -> BTreeSet<(String, String)> {
         records.filter(|record| record["verb"] == "leave" && record["object"]["namespace"] == namespace);
     let word = |value: &Json| value.as_str().unwrap().to_owned();
     left.map(|record| (word(&record["cluster"]["name"]), word(&record["object"]["name"]))).collect()
-}
-
-/// Our marks on an object, if there are any.
-pub fn marks(object: &ConfigMap) -> Vec<String> {
-    let maps = [&object.metadata.labels, &object.metadata.annotations];
-    let keys = maps.into_iter().flatten().flat_map(|map| map.keys().cloned());
-    let mut marks: Vec<String> =
-        keys.filter(|key| key.contains("kro.run") || key.contains("applyset")).collect();
-    let managers = object.metadata.managed_fields.iter().flatten().filter_map(|entry| entry.manager.clone());
-    marks.extend(managers.filter(|manager| manager.starts_with("kro")));
-    marks
 }
 
 /// An instance as `kubectl get -o yaml` shows it, without what differs from run to run.
