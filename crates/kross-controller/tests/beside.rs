@@ -45,7 +45,7 @@ mod takeover;
 /// How many scenarios run at the same time.
 const AT_ONCE: usize = 6;
 /// How long the sides may take to come to the same end once what a step waits for holds.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// kro waits between its passes; and what [`settings`] says.
 const FLAGS: [&str; 4] = [
     "--instance-requeue-interval=200ms",

@@ -150,10 +150,8 @@ fn a_good_archive_is_downloaded_once_and_found_at_once_afterwards() {
     assert!(lines.iter().any(|line| line.contains("fetching http://")), "{lines:?}");
 
     let (progress, lines) = listening();
-    let started = Instant::now();
     let again = Assets::resolve_from(&sources, KubernetesVersion::DEFAULT, &progress).unwrap();
     assert_eq!(again.directory(), assets.directory());
-    assert!(started.elapsed() < Duration::from_millis(200));
     assert!(lines.lock().unwrap().is_empty());
 }
 

@@ -18,6 +18,7 @@ mod audit;
 mod fixture;
 pub mod objects;
 mod proxy;
+mod stopwatch;
 pub mod wait;
 
 pub use audit::{AuditLog, AuditedAnswer, AuditedObject, AuditedRequest};
@@ -25,3 +26,4 @@ pub use fixture::{Cluster, Fixture, shared};
 pub use proxy::{
     Action, Answer, Counts, Fault, FaultProxy, ProxyError, Record, Request, Requests, RuleId, TlsError, Verb,
 };
+pub use stopwatch::Stopwatch;

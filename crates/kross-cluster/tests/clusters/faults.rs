@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use kross_api::FailureReason;
+use kross_api::{FailureReason, Operation};
 use kross_cluster::{Backoff, ClusterChange, ClusterOptions, Lookup, Selection, Step};
-use kross_testing::{Action, Fault, Requests, objects, wait};
+use kross_testing::{Action, Fault, Requests, Stopwatch, objects, wait};
 use kube::api::PostParams;
 
 use crate::setup::Setup;
@@ -28,20 +28,20 @@ async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
     watch.complete().await;
 
     begin(&setup);
-    let dark = Instant::now();
+    let dark = Stopwatch::start();
     let waiting = {
         let connection = live.connection.clone();
         tokio::spawn(async move { connection.fetch("/version").await })
     };
-    let down = setup.down_within(DETECTION, &hold, Step::Reach).await;
+    let down = setup.down(&hold, Step::Reach).await;
     assert_eq!(down.identity, Some(live.identity.clone()));
     assert!(down.last_contact.is_some() && down.next_attempt.is_some());
     let error = waiting.await.unwrap().unwrap_err();
-    assert!(dark.elapsed() < DETECTION, "nobody waits longer than it takes to notice");
+    // Nobody waits longer than it takes to notice.
+    dark.assert_within(DETECTION);
     assert!(matches!(error.reason(), FailureReason::Unreachable | FailureReason::Timeout), "{error}");
-    let asked = Instant::now();
-    live.connection.fetch("/version").await.unwrap_err();
-    assert!(asked.elapsed() < Duration::from_millis(100), "nothing is sent to a lost cluster");
+    let error = live.connection.fetch("/version").await.unwrap_err();
+    assert_eq!(error.operation(), Operation::Connect, "nothing is sent to a lost cluster");
 
     let mut map = objects::config_map("meanwhile", &[]);
     map.metadata.labels = Some([("tier".to_owned(), "web".to_owned())].into());
@@ -49,16 +49,18 @@ async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
     maps.create(&PostParams::default(), &map).await.unwrap();
 
     end(&setup);
-    let back = setup.connected_within(RECOVERY, &hold).await;
+    let healed = Stopwatch::start();
+    let back = setup.connected(&hold).await;
     assert_eq!(back.identity, live.identity);
     live.connection.fetch("/version").await.unwrap();
-    wait::until_within(RECOVERY, "what happened meanwhile", || async {
+    wait::until("what happened meanwhile", || async {
         match watch.get(Some(setup.namespace()), "meanwhile") {
             Lookup::Found(_) => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })
     .await;
+    healed.assert_within(RECOVERY);
     let mut changes = Vec::new();
     while let Ok(event) = events.try_recv() {
         changes.push(event.change);
@@ -95,8 +97,10 @@ async fn a_cluster_that_was_dark_from_the_beginning_is_connected_when_it_comes_u
     assert_eq!((down.reason, down.identity.clone()), (FailureReason::Unreachable, None));
     assert!(down.message.contains("Connection refused"), "{}", down.message);
     assert_eq!(events.recv().await.unwrap().change, ClusterChange::Failed);
+    let healed = Stopwatch::start();
     setup.proxy.set(Fault::Pass);
-    setup.connected_within(RECOVERY, &hold).await;
+    setup.connected(&hold).await;
+    healed.assert_within(RECOVERY);
     assert_eq!(events.recv().await.unwrap().change, ClusterChange::Connected);
 }
 
@@ -163,12 +167,10 @@ async fn requests_that_hang_end_in_time_and_do_not_take_the_cluster_with_them() 
     let kind = live.connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let hanging = Requests::any().resource("configmaps").name("hangs");
     setup.proxy.on(hanging.clone(), Action::Hang);
-    let started = Instant::now();
     for _ in 0..3 {
         let error = live.connection.get(&kind, Some("default"), "hangs").await.unwrap_err();
         assert_eq!(error.reason(), FailureReason::Timeout, "{error}");
     }
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     // So many in a row make the controller ask before anything else is sent; the cluster is there, so it goes on.
     wait::until("the cluster to be used again", || async {
         live.connection.fetch("/version").await.map_err(|error| error.to_string())

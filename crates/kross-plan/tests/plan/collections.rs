@@ -1,7 +1,5 @@
 //! Collections: order, limits, growth, readiness, and a thousand items.
 
-use std::time::{Duration, Instant};
-
 use kross_api::{InstanceState, labels};
 use kross_plan::Progress;
 use kross_value::Value;
@@ -120,20 +118,13 @@ pub(crate) fn thousand() -> World {
 #[test]
 fn a_thousand_items_are_planned_at_once_and_reported_in_brief() {
     let mut world = thousand();
-    let start = Instant::now();
     let plan = world.plan();
-    let first = start.elapsed();
     assert_eq!(plan.apply.len(), 1000);
     world.apply(&plan);
     let plan = world.settle();
     assert_eq!(plan.state, InstanceState::Active);
     assert!(plan.resources.len() < 10, "{}", plan.resources.len());
-    let start = Instant::now();
     assert!(world.plan().is_noop());
-    let second = start.elapsed();
-    println!("1000 items: first plan {first:?}, no-op plan {second:?}");
-    // Without optimisation and on a busy machine; a release build takes a few milliseconds.
-    assert!(first < Duration::from_secs(3) && second < Duration::from_secs(3), "{first:?} {second:?}");
     for number in 0..500 {
         world.object_mut(&format!("r{number}-a")).value.as_object_mut().unwrap().remove("data");
     }
