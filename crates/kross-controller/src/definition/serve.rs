@@ -51,14 +51,22 @@ pub(super) async fn serve(
             return Err(error);
         }
     };
-    let Some(kind) = accepted(&crd)? else {
-        report.kind_waiting(crd.name());
-        return Ok(Next::Wait(ESTABLISH));
-    };
-    publish(hub, definition, number, compiled, external_kind(&compiled.graph));
-    report.kind_ready(&kind);
-    report.running();
-    Ok(Next::Done)
+    match accepted(&crd) {
+        Ok(Some(kind)) => {
+            publish(hub, definition, number, compiled, external_kind(&compiled.graph));
+            report.kind_ready(&kind);
+            report.running();
+            Ok(Next::Done)
+        }
+        Ok(None) => {
+            report.kind_waiting(crd.name());
+            Ok(Next::Wait(ESTABLISH))
+        }
+        Err(error) => {
+            report.kind_failed(&error.to_string());
+            Err(error)
+        }
+    }
 }
 
 /// Makes or changes the CRD, and gives it as it is then.

@@ -172,3 +172,34 @@ async fn a_crd_that_is_not_ours_is_left_alone() {
     objects.crds().delete("foreigns.kro.run", &DeleteParams::default()).await.unwrap();
     objects.until_ready("foreign").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_whose_names_are_taken_says_so_until_they_are_free() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "taken.names.test"},
+        "spec": {"group": "names.test", "scope": "Namespaced",
+            "names": {"kind": "Taken", "plural": "taken", "shortNames": ["short"]},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+    });
+    let crds = objects.crds();
+    crds.create(&PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
+    until(crds.clone(), "taken.names.test".to_owned(), |crd| {
+        condition(crd, "Established")["status"] == "True"
+    })
+    .await;
+    let mut late = definition("late-names", "LateNames");
+    late["spec"]["schema"]["group"] = json!("names.test");
+    late["spec"]["schema"]["shortNames"] = json!(["short"]);
+    objects.create(&late).await;
+    let refused = objects.until_condition("late-names", "KindReady", "False").await;
+    let kind = condition(&refused, "KindReady");
+    assert_eq!(kind["reason"], "Failed");
+    let message = kind["message"].as_str().unwrap();
+    assert!(message.contains("latenames.names.test") && message.contains("short"), "{message}");
+    crds.delete("taken.names.test", &DeleteParams::default()).await.unwrap();
+    objects.until_ready("late-names").await;
+}
