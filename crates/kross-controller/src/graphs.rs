@@ -23,6 +23,8 @@ pub struct Served {
     pub revision: Option<Revision>,
     /// The revision by which instances go while nothing new is made, as far as there is one.
     pub leaving: Option<Revision>,
+    /// Why there is no graph although the definition is there and stays; instances say so.
+    pub broken: Option<Text>,
     /// Whether the definition itself is gone.
     pub orphaned: bool,
     /// Its instances.

@@ -169,8 +169,7 @@ impl Metrics {
         self.instance_seconds.observe(took.as_secs_f64());
     }
 
-    pub(crate) fn no_graph(&self) {
-        let reason = UnresolvedReason::not_available;
+    pub(crate) fn no_graph(&self, reason: UnresolvedReason) {
         self.graphs_missing.get_or_create(&Unresolved { reason }).inc();
     }
 

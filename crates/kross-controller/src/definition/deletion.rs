@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kross_api::{FINALIZER, annotations, labels, managers};
 use kross_cluster::{ApiKind, Delete, Lookup, Selection, StoredObject};
 use kross_schema::SchemaResolver;
-use kross_value::Value;
+use kross_value::{Text, Value};
 
 use super::clusters;
 use super::crd;
@@ -48,7 +48,7 @@ pub(super) async fn proceed(hub: &Hub, definition: Definition) -> Result<Next, D
     let dependents = dependents(hub, &definition)?;
     if let Some(dependents) = &dependents {
         recompile(hub, &definition).await;
-        keep_serving(hub, &definition, &dependents.kind);
+        keep_serving(hub, &definition, &dependents.kind, None);
         let instances = instances(hub, &definition, dependents).await?;
         if !instances.is_empty() {
             return wait(hub, &definition, dependents, &instances).await;
@@ -120,13 +120,32 @@ fn dependents(hub: &Hub, definition: &Definition) -> Result<Option<Dependents>, 
 }
 
 /// Serves a definition that has a mistake, and had none when it was last served, as far as its instances can be let go.
-pub(super) fn stand_in(hub: &Hub, definition: &Definition) {
-    if hub.graphs.get(definition.name()).is_some() {
+/// Its instances say that there is no graph, and why, unless that is about to change.
+pub(super) fn stand_in(hub: &Hub, definition: &Definition, latest: Option<i64>, error: &DefinitionError) {
+    let current = hub.graphs.get(definition.name());
+    if current.is_some_and(|current| current.revision.is_some()) {
         return;
     }
     if let Ok(Some(dependents)) = dependents(hub, definition) {
-        keep_serving(hub, definition, &dependents.kind);
+        keep_serving(hub, definition, &dependents.kind, broken(latest, error));
     }
+}
+
+/// Why instances have no graph; none if it is only not known yet.
+fn broken(latest: Option<i64>, error: &DefinitionError) -> Option<Text> {
+    let message = match (error, latest) {
+        (DefinitionError::RevisionFailed { revision, message, .. }, _) => {
+            format!("latest issued graph revision {revision} failed: {message}")
+        }
+        (DefinitionError::Invalid { .. }, Some(revision)) => {
+            format!("latest issued graph revision {revision} failed")
+        }
+        (DefinitionError::Invalid { message, .. }, None) => {
+            format!("latest issued graph revision not available: {message}")
+        }
+        _ => return None,
+    };
+    Some(message.into())
 }
 
 /// After a restart: instances may have something to make before they go, such as a backup, and the graph knows it. If it does
@@ -143,9 +162,9 @@ async fn recompile(hub: &Hub, definition: &Definition) {
 }
 
 /// Instances are still let go, but nothing new is made for them: deletion needs no graph.
-fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>) {
+fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>, broken: Option<Text>) {
     let current = hub.graphs.get(definition.name());
-    if current.as_ref().is_some_and(|current| current.revision.is_none()) {
+    if current.as_ref().is_some_and(|current| current.revision.is_none() && current.broken == broken) {
         return;
     }
     // A reference that cannot be read selects nothing; its objects are then found by their labels alone.
@@ -163,6 +182,7 @@ fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>) {
         external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),
         revision: None,
         leaving: hub.graphs.compiled(definition.name()),
+        broken,
         orphaned: false,
     });
     if let Some(served) = hub.graphs.get(definition.name()) {

@@ -59,6 +59,7 @@ fn serve(hub: &Hub, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>) {
         external: false,
         revision: None,
         leaving: None,
+        broken: None,
         orphaned: true,
     });
     if let Some(served) = hub.graphs.get(name) {

@@ -99,7 +99,8 @@ async fn walk(hub: &Hub, definition: &Definition, report: &mut Report) -> Result
         Ok(resolved) => resolved,
         Err(error) => {
             count(hub, Resolution::failed);
-            deletion::stand_in(hub, definition);
+            let latest = revisions.latest().map(|latest| latest.number);
+            deletion::stand_in(hub, definition, latest, &error);
             return Err(error);
         }
     };

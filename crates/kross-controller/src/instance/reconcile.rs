@@ -28,13 +28,14 @@ use super::{apply, children, clusters, deletion, external, manage, remains, repo
 use crate::graphs::Served;
 use crate::hub::Hub;
 use crate::key::InstanceKey;
+use crate::metrics::UnresolvedReason;
 use crate::turns::Turn;
 
 /// Looks at an instance.
 #[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
 pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey, turn: &Turn) -> Outcome {
     let Some(served) = hub.graphs.serving(&key.group, &key.kind) else {
-        hub.metrics.no_graph();
+        hub.metrics.no_graph(UnresolvedReason::not_available);
         return Outcome::Done;
     };
     let (instance, chosen) = match served.instances.get(key.namespace.as_deref(), &key.name) {
@@ -94,8 +95,15 @@ async fn live(
     instance: Arc<StoredObject>,
     memory: &mut Memory,
 ) -> Result<Next, InstanceError> {
-    // Nothing new is made for a definition that is being deleted.
     let Some(revision) = &served.revision else {
+        if let Some(why) = &served.broken {
+            hub.metrics.no_graph(UnresolvedReason::failed);
+            let (kind, now) = (ConditionType::GraphResolved, Timestamp::now());
+            let status = failed_status(None, instance.value(), kind, why, now);
+            report::write(hub, served, instance, status).await?;
+            return Ok(Next::Done);
+        }
+        // Nothing new is made for a definition that is being deleted.
         hub.metrics.graphs_pending.inc();
         return Ok(Next::Done);
     };

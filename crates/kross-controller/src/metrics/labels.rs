@@ -53,7 +53,7 @@ words! {
 
 words! {
     /// Why an instance has no graph.
-    UnresolvedReason { not_available, }
+    UnresolvedReason { not_available, failed, }
 }
 
 /// Declares a set of labels, each with its words.

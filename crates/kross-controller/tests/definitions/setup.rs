@@ -9,12 +9,14 @@ use kross_testing::{Fixture, shared, wait};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
+use prometheus_client::registry::Registry;
 use serde_json::{Value as Json, json};
 use tokio::sync::{OnceCell, oneshot};
 
 /// A controller on a thread and a runtime of its own, since tests come and go with theirs.
 pub struct Running {
     pub graphs: Arc<Graphs>,
+    registry: Arc<Registry>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -33,15 +35,23 @@ impl Running {
             runtime.block_on(async move {
                 let options = ConnectionOptions::for_version("devel");
                 let connection = Connection::trusted(ClusterId::local(), config, options).await.unwrap();
-                let mut registry = prometheus_client::registry::Registry::default();
+                let mut registry = Registry::default();
                 let controller = Controller::new(connection.clone(), connection, settings, &mut registry);
-                let _ = tell.send((controller.readiness(), controller.graphs()));
+                let _ = tell.send((controller.readiness(), controller.graphs(), Arc::new(registry)));
                 controller.run(async { drop(stopped.await) }).await.unwrap();
             });
         });
-        let (readiness, graphs) = told.await.unwrap();
+        let (readiness, graphs, registry) = told.await.unwrap();
         wait::until_true("the controller to be ready", || readiness.is_ready()).await;
-        Self { graphs, stop: Some(stop), thread: Some(thread) }
+        Self { graphs, registry, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// The number of a metric, by its name and labels; 0 if it is not there.
+    pub fn metric(&self, name: &str) -> f64 {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+        number.unwrap_or_default()
     }
 
     pub async fn stop(mut self) {

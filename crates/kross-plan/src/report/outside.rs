@@ -5,7 +5,8 @@ use std::cell::RefCell;
 
 use jiff::Timestamp;
 use kross_api::{
-    Condition, ConditionSet, ConditionType, InstanceState, ManagedResource, ObjectKey, Reason, ResourceState,
+    Condition, ConditionSet, ConditionType, FINALIZER, InstanceState, ManagedResource, ObjectKey, Reason,
+    ResourceState,
 };
 use kross_cel::Budget;
 use kross_cel::value::Value as CelValue;
@@ -45,6 +46,8 @@ pub fn failed_status(
     message: &str,
     now: Timestamp,
 ) -> Value {
+    let held = instance.at(&["metadata", "finalizers"]).and_then(Value::as_list).unwrap_or_default();
+    let held = held.iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER));
     let instance = Instance::of(instance);
     let mut status = instance.raw_status();
     status.insert("state", Value::from(InstanceState::Error.as_str()));
@@ -53,7 +56,9 @@ pub fn failed_status(
         let reason = if kind == ConditionType::InstanceManaged {
             Reason::ManagementFailed
         } else {
-            set.set_true(ConditionType::InstanceManaged, Reason::Managed, MANAGED, now);
+            if held {
+                set.set_true(ConditionType::InstanceManaged, Reason::Managed, MANAGED, now);
+            }
             Reason::ResolutionFailed
         };
         set.set_false(kind, reason, message, now);
