@@ -20,10 +20,13 @@ pub fn label_version(version: &str) -> String {
     version.replace('+', "-")
 }
 
+/// What the apply set's tooling annotation begins with.
+const TOOLING_PREFIX: &str = "kro/";
+
 /// The value of the apply set's tooling annotation, and the user agent.
 #[must_use]
 pub fn tooling(version: &str) -> String {
-    format!("kro/{version}")
+    format!("{TOOLING_PREFIX}{version}")
 }
 
 #[cfg(test)]

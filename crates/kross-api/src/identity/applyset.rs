@@ -8,8 +8,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use crate::vocabulary::annotations::{
-    APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES, CLUSTER_INVENTORY, INVENTORY_HASH,
+    APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES, APPLYSET_TOOLING, CLUSTER_INVENTORY, INVENTORY_HASH,
 };
+use crate::vocabulary::labels::APPLYSET_ID;
+
+use super::TOOLING_PREFIX;
 
 /// The id of the apply set whose parent is the given instance; `namespace` is empty for a cluster-scoped one.
 #[must_use]
@@ -83,6 +86,20 @@ pub enum InventoryError {
     /// The annotations were changed by somebody else.
     #[error("the inventory does not match its hash")]
     Hash,
+    /// A part of the inventory was taken off.
+    #[error("the annotation `{0}` is missing, so that nobody knows what is left; put it back")]
+    Missing(&'static str),
+    /// The inventory is that of another parent.
+    #[error("the label `{APPLYSET_ID}` is `{found}`, which is not this instance; set it to `{expected}`")]
+    Parent {
+        /// What the label says.
+        found: String,
+        /// What it should say.
+        expected: String,
+    },
+    /// The inventory was written by another tool.
+    #[error("the annotation `{APPLYSET_TOOLING}` is `{0}`, which is not kro's; set it to `kro/…`")]
+    Tooling(String),
     /// The inventory of remote clusters cannot be read.
     #[error("the annotation `{CLUSTER_INVENTORY}` cannot be read: {0}")]
     Clusters(String),
@@ -126,6 +143,40 @@ impl Inventory {
             Some(hash) if hash != inventory.hash(id) => Err(InventoryError::Hash),
             _ => Ok(Some(inventory)),
         }
+    }
+
+    /// As [`parse`](Self::parse), for when nothing may be forgotten: every part must be there and be that of this parent.
+    ///
+    /// # Errors
+    ///
+    /// As there, or a part is missing or somebody else's.
+    pub fn parse_whole(
+        id: &str,
+        labels: &BTreeMap<String, String>,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<Self, InventoryError> {
+        let parent = labels.get(APPLYSET_ID).map_or("", String::as_str);
+        if parent != id {
+            let (found, expected) = (parent.to_owned(), id.to_owned());
+            return Err(InventoryError::Parent { found, expected });
+        }
+        for key in [APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES] {
+            if !annotations.contains_key(key) {
+                return Err(InventoryError::Missing(key));
+            }
+        }
+        let tooling = annotations.get(APPLYSET_TOOLING).map_or("", String::as_str);
+        if !tooling.starts_with(TOOLING_PREFIX) {
+            return Err(InventoryError::Tooling(tooling.to_owned()));
+        }
+        Ok(Self::parse(id, annotations)?.unwrap_or_default())
+    }
+
+    /// Whether an object has any part of an inventory.
+    #[must_use]
+    pub fn is_begun(labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> bool {
+        let parts = [APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES, APPLYSET_TOOLING, INVENTORY_HASH];
+        labels.contains_key(APPLYSET_ID) || parts.iter().any(|part| annotations.contains_key(*part))
     }
 
     /// The annotations that keep the inventory on its parent.
@@ -251,6 +302,28 @@ mod tests {
         let mut old = written;
         old.remove(INVENTORY_HASH);
         assert!(Inventory::parse(ID, &old).unwrap().is_some());
+    }
+
+    #[test]
+    fn where_nothing_may_be_forgotten_every_part_must_be_there_and_its_own() {
+        let labels = BTreeMap::from([(APPLYSET_ID.to_owned(), ID.to_owned())]);
+        let mut written = inventory(&[("", "ConfigMap")], &[]).annotations(ID);
+        written.insert(APPLYSET_TOOLING.to_owned(), "kro/v0.9.4".to_owned());
+        assert_eq!(Inventory::parse_whole(ID, &labels, &written), Ok(inventory(&[("", "ConfigMap")], &[])));
+        let without = |key: &str| {
+            let mut changed = written.clone();
+            changed.remove(key);
+            Inventory::parse_whole(ID, &labels, &changed)
+        };
+        for key in [APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES] {
+            assert_eq!(without(key), Err(InventoryError::Missing(key)));
+        }
+        assert_eq!(without(APPLYSET_TOOLING), Err(InventoryError::Tooling(String::new())));
+        assert!(without(INVENTORY_HASH).is_ok(), "older versions have none");
+        let nobody = BTreeMap::new();
+        assert!(matches!(Inventory::parse_whole(ID, &nobody, &written), Err(InventoryError::Parent { .. })));
+        assert!(!Inventory::is_begun(&nobody, &nobody));
+        assert!(Inventory::is_begun(&labels, &nobody) && Inventory::is_begun(&nobody, &written));
     }
 
     #[test]

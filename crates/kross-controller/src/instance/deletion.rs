@@ -44,7 +44,7 @@ pub(super) async fn proceed(
     }
     let graph = served.leaving_graph();
     let applyset = manage::applyset(served, &instance);
-    let record = match manage::record(&instance, &applyset) {
+    let record = match manage::whole_record(&instance, &applyset) {
         Ok(record) => record,
         Err(error) => {
             let status =

@@ -37,12 +37,31 @@ pub(super) struct Record {
     pub(super) attempts: Option<Text>,
 }
 
-/// What an instance says it owns.
+/// What a living instance says it owns. What was taken off one that is held comes back with what its graph makes; one that
+/// begins with an inventory must have a whole one of its own.
 ///
 /// # Errors
 /// It cannot be trusted.
 pub(super) fn record(instance: &StoredObject, applyset: &str) -> Result<Record, InstanceError> {
-    let local = inventory(instance, applyset)?.unwrap_or_default();
+    let (labels, notes) = (texts(instance, "labels"), texts(instance, "annotations"));
+    let local = if !is_held(instance) && Inventory::is_begun(&labels, &notes) {
+        Inventory::parse_whole(applyset, &labels, &notes)?
+    } else {
+        Inventory::parse(applyset, &notes)?.unwrap_or_default()
+    };
+    with_remote(instance, applyset, local)
+}
+
+/// What an instance says it owns, where something would be lost if it said too little.
+///
+/// # Errors
+/// It cannot be trusted, or not all of it is there.
+pub(super) fn whole_record(instance: &StoredObject, applyset: &str) -> Result<Record, InstanceError> {
+    let (labels, notes) = (texts(instance, "labels"), texts(instance, "annotations"));
+    with_remote(instance, applyset, Inventory::parse_whole(applyset, &labels, &notes)?)
+}
+
+fn with_remote(instance: &StoredObject, applyset: &str, local: Inventory) -> Result<Record, InstanceError> {
     let remote = match instance.annotation(annotations::CLUSTER_INVENTORY) {
         Some(text) => ClusterInventory::parse(applyset, text)?,
         None => ClusterInventory::default(),
@@ -51,18 +70,13 @@ pub(super) fn record(instance: &StoredObject, applyset: &str) -> Result<Record, 
     Ok(Record { local, remote, attempts })
 }
 
-/// What an instance says it owns in its own cluster; none if it says nothing.
-///
-/// # Errors
-/// It cannot be trusted.
-pub(super) fn inventory(instance: &StoredObject, applyset: &str) -> Result<Option<Inventory>, InstanceError> {
-    let map = instance.value().at(&["metadata", "annotations"]).and_then(Value::as_object);
-    let map: BTreeMap<String, String> = map
-        .into_iter()
+/// The labels or annotations of an object.
+fn texts(object: &StoredObject, map: &str) -> BTreeMap<String, String> {
+    let map = object.value().at(&["metadata", map]).and_then(Value::as_object);
+    map.into_iter()
         .flat_map(Object::iter)
         .filter_map(|(key, value)| Some((key.as_str().to_owned(), value.as_str()?.to_owned())))
-        .collect();
-    Ok(Inventory::parse(applyset, &map)?)
+        .collect()
 }
 
 /// The finalizers of an object.

@@ -137,22 +137,24 @@ pub(super) struct Pass<'a> {
 
 impl Pass<'_> {
     async fn run(&mut self) -> Result<Next, InstanceError> {
-        let record = manage::record(&self.instance, &manage::applyset(self.served, &self.instance));
+        let applyset = manage::applyset(self.served, &self.instance);
         if is_suspended(&self.instance) {
+            let held = manage::is_held(&self.instance);
+            let read = if held { manage::whole_record } else { manage::record };
             // An inventory that cannot be trusted is left as it is: nothing is read from it now.
-            match record {
+            match read(&self.instance, &applyset) {
                 Ok(record) => {
                     self.record = record;
                     self.keep_record().await?;
                 }
-                Err(_) if manage::is_held(&self.instance) => {}
+                Err(_) if held => {}
                 Err(error) => return Err(error),
             }
             let status = suspended_status(self.graph, self.instance.value(), Timestamp::now());
             self.report(status).await?;
             return Ok(Next::Done);
         }
-        self.record = record?;
+        self.record = manage::record(&self.instance, &applyset)?;
         self.try_again_what_was_left_out();
         let mut reach = Reach::local(self.hub, self.served, self.turn);
         let Some(mut sight) = own(&reach, self.instance.uid(), self.memory) else {
