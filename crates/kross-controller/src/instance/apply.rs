@@ -208,6 +208,11 @@ pub(super) async fn delete(
                 sight.observed.failures.remove(&key);
                 sight.lose(&key);
             }
+            // Another object has its name: what that is has to be looked at.
+            Err(error) if error.reason() == FailureReason::Conflict => {
+                fine = false;
+                sight.lose(&key);
+            }
             Err(error) => {
                 fine = false;
                 let node = doom.node.clone();
@@ -230,8 +235,6 @@ async fn delete_one(reach: &Reach<'_>, doom: &Doom) -> Result<Option<StoredObjec
         Ok(Deleted::Gone) => Ok(None),
         Ok(Deleted::Terminating(object)) => Ok(Some(object)),
         Err(error) if error.is_gone() => Ok(None),
-        // Another object of the same name: ours is gone.
-        Err(error) if error.reason() == FailureReason::Conflict => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -329,7 +329,7 @@ impl Pass<'_> {
         reach: &Reach<'_>,
         sight: &mut Sight,
     ) -> Result<Plan, InstanceError> {
-        let mut pruned = false;
+        let (mut pruned, mut stalled) = (false, false);
         while !plan.prune.delete.is_empty() || !plan.prune.release.is_empty() {
             let (delete, release) = (plan.prune.delete.clone(), plan.prune.release.clone());
             let deleted = apply::delete(reach, &delete, sight, self.memory).await;
@@ -338,13 +338,15 @@ impl Pass<'_> {
             parting.released(&released, self.memory);
             pruned = true;
             plan = self.plan(sight);
-            if !deleted || released.again {
+            stalled = !deleted || released.again;
+            if stalled {
+                self.look_again(SOON);
                 break;
             }
         }
         let parting = Parting { hub: self.hub, instance: &self.instance, clusters: &plan.clusters };
         parting.left_behind(&plan.prune.left_behind, self.memory);
-        if pruned && plan.prune.is_done() {
+        if pruned && !stalled && plan.prune.is_done() {
             self.record.local = plan.inventory.get(&ClusterId::local()).cloned().unwrap_or_default();
             self.keep_record().await?;
         }
