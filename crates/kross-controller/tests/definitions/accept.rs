@@ -138,3 +138,39 @@ async fn a_status_that_somebody_changed_is_repaired() {
         })
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_that_is_read_often_is_one_dependency() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let mut often = definition("often", "Often");
+    often["spec"]["resources"][0]["template"]["data"] = json!({
+        "a": "${first.metadata.name}", "b": "${first.metadata.name + first.metadata.namespace}",
+    });
+    objects.create(&often).await;
+    let ready = objects.until_ready("often").await;
+    assert_eq!(ready["status"]["resources"], json!([{"id": "second", "dependencies": [{"id": "first"}]}]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_has_at_most_ten_axes() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let axes = |count: usize| -> (Json, String) {
+        let names: Vec<String> = (0..count).map(|number| format!("axis{number}")).collect();
+        let axes = names.iter().map(|name| json!({name: "${['a']}"})).collect();
+        (axes, names.iter().map(|name| format!("-${{{name}}}")).collect())
+    };
+    for (name, kind, count) in [("ten-axes", "TenAxes", 10), ("eleven-axes", "ElevenAxes", 11)] {
+        let mut many = definition(name, kind);
+        let (axes, suffix) = axes(count);
+        many["spec"]["resources"] = json!([{"id": "maps", "forEach": axes, "template": {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("x{suffix}")}}}]);
+        many["spec"]["schema"]["status"] = json!({"count": "${size(maps)}"});
+        objects.create(&many).await;
+    }
+    objects.until_ready("ten-axes").await;
+    let refused = objects.until_condition("eleven-axes", "GraphAccepted", "False").await;
+    let message = condition(&refused, "GraphAccepted")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("10"), "{message}");
+}

@@ -1,9 +1,9 @@
 //! Revisions: their content, numbers, retention and adoption.
 
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::setup::{Setup, condition, definition, field};
+use crate::setup::{Setup, condition, definition, field, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_is_a_frozen_copy_that_says_what_came_of_it() {
@@ -85,4 +85,64 @@ async fn a_definition_that_was_made_again_adopts_its_revisions_and_its_crd() {
     let crd = objects.get(&objects.crds(), "agains.kro.run").await;
     assert_eq!(crd["metadata"]["labels"]["kro.run/resource-graph-definition-id"], second["metadata"]["uid"]);
     assert_eq!(crd["metadata"]["generation"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_latest_revision_is_waited_for_while_it_goes() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("settling", "Settling")).await;
+    objects.until_ready("settling").await;
+    let revisions = objects.revisions();
+    let finalizers = async |finalizers| {
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+        revisions.patch("settling-r00001", &PatchParams::default(), &patch).await.unwrap();
+    };
+    finalizers(json!(["kro.run/finalizer", "test.kross.run/hold"])).await;
+    revisions.delete("settling-r00001", &DeleteParams::default()).await.unwrap();
+    objects.patch("settling", &field("more", "string | default=a")).await;
+    let waiting = objects.until_condition("settling", "GraphRevisionsResolved", "Unknown").await;
+    let resolved = condition(&waiting, "GraphRevisionsResolved");
+    assert_eq!(resolved["reason"], "WaitingForGraphRevisionSettlement");
+    assert_eq!(resolved["message"], "waiting for terminating graph revisions to settle");
+    assert_eq!(objects.revision_names("settling").await, ["settling-r00001"]);
+    // We let go of it, so that only the other one holds it.
+    until(revisions.clone(), "settling-r00001".to_owned(), |revision| {
+        revision["metadata"]["finalizers"] == json!(["test.kross.run/hold"])
+    })
+    .await;
+    finalizers(json!([])).await;
+    let ready = objects.until_ready("settling").await;
+    assert_eq!(ready["status"]["lastIssuedRevision"], 2);
+    assert_eq!(objects.revision_names("settling").await, ["settling-r00002"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_that_lost_its_owner_is_adopted_again() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("orphaned", "Orphaned")).await;
+    let owner = objects.until_ready("orphaned").await;
+    let bare = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    objects.revisions().patch("orphaned-r00001", &PatchParams::default(), &bare).await.unwrap();
+    until(objects.revisions(), "orphaned-r00001".to_owned(), |revision| {
+        revision["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
+    })
+    .await;
+    assert_eq!(objects.revision_names("orphaned").await, ["orphaned-r00001"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resources_in_another_order_make_no_revision() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let made = definition("shuffled", "Shuffled");
+    objects.create(&made).await;
+    objects.until_ready("shuffled").await;
+    let resources = &made["spec"]["resources"];
+    objects.patch("shuffled", &json!({"spec": {"resources": [resources[1], resources[0]]}})).await;
+    let ready = objects.until_ready("shuffled").await;
+    assert_eq!(ready["metadata"]["generation"], 2);
+    assert_eq!(ready["status"]["lastIssuedRevision"], 1);
+    assert_eq!(objects.revision_names("shuffled").await, ["shuffled-r00001"]);
 }
