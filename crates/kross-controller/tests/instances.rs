@@ -19,6 +19,8 @@ mod create;
 mod defects;
 #[path = "instances/delete.rs"]
 mod delete;
+#[path = "instances/events.rs"]
+mod events;
 #[path = "instances/external.rs"]
 mod external;
 #[path = "instances/kinds.rs"]

@@ -139,6 +139,11 @@ impl Objects {
         Api::namespaced_with(self.client.clone(), namespace, &ApiResource::from_gvk(&kind))
     }
 
+    pub fn events(&self, namespace: &str) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("events.k8s.io", "v1", "Event");
+        Api::namespaced_with(self.client.clone(), namespace, &ApiResource::from_gvk(&kind))
+    }
+
     pub fn definitions(&self) -> Api<DynamicObject> {
         self.api("kro.run", "v1alpha1", "ResourceGraphDefinition", "resourcegraphdefinitions")
     }

@@ -1,7 +1,7 @@
 //! What happens when an instance, its objects or its definition change.
 
-use kross_testing::wait;
-use kube::api::DeleteParams;
+use kross_testing::{objects, wait};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::setup::condition;
@@ -121,4 +121,90 @@ async fn a_suspended_instance_is_left_alone() {
     world.patch("x", json!({"metadata": {"annotations": {"kro.run/reconcile": null}}})).await;
     wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("2")).await;
     world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_whose_labels_were_taken_off_is_taken_back() {
+    let world =
+        World::new("Stripped", json!({"spec": {}}), json!([config_map("a", json!({"x": "1"}))])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let before = world.config_maps.get("x-a").await.unwrap();
+    let bare = json!({"metadata": {"labels": null, "annotations": null}, "data": {"x": "2"}});
+    world.config_maps.patch("x-a", &PatchParams::default(), &Patch::Merge(bare)).await.unwrap();
+    let after = wait::until_object(&world.config_maps, "x-a", |object| {
+        object.metadata.labels == before.metadata.labels
+            && object.metadata.annotations == before.metadata.annotations
+    })
+    .await;
+    assert_eq!((value(&after, "x"), &after.metadata.uid), (Some("1"), &before.metadata.uid));
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collection_is_included_as_a_whole_or_not_at_all() {
+    let mut zones = config_map("zones", json!({"zone": "${zone}"}));
+    zones["forEach"] = json!([{"zone": "${['a', 'b']}"}]);
+    zones["template"]["metadata"]["name"] = json!("${schema.metadata.name}-${zone}");
+    zones["includeWhen"] = json!(["${schema.spec.wanted}"]);
+    let world = World::new("AllOrNone", json!({"spec": {"wanted": "boolean"}}), json!([zones])).await;
+    world.create("x", json!({"wanted": false})).await;
+    world.until_state("x", "ACTIVE").await;
+    assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
+    world.patch("x", json!({"spec": {"wanted": true}})).await;
+    for name in ["x-a", "x-b"] {
+        wait::until_object(&world.config_maps, name, |_| true).await;
+    }
+    world.until_state("x", "ACTIVE").await;
+    world.patch("x", json!({"spec": {"wanted": false}})).await;
+    for name in ["x-a", "x-b"] {
+        wait::until_gone(&world.config_maps, name).await;
+    }
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wanted_no_more_stays_until_everything_else_is_settled() {
+    let mut old = config_map("old", json!({}));
+    old["includeWhen"] = json!(["${schema.spec.old}"]);
+    let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "${schema.spec.from}"}}});
+    let resources = json!([old, outside, config_map("copy", json!({"x": "${outside.data.x}"}))]);
+    let schema = json!({"spec": {"old": "boolean", "from": "string"}});
+    let world = World::new("Cautious", schema, resources).await;
+    let here = objects::config_map("here", &[("x", "here")]);
+    world.config_maps.create(&PostParams::default(), &here).await.unwrap();
+    world.create("x", json!({"old": true, "from": "here"})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.patch("x", json!({"spec": {"old": false, "from": "there"}})).await;
+    world.until_state("x", "IN_PROGRESS").await;
+    assert!(world.config_maps.get("x-old").await.unwrap().metadata.deletion_timestamp.is_none());
+    assert!(world.config_maps.get("x-copy").await.unwrap().metadata.deletion_timestamp.is_none());
+    let there = objects::config_map("there", &[("x", "there")]);
+    world.config_maps.create(&PostParams::default(), &there).await.unwrap();
+    wait::until_gone(&world.config_maps, "x-old").await;
+    wait::until_object(&world.config_maps, "x-copy", |object| value(object, "x") == Some("there")).await;
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_instance_can_be_deleted() {
+    let world = World::new("Resting", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    for word in ["suspended", "DISABLED"] {
+        world.patch("x", json!({"metadata": {"annotations": {"kro.run/reconcile": word}}})).await;
+        world
+            .until("x", |instance| {
+                condition(instance, "ResourcesReady")["reason"] == "ReconciliationSuspended"
+            })
+            .await;
+        if word == "suspended" {
+            world.patch("x", json!({"metadata": {"annotations": {"kro.run/reconcile": null}}})).await;
+            world.until_state("x", "ACTIVE").await;
+        }
+    }
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }

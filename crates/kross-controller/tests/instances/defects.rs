@@ -1,7 +1,7 @@
 //! What kro still gets wrong, one test for each: here it is right.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kross_testing::{Action, Answer, Requests, objects, wait};
+use kross_testing::{Action, Answer, Requests, Verb, objects, wait};
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
@@ -60,11 +60,15 @@ async fn ready_when_sees_the_types_that_it_was_checked_with() {
         "${each.metadata.creationTimestamp < timestamp('2100-01-01T00:00:00Z')}",
         "${each.metadata.?annotations['ready'].optMap(r, r == 'yes')}"
     ]);
-    let world = World::new("TypedReady", json!({"spec": {}}), json!([single, many])).await;
+    let secret = json!({"id": "secret", "readyWhen": ["${secret.data.word == b'hello'}"],
+        "template": {"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "${schema.metadata.name}-secret"}, "stringData": {"word": "hello"}}});
+    let world = World::new("TypedReady", json!({"spec": {}}), json!([single, many, secret])).await;
     world.create("x", json!({})).await;
     // An optional that is empty is not ready, and no error: for one object and for a collection alike.
     let waiting = world.until_state("x", "IN_PROGRESS").await;
     assert!(message(&waiting).starts_with("awaiting resource readiness: "), "{}", message(&waiting));
+    assert!(!message(&waiting).contains("secret"), "{}", message(&waiting));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,5 +157,25 @@ async fn a_kind_that_may_not_be_read_degrades_only_those_who_use_it_and_says_so(
     others.create("y", json!({})).await;
     others.until_state("y", "ACTIVE").await;
     others.proxy.remove(rule);
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_collection_is_not_written_all_at_once() {
+    let mut maps = config_map("maps", json!({}));
+    maps["forEach"] = json!([{"n": "${lists.range(60)}"}]);
+    maps["template"]["metadata"]["name"] = json!("${schema.metadata.name}-${string(n)}");
+    let world = World::new("Throng", json!({"spec": {}}), json!([maps])).await;
+    let applies = Requests::any().verb(Verb::Apply).resource("configmaps").namespace(&world.namespace);
+    let rule = world.proxy.on(applies.clone(), Action::Hang);
+    world.create("x", json!({})).await;
+    wait::until_true("some of it to be under way", || world.proxy.count(&applies) >= 16).await;
+    // Another instance is made meanwhile, which is time enough for more.
+    let others = World::new("Bystander", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    others.create("y", json!({})).await;
+    others.until_state("y", "ACTIVE").await;
+    assert_eq!(world.proxy.count(&applies), 16);
+    world.proxy.remove(rule);
+    world.proxy.cut_connections();
     world.until_state("x", "ACTIVE").await;
 }

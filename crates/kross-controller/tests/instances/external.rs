@@ -1,7 +1,9 @@
 //! Objects that a graph only reads.
 
+use k8s_openapi::api::core::v1::{ConfigMap, LimitRange};
 use kross_testing::{objects, wait};
-use kube::api::PostParams;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::world::{World, config_map, edit, value};
@@ -37,5 +39,64 @@ async fn external_objects_are_found_by_their_labels() {
         found.metadata.labels = Some([("tier".to_owned(), "web".to_owned())].into());
         world.config_maps.create(&PostParams::default(), &found).await.unwrap();
         wait::until_object(&world.config_maps, "x-count", |object| value(object, "n") == Some(seen)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn selectors_may_be_computed_and_an_empty_one_finds_everything() {
+    let outside = |id: &str, selector| {
+        json!({"id": id, "externalRef": {"apiVersion": "v1", "kind": "LimitRange",
+        "metadata": {"namespace": "${schema.metadata.namespace}", "selector": selector}}})
+    };
+    let chosen = json!({"matchExpressions": [
+        {"key": "tier", "operator": "In", "values": ["${schema.spec.tier}", "always"]}]});
+    let resources = json!([
+        outside("everything", json!({})),
+        outside("chosen", chosen),
+        config_map("count", json!({"all": "${string(size(everything))}", "some": "${string(size(chosen))}"})),
+    ]);
+    let world = World::new("Chooser", json!({"spec": {"tier": "string"}}), resources).await;
+    let limits: Api<LimitRange> = Api::namespaced(world.objects.client.clone(), &world.namespace);
+    for (name, tier) in [("one", "web"), ("two", "data"), ("three", "always")] {
+        let found = json!({"metadata": {"name": name, "labels": {"tier": tier}}});
+        limits.create(&PostParams::default(), &serde_json::from_value(found).unwrap()).await.unwrap();
+    }
+    world.create("x", json!({"tier": "web"})).await;
+    let counts = |object: &ConfigMap, all: &str, some: &str| {
+        value(object, "all") == Some(all) && value(object, "some") == Some(some)
+    };
+    wait::until_object(&world.config_maps, "x-count", |object| counts(object, "3", "2")).await;
+    // Labels and the selector change: what was found before is not found any more, and the other way round.
+    let other = Patch::Merge(json!({"metadata": {"labels": {"tier": "none"}}}));
+    limits.patch("one", &PatchParams::default(), &other).await.unwrap();
+    wait::until_object(&world.config_maps, "x-count", |object| counts(object, "3", "1")).await;
+    world.patch("x", json!({"spec": {"tier": "data"}})).await;
+    wait::until_object(&world.config_maps, "x-count", |object| counts(object, "3", "2")).await;
+    limits.delete("two", &DeleteParams::default()).await.unwrap();
+    wait::until_object(&world.config_maps, "x-count", |object| counts(object, "2", "1")).await;
+    // Deleting the instance leaves what it only read.
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    for name in ["one", "three"] {
+        assert!(limits.get(name).await.unwrap().metadata.deletion_timestamp.is_none(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_in_error_still_follows_what_it_reads() {
+    let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "numbers"}}});
+    let resources = json!([outside, config_map("sum", json!({"n": "${string(int(outside.data.n) + 1)}"}))]);
+    let world = World::new("Follower", json!({"spec": {}}), resources).await;
+    let numbers = objects::config_map("numbers", &[("n", "1")]);
+    world.config_maps.create(&PostParams::default(), &numbers).await.unwrap();
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    for (number, sum) in [("4", "5"), ("7", "8")] {
+        edit(&world.config_maps, "numbers", json!({"n": "many"})).await;
+        world.until_state("x", "ERROR").await;
+        edit(&world.config_maps, "numbers", json!({"n": number})).await;
+        wait::until_object(&world.config_maps, "x-sum", |object| value(object, "n") == Some(sum)).await;
+        world.until_state("x", "ACTIVE").await;
     }
 }

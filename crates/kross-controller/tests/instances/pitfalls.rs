@@ -1,7 +1,7 @@
 //! What kro got wrong at some point and mended, one test for each: none of it comes back here.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kross_testing::{objects, wait};
+use kross_testing::{Action, Answer, Requests, Verb, objects, wait};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value as Json, json};
@@ -298,4 +298,77 @@ async fn a_definition_that_a_graph_makes_is_followed_like_any_object() {
     world.delete("x").await;
     wait::until_gone(&world.objects.definitions(), "made-by-a-graph").await;
     wait::until_gone(&world.instances, "x").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_goes_although_a_kind_of_its_objects_is_gone() {
+    // Any definition starts what tests share.
+    let plain = World::new("Lonely", json!({"spec": {}}), json!([])).await;
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "fleetings.pitfalls.test"},
+        "spec": {"group": "pitfalls.test", "scope": "Namespaced", "names": {"kind": "Fleeting", "plural": "fleetings"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let crds = plain.objects.crds();
+    crds.create(&PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
+    let fleeting = json!({"id": "fleeting", "template": {"apiVersion": "pitfalls.test/v1", "kind": "Fleeting",
+        "metadata": {"name": "${schema.metadata.name}"}}});
+    let world =
+        World::new("Survivor", json!({"spec": {}}), json!([fleeting, config_map("a", json!({}))])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    crds.delete("fleetings.pitfalls.test", &DeleteParams::default()).await.unwrap();
+    wait::until_gone(&crds, "fleetings.pitfalls.test").await;
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inventory_names_a_kind_before_the_first_object_of_it_is_written() {
+    let secret = json!({"id": "secret", "template": {"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "${map.metadata.name}"}}});
+    let resources = json!([config_map("map", json!({})), secret]);
+    let world = World::new("Foresighted", json!({"spec": {}}), resources).await;
+    let kinds = "applyset.kubernetes.io/contains-group-kinds";
+    let broken = || Action::Answer(Answer::status(500));
+    let own = |resource: &str| Requests::any().resource(resource).namespace(&world.namespace);
+    // As long as the instance cannot be held, nothing is made.
+    let unheld = world.proxy.on(own("foresighteds.kro.run").verb(Verb::Patch), broken());
+    world.create("x", json!({})).await;
+    wait::until_true("the instance to be tried", || {
+        world.sent().iter().any(|sent| sent.starts_with("patch foresighteds"))
+    })
+    .await;
+    assert_eq!(world.sent().iter().filter(|sent| sent.starts_with("apply")).count(), 0);
+    // Once it is, it says what is about to be made, and keeps that although it cannot be made.
+    let unmade = world.proxy.on(own("secrets").verb(Verb::Apply), broken());
+    world.proxy.remove(unheld);
+    let failed = |instance: &Json| {
+        let message = &condition(instance, "ResourcesReady")["message"];
+        message.as_str().is_some_and(|message| message.contains("Secret"))
+    };
+    let held = world.until("x", failed).await;
+    assert_eq!(held["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
+    assert_eq!(held["metadata"]["annotations"][kinds], "ConfigMap,Secret");
+    world.proxy.remove(unmade);
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_is_served_only_once_its_status_says_that_it_compiled() {
+    let world = World::new("Impatient", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let status = Requests::any().resource("graphrevisions.internal.kro.run/status").name("impatient-r00002");
+    let rule = world.proxy.on(status.clone(), Action::Answer(Answer::status(500)));
+    let resources = json!([config_map("a", json!({"x": "new"}))]);
+    world.objects.patch("impatient", &json!({"spec": {"resources": resources}})).await;
+    wait::until_true("the status to be tried twice", || world.proxy.count(&status) >= 2).await;
+    assert_eq!(value(&world.config_maps.get("x-a").await.unwrap(), "x"), None);
+    world.proxy.remove(rule);
+    wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("new")).await;
+    world.objects.until_ready("impatient").await;
+    let names = world.objects.revision_names("impatient").await;
+    assert_eq!(names, ["impatient-r00001", "impatient-r00002"]);
 }
