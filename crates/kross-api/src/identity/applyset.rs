@@ -90,7 +90,9 @@ pub enum InventoryError {
     #[error("the annotation `{0}` is missing, so that nobody knows what is left; put it back")]
     Missing(&'static str),
     /// The inventory is that of another parent.
-    #[error("the label `{APPLYSET_ID}` is `{found}`, which is not this instance; set it to `{expected}`")]
+    #[error(
+        "the label `{APPLYSET_ID}` is `{found}` and should be `{expected}`; correct it, or remove all labels and annotations of `applyset.kubernetes.io` from an instance that has no objects yet"
+    )]
     Parent {
         /// What the label says.
         found: String,
