@@ -75,6 +75,85 @@ mod tests {
         }
     }
 
+    /// The names that kro gives its own metrics, by their beginnings.
+    const KRO: [(&str, &[&str]); 5] = [
+        (
+            "dynamic_controller_",
+            &[
+                "reconcile_total",
+                "requeue_total",
+                "reconcile_duration_seconds",
+                "gvr_count",
+                "queue_length",
+                "handler_count_total",
+                "handler_attach_total",
+                "handler_detach_total",
+                "handler_errors_total",
+                "reconcile_panics_total",
+                "informer_sync_duration_seconds",
+                "informer_events_total",
+                "watch_count",
+                "instance_watch_count",
+                "watch_request_count",
+                "route_total",
+                "route_match_total",
+            ],
+        ),
+        (
+            "instance_",
+            &[
+                "state_transitions_total",
+                "reconcile_duration_seconds",
+                "reconcile_total",
+                "reconcile_errors_total",
+                "graph_resolution_success_total",
+                "graph_resolution_failures_total",
+                "graph_resolution_pending_total",
+                "condition_current_status_seconds",
+            ],
+        ),
+        (
+            "rgd_",
+            &[
+                "graph_build_total",
+                "graph_build_duration_seconds",
+                "graph_build_errors_total",
+                "state_transitions_total",
+                "deletions_total",
+                "deletion_duration_seconds",
+                "graph_revision_issue_total",
+                "graph_revision_wait_total",
+                "graph_revision_resolution_total",
+                "graph_revision_registry_miss_total",
+                "graph_revision_gc_deleted_total",
+                "graph_revision_gc_errors_total",
+            ],
+        ),
+        (
+            "graph_revision_",
+            &[
+                "compile_total",
+                "compile_duration_seconds",
+                "status_update_errors_total",
+                "activation_deferred_total",
+                "finalizer_evictions_total",
+                "registry_entries",
+                "registry_transitions_total",
+                "registry_evictions_total",
+            ],
+        ),
+        ("kross_", &[]),
+    ];
+
+    #[test]
+    fn what_is_not_named_as_on_kro_says_whose_it_is() {
+        let page = metrics_reference();
+        for name in page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()) {
+            let (prefix, known) = KRO.iter().find(|(prefix, _)| name.starts_with(prefix)).expect(name);
+            assert!(*prefix == "kross_" || known.contains(&&name[prefix.len()..]), "{name}");
+        }
+    }
+
     #[test]
     fn labels_are_listed_with_their_values() {
         let page = metrics_reference();

@@ -252,49 +252,67 @@ fn default_note(takes: Takes) -> String {
 mod tests {
     use super::*;
 
-    /// Every flag that kro's controller takes.
-    const KRO: [&str; 33] = [
-        "metrics-bind-address",
-        "health-probe-bind-address",
-        "pprof-bind-address",
-        "leader-elect",
-        "leader-election-namespace",
-        "leader-election-lease-duration",
-        "leader-election-renew-deadline",
-        "leader-election-retry-period",
-        "enable-controller-warmup",
-        "allow-crd-deletion",
-        "graceful-shutdown-timeout",
-        "resource-graph-definition-concurrent-reconciles",
-        "graph-revision-concurrent-reconciles",
-        "dynamic-controller-concurrent-reconciles",
-        "dynamic-controller-rate-limiter-min-delay",
-        "dynamic-controller-rate-limiter-max-delay",
-        "dynamic-controller-rate-limiter-rate-limit",
-        "dynamic-controller-rate-limiter-burst-limit",
-        "instance-requeue-interval",
-        "dynamic-controller-default-resync-period",
-        "dynamic-controller-default-queue-max-retries",
-        "client-qps",
-        "client-burst",
-        "rgd-max-collection-size",
-        "rgd-max-collection-dimension-size",
-        "rgd-max-graph-revisions",
-        "rgd-progress-requeue-delay",
-        "feature-gates",
-        "kubeconfig",
-        "zap-devel",
-        "zap-log-level",
-        "zap-encoder",
-        "zap-stacktrace-level",
+    /// Every flag that kro's controller takes, with its default there.
+    const KRO: [(&str, &str); 33] = [
+        ("metrics-bind-address", ":8078"),
+        ("health-probe-bind-address", ":8079"),
+        ("pprof-bind-address", ":6060"),
+        ("leader-elect", "false"),
+        ("leader-election-namespace", ""),
+        ("leader-election-lease-duration", "15s"),
+        ("leader-election-renew-deadline", "10s"),
+        ("leader-election-retry-period", "2s"),
+        ("enable-controller-warmup", "false"),
+        ("allow-crd-deletion", "false"),
+        ("graceful-shutdown-timeout", "1m0s"),
+        ("resource-graph-definition-concurrent-reconciles", "1"),
+        ("graph-revision-concurrent-reconciles", "1"),
+        ("dynamic-controller-concurrent-reconciles", "1"),
+        ("dynamic-controller-rate-limiter-min-delay", "200ms"),
+        ("dynamic-controller-rate-limiter-max-delay", "16m40s"),
+        ("dynamic-controller-rate-limiter-rate-limit", "10"),
+        ("dynamic-controller-rate-limiter-burst-limit", "100"),
+        ("instance-requeue-interval", "3s"),
+        ("dynamic-controller-default-resync-period", "36000"),
+        ("dynamic-controller-default-queue-max-retries", "20"),
+        ("client-qps", "100"),
+        ("client-burst", "150"),
+        ("rgd-max-collection-size", "1000"),
+        ("rgd-max-collection-dimension-size", "10"),
+        ("rgd-max-graph-revisions", "5"),
+        ("rgd-progress-requeue-delay", "3s"),
+        ("feature-gates", ""),
+        ("kubeconfig", ""),
+        ("zap-devel", "true"),
+        ("zap-log-level", "info"),
+        ("zap-encoder", ""),
+        ("zap-stacktrace-level", ""),
+    ];
+    /// Where kro would hold work up, or waits before it watches.
+    const OTHER: [(&str, &str); 5] = [
+        ("enable-controller-warmup", "true"),
+        ("resource-graph-definition-concurrent-reconciles", "0"),
+        ("graph-revision-concurrent-reconciles", "0"),
+        ("dynamic-controller-concurrent-reconciles", "0"),
+        ("dynamic-controller-rate-limiter-max-delay", "1m0s"),
     ];
 
     #[test]
     fn every_flag_of_kro_is_taken_and_listed() {
         let help = help();
-        for name in KRO {
+        for (name, _) in KRO {
             assert!(FLAGS.iter().any(|flag| flag.name == name), "{name}");
             assert!(help.contains(&format!("  --{name}")), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_default_is_kros_unless_that_would_hold_work_up() {
+        for (name, theirs) in KRO {
+            let ours = FLAGS.iter().find(|flag| flag.name == name).unwrap().takes.to_string();
+            let other = OTHER.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
+            assert_eq!(ours, other.unwrap_or(theirs), "{name}");
+            assert_ne!(other, Some(theirs), "{name}");
         }
     }
 

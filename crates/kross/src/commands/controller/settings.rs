@@ -318,6 +318,41 @@ mod tests {
     }
 
     #[test]
+    fn feature_gates_are_read_as_on_kro() {
+        let gates = |text: &str| {
+            let settings = meaning(&format!("--feature-gates={text}")).unwrap().controller;
+            (settings.condition_events, settings.condition_metrics, settings.compile.omit)
+        };
+        // What is a risk on kro and off there is on here, but for series that grow with the instances.
+        assert_eq!(gates(""), (true, false, true));
+        assert_eq!(gates("InstanceConditionEvents=false"), (false, false, true));
+        assert_eq!(gates("InstanceConditionMetrics=True,CELOmitFunction=0"), (true, true, false));
+        assert_eq!(gates("AllAlpha=false"), (false, false, false));
+        assert_eq!(gates("AllAlpha=false,CELOmitFunction=true"), (false, false, true));
+        assert_eq!(gates("AllBeta=true"), gates(""));
+    }
+
+    #[test]
+    fn booleans_durations_and_limits_have_the_effect_that_they_have_on_kro() {
+        let line = "--allow-crd-deletion=false -leader-elect=F --graceful-shutdown-timeout 1m30s \
+             --instance-requeue-interval=250ms --rgd-progress-requeue-delay=1.5s \
+             --dynamic-controller-rate-limiter-min-delay=1s --dynamic-controller-rate-limiter-max-delay=1000s \
+             --rgd-max-collection-size=7 --rgd-max-collection-dimension-size=2 \
+             --resource-graph-definition-concurrent-reconciles 4 --kro-version=v0.9.4 \
+             --client-qps=0.5 --client-burst=1 --pprof-bind-address=:1 --enable-controller-warmup=false";
+        let settings = meaning(line).unwrap().controller;
+        assert!(!settings.allow_crd_deletion && settings.leader_election.is_none());
+        assert_eq!(settings.shutdown_timeout, Duration::from_secs(90));
+        assert_eq!(settings.instance_interval, Some(Duration::from_millis(250)));
+        assert_eq!(settings.progress_delay, Duration::from_millis(1500));
+        let Backoff { base, cap } = settings.instance_backoff;
+        // Nothing waits for longer than a minute, whatever is asked for.
+        assert_eq!((base, cap), (Duration::from_secs(1), Duration::from_secs(60)));
+        assert_eq!((settings.max_collection_size, settings.compile.max_axes), (7, 2));
+        assert_eq!((settings.definition_workers, settings.kro_version.as_str()), (4, "v0.9.4"));
+    }
+
+    #[test]
     fn other_clusters_are_looked_after_as_the_flags_say() {
         let defaults = ClusterOptions::for_version("devel");
         let options = meaning("").unwrap().controller.clusters;
