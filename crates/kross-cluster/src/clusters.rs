@@ -9,7 +9,7 @@ use std::time::Duration;
 use kross_api::SecretAddress;
 use kross_value::Text;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 
 use crate::audit::{Audit, AuditStats};
 use crate::connection::{Connection, ConnectionOptions, Tally};
@@ -22,6 +22,7 @@ use crate::watch::{Change, Selection, WatchOptions, Watches};
 mod entry;
 mod intake;
 mod link;
+mod own;
 mod reach;
 mod slot;
 mod view;
@@ -30,6 +31,7 @@ pub use link::{ClusterChange, ClusterEvent, Down, Identity, Link, Live, Step};
 pub use view::{ClusterState, ClusterTotals, ClusterView};
 
 use entry::{Attempts, Entry};
+use own::Own;
 use slot::Slot;
 
 /// How clusters are looked after.
@@ -132,6 +134,8 @@ pub(crate) struct Inner {
     attempts: Mutex<Attempts>,
     requests: Arc<Tally>,
     subscribers: Mutex<Vec<mpsc::UnboundedSender<ClusterEvent>>>,
+    /// What tells the hub from other clusters, once somebody had to know.
+    own: OnceCell<Own>,
 }
 
 impl Clusters {
@@ -151,6 +155,7 @@ impl Clusters {
                 attempts: Mutex::default(),
                 requests: Arc::default(),
                 subscribers: Mutex::default(),
+                own: OnceCell::new(),
             }),
         }
     }

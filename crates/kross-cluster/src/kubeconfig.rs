@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use base64::Engine as _;
 use http::Uri;
 use jiff::Timestamp;
 use kross_value::Text;
@@ -274,6 +275,16 @@ impl Accepted {
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// The id of the key that a token was signed with, if it is one that says so.
+    #[must_use]
+    pub(crate) fn key_id(&self) -> Option<String> {
+        let Proof::Token(token) = &self.proof else { return None };
+        let header =
+            base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
+        let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
+        header.get("kid")?.as_str().map(str::to_owned)
     }
 
     /// Tells this kubeconfig from every other one, in this process only: it cannot be guessed back from.

@@ -39,7 +39,7 @@ impl<'a> From<Option<&'a str>> for Asker<'a> {
 pub enum SecretRefusal {
     /// It is missing, not offered, or not offered to whoever asks. Which of them is nobody's business.
     #[error(
-        "cannot use Secret `{secret}`: it must exist, be named `*-kubeconfig` or have the label `kro.run/cluster-credentials: \"true\"`, and {}",
+        "cannot use Secret `{secret}`: it must exist, be named `*-kubeconfig` or have the label `kro.run/cluster-credentials: \"true\"`, not be of a type `kubernetes.io/*`, and {}",
         allowed_text(asker.as_deref())
     )]
     NotOffered {
@@ -125,6 +125,13 @@ pub fn is_offered(name: &str, label: Option<&str>) -> bool {
     label == Some("true") || name.ends_with(KUBECONFIG_NAME_SUFFIX)
 }
 
+/// Whether a Secret of this type can hold a kubeconfig. Types of Kubernetes itself say what is in their Secrets, such as the
+/// token of a ServiceAccount: nobody gets at that by giving it a name.
+fn is_suitable(kind: Option<&str>) -> bool {
+    let domain = kind.and_then(|kind| kind.split_once('/')).map(|(domain, _)| domain);
+    !domain.is_some_and(|domain| domain == "kubernetes.io" || domain.ends_with(".kubernetes.io"))
+}
+
 /// The kubeconfig in a Secret, if whoever asks may use it.
 ///
 /// # Errors
@@ -140,6 +147,7 @@ pub fn judge<'a>(
     let named = **secret.name() == *address.name
         && secret.namespace().is_some_and(|namespace| **namespace == *address.namespace);
     if !named
+        || !is_suitable(secret.value().get("type").and_then(Value::as_str))
         || !is_offered(secret.name(), secret.label(labels::CLUSTER_CREDENTIALS))
         || !is_allowed(secret.annotation(annotations::ALLOWED_NAMESPACES), asker, policy)
     {

@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::intake;
 use super::link::{Failure, Identity, Step};
+use super::own;
 use super::reach::{Answer, identify, knock};
 use super::{ClusterOptions, Inner};
 use crate::audit::{AuditCluster, AuditVerb};
@@ -80,6 +81,8 @@ struct State {
     /// As it was when the cluster was last connected.
     identity: Option<Identity>,
     endpoint: Option<Endpoint>,
+    /// Whether a token of the hub's is shown to another cluster.
+    exposed: bool,
     attempts: Attempts,
 }
 
@@ -140,6 +143,7 @@ impl Core {
                 connection: None,
                 identity: None,
                 endpoint: None,
+                exposed: false,
                 attempts: Attempts::default(),
             }),
         }
@@ -231,10 +235,33 @@ impl Core {
         let (endpoint, credential) = intake::prepare(&self.source).await?;
         let wires = Wires::new(&endpoint, credential, &self.options.connection);
         self.lock().endpoint = Some(endpoint);
-        let answer = self.ask(&wires).await?;
+        let registry = self.registry.upgrade();
+        let answer = match (self.ask(&wires).await, &registry) {
+            (Err(failure), Some(registry))
+                if failure.reason == FailureReason::Unauthorized && registry.issued(&self.source).await =>
+            {
+                return Err(own::refused());
+            }
+            (answer, _) => answer?,
+        };
         let known = self.lock().identity.clone();
         let identity = answer.identity(&self.server, known.as_ref())?;
+        if let Some(registry) = registry
+            && registry.issued(&self.source).await
+        {
+            let exposed = !registry.is_hub(&identity).await;
+            if !std::mem::replace(&mut self.lock().exposed, exposed) && exposed {
+                tracing::warn!(secret = %self.secret, "{}", own::EXPOSED);
+            }
+        }
         Ok(Reached { wires, identity })
+    }
+
+    /// What the operator should know about the kubeconfig although it is used.
+    pub(super) fn warnings(&self) -> Vec<Text> {
+        let found = self.source.warnings().iter().map(|warning| warning.to_string().into());
+        let exposed = self.lock().exposed.then(|| own::EXPOSED.into());
+        found.chain(exposed).collect()
     }
 
     /// Asks over these wires, whatever the guard says.

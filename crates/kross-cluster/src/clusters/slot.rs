@@ -314,13 +314,7 @@ impl Slot {
                 since,
                 last_contact: last_contact.unwrap_or(since),
                 method: entry.core.source.method().as_str().into(),
-                warnings: entry
-                    .core
-                    .source
-                    .warnings()
-                    .iter()
-                    .map(|warning| warning.to_string().into())
-                    .collect(),
+                warnings: entry.core.warnings(),
             }),
             Phase::Down { failure, next } => Link::NotConnected(Down {
                 since,

@@ -90,8 +90,32 @@ fn missing_and_not_offered_and_not_allowed_look_the_same() {
     assert_eq!(
         missing.to_string(),
         "cannot use Secret `clusters/eu`: it must exist, be named `*-kubeconfig` or have the label \
-         `kro.run/cluster-credentials: \"true\"`, and if it has the annotation `kro.run/allowed-namespaces`, list `shop` there"
+         `kro.run/cluster-credentials: \"true\"`, not be of a type `kubernetes.io/*`, and if it has the annotation `kro.run/allowed-namespaces`, list `shop` there"
     );
+}
+
+#[test]
+fn secrets_that_hold_something_else_are_not_read() {
+    let cases = [
+        ("Opaque", true),
+        ("cluster.x-k8s.io/secret", true),
+        ("example.com/kubeconfig", true),
+        ("kubernetes.io/service-account-token", false),
+        ("kubernetes.io/tls", false),
+        ("kubernetes.io/dockerconfigjson", false),
+        ("bootstrap.kubernetes.io/token", false),
+    ];
+    for (kind, suits) in cases {
+        let object = serde_json::json!({
+            "apiVersion": "v1", "kind": "Secret", "type": kind, "data": {"kubeconfig": "aGVsbG8="},
+            "metadata": {"name": "eu-kubeconfig", "namespace": "clusters", "uid": "1"},
+        });
+        let secret = read_object(object.to_string().as_bytes()).unwrap();
+        let judged = judged(&secret, Asker::Instance(Some("shop")), false);
+        assert_eq!(judged.is_ok(), suits, "{kind}");
+        let missing = SecretRefusal::not_offered(&address("eu-kubeconfig"), Some("shop"));
+        assert!(suits || judged == Err(missing), "it looks like one that is missing: {kind}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kross_api::{FailureReason, SecretAddress};
 use kross_cluster::{Asker, ClusterChange, ClusterEvent, Link, Selection, Step};
 use kross_local::{Credential, Kubeconfig};
-use kross_testing::{Requests, wait};
+use kross_testing::{Action, Answer, Requests, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -60,6 +60,37 @@ async fn a_token_that_is_not_accepted_says_so_and_is_replaced_at_once() {
     assert!(!format!("{down:?} {:?}", setup.clusters.states()).contains("c4n4ry"));
     setup.put("rotated-kubeconfig", &good).await;
     setup.connected(&hold).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_the_hub_is_not_one_of_another_cluster() {
+    let setup = Setup::new().await;
+    let hub = setup.fixture.hub.plane;
+    let own = hub.mint_token(setup.namespace(), "own", &kross_local::Access::all()).await.unwrap();
+    let mixed = Kubeconfig { credential: own.credential.clone(), ..setup.admin() };
+    let hold = setup.hold("mixed-kubeconfig", &mixed).await;
+    let down = setup.down(&hold, Step::Authenticate).await;
+    assert_eq!(down.reason, FailureReason::Unauthorized);
+    assert!(down.message.contains("issued by the controller's own cluster"), "{}", down.message);
+    assert!(down.message.contains("revoke"), "{}", down.message);
+    // A token that is simply wrong is not taken for one.
+    let eu = setup.fixture.remote("eu").plane;
+    let access = kross_local::Access::all();
+    let revoked = eu.mint_revoked_token(setup.namespace(), "revoked", &access).await.unwrap();
+    let revoked = setup.proxy.kubeconfig(&revoked).unwrap();
+    let hold = setup.hold("revoked-kubeconfig", &revoked).await;
+    let down = setup.down(&hold, Step::Authenticate).await;
+    assert!(!down.message.contains("issued by"), "{}", down.message);
+
+    // A server that takes it all the same is one to be told of.
+    let probes = Requests::any().resource("namespaces").name("kube-system");
+    setup.proxy.on(probes, Action::Answer(Answer::status(403)));
+    let hold = setup.clusters.hold(&setup.address("mixed-kubeconfig"));
+    let live = setup.connected(&hold).await;
+    assert!(live.warnings.iter().any(|warning| warning.contains("is shown to another one")), "{live:?}");
+    // On the hub itself it is where it belongs.
+    let hold = setup.hold("own-kubeconfig", &own).await;
+    assert_eq!(setup.connected(&hold).await.warnings, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
