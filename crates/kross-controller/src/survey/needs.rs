@@ -54,6 +54,7 @@ impl Needs {
         for (index, watched) in resources {
             let Some(resource) = spec.resources.get(index) else { continue };
             needs.extend(need(resource, watched, home));
+            needs.extend(namespaces(resource, watched));
         }
         needs.sort();
         needs.dedup();
@@ -68,6 +69,13 @@ impl Needs {
     pub(super) fn kinds(&self) -> impl Iterator<Item = &GroupVersionKind> {
         self.0.iter().map(|need| &need.kind)
     }
+}
+
+/// A selector of namespaces reads these to find them.
+fn namespaces(resource: &Resource, watched: bool) -> Option<Need> {
+    resource.external_ref.as_ref()?.namespace_selector.as_ref()?;
+    let kind = GroupVersionKind::new("v1", "Namespace");
+    Some(Need { kind, written: false, watched, place: Place::Everywhere, name: Name::Any })
 }
 
 fn need(resource: &Resource, watched: bool, home: &Place) -> Option<Need> {

@@ -287,4 +287,21 @@ mod tests {
             ["get configmaps */*", "list configmaps */*"]
         );
     }
+    #[test]
+    fn namespaces_that_a_selector_finds_are_read_as_well() {
+        let selector = json!({"matchLabels": {"env": "production"}});
+        let reference =
+            json!({"apiVersion": "apps/v1", "kind": "DeploymentList", "namespaceSelector": selector});
+        assert_eq!(
+            asked(&json!({"id": "one", "externalRef": reference}), true, &Place::Anywhere),
+            [
+                "get namespaces */*",
+                "list namespaces */*",
+                "watch namespaces */*",
+                "get deployments */*",
+                "list deployments */*",
+                "watch deployments */*",
+            ]
+        );
+    }
 }
