@@ -17,6 +17,8 @@ mod apply;
 mod dark;
 #[path = "clusters/delete.rs"]
 mod delete;
+#[path = "clusters/doubles.rs"]
+mod doubles;
 #[path = "clusters/hubs.rs"]
 mod hubs;
 #[path = "clusters/moving.rs"]

@@ -12,7 +12,9 @@ use crate::observed::{Failure, ObservedObject};
 use crate::progress::Trouble;
 use rank::ranks;
 
-pub(crate) mod attempts;
+pub use attempts::promised;
+
+mod attempts;
 mod rank;
 #[cfg(test)]
 mod tests;
@@ -99,6 +101,10 @@ pub struct Deletion<'a> {
     pub attempts: &'a BTreeMap<ObjectKey, Timestamp>,
     /// The same as [`DeletionPlan::kept`] of an earlier plan, for who forgot the rest.
     pub kept: Option<&'a str>,
+    /// UIDs of objects that people were told are left behind, see [`promised`].
+    pub promised: &'a BTreeSet<Text>,
+    /// Whether people are told at once what is left behind, so that it has to stay whatever happens later.
+    pub told: bool,
     /// The time.
     pub now: Timestamp,
 }
@@ -140,9 +146,11 @@ pub struct DeletionPlan {
     pub waiting: Vec<(Doom, Wait)>,
     /// Nodes that exist for the deletion, of which there is no object yet, with why.
     pub unmade: Vec<(Text, Text)>,
+    /// UIDs of objects that people were told would be left behind: they are not deleted any more.
+    pub promised: BTreeSet<Text>,
     /// When the deletion of an object was first attempted: to be kept, and given to the next plan.
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
-    /// As much of `attempts` as must outlive the process, as a text.
+    /// `promised`, and as much of `attempts` as must outlive the process, as a text.
     pub kept: Option<Text>,
     /// When time alone changes the plan.
     pub recheck_at: Option<Timestamp>,
@@ -163,6 +171,8 @@ pub struct Doom {
     pub generation: Option<i64>,
     /// Why it is left behind, if it is.
     pub why: Option<Text>,
+    /// Whether people were told before that it is left behind.
+    pub told: bool,
     /// Whether it stays, and only loses our labels.
     pub stays: bool,
     /// When nobody waits for it any more.
@@ -215,15 +225,18 @@ impl DeletionPlan {
 /// - Only objects of the highest rank that is left are deleted; a namespace goes after what is in it, the definition of a
 ///   kind after its objects, and what waits for another node after that node's objects.
 /// - An object is left behind only where its author allowed it, counted from the first attempt.
+/// - What people were told is left behind is never deleted.
 #[must_use]
 pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
     let remembered = attempts::remembered(&deletion);
     let deletion = Deletion { attempts: &remembered, ..deletion };
-    let mut plan = DeletionPlan::default();
+    let mut plan = DeletionPlan { promised: deletion.promised.clone(), ..DeletionPlan::default() };
     let mut doomed: Vec<(usize, &DoomedObject)> = Vec::new();
     let (retained, containers) = retained(deletion.objects);
     for (at, object) in deletion.objects.iter().enumerate() {
-        if containers.contains(&at) {
+        if plan.promised.contains(&object.uid) {
+            leave(object, "its cluster did not answer in time", &mut plan);
+        } else if containers.contains(&at) {
             release(object, &deletion, &mut plan);
         } else if !retained.contains(&at) {
             doomed.push((at, object));
@@ -253,7 +266,11 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
     }
     plan.waiting.extend(rest.iter().map(|(_, object)| (doom(object), Wait::Turn)));
     unmade(&deletion, &mut plan);
-    plan.kept = attempts::text(&plan.attempts, &deletion);
+    if deletion.told {
+        let closed = plan.left_behind.iter().filter(|left| !plan.release.contains(left));
+        plan.promised.extend(closed.map(|left| left.uid.clone()).filter(|uid| !uid.is_empty()));
+    }
+    plan.kept = attempts::text(&plan, &deletion);
     plan
 }
 
@@ -328,7 +345,7 @@ fn leave(object: &DoomedObject, short: &str, plan: &mut DeletionPlan) {
         (None, None) if object.terminating => going(object),
         (None, None) => short.into(),
     };
-    let doom = Doom { why: Some(why), ..doom(object) };
+    let doom = Doom { why: Some(why), told: plan.promised.contains(&object.uid), ..doom(object) };
     if object.closed.is_none() {
         plan.release.push(doom.clone());
     }
@@ -443,6 +460,7 @@ fn doom(object: &DoomedObject) -> Doom {
         uid: object.uid.clone(),
         generation: object.generation,
         why: None,
+        told: false,
         stays: false,
         until: None,
     }

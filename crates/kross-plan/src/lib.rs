@@ -54,8 +54,9 @@ mod settings;
 pub mod simulate;
 mod tracked;
 mod walk;
+mod ways;
 
-pub use deletion::{Deletion, DeletionPlan, Doom, DoomedObject, Hook, Hooks, Wait, plan_deletion};
+pub use deletion::{Deletion, DeletionPlan, Doom, DoomedObject, Hook, Hooks, Wait, plan_deletion, promised};
 pub use instance::Instance;
 pub use lifecycle::Answers;
 pub use observed::{
@@ -70,3 +71,4 @@ pub use report::{
 };
 pub use settings::Settings;
 pub use simulate::{Simulation, simulate};
+pub use ways::{Way, Ways};

@@ -14,6 +14,7 @@ use crate::deletion::{DeletionPlan, Hook};
 use crate::lifecycle::Answers;
 use crate::observed::{ClusterState, CollectionQuery, KindKey, ReferenceKey};
 use crate::progress::Progress;
+use crate::ways::Ways;
 
 /// What to do for an instance, and what to say of it.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Plan {
     pub clusters: Vec<UsedCluster>,
     /// What may exist in which cluster once `apply` is done. To be kept before the first write.
     pub inventory: BTreeMap<ClusterId, Inventory>,
+    /// By which references objects are reached.
+    pub ways: Ways,
     /// The apply sets that objects belong to, by cluster.
     pub applysets: BTreeMap<ClusterId, Text>,
     /// The state of the instance.

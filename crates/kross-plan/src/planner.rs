@@ -10,7 +10,7 @@ use kross_cel::value::Value as CelValue;
 use kross_graph::{Graph, Node, NodeIndex, Scope};
 use kross_value::{Text, Value};
 
-use crate::deletion::{Deletion, DeletionPlan, DoomedObject, Hook, Hooks, plan_deletion};
+use crate::deletion::{Deletion, DeletionPlan, DoomedObject, Hook, Hooks, plan_deletion, promised};
 use crate::instance::Instance;
 use crate::inventory::inventory;
 use crate::lifecycle::{self, Answers};
@@ -122,7 +122,7 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
     let recheck = recheck_at(walk.input.graph, tracked, walk.input.now);
     let recheck_at = [recheck, prune.recheck_at].into_iter().flatten().min();
     let applysets = inventory.keys().map(|id| (id.clone(), walk.ownership.applyset(id).clone())).collect();
-    let Walk { nodes, clusters, mut reads, unscoped, .. } = walk;
+    let Walk { nodes, clusters, mut reads, unscoped, ways, .. } = walk;
     reads.sort();
     reads.dedup();
     let mut unscoped = unscoped.into_inner();
@@ -136,6 +136,7 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
         unscoped,
         clusters,
         inventory,
+        ways,
         applysets,
         state,
         conditions,
@@ -148,10 +149,10 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
     }
 }
 
-/// How the objects of each node go, as far as there are any.
+/// How the objects of each node go.
 fn answers(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeMap<Text, Answers> {
-    let there = walk.input.graph.nodes.iter().filter(|node| !walk.objects_of(&node.id).is_empty());
-    there.map(|node| (node.id.clone(), walk.answers(node, scope))).collect()
+    let made = walk.input.graph.nodes.iter().filter(|node| !node.is_external());
+    made.map(|node| (node.id.clone(), walk.answers(node, scope))).collect()
 }
 
 /// What to write, in topological order.
@@ -182,19 +183,36 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
 fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>, hooks: &[Hook]) -> DeletionPlan {
     let mut doomed: Vec<DoomedObject> =
         unwanted(walk).into_iter().map(|(key, object)| doomed(walk, key, object, answers)).collect();
-    if doomed.is_empty() {
+    let kept = walk.input.instance.annotation(kross_api::annotations::DELETE_ATTEMPTS);
+    let promised = promises(walk, &doomed, kept);
+    if doomed.is_empty() && promised.is_empty() {
         return DeletionPlan::default();
     }
     doomed.sort_by(|a, b| a.key.cmp(&b.key));
     let attempts = crate::report::attempts(walk.input.previous, &doomed, walk);
-    let kept = walk.input.instance.annotation(kross_api::annotations::DELETE_ATTEMPTS);
     plan_deletion(Deletion {
         objects: &doomed,
         hooks: Hooks::Planned(hooks),
         attempts: &attempts,
         kept,
+        promised: &promised,
+        told: true,
         now: walk.input.now,
     })
+}
+
+/// Which objects people were told are left behind, of those that may still be there and that nobody desires again.
+fn promises(walk: &Walk<'_>, doomed: &[DoomedObject], kept: Option<&str>) -> BTreeSet<Text> {
+    let mut promised = promised(kept);
+    if !promised.is_empty() {
+        // What is in a cluster that does not answer may be known to nobody, as after a restart.
+        let unseen = walk.clusters.iter().any(|used| used.closed().is_some());
+        let known: BTreeSet<&str> = walk.own_objects().map(|(_, object)| object.uid()).collect();
+        promised.retain(|uid| {
+            doomed.iter().any(|object| object.uid == *uid) || (unseen && !known.contains(uid.as_str()))
+        });
+    }
+    promised
 }
 
 /// Objects of ours that nobody desires. None before it is certain what is desired, nor before everything is written: what
@@ -247,9 +265,7 @@ fn doomed(
     if let Some(answers) = answers.get(&doomed.node) {
         doomed = doomed.with_answers(answers.clone());
     }
-    let used = walk.clusters.iter().find(|used| used.id == key.cluster);
-    let closed = used.and_then(crate::UsedCluster::closed);
-    doomed.closed = closed.as_ref().and_then(Progress::trouble).cloned();
+    doomed.closed = walk.closed(&key.cluster);
     doomed.failure = walk.input.observed.failures.get(key).cloned();
     // Nodes that left the graph go first, in their own order: nobody in the graph can need them.
     if walk.input.graph.find(&doomed.node).is_none() && doomed.answers.order.is_none() {

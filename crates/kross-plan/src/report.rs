@@ -130,7 +130,7 @@ fn conditions(walk: &Walk<'_>, prune: &DeletionPlan) -> ConditionSet {
         Some((reason, message)) => set.set_false(ConditionType::ResourcesReady, reason, message, now),
     };
     if is_remote {
-        clusters::conditions(walk, &mut set);
+        clusters::conditions(walk, prune, &mut set);
     }
     set
 }
@@ -153,7 +153,7 @@ pub(crate) fn attempts(
                 && entry.name.as_deref() == Some(object.key.name.as_str())
                 && entry.namespace.as_deref() == object.key.namespace.as_deref()
                 && entry.kind.as_deref() == Some(object.key.kind.as_str())
-                && entry.cluster.as_deref() == walk.display(&object.key.cluster)
+                && entry.cluster.as_deref() == walk.display_of(&object.key)
         };
         let entry = previous.iter().find(same);
         if let Some(since) = entry.and_then(|entry| entry.last_update_time.as_deref()?.parse().ok()) {

@@ -97,7 +97,7 @@ impl TrackedSet {
                 .map(|object| Tracked::from_progress(&object.progress, object.generation, input.now))
                 .collect();
             for (status, object) in tracked.iter_mut().zip(&plan.objects) {
-                status.overlay_cluster(find(&walk.clusters, &object.key.cluster));
+                status.overlay_cluster(walk.used_by(walk.ways.to(&object.key), &object.key.cluster));
             }
             if tracked.is_empty() {
                 tracked.extend(lived(walk, node, scope));
@@ -106,7 +106,7 @@ impl TrackedSet {
                 tracked.push(Tracked::from_progress(&plan.progress, None, input.now));
             }
             if let (Some(cluster), [status]) = (&plan.cluster, tracked.as_mut_slice()) {
-                status.overlay_cluster(find(&walk.clusters, cluster));
+                status.overlay_cluster(walk.used_by(walk.ways.to_node(&node.id), cluster));
             }
             overlay_failure(&mut tracked, node, input.observed);
             tracked
@@ -190,7 +190,7 @@ fn lived(walk: &Walk<'_>, node: &Node, scope: &Scope<'_>) -> Vec<Tracked> {
     let tracked = |(key, object): &(&ObjectKey, &ObservedObject)| {
         let progress = walk.readiness(node, object, scope);
         let mut status = Tracked::from_progress(&progress, object.generation(), walk.input.now);
-        status.overlay_cluster(find(&walk.clusters, &key.cluster));
+        status.overlay_cluster(walk.used_by(walk.ways.to_node(&node.id), &key.cluster));
         status
     };
     objects.iter().map(tracked).collect()
@@ -213,10 +213,6 @@ fn remote(input: &Input<'_>, node: &Node, scope: &Scope<'_>) -> Option<UsedClust
         needed: true,
         former: false,
     })
-}
-
-fn find<'c>(clusters: &'c [UsedCluster], id: &ClusterId) -> Option<&'c UsedCluster> {
-    clusters.iter().find(|used| used.id == *id)
 }
 
 /// A failure of an object counts also while its node is left out because of it.

@@ -21,6 +21,7 @@ use crate::plan::{ExternalRead, NodePlan, PlannedObject, UsedCluster};
 use crate::progress::{Progress, Skip, Trouble};
 use crate::settings::Settings;
 use crate::tracked::TrackedSet;
+use crate::ways::Ways;
 
 mod collection;
 mod external;
@@ -56,6 +57,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) reads: Vec<ExternalRead>,
     /// Kinds whose scope has to be found out.
     pub(crate) unscoped: RefCell<Vec<(KindKey, Text)>>,
+    /// By which references objects are reached.
+    pub(crate) ways: Ways,
     /// The instance's objects by node, in the order of the collection.
     by_node: HashMap<&'a str, Vec<(&'a ObjectKey, &'a ObservedObject)>>,
     tracked: TrackedSet,
@@ -98,7 +101,8 @@ impl<'a> Walk<'a> {
         let nodes = graph.nodes.iter().map(unvisited).collect();
         let (clusters, reads) = (Vec::new(), Vec::new());
         let unscoped = RefCell::default();
-        let mut walk = Self { input, ownership, nodes, clusters, reads, unscoped, by_node, tracked };
+        let ways = Ways::default();
+        let mut walk = Self { input, ownership, nodes, clusters, reads, unscoped, ways, by_node, tracked };
         for index in &graph.order {
             if let Some(node) = graph.node(*index) {
                 // A collection does the same work many times over.

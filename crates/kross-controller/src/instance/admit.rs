@@ -1,13 +1,14 @@
-//! Asks before the first write to a cluster that only the instance resolved whether the graph fits there: its schemas, and
-//! what we may do. What does not fit is recorded as failed; what is still being found out waits, and the instance is woken.
+//! Asks before the first write to a cluster that only the instance resolved, and before the first read of one, whether the
+//! graph fits there: its schemas, and what we may do. What does not fit is recorded as failed; what is still being found out
+//! waits, and the instance is woken.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::Operation;
-use kross_cluster::ObjectKey;
+use kross_cluster::{Connection, ObjectKey};
 use kross_graph::{Graph, NodeIndex, Placement, RemotePlacement};
-use kross_plan::{ApplyAction, Plan};
+use kross_plan::{ApplyAction, ExternalRead, Plan, Way};
 
 use super::apply::fail;
 use super::memory::Memory;
@@ -17,14 +18,14 @@ use crate::analysis::{Check, Question};
 use crate::graphs::Served;
 use crate::hub::Hub;
 
-/// Who wants to write.
-pub(super) struct Writer<'a> {
+/// Who wants to write or to read.
+pub(super) struct Visitor<'a> {
     pub(super) hub: &'a Hub,
     pub(super) served: &'a Served,
     pub(super) instance: &'a ObjectKey,
 }
 
-impl Writer<'_> {
+impl Visitor<'_> {
     /// Which of these writes may go ahead.
     pub(super) fn admitted<'p>(
         &self,
@@ -57,28 +58,42 @@ impl Writer<'_> {
     }
 
     fn check(&self, plan: &Plan, action: &ApplyAction, reach: &Reach<'_>) -> Check {
+        let Some(object) = plan.object(action) else { return Check::Passed };
+        let Some(way) = plan.ways.to(&object.key) else { return Check::Passed };
+        match reach.connection_by(&object.key.cluster, Some(&way.key)) {
+            Ok(connection) => self.ask(action.node, way, connection),
+            Err(_) => Check::Passed,
+        }
+    }
+
+    /// Whether an external reference may be read.
+    pub(super) fn check_read(&self, plan: &Plan, read: &ExternalRead, connection: &Connection) -> Check {
+        let Some((node, way)) = plan.ways.to_read(read) else { return Check::Passed };
+        let revision = self.served.revision.as_ref();
+        match revision.and_then(|revision| revision.graph.find(node)) {
+            Some((index, _)) => self.ask(index, way, connection),
+            None => Check::Passed,
+        }
+    }
+
+    fn ask(&self, node: NodeIndex, way: &Way, connection: &Connection) -> Check {
         let Some(revision) = &self.served.revision else { return Check::Passed };
-        let Some(Placement::Remote(placement)) = revision.graph.node(action.node).map(|node| &node.placement)
-        else {
+        let Some(Placement::Remote(placement)) = revision.graph.node(node).map(|node| &node.placement) else {
             return Check::Passed;
         };
         // What is known without an instance was held to its cluster with the definition.
-        let Some(object) = plan.object(action).filter(|_| placement.fixed.is_none()) else {
+        if placement.fixed.is_some() {
             return Check::Passed;
-        };
-        let used = plan.clusters.iter().find(|used| used.id == object.key.cluster);
-        let (Some(used), Ok(connection)) = (used, reach.connection(&object.key.cluster)) else {
-            return Check::Passed;
-        };
-        let watched = used.reference.poll.is_none();
+        }
+        let watched = way.reference.poll.is_none();
         let resources: Vec<(usize, bool)> =
-            companions(&revision.graph, action.node, placement).map(|index| (index, watched)).collect();
+            companions(&revision.graph, node, placement).map(|index| (index, watched)).collect();
         self.hub.analyses.check(
             self.hub,
             &Question {
                 instance: self.instance,
                 revision,
-                display: &used.reference.display,
+                display: &way.reference.display,
                 connection,
                 resources: &resources,
             },

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
 use kross_cluster::{Apply, Delete, Deleted, Marks, Missing, ObjectKey, Propagation, StoredObject};
-use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject};
+use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject, Way};
 use kross_value::Text;
 
 use super::memory::Memory;
@@ -43,7 +43,8 @@ pub(super) async fn wave(
     let writes = actions.iter().filter_map(|action| {
         let (node, object) = (plan.nodes.get(action.node.0)?, plan.object(action)?);
         let applyset = plan.applysets.get(&object.key.cluster)?;
-        let write = write(hub, reach, node, object, (action.create, applyset)).boxed();
+        let way = plan.ways.to(&object.key);
+        let write = write(hub, reach, node, (object, way), (action.create, applyset)).boxed();
         Some((&object.key.cluster, write))
     });
     let answers: Vec<Answer> = at_once(reach, writes).await;
@@ -125,7 +126,7 @@ async fn write(
     hub: &Hub,
     reach: &Reach<'_>,
     node: &NodePlan,
-    object: &PlannedObject,
+    (object, way): (&PlannedObject, Option<&Way>),
     (create, applyset): (bool, &Text),
 ) -> Answer {
     let operation = if create { Operation::Create } else { Operation::Update };
@@ -133,7 +134,7 @@ async fn write(
     let answer = match hub.instances.claim(&key, applyset) {
         Some(_) => Ok(Written::Claimed),
         None => {
-            let answer = apply(reach, object, create, operation).await;
+            let answer = apply(reach, (object, way), create, operation).await;
             hub.instances.unclaim(&key);
             answer
         }
@@ -145,13 +146,13 @@ async fn write(
 /// that shows as a conflict on the label; anything else is taken over.
 async fn apply(
     reach: &Reach<'_>,
-    object: &PlannedObject,
+    (object, way): (&PlannedObject, Option<&Way>),
     create: bool,
     operation: Operation,
 ) -> Result<Written, ReachError> {
     let Some(desired) = &object.desired else { return Ok(Written::Claimed) };
     let key = &object.key;
-    let connection = reach.connection(&key.cluster)?;
+    let connection = reach.connection_by(&key.cluster, way.map(|way| &way.key))?;
     let version = version_of(&object.api_version);
     let kind = connection.kind(&key.group, Some(&version), &key.kind).await?;
     if create && object.exclusive {
@@ -226,7 +227,7 @@ pub(super) async fn delete(
 /// Deletes one object; gives it if it is still there.
 async fn delete_one(reach: &Reach<'_>, doom: &Doom) -> Result<Option<StoredObject>, ReachError> {
     let key = &doom.key;
-    let connection = reach.connection(&key.cluster)?;
+    let connection = reach.connection_for(&key.cluster, &key.group, &key.kind)?;
     let kind = connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
     // As kubectl does: left to itself a Job would leave its Pods behind.
     let propagation = Some(Propagation::Background);
@@ -289,7 +290,7 @@ pub(super) async fn release(
 
 async fn release_one(reach: &Reach<'_>, doom: &Doom) -> Result<(), ReachError> {
     let key = &doom.key;
-    let connection = reach.connection(&key.cluster)?;
+    let connection = reach.connection_for(&key.cluster, &key.group, &key.kind)?;
     let kind = connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
     let marks = Marks { manager: managers::APPLYSET, is_mark };
     connection.release(&kind, key.namespace.as_deref(), &key.name, &doom.uid, marks).await?;

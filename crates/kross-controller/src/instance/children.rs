@@ -82,7 +82,7 @@ pub(super) async fn see(
 ) -> bool {
     let mut news = false;
     for (key, version) in wanted {
-        let Ok(connection) = reach.connection(&key.0).cloned() else { continue };
+        let Ok(connection) = reach.connection_for(&key.0, &key.1, &key.2).cloned() else { continue };
         if !sight.looked.insert(key.clone()) {
             continue;
         }

@@ -1,16 +1,18 @@
 //! Turns the cluster references of an instance into what is known of their clusters, and those that are connected into
 //! connections of the pass. Nothing is dialled here, and nothing is waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_api::{
-    ClusterId, ClusterInventory, FailureReason, Inventory, Poll, Reason, RecordedCluster, ResolvedCluster,
-    ResolvedCredentials, SecretAddress, SyncMode, annotations,
+    ClusterId, ClusterInventory, FailureReason, GroupKind, Inventory, Poll, Reason, RecordedCluster,
+    ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations,
 };
 use kross_cluster::{Down, Identity, Link, Live, ObjectKey, Step, StoredObject};
-use kross_plan::{ClusterState, Connection, Plan, Recorded, ReferenceKey};
+use kross_plan::{
+    ClusterState, Connection, KindKey, Plan, PlannedObject, Recorded, ReferenceKey, UsedCluster, Way,
+};
 use kross_value::{Text, Value};
 
 use super::memory::Memory;
@@ -45,6 +47,10 @@ impl Asker<'_> {
         rename(&mut recorded, sight);
         for cluster in recorded.clusters() {
             let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
+            for kind in &cluster.contents.group_kinds {
+                let (group, kind) = (kind.group.as_str().into(), kind.kind.as_str().into());
+                reach.route((ClusterId::new(&cluster.uid), group, kind), &key);
+            }
             sight.observed.recorded.push(Recorded {
                 key,
                 display: cluster.name.as_str().into(),
@@ -65,6 +71,14 @@ impl Asker<'_> {
         let mut news = false;
         for used in &plan.clusters {
             news |= self.meet(&used.reference, &used.key, reach, sight, memory);
+        }
+        let mut routes: BTreeMap<KindKey, &Way> = BTreeMap::new();
+        for (object, way) in written(plan) {
+            let ObjectKey { cluster, group, kind, .. } = &object.key;
+            routes.entry((cluster.clone(), group.clone(), kind.clone())).or_insert(way);
+        }
+        for (kind, way) in routes {
+            reach.route(kind, &way.key);
         }
         let used = || plan.clusters.iter().filter(|used| !used.former);
         for one in used() {
@@ -127,7 +141,7 @@ impl Asker<'_> {
                     }
                     let state = connected(&live);
                     forgive(&state.id, live.since, memory);
-                    reach.join(&state.id, live.connection.on_behalf_of(self.key));
+                    reach.join(&state.id, key, live.connection.on_behalf_of(self.key));
                     state
                 }
             },
@@ -279,21 +293,51 @@ pub(super) fn give_up(
 /// What the inventory has to say of remote clusters before the first write of a plan.
 pub(super) fn needed(plan: &Plan) -> Vec<RecordedCluster> {
     let connected = plan.clusters.iter().filter(|used| !used.former);
-    let record = |used: &kross_plan::UsedCluster| {
+    let record = |used: &UsedCluster| {
         let state = used.state.as_ref().filter(|state| state.connection.is_connected())?;
         Some(RecordedCluster {
             reference: used.key.as_str().to_owned(),
             uid: state.uid.as_ref()?.to_string(),
             unverified: state.unverified,
             name: used.reference.display.clone(),
-            contents: if used.needed {
-                plan.inventory.get(&used.id).cloned().unwrap_or_default()
-            } else {
-                Inventory::default()
-            },
+            contents: contents_by(plan, used),
         })
     };
     connected.filter_map(record).collect()
+}
+
+/// What a plan makes in remote clusters, and by which way.
+fn written(plan: &Plan) -> impl Iterator<Item = (&PlannedObject, &Way)> {
+    let objects = plan.nodes.iter().flat_map(|node| &node.objects);
+    let desired = objects.filter(|object| object.desired.is_some());
+    desired.filter_map(|object| Some((object, plan.ways.to(&object.key)?)))
+}
+
+/// What a plan makes in a cluster by one of the ways into it.
+pub(super) fn contents_by(plan: &Plan, used: &UsedCluster) -> Inventory {
+    let by = |(_, way): &(&PlannedObject, &Way)| way.key == used.key;
+    let there = written(plan).filter(|(object, _)| object.key.cluster == used.id);
+    let group_kinds: BTreeSet<GroupKind> =
+        there.filter(by).map(|(object, _)| GroupKind::new(&object.key.group, &object.key.kind)).collect();
+    if group_kinds.is_empty() {
+        return Inventory::default();
+    }
+    let all = plan.inventory.get(&used.id).cloned().unwrap_or_default();
+    Inventory { group_kinds, namespaces: all.namespaces }
+}
+
+/// What a plan keeps in a recorded cluster by the reference that was recorded, and the kinds that it has there by others.
+pub(super) fn kept(plan: &Plan, recorded: &RecordedCluster) -> (Inventory, BTreeSet<GroupKind>) {
+    let (mut own, mut others) = (Inventory::default(), BTreeSet::new());
+    for used in plan.clusters.iter().filter(|used| !used.former && *used.id.as_str() == *recorded.uid) {
+        let contents = contents_by(plan, used);
+        if used.key.as_str() == recorded.reference {
+            own.extend(&contents);
+        } else {
+            others.extend(contents.group_kinds);
+        }
+    }
+    (own, others)
 }
 
 /// What is, or may be, in which remote cluster, however it is referred to.

@@ -10,7 +10,7 @@ use kross_cluster::{ObjectKey, Selection, StoredObject};
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
     Deletion, DeletionPlan, DoomedObject, Hooks, Leaving, Plan, Wait, blocked_deletion_status,
-    deletion_status, plan_deletion,
+    deletion_status, plan_deletion, promised,
 };
 use kross_value::Value;
 
@@ -161,6 +161,9 @@ impl Departure<'_> {
             },
             attempts: &self.memory.attempts,
             kept: self.record.attempts.as_deref(),
+            promised: &promised(self.record.attempts.as_deref()),
+            // Those who are left behind are told at the very end.
+            told: false,
             now: Timestamp::now(),
         })
     }

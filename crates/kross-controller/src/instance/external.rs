@@ -1,14 +1,17 @@
 //! Turns what external references ask for into watches, and their copies into what the plan sees.
 
-use kross_api::Operation;
+use jiff::Timestamp;
+use kross_api::{FailureReason, Operation};
 use kross_cluster::{ApiError, Connection, Lookup, ObjectKey, Selection, Watch};
-use kross_plan::{CollectionQuery, ExternalRead, ObservedObject, Plan};
+use kross_plan::{CollectionQuery, ExternalRead, Failure, ObservedObject, Plan};
 use kross_value::Text;
 
+use super::admit::Visitor;
 use super::children::failure;
 use super::memory::Memory;
 use super::observe::Sight;
 use super::reach::Reach;
+use crate::analysis::Check;
 use crate::hub::Hub;
 use crate::selector::text;
 
@@ -17,16 +20,30 @@ use crate::selector::text;
 /// # Errors
 /// A kind is not served in the local cluster.
 pub(super) async fn answer(
-    hub: &Hub,
+    visitor: &Visitor<'_>,
     reach: &Reach<'_>,
-    instance: &ObjectKey,
     plan: &Plan,
     sight: &mut Sight,
     memory: &mut Memory,
 ) -> Result<bool, ApiError> {
     let mut news = false;
     for read in &plan.reads {
-        if let Err(error) = open(hub, reach, instance, read, memory).await {
+        let way = plan.ways.to_read(read).map(|(_, way)| &way.key);
+        // What is in a cluster that does not answer is read once it does.
+        let connection = reach.connection_by(read.cluster(), way).ok();
+        if let Some(connection) = connection {
+            match visitor.check_read(plan, read, connection) {
+                Check::Passed => {}
+                // What is read already has been through this; only what is new waits.
+                Check::Pending if memory.externals.contains_key(read) => {}
+                Check::Pending => continue,
+                Check::Failed { reason, message } => {
+                    news |= refuse(read, (Operation::Get, reason, message), sight, memory);
+                    continue;
+                }
+            }
+        }
+        if let Err(error) = open(visitor, reach, connection, read, memory).await {
             if read.cluster().is_local() {
                 return Err(error);
             }
@@ -54,14 +71,14 @@ pub(super) async fn answer(
 
 /// Makes sure that what a reference asks for is being watched, by the credential that counts now.
 async fn open(
-    hub: &Hub,
+    visitor: &Visitor<'_>,
     reach: &Reach<'_>,
-    instance: &ObjectKey,
+    connection: Option<&Connection>,
     read: &ExternalRead,
     memory: &mut Memory,
 ) -> Result<(), ApiError> {
-    // What is in a cluster that does not answer is read once it does.
-    let Ok(connection) = reach.connection(read.cluster()) else { return Ok(()) };
+    let Some(connection) = connection else { return Ok(()) };
+    let Visitor { hub, instance, .. } = visitor;
     let known = memory.externals.get(read);
     let sync = reach.sync(read.cluster());
     let good = |watch: &Watch| watch.key().access == *connection.access() && watch.key().sync == sync;
@@ -84,8 +101,19 @@ fn cannot_read(
     sight: &mut Sight,
     memory: &mut Memory,
 ) -> bool {
-    let before = memory.unreadable.get(read).filter(|before| before.reason == error.reason());
-    let failure = failure(operation, error, before.map(|before| before.since));
+    let Failure { reason, message, .. } = failure(operation, error, None);
+    refuse(read, (operation, reason, message), sight, memory)
+}
+
+fn refuse(
+    read: &ExternalRead,
+    (operation, reason, message): (Operation, FailureReason, Text),
+    sight: &mut Sight,
+    memory: &mut Memory,
+) -> bool {
+    let before = memory.unreadable.get(read).filter(|before| before.reason == reason);
+    let since = before.map_or_else(Timestamp::now, |before| before.since);
+    let failure = Failure { node: "".into(), operation, reason, message, since };
     memory.unreadable.insert(read.clone(), failure.clone());
     sight.observed.unreadable.insert(read.clone(), failure).is_none()
 }

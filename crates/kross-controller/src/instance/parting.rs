@@ -26,12 +26,10 @@ impl Parting<'_> {
     pub(super) fn released(&self, released: &Released, memory: &mut Memory) {
         let (left, kept): (Vec<&Doom>, Vec<&Doom>) =
             released.parted.iter().partition(|doom| doom.why.is_some());
-        let news = |dooms: Vec<&Doom>, memory: &mut Memory| -> Vec<Doom> {
-            dooms.into_iter().filter(|doom| memory.told.insert(doom.uid.clone())).cloned().collect()
-        };
-        self.tell("Retained", Severity::Normal, "stays, without an owner", &news(kept, memory));
-        self.tell("LeftBehind", Severity::Warning, "is left behind", &news(left, memory));
-        for doom in &released.parted {
+        let (kept, left) = (news(kept, memory), news(left, memory));
+        self.tell("Retained", Severity::Normal, "stays, without an owner", &kept);
+        self.tell("LeftBehind", Severity::Warning, "is left behind", &left);
+        for doom in kept.iter().chain(&left) {
             self.audit(doom, None);
         }
         let stuck: Vec<&Doom> = released.stuck.iter().map(|(doom, _)| doom).collect();
@@ -45,8 +43,7 @@ impl Parting<'_> {
 
     /// Tells of objects in clusters that do not answer, which nobody waits for any more.
     pub(super) fn left_behind(&self, dooms: &[Doom], memory: &mut Memory) {
-        let news: Vec<Doom> =
-            dooms.iter().filter(|doom| memory.told.insert(doom.uid.clone())).cloned().collect();
+        let news = news(dooms, memory);
         let what = "is left behind with our labels, since its cluster does not answer";
         self.tell("LeftBehind", Severity::Warning, what, &news);
         for doom in &news {
@@ -112,4 +109,15 @@ impl Parting<'_> {
             None => object,
         }
     }
+}
+
+/// Those of whom nobody was told yet.
+fn news<'a>(dooms: impl IntoIterator<Item = &'a Doom>, memory: &mut Memory) -> Vec<Doom> {
+    // Of some it is known what they are called, and nothing else.
+    let known = |doom: &Doom| match doom.uid.as_str() {
+        "" => doom.key.to_string().into(),
+        _ => doom.uid.clone(),
+    };
+    let news = dooms.into_iter().filter(|doom| memory.told.insert(known(doom)) && !doom.told);
+    news.cloned().collect()
 }

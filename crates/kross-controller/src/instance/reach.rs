@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kross_api::{ClusterId, FailureReason};
+use kross_api::{ClusterId, FailureReason, GroupKind, Inventory};
 use kross_cluster::{ApiError, ApiKind, Connection, Selection, StoredObject, Sync, Watch};
+use kross_plan::{KindKey, ReferenceKey};
+use kross_value::Text;
 
 use crate::graphs::Served;
 use crate::hub::Hub;
@@ -17,12 +19,15 @@ pub(super) struct Reach<'a> {
     local_children: &'a [Watch],
     turn: &'a Turn,
     remotes: BTreeMap<ClusterId, Site>,
+    /// By which reference a kind in a cluster is reached, where several lead there.
+    kinds: BTreeMap<KindKey, ReferenceKey>,
 }
 
 /// A remote cluster that is connected.
 #[derive(Debug)]
 struct Site {
-    connection: Connection,
+    /// One for each reference that leads there, the first one for whoever does not care.
+    connections: Vec<(ReferenceKey, Connection)>,
     /// The objects of instances there, one watch for each kind.
     children: Vec<Arc<Watch>>,
     /// How it is followed.
@@ -62,7 +67,7 @@ impl<'a> Reach<'a> {
     /// The local cluster alone.
     pub(super) fn local(hub: &'a Hub, served: &'a Served, turn: &'a Turn) -> Self {
         let (local, local_children) = (&hub.connection, &*served.children);
-        Self { local, local_children, turn, remotes: BTreeMap::new() }
+        Self { local, local_children, turn, remotes: BTreeMap::new(), kinds: BTreeMap::new() }
     }
 
     /// Waits for clusters; without our turn where one of them is remote, since that one may not answer.
@@ -74,10 +79,16 @@ impl<'a> Reach<'a> {
         if clusters.into_iter().all(ClusterId::is_local) { work.await } else { self.turn.away(work).await }
     }
 
-    /// A remote cluster is connected. Of several ways to one cluster the first is taken.
-    pub(super) fn join(&mut self, cluster: &ClusterId, connection: Connection) {
-        let site = || Site { connection, children: Vec::new(), sync: Sync::Watch };
-        self.remotes.entry(cluster.clone()).or_insert_with(site);
+    /// A remote cluster is connected by a reference.
+    pub(super) fn join(&mut self, cluster: &ClusterId, reference: &ReferenceKey, connection: Connection) {
+        let site = || Site { connections: Vec::new(), children: Vec::new(), sync: Sync::Watch };
+        let site = self.remotes.entry(cluster.clone()).or_insert_with(site);
+        site.connections.push((reference.clone(), connection));
+    }
+
+    /// Objects of a kind in a cluster go by this reference.
+    pub(super) fn route(&mut self, kind: KindKey, reference: &ReferenceKey) {
+        self.kinds.insert(kind, reference.clone());
     }
 
     /// How a cluster is followed.
@@ -104,8 +115,45 @@ impl<'a> Reach<'a> {
         if cluster.is_local() {
             return Ok(self.local);
         }
-        let site = self.remotes.get(cluster);
-        site.map(|site| &site.connection).ok_or_else(|| ReachError::NotConnected(cluster.clone()))
+        self.connection_by(cluster, None)
+    }
+
+    /// The connection to a cluster by a reference; by another one if that does not lead there now.
+    pub(super) fn connection_by(
+        &self,
+        cluster: &ClusterId,
+        reference: Option<&ReferenceKey>,
+    ) -> Result<&Connection, ReachError> {
+        if cluster.is_local() {
+            return Ok(self.local);
+        }
+        let connections = self.remotes.get(cluster).map_or(&[][..], |site| &site.connections);
+        let by = connections.iter().find(|(by, _)| Some(by) == reference).or(connections.first());
+        by.map(|(_, connection)| connection).ok_or_else(|| ReachError::NotConnected(cluster.clone()))
+    }
+
+    /// The connection to a cluster for objects of a kind, by the reference that they were made by.
+    pub(super) fn connection_for(
+        &self,
+        cluster: &ClusterId,
+        group: &Text,
+        kind: &Text,
+    ) -> Result<&Connection, ReachError> {
+        let route = self.kinds.get(&(cluster.clone(), group.clone(), kind.clone()));
+        self.connection_by(cluster, route)
+    }
+
+    /// The connections for the kinds of an inventory of a cluster.
+    pub(super) fn connections<'i>(
+        &self,
+        cluster: &ClusterId,
+        inventory: &'i Inventory,
+    ) -> Result<Vec<(&'i GroupKind, &Connection)>, ReachError> {
+        let of = |kind: &'i GroupKind| {
+            let (group, name) = (kind.group.as_str().into(), kind.kind.as_str().into());
+            Ok((kind, self.connection_for(cluster, &group, &name)?))
+        };
+        inventory.group_kinds.iter().map(of).collect()
     }
 
     /// Follows objects of a kind, in the way that their cluster is followed.

@@ -16,7 +16,7 @@ use kross_plan::{
 };
 use kross_value::Text;
 
-use super::admit::Writer;
+use super::admit::Visitor;
 use super::clusters::Asker;
 use super::error::{InstanceError, Next, SOON, outcome, until};
 use super::manage::Record;
@@ -171,6 +171,7 @@ impl Pass<'_> {
         external::retain(self.hub, self.key, &plan, self.memory);
         clusters::retain(self.hub, self.key, &plan, &self.record.remote, self.memory);
         self.forget_failures(&plan, &sight);
+        self.forget_partings(&plan);
         self.hub.instances.want(self.key, foreign(&plan));
         self.memory.attempts.clone_from(&plan.prune.attempts);
         self.keep_attempts(&plan).await?;
@@ -204,7 +205,7 @@ impl Pass<'_> {
 
     /// Keeps when objects that are pruned were first attempted, for whoever goes on after us.
     async fn keep_attempts(&mut self, plan: &Plan) -> Result<(), InstanceError> {
-        let waits = !plan.prune.waiting.is_empty() || !plan.prune.left_behind.is_empty();
+        let waits = !plan.prune.waiting.is_empty() || !plan.prune.promised.is_empty();
         let kept = plan.prune.kept.clone().filter(|_| waits);
         if self.record.attempts != kept {
             self.record.attempts = kept;
@@ -226,8 +227,8 @@ impl Pass<'_> {
         if inventory.group_kinds.is_empty() {
             return Ok(());
         }
-        let left = remains::members(&self.hub.connection, &self.instance, &applyset, &inventory, self.memory)
-            .await?;
+        let kinds = inventory.group_kinds.iter().map(|kind| (kind, &self.hub.connection)).collect();
+        let left = remains::members(kinds, &self.instance, &applyset, &inventory, self.memory).await?;
         sight.extend(left);
         Ok(())
     }
@@ -256,6 +257,15 @@ impl Pass<'_> {
         });
         self.memory.left_out.1 = left_out;
         self.memory.blind.retain(|kind, _| sight.observed.blind.contains_key(kind));
+    }
+
+    /// An object that was let go and is desired again may be let go once more, and people are told once more.
+    fn forget_partings(&mut self, plan: &Plan) {
+        if !self.memory.told.is_empty() {
+            let objects = plan.nodes.iter().flat_map(|node| &node.objects);
+            let desired: HashSet<&Text> = objects.filter_map(|object| object.uid.as_ref()).collect();
+            self.memory.told.retain(|uid| !desired.contains(uid));
+        }
     }
 
     /// Plans and writes until nothing is left to write.
@@ -289,7 +299,8 @@ impl Pass<'_> {
             let wanted = owned.iter().cloned().chain(children::planned(&plan)).collect();
             let known = (self.key, instance.uid().as_str());
             news |= children::see(self.hub, known, wanted, reach, sight, self.memory).await;
-            news |= external::answer(self.hub, reach, self.key, &plan, sight, self.memory).await?;
+            let visitor = Visitor { hub: self.hub, served: self.served, instance: self.key };
+            news |= external::answer(&visitor, reach, &plan, sight, self.memory).await?;
             news |= sight.meet_others(&plan, reach, self.memory);
             if news | sight.compare(&plan, self.memory) {
                 plan = self.plan(sight);
@@ -314,8 +325,7 @@ impl Pass<'_> {
             tried.extend(
                 actions.iter().filter_map(|action| plan.object(action)).map(|object| object.key.clone()),
             );
-            let writer = Writer { hub: self.hub, served: self.served, instance: self.key };
-            let actions = writer.admitted(&plan, actions, reach, sight, self.memory);
+            let actions = visitor.admitted(&plan, actions, reach, sight, self.memory);
             apply::wave(self.hub, reach, &plan, &actions, sight, self.memory).await;
             plan = self.plan(sight);
         }
@@ -377,17 +387,18 @@ impl Pass<'_> {
                 record.retain(|other| other.reference != cluster.reference || other.uid != cluster.uid);
                 continue;
             }
-            let nothing = Inventory::default();
-            let left = plan.inventory.get(&id).filter(|_| used).unwrap_or(&nothing);
-            let gone = Inventory {
+            let (left, elsewhere) = clusters::kept(plan, cluster);
+            let mut gone = Inventory {
                 group_kinds: cluster.contents.group_kinds.difference(&left.group_kinds).cloned().collect(),
                 namespaces: cluster.contents.namespaces.clone(),
             };
             if used && gone.group_kinds.is_empty() {
                 continue;
             }
-            let Ok(connection) = reach.connection(&id) else { continue };
-            let found = remains::members(connection, &self.instance, &applyset, &gone, self.memory);
+            // What is there by another way is written down with that one.
+            gone.group_kinds.retain(|kind| !elsewhere.contains(kind));
+            let Ok(kinds) = reach.connections(&id, &gone) else { continue };
+            let found = remains::members(kinds, &self.instance, &applyset, &gone, self.memory);
             let found = reach.wait([&id], found).await;
             if !found.is_ok_and(|found| found.stored.is_empty()) {
                 continue;

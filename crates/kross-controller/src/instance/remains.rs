@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
 use kross_api::{
     ClusterId, ClusterInventory, GroupKind, Inventory, ManagedResource, Operation, ResourceState, SyncMode,
     annotations, labels,
 };
 use kross_cluster::{ApiError, ApiKind, Connection, ObjectKey, StoredObject};
-use kross_graph::Graph;
+use kross_graph::{Graph, Node, Placement};
 use kross_plan::{Answers, DoomedObject, Instance, ObservedObject, ReferenceKey, Trouble, UsedCluster};
 use kross_value::{Object, Text, Value};
 
@@ -68,7 +69,8 @@ pub(super) async fn gather(
 ) -> Result<Remains, InstanceError> {
     let (hub, instance) = (asker.hub, asker.instance);
     let applyset = manage::applyset(served, instance);
-    let sight = members(&hub.connection, instance, &applyset, &record.local, memory).await?;
+    let kinds = record.local.group_kinds.iter().map(|kind| (kind, &hub.connection)).collect();
+    let sight = members(kinds, instance, &applyset, &record.local, memory).await?;
     let mut remains = Remains {
         sight,
         closed: BTreeMap::new(),
@@ -86,9 +88,9 @@ pub(super) async fn gather(
     let graph = served.leaving_graph();
     for (cluster, (name, contents)) in clusters::contents(&owed) {
         remains.clusters.extend(used(&remains.sight, &owed, &cluster));
-        let found = match reach.connection(&cluster) {
-            Ok(connection) => {
-                let found = members(connection, instance, &applyset, &contents, memory);
+        let found = match reach.connections(&cluster, &contents) {
+            Ok(kinds) => {
+                let found = members(kinds, instance, &applyset, &contents, memory);
                 reach.wait([&cluster], found).await.map_err(|error| unlisted(&name, &error))
             }
             Err(_) => Err(dark(&remains.sight, &owed, &cluster, &name)),
@@ -151,16 +153,46 @@ fn remember(
         remains.remembered = true;
         remains.sight.observed.objects.insert(key, object);
     }
-    let unknown = |kind: &GroupKind| of_kind(cluster, kind, remains.closed.get(cluster));
-    let doomed: Vec<DoomedObject> = if there.is_empty() {
-        contents.group_kinds.iter().map(unknown).collect()
-    } else {
-        // A collection that was summed up: nobody knows its objects one by one.
-        let summed =
-            there.iter().filter(|entry| entry.name.is_none() && entry.state != ResourceState::Skipped);
-        summed.filter_map(|entry| kind_of(entry)).map(|kind| unknown(&kind)).collect()
-    };
-    remains.reported.extend(doomed);
+    let summed: Vec<&ManagedResource> =
+        entries.iter().filter(|entry| is_sum(entry, name, contents, graph)).collect();
+    let closed = remains.closed.get(cluster).cloned();
+    if there.is_empty() && summed.is_empty() {
+        let of_kind = |kind: &GroupKind| of_kind(cluster, kind, "", closed.as_ref());
+        remains.reported.extend(contents.group_kinds.iter().map(of_kind));
+        return;
+    }
+    // The graph knows what a collection is made of, unless it reads what nobody can tell.
+    let plan = graph.filter(|_| !summed.is_empty()).map(|graph| {
+        let (hub, instance, now) = (asker.hub, asker.instance.value(), Timestamp::now());
+        kross_plan::plan(graph, instance, &remains.sight.observed, &hub.planning, now)
+    });
+    for entry in summed {
+        let node = plan.as_ref().and_then(|plan| plan.node(&entry.id));
+        let items = node.into_iter().flat_map(|node| &node.objects);
+        let items: Vec<&ObjectKey> =
+            items.map(|object| &object.key).filter(|key| key.cluster == *cluster).collect();
+        if items.is_empty() {
+            let unknown = kind_of(entry).map(|kind| of_kind(cluster, &kind, &entry.id, closed.as_ref()));
+            remains.reported.extend(unknown);
+        }
+        for key in items {
+            remains.remembered = true;
+            let object = || remembered(key, entry, graph, applyset);
+            remains.sight.observed.objects.entry(key.clone()).or_insert_with(object);
+        }
+    }
+}
+
+/// Whether an entry is the sum of a collection that may have items in a cluster.
+fn is_sum(entry: &ManagedResource, cluster: &str, contents: &Inventory, graph: Option<&Graph>) -> bool {
+    let node = graph.and_then(|graph| graph.find(&entry.id)).map(|(_, node)| node);
+    let remote = |node: &Node| matches!(node.placement, Placement::Remote(_));
+    entry.name.is_none()
+        && entry.state != ResourceState::Skipped
+        // Items may be in several clusters.
+        && entry.cluster.as_deref().is_none_or(|named| named == cluster)
+        && kind_of(entry).is_some_and(|kind| contents.group_kinds.contains(&kind))
+        && node.is_none_or(|node| node.is_list() && !node.is_external() && remote(node))
 }
 
 fn kind_of(entry: &ManagedResource) -> Option<GroupKind> {
@@ -178,7 +210,7 @@ fn reported(
 ) -> Option<(ObjectKey, ObservedObject)> {
     // What is only read does not go.
     let node = graph.and_then(|graph| graph.find(&entry.id)).map(|(_, node)| node);
-    if node.is_some_and(kross_graph::Node::is_external) {
+    if node.is_some_and(Node::is_external) {
         return None;
     }
     let GroupKind { group, kind } = kind_of(entry)?;
@@ -189,7 +221,19 @@ fn reported(
         namespace: entry.namespace.as_deref().map(Text::from),
         name: entry.name.as_deref()?.into(),
     };
-    // Where nobody knows its place, it goes before everything else.
+    let object = remembered(&key, entry, graph, applyset);
+    Some((key, object))
+}
+
+/// An object of which no more is known than its place and what the status says of its node.
+fn remembered(
+    key: &ObjectKey,
+    entry: &ManagedResource,
+    graph: Option<&Graph>,
+    applyset: &str,
+) -> ObservedObject {
+    // Where nobody knows its place in the order, it goes before everything else.
+    let node = graph.and_then(|graph| graph.find(&entry.id)).map(|(_, node)| node);
     let order = node.map_or_else(|| i64::MAX.to_string(), |node| node.apply_order.to_string());
     let mut metadata = Object::new();
     metadata.insert("name", key.name.clone().into());
@@ -205,16 +249,15 @@ fn reported(
         ]),
     );
     metadata.insert("annotations", Value::object([(annotations::APPLY_ORDER, Value::from(order))]));
-    let object = Value::object([
+    ObservedObject::new(Value::object([
         ("apiVersion", Value::from(entry.api_version.as_deref().unwrap_or_default())),
-        ("kind", Value::from(kind)),
+        ("kind", Value::from(key.kind.clone())),
         ("metadata", Value::Object(metadata)),
-    ]);
-    Some((key, ObservedObject::new(object)))
+    ]))
 }
 
 /// Any object of a kind. It goes before everything else, since nobody knows its place.
-fn of_kind(cluster: &ClusterId, kind: &GroupKind, closed: Option<&Trouble>) -> DoomedObject {
+fn of_kind(cluster: &ClusterId, kind: &GroupKind, node: &str, closed: Option<&Trouble>) -> DoomedObject {
     let key = ObjectKey {
         cluster: cluster.clone(),
         group: kind.group.as_str().into(),
@@ -224,7 +267,7 @@ fn of_kind(cluster: &ClusterId, kind: &GroupKind, closed: Option<&Trouble>) -> D
     };
     DoomedObject {
         api_version: kind.group.as_str().into(),
-        node: "".into(),
+        node: node.into(),
         uid: "".into(),
         generation: None,
         order: i64::MAX,
@@ -276,9 +319,9 @@ fn unlisted(name: &Text, error: &ApiError) -> Trouble {
     }
 }
 
-/// Everything that the inventory of a cluster may contain, as that cluster has it.
+/// Everything that the inventory of a cluster may contain, as that cluster has it: each of its kinds by its connection.
 pub(super) async fn members(
-    connection: &Connection,
+    wanted: Vec<(&GroupKind, &Connection)>,
     instance: &StoredObject,
     applyset: &str,
     inventory: &Inventory,
@@ -286,33 +329,36 @@ pub(super) async fn members(
 ) -> Result<Sight, ApiError> {
     let selector = format!("{}={applyset}", labels::APPLYSET_PART_OF);
     let home = instance.namespace().map(|namespace| &**namespace);
-    let mut kinds: Vec<Arc<ApiKind>> = Vec::new();
-    for kind in &inventory.group_kinds {
+    let mut kinds: Vec<(Arc<ApiKind>, &Connection)> = Vec::new();
+    for (kind, connection) in wanted {
         match connection.kind(&kind.group, None, &kind.kind).await {
-            Ok(kind) => kinds.push(kind),
+            Ok(kind) => kinds.push((kind, connection)),
             // The type is gone, and its objects with it.
             Err(error) if error.missing().is_some() => {}
             Err(error) => return Err(error),
         }
     }
-    let mut places: Vec<(&ApiKind, Option<&str>)> = Vec::new();
-    for kind in &kinds {
+    let mut places: Vec<(&Connection, &ApiKind, Option<&str>)> = Vec::new();
+    for (kind, connection) in &kinds {
         if kind.namespaced {
             let namespaces = inventory.namespaces.iter().map(String::as_str).chain(home);
-            places.extend(namespaces.map(|namespace| (&**kind, Some(namespace))));
+            places.extend(namespaces.map(|namespace| (*connection, &**kind, Some(namespace))));
         } else {
-            places.push((kind, None));
+            places.push((connection, kind, None));
         }
     }
     let mut sight = Sight::default();
     let lists: Vec<BoxFuture<'_, _>> = places
         .iter()
-        .map(|(kind, namespace)| connection.list(kind, *namespace, Some(&selector)).boxed())
+        .map(|(connection, kind, namespace)| {
+            let listed = connection.list(kind, *namespace, Some(&selector));
+            async move { (connection.cluster(), listed.await) }.boxed()
+        })
         .collect();
     let answers: Vec<_> = stream::iter(lists).buffer_unordered(AT_ONCE).collect().await;
-    for listed in answers {
+    for (cluster, listed) in answers {
         for object in present(listed)? {
-            let key: ObjectKey = object.key(connection.cluster());
+            let key: ObjectKey = object.key(cluster);
             sight.see(key, Arc::new(object), memory);
         }
     }

@@ -1,5 +1,7 @@
 //! The examples about lifecycle and clusters, run as they are; only times are shortened.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -8,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value as Json, json};
 
-use crate::stage::{empty_world, left};
+use crate::stage::{empty_world, until_left};
 use crate::world::{World, resource, value};
 
 /// Makes the definition of an example.
@@ -116,8 +118,7 @@ async fn deletion_timeout() {
     gone(&world, "shop").await;
     assert!(world.config_maps.get_opt("shop-record").await.unwrap().is_none());
     let cluster = format!("{}/eu-kubeconfig", world.namespace);
-    let told: Vec<_> = left(&world.namespace).into_iter().collect();
-    assert_eq!(told, [(cluster, "shop-agent".to_owned())]);
+    until_left(&world.namespace, &BTreeSet::from([(cluster, "shop-agent".to_owned())])).await;
     assert!(world.region("eu").config_maps.get_opt("shop-agent").await.unwrap().is_some());
 }
 

@@ -1,13 +1,15 @@
 //! A controller that ends while a cluster is dark: the next one knows what was there, and how long it was waited for.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kross_testing::{Fault, FaultProxy, objects, shared, wait};
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value as Json, json};
 
 use crate::setup::{Objects, Running, install, until};
-use crate::stage::{left, settings};
+use crate::stage::{settings, until_left};
 use crate::world::config_map;
 
 const PLANE: &str = "restarted";
@@ -29,15 +31,19 @@ async fn waiting_goes_on_and_ends_after_a_restart_in_the_dark() {
     secrets.create(&PostParams::default(), &secret).await.unwrap();
     let mut far = config_map("far", Some("eu"), json!({"a": "1"}));
     far["lifecycle"] = json!({"delete": {"forceAfter": "6s"}});
+    // So many that the status has only a sum of them.
+    let mut many = config_map("many", Some("eu"), json!({"after": "${near.metadata.name}"}));
+    many["forEach"] = json!([{"i": "${lists.range(schema.spec.count)}"}]);
+    many["template"]["metadata"]["name"] = json!("${schema.metadata.name}-many-${string(i)}");
+    many["lifecycle"] = json!({"delete": {"forceAfter": "6s"}});
     let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
-        "metadata": {"name": "lasting"}, "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "Lasting", "spec": {}},
-        "resources": [far, config_map("near", None, json!({}))]}});
+        "metadata": {"name": "lasting"}, "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "Lasting", "spec": {"count": "integer"}},
+        "resources": [far, many, config_map("near", None, json!({}))]}});
     let running = Running::start(PLANE, settings()).await;
     objects.create(&definition).await;
     objects.until_ready("lasting").await;
     let instances = objects.namespaced("kro.run", "Lasting", "lastings", SPACE);
-    let instance =
-        json!({"apiVersion": "kro.run/v1alpha1", "kind": "Lasting", "metadata": {"name": "x"}, "spec": {}});
+    let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Lasting", "metadata": {"name": "x"}, "spec": {"count": 30}});
     instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
     until(instances.clone(), "x".to_owned(), |instance| instance["status"]["state"] == "ACTIVE").await;
     running.stop().await;
@@ -53,10 +59,13 @@ async fn waiting_goes_on_and_ends_after_a_restart_in_the_dark() {
     // Another one still knows since when.
     let running = Running::start(PLANE, settings()).await;
     wait::until_gone(&instances, "x").await;
-    let told: Vec<_> = left(SPACE).into_iter().collect();
-    assert_eq!(told, [(format!("{SPACE}/eu-kubeconfig"), "x-far".to_owned())]);
+    let names = (0..30).map(|i| format!("x-many-{i}")).chain(["x-far".to_owned()]);
+    let expected: BTreeSet<_> = names.map(|name| (format!("{SPACE}/eu-kubeconfig"), name)).collect();
+    until_left(SPACE, &expected).await;
     let config_maps: Api<ConfigMap> = Api::namespaced(there, SPACE);
-    assert!(config_maps.get_opt("x-far").await.unwrap().is_some());
+    let still = config_maps.list(&ListParams::default()).await.unwrap().items;
+    let still: BTreeSet<_> = still.into_iter().filter_map(|object| object.metadata.name).collect();
+    assert!(expected.iter().all(|(_, name)| still.contains(name)), "{still:?}");
     running.stop().await;
 }
 

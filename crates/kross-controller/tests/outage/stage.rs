@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kross_cluster::{Audit, AuditFile};
 use kross_controller::Settings;
+use kross_testing::wait;
 use serde_json::Value as Json;
 
 use crate::world::{SETTINGS, World};
@@ -47,6 +48,16 @@ pub fn left(namespace: &str) -> BTreeSet<(String, String)> {
         records.filter(|record| record["verb"] == "leave" && record["object"]["namespace"] == namespace);
     let word = |value: &Json| value.as_str().unwrap().to_owned();
     left.map(|record| (word(&record["cluster"]["name"]), word(&record["object"]["name"]))).collect()
+}
+
+/// Waits until the audit log says that these were left behind in a namespace: the last word is said when the instance is
+/// already gone.
+pub async fn until_left(namespace: &str, expected: &BTreeSet<(String, String)>) {
+    wait::until("what was left behind to be told", || async {
+        let told = left(namespace);
+        if told == *expected { Ok(()) } else { Err(format!("{told:?}")) }
+    })
+    .await;
 }
 
 /// An instance as `kubectl get -o yaml` shows it, without what differs from run to run.

@@ -1,16 +1,20 @@
 //! When the removal of objects was first attempted, as a text that outlives the process: `forceAfter` counts from there, also
-//! when another process goes on. Only objects with a limit are in it, by UID, those of one moment together.
+//! when another process goes on. Only objects with a limit are in it, by UID, those of one moment together; and those that
+//! people were told are left behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kross_api::{ClusterId, ObjectKey};
 use kross_value::Text;
 
-use super::{Deletion, Hooks};
+use super::{Deletion, DeletionPlan, Hooks};
 
 /// UIDs by moment.
 type Moments = BTreeMap<String, Vec<String>>;
+
+/// In place of a moment: objects that are left behind, as people were told.
+const LEFT: &str = "left";
 
 /// What a node without objects is found under: no object has an empty kind.
 pub(super) fn of_hook(id: &Text) -> ObjectKey {
@@ -42,13 +46,24 @@ pub(super) fn remembered(deletion: &Deletion<'_>) -> BTreeMap<ObjectKey, Timesta
     attempts
 }
 
+/// UIDs of objects that people were told are left behind, from [`DeletionPlan::kept`] of an earlier plan.
+#[must_use]
+pub fn promised(kept: Option<&str>) -> BTreeSet<Text> {
+    let moments: Moments = kept.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    moments.get(LEFT).into_iter().flatten().map(|uid| Text::from(uid.as_str())).collect()
+}
+
 /// The text for the next process; none where nothing has a limit.
-pub(super) fn text(attempts: &BTreeMap<ObjectKey, Timestamp>, deletion: &Deletion<'_>) -> Option<Text> {
+pub(super) fn text(plan: &DeletionPlan, deletion: &Deletion<'_>) -> Option<Text> {
     let mut moments = Moments::new();
-    for (key, name) in limited(deletion) {
-        if let Some(moment) = attempts.get(&key) {
+    let waited = |name: &str| !plan.promised.iter().any(|uid| *uid == *name);
+    for (key, name) in limited(deletion).into_iter().filter(|(_, name)| waited(name)) {
+        if let Some(moment) = plan.attempts.get(&key) {
             moments.entry(crate::report::seconds(*moment)).or_default().push(name);
         }
+    }
+    if !plan.promised.is_empty() {
+        moments.insert(LEFT.to_owned(), plan.promised.iter().map(ToString::to_string).collect());
     }
     if moments.is_empty() {
         return None;

@@ -37,7 +37,16 @@ fn next(objects: &[DoomedObject]) -> DeletionPlan {
 }
 
 fn plan(objects: &[DoomedObject], hooks: Hooks<'_>, kept: Option<&str>, now: Timestamp) -> DeletionPlan {
-    plan_deletion(Deletion { objects, hooks, attempts: &BTreeMap::new(), kept, now })
+    let promised = promised(kept);
+    plan_deletion(Deletion {
+        objects,
+        hooks,
+        attempts: &BTreeMap::new(),
+        kept,
+        promised: &promised,
+        told: true,
+        now,
+    })
 }
 
 /// The names of each wave until everything is gone.
@@ -205,4 +214,30 @@ fn a_hook_goes_once_it_is_ready_or_once_nobody_waits_for_it_any_more() {
     assert_eq!(plan(&objects, Hooks::Planned(&[]), None, now()).delete.len(), 1);
     let over = plan(&objects, Hooks::Planned(&hooks), waits.kept.as_deref(), later(60));
     assert_eq!((over.delete.len(), over.left_behind.len()), (1, 0), "it is cleaned up, not left behind");
+}
+
+#[test]
+fn what_people_were_told_is_left_behind_is_not_deleted_when_its_cluster_is_back() {
+    let mut objects =
+        vec![limited(object("A", "x", "a", 2), r#"{"forceAfter":"0s"}"#), object("A", "x", "b", 1)];
+    let dark = Trouble {
+        operation: Some(Operation::Connect),
+        reason: FailureReason::Unreachable,
+        message: "it is dark".into(),
+        error: "".into(),
+        since: None,
+    };
+    objects[0].closed = Some(dark);
+    let dark = plan(&objects, Hooks::Planned(&[]), None, now());
+    assert_eq!((dark.left_behind.len(), dark.release.len(), dark.delete.len()), (1, 0, 1));
+    assert_eq!(dark.kept.as_deref(), Some(r#"{"left":["uid-a"]}"#));
+    // The cluster is back, and its author would have it deleted now.
+    objects[0].closed = None;
+    objects[0].answers.force_when = Some(false);
+    let back = plan(&objects, Hooks::Planned(&[]), dark.kept.as_deref(), later(9));
+    assert_eq!(
+        back.release.iter().map(|doom| (doom.uid.as_str(), doom.told)).collect::<Vec<_>>(),
+        [("uid-a", true)]
+    );
+    assert_eq!(back.delete.iter().map(|doom| doom.uid.as_str()).collect::<Vec<_>>(), ["uid-b"]);
 }

@@ -85,7 +85,7 @@ fn what(walk: &Walk<'_>, node: &NodePlan) -> String {
     let place = match (first, node.objects.as_slice()) {
         (Some(object), [_]) if !node.external => format!("{}: ", walk.describe(&object.key)),
         (Some(object), [_, _, ..]) => walk
-            .display(&object.key.cluster)
+            .display_of(&object.key)
             .map_or_else(String::new, |cluster| format!("in cluster `{cluster}` ")),
         _ => String::new(),
     };

@@ -6,17 +6,25 @@ use kross_api::{
 use kross_graph::Placement;
 
 use super::{cause, seconds, since, unknown};
+use crate::deletion::{DeletionPlan, Doom};
 use crate::observed::Connection;
 use crate::plan::{NodePlan, UsedCluster};
 use crate::progress::Progress;
 use crate::walk::Walk;
+use crate::ways::Way;
 
 /// Entries of `status.clusters`, in the order of their first use.
 pub(super) fn entries(walk: &Walk<'_>) -> Vec<ClusterStatus> {
     let before = walk.input.instance.clusters();
     let there = |used: &UsedCluster| {
         let objects = walk.nodes.iter().flat_map(|node| &node.objects);
-        let there: Vec<_> = objects.filter(|object| object.key.cluster == used.id).collect();
+        let by = |way: &Way| way.reference == used.reference;
+        let there: Vec<_> = objects
+            .filter(|object| {
+                let way = walk.ways.to(&object.key);
+                object.key.cluster == used.id && way.map_or(!used.former, by)
+            })
+            .collect();
         (there.iter().filter(|object| object.progress.is_ready()).count(), there.len())
     };
     settled(walk.clusters.iter().map(|used| entry(used, there(used))), &before)
@@ -63,7 +71,7 @@ pub(super) fn entry(used: &UsedCluster, (ready, total): (usize, usize)) -> Clust
 }
 
 /// The conditions of an instance with remote resources.
-pub(super) fn conditions(walk: &Walk<'_>, set: &mut ConditionSet) {
+pub(super) fn conditions(walk: &Walk<'_>, prune: &DeletionPlan, set: &mut ConditionSet) {
     let now = walk.input.now;
     let remote = |node: &NodePlan| {
         let (_, compiled) = walk.input.graph.find(&node.id).unzip();
@@ -101,7 +109,12 @@ pub(super) fn conditions(walk: &Walk<'_>, set: &mut ConditionSet) {
             );
         }
         None => {
-            set.set_true(ConditionType::RemoteClusterConnected, Reason::Connected, connected(walk), now);
+            set.set_true(
+                ConditionType::RemoteClusterConnected,
+                Reason::Connected,
+                connected(walk, prune),
+                now,
+            );
         }
         Some((used, progress)) => {
             let message = progress.trouble().map_or_else(String::new, since);
@@ -138,13 +151,20 @@ fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<(Reason, S
 }
 
 /// What is said when every cluster that is needed is connected: also what is still owed to others, and which are left out.
-fn connected(walk: &Walk<'_>) -> String {
+fn connected(walk: &Walk<'_>, prune: &DeletionPlan) -> String {
     let all = "every cluster is connected";
     let mut dark = walk.clusters.iter().filter_map(|used| Some((used, used.closed()?)));
     // One that nobody has dialled yet is no news.
     let Some((used, closed)) = dark.find(|(used, _)| used.state.is_some()) else { return all.to_owned() };
     let why = closed.trouble().map_or_else(String::new, since);
     let name = &used.reference.display;
+    let there = |doom: &Doom| doom.key.cluster == used.id;
+    let awaited = prune.waiting.iter().map(|(doom, _)| doom).chain(&prune.delete).any(there);
+    if !awaited && prune.left_behind.iter().any(there) {
+        return format!(
+            "{all}; what was left behind in cluster `{name}` loses our labels once it answers: {why}"
+        );
+    }
     if used.former {
         return format!(
             "{all}; what the instance left in cluster `{name}` is removed once it answers: {why}"

@@ -27,7 +27,7 @@ pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ManagedResou
     for (node, plan) in walk.input.graph.nodes.iter().zip(&walk.nodes) {
         of_node(walk, node, plan, &mut entries);
     }
-    let display = |key: &ObjectKey| walk.display(&key.cluster).map(str::to_owned);
+    let display = |key: &ObjectKey| walk.display_of(key).map(str::to_owned);
     entries.extend(leaving(prune, walk.input.settings.listed_items, &display));
     fitted(dated(entries, walk.input.previous, &seconds(walk.input.now)))
 }
@@ -88,6 +88,7 @@ fn of_node(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<Mana
     }
     let ready = plan.objects.iter().filter(|object| object.progress.is_ready()).count();
     let mut sum = bare(node, &plan.progress);
+    sum.cluster = place(walk, plan);
     let message = format!("{ready} of {} items are ready", plan.objects.len());
     sum.message = Some(match plan.progress.message() {
         Some(first) => bounded(&format!("{message}; {first}"), MESSAGE),
@@ -103,22 +104,28 @@ fn existing(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<Man
     let there = walk.objects_of(&node.id);
     if there.is_empty() || plan.progress.is_settled() {
         let mut entry = bare(node, &plan.progress);
-        entry.cluster = plan.cluster.as_ref().and_then(|id| walk.display(id)).map(str::to_owned);
+        entry.cluster = place(walk, plan);
         entries.push(entry);
         return;
     }
     for (key, object) in there.iter().take(walk.input.settings.listed_items) {
         let mut entry = bare(node, &plan.progress);
-        identify(&mut entry, key, walk.display(&key.cluster));
+        identify(&mut entry, key, walk.display_of(key));
         entry.uid = Some(object.uid().to_owned()).filter(|uid| !uid.is_empty());
         entry.observed_generation = object.generation();
         entries.push(entry);
     }
 }
 
+/// The cluster of a node as people know it, if it is one remote cluster.
+fn place(walk: &Walk<'_>, plan: &NodePlan) -> Option<String> {
+    let used = walk.used_by(walk.ways.to_node(&plan.id), plan.cluster.as_ref()?)?;
+    Some(used.reference.display.clone())
+}
+
 fn of_object(walk: &Walk<'_>, plan: &NodePlan, object: &PlannedObject, limit: usize) -> ManagedResource {
     let mut entry = described(&plan.id, &object.api_version, &object.progress, limit);
-    identify(&mut entry, &object.key, walk.display(&object.key.cluster));
+    identify(&mut entry, &object.key, walk.display_of(&object.key));
     entry.uid = object.uid.as_ref().map(ToString::to_string).filter(|uid| !uid.is_empty());
     entry.observed_generation = object.generation;
     // What is known of it from before stays, for instance after a restart while its cluster does not answer.

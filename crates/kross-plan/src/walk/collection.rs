@@ -34,9 +34,10 @@ impl<'a> Walk<'a> {
             let mut object =
                 self.object(node, template, &site, &item, (Some((index, size)), &answers)).map_err(at)?;
             if let Some(first) = indexes.insert(object.key.clone(), index) {
-                let object = self.describe(&object.key);
+                let object = site.describe(&object.key);
                 return Err(unusable(&format!("items {first} and {index} are the same object: {object}")));
             }
+            self.ways.add(&object.key, site.way.as_ref());
             if object.progress.is_ready()
                 && let Some(found) = self.input.observed.objects.get(&object.key)
             {

@@ -4,7 +4,7 @@ use kross_api::{ClusterId, ObjectKey};
 use kross_graph::{Node, Scope, Template};
 use kross_value::{Object, Text, Value};
 
-use super::object::unusable;
+use super::object::{trouble, unusable};
 use super::readiness::readiness;
 use super::{Visit, Walk, not_rendered, value_of};
 use crate::observed::{CollectionQuery, Failure, ObservedObject};
@@ -43,16 +43,18 @@ impl<'a> Walk<'a> {
         let known = self.input.observed.externals.get(&key);
         let failure = self.input.observed.unreadable.get(&read);
         if obstacle.is_none() {
+            self.ways.add_read(&read, &node.id, site.way.as_ref());
             self.reads.push(read);
         }
-        let progress = match (site.closed.or(obstacle), failure, known) {
+        self.ways.add(&key, site.way.as_ref());
+        let progress = match (site.closed.clone().or(obstacle), failure, known) {
             (Some(obstacle), _, _) => obstacle,
-            (None, Some(failure), _) => Progress::Failed(self.trouble(&key, failure)),
+            (None, Some(failure), _) => Progress::Failed(trouble(&key, &site, failure)),
             (None, None, None) => {
-                Progress::Waiting(format!("{} was not read yet", self.describe(&key)).into())
+                Progress::Waiting(format!("{} was not read yet", site.describe(&key)).into())
             }
             (None, None, Some(None)) => Progress::Waiting(
-                format!("external reference: {} does not exist", self.describe(&key)).into(),
+                format!("external reference: {} does not exist", site.describe(&key)).into(),
             ),
             (None, None, Some(Some(found))) => self.object_readiness(node, found, scope),
         };
@@ -76,10 +78,10 @@ impl<'a> Walk<'a> {
         let query = CollectionQuery::new(kind, namespace, &selector, namespaces.as_ref());
         let read = ExternalRead::Collection(query.clone());
         let failure = self.input.observed.unreadable.get(&read);
+        self.ways.add_read(&read, &node.id, site.way.as_ref());
         self.reads.push(read);
         if let (None, Some(failure)) = (&site.closed, failure) {
-            let place =
-                self.display(&site.cluster).map_or_else(String::new, |it| format!(" in cluster `{it}`"));
+            let place = site.display().map_or_else(String::new, |it| format!(" in cluster `{it}`"));
             let Failure { operation, reason, message, since, .. } = failure;
             return Ok(Visit::from(Progress::Failed(Trouble {
                 operation: Some(*operation),
@@ -109,6 +111,7 @@ impl<'a> Walk<'a> {
                 None => self.item_readiness(node, found, &list),
             };
             let key = key_of(&site.cluster, node, found);
+            self.ways.add(&key, site.way.as_ref());
             objects.push(read_object(node, key, Some(found), progress));
         }
         let progress = match site.closed {

@@ -4,7 +4,7 @@ use kross_api::{AdoptPolicy, ManagedResource, ObjectKey, Operation, ResourceStat
 use kross_graph::{Node, Scope, Template};
 use kross_value::{Object, Text, Value};
 
-use super::place::Site;
+use super::place::{Site, describe};
 use super::{Visit, Walk, not_rendered, value_of};
 use crate::desired::Marks;
 use crate::lifecycle::Answers;
@@ -22,6 +22,7 @@ impl<'a> Walk<'a> {
         let site = self.site(node, scope)?;
         let answers = self.answers(node, scope);
         let mut object = self.object(node, template, &site, scope, (None, &answers))?;
+        self.ways.add(&object.key, site.way.as_ref());
         let found = self.input.observed.objects.get(&object.key);
         if object.progress.is_ready()
             && let Some(found) = found
@@ -138,7 +139,7 @@ impl<'a> Walk<'a> {
             return (likely, Some(closed.clone()));
         }
         self.unscoped.borrow_mut().push((key.clone(), node.kind.version.clone()));
-        let place = self.display(&site.cluster).unwrap_or("the local cluster");
+        let place = site.display().unwrap_or("the local cluster");
         let obstacle = match observed.blind.get(&key) {
             Some(Some(failure)) => Progress::Failed(Trouble {
                 operation: Some(failure.operation),
@@ -164,7 +165,7 @@ impl<'a> Walk<'a> {
         if let Some(closed) = &site.closed {
             return closed.clone();
         }
-        if let (None, Some(obstacle)) = (found, self.blindness(key)) {
+        if let (None, Some(obstacle)) = (found, self.blindness(key, site)) {
             return obstacle;
         }
         let failure = self.input.observed.failures.get(key);
@@ -177,7 +178,7 @@ impl<'a> Walk<'a> {
             {
                 let message = format!(
                     "resource belongs to a different ApplySet: {} is part of `{other}`",
-                    self.describe(key)
+                    site.describe(key)
                 );
                 return Progress::Failed(Trouble::conflict(message));
             }
@@ -189,12 +190,12 @@ impl<'a> Walk<'a> {
         {
             let message = format!(
                 "{} exists already and belongs to nobody; delete it, or set `lifecycle.adopt: Always` to take it over",
-                self.describe(key)
+                site.describe(key)
             );
             return Progress::Failed(Trouble::conflict(message));
         }
         match failure {
-            Some(failure) if differs || is_blind(failure) => Progress::Failed(self.trouble(key, failure)),
+            Some(failure) if differs || is_blind(failure) => Progress::Failed(trouble(key, site, failure)),
             _ if differs => Progress::Applying,
             _ => Progress::Ready,
         }
@@ -211,36 +212,32 @@ impl<'a> Walk<'a> {
     }
 
     /// Why it cannot be told whether an object is there, if so.
-    fn blindness(&self, key: &ObjectKey) -> Option<Progress> {
+    fn blindness(&self, key: &ObjectKey, site: &Site) -> Option<Progress> {
         let kind = (key.cluster.clone(), key.group.clone(), key.kind.clone());
-        let place = self.display(&key.cluster).unwrap_or("the local cluster");
+        let place = site.display().unwrap_or("the local cluster");
         Some(match self.input.observed.blind.get(&kind)? {
-            Some(failure) => Progress::Failed(self.trouble(key, failure)),
+            Some(failure) => Progress::Failed(trouble(key, site, failure)),
             None => Progress::Unresolved(
                 format!("objects of kind `{}` in cluster `{place}` are being read", key.kind).into(),
             ),
         })
     }
 
-    /// What status says of a failed operation: what was tried on what, where, and the error in its own words.
-    pub(crate) fn trouble(&self, key: &ObjectKey, failure: &Failure) -> Trouble {
-        let Failure { operation, reason, message, since, .. } = failure;
-        Trouble {
-            operation: Some(*operation),
-            reason: *reason,
-            message: format!("cannot {operation} {}: {message}", self.describe(key)).into(),
-            error: message.clone(),
-            since: Some(*since),
-        }
-    }
-
     /// `Deployment shop/web in cluster eu`.
     pub(crate) fn describe(&self, key: &ObjectKey) -> String {
-        let object = format!("{} {}", key.kind, key.namespaced_name());
-        match self.display(&key.cluster) {
-            Some(cluster) => format!("{object} in cluster `{cluster}`"),
-            None => object,
-        }
+        describe(key, self.display_of(key))
+    }
+}
+
+/// What status says of a failed operation: what was tried on what, where, and the error in its own words.
+pub(super) fn trouble(key: &ObjectKey, site: &Site, failure: &Failure) -> Trouble {
+    let Failure { operation, reason, message, since, .. } = failure;
+    Trouble {
+        operation: Some(*operation),
+        reason: *reason,
+        message: format!("cannot {operation} {}: {message}", site.describe(key)).into(),
+        error: message.clone(),
+        since: Some(*since),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kross_api::{
-    ClusterId, FailureReason, Operation, Reason, ResolveError, ResolvedCluster, ResolvedCredentials,
+    ClusterId, FailureReason, ObjectKey, Operation, Reason, ResolveError, ResolvedCluster,
+    ResolvedCredentials,
 };
 use kross_graph::{Node, Placement, RemotePlacement, Scope};
 
@@ -12,20 +13,49 @@ use crate::observed::{ClusterState, Connection, ReferenceKey};
 use crate::plan::{PlannedObject, UsedCluster};
 use crate::progress::{Progress, Trouble};
 use crate::report::seconds;
+use crate::ways::Way;
 
 /// Where an object is.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     pub(super) cluster: ClusterId,
+    /// How it is reached; none for the local cluster.
+    pub(super) way: Option<Way>,
     /// Why nothing can be done there, if so.
     pub(super) closed: Option<Progress>,
+}
+
+impl Site {
+    fn of(used: &UsedCluster) -> Self {
+        let way = Way { reference: Arc::clone(&used.reference), key: used.key.clone() };
+        Self { cluster: used.id.clone(), way: Some(way), closed: used.closed() }
+    }
+
+    /// The name that people know it by; none for the local cluster.
+    pub(super) fn display(&self) -> Option<&str> {
+        self.way.as_ref().map(|way| way.reference.display.as_str())
+    }
+
+    /// `Deployment shop/web in cluster eu`.
+    pub(super) fn describe(&self, key: &ObjectKey) -> String {
+        describe(key, self.display())
+    }
+}
+
+/// `Deployment shop/web in cluster eu`.
+pub(crate) fn describe(key: &ObjectKey, cluster: Option<&str>) -> String {
+    let object = format!("{} {}", key.kind, key.namespaced_name());
+    match cluster {
+        Some(cluster) => format!("{object} in cluster `{cluster}`"),
+        None => object,
+    }
 }
 
 impl<'a> Walk<'a> {
     /// The cluster of a node, or of one item of it.
     pub(super) fn site(&mut self, node: &Node, scope: &Scope<'_>) -> Result<Site, Progress> {
         let Placement::Remote(remote) = &node.placement else {
-            return Ok(Site { cluster: ClusterId::local(), closed: None });
+            return Ok(Site { cluster: ClusterId::local(), way: None, closed: None });
         };
         let resolved = self.resolve(remote, scope).map_err(|error| match error {
             ResolveError::Expression(error) => not_rendered(&error),
@@ -48,19 +78,21 @@ impl<'a> Walk<'a> {
             return None;
         };
         let resolved = self.resolve(remote, scope).ok()?;
-        Some(self.used(resolved).cluster)
+        let site = self.used(resolved);
+        self.ways.add_node(&node.id, site.way);
+        Some(site.cluster)
     }
 
     fn used(&mut self, resolved: ResolvedCluster) -> Site {
         if let Some(known) = self.clusters.iter().find(|known| *known.reference == resolved) {
-            return Site { cluster: known.id.clone(), closed: known.closed() };
+            return Site::of(known);
         }
         let key = ReferenceKey::of(&resolved);
         let state = self.input.observed.clusters.get(&key).cloned();
         let id = state.as_ref().map_or_else(|| ClusterId::new(key.as_str()), |state| state.id.clone());
         let used =
             UsedCluster { reference: Arc::new(resolved), key, id, state, needed: false, former: false };
-        let site = Site { cluster: used.id.clone(), closed: used.closed() };
+        let site = Site::of(&used);
         self.clusters.push(used);
         site
     }
@@ -118,6 +150,27 @@ impl<'a> Walk<'a> {
     pub(crate) fn display(&self, cluster: &ClusterId) -> Option<&str> {
         let used = self.clusters.iter().find(|used| used.id == *cluster)?;
         Some(&used.reference.display)
+    }
+
+    /// The same, for the way by which an object is reached.
+    pub(crate) fn display_of(&self, key: &ObjectKey) -> Option<&str> {
+        match self.ways.to(key) {
+            Some(way) => Some(&way.reference.display),
+            None => self.display(&key.cluster),
+        }
+    }
+
+    /// A cluster by one of the ways into it, or by any.
+    pub(crate) fn used_by(&self, way: Option<&Way>, cluster: &ClusterId) -> Option<&UsedCluster> {
+        let by_way = way.and_then(|way| self.clusters.iter().find(|used| used.reference == way.reference));
+        by_way.or_else(|| self.clusters.iter().find(|used| used.id == *cluster))
+    }
+
+    /// Why nothing can be done in a cluster, if no way leads there.
+    pub(crate) fn closed(&self, cluster: &ClusterId) -> Option<Trouble> {
+        let ways = self.clusters.iter().filter(|used| used.id == *cluster);
+        let closed: Option<Vec<Progress>> = ways.map(UsedCluster::closed).collect();
+        closed?.first().and_then(Progress::trouble).cloned()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lifecycle: answers kept with objects, policies, forcing, order, and resources that exist for the deletion.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kross_api::{DeletePolicy, FailureReason, Operation, annotations};
 use kross_plan::{
@@ -38,6 +38,8 @@ fn doomed(world: &World) -> Vec<DoomedObject> {
 fn step(world: &World, objects: &[DoomedObject], kept: &DeletionPlan) -> DeletionPlan {
     let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
     plan_deletion(Deletion {
+        promised: &BTreeSet::new(),
+        told: false,
         objects,
         hooks: Hooks::Planned(&plan.hooks),
         attempts: &kept.attempts,
@@ -97,6 +99,8 @@ fn what_is_retained_is_released() {
     let mut world = World::of(SHOP, "{keep: true}");
     world.settle();
     let plan = plan_deletion(Deletion {
+        promised: &BTreeSet::new(),
+        told: false,
         objects: &doomed(&world),
         hooks: Hooks::Planned(&[]),
         attempts: &BTreeMap::new(),
@@ -123,6 +127,8 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
     objects[0].answers.force_when = Some(true);
     let none = Hooks::Planned(&[]);
     let plan = plan_deletion(Deletion {
+        promised: &BTreeSet::new(),
+        told: false,
         objects: &objects,
         hooks: none,
         kept: None,
@@ -132,6 +138,8 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
     assert!(matches!(plan.waiting[0].1, Wait::Closed(_)));
     assert_eq!(plan.recheck_at, Some(at(300)));
     let later = plan_deletion(Deletion {
+        promised: &BTreeSet::new(),
+        told: false,
         objects: &objects,
         hooks: none,
         kept: None,
@@ -140,6 +148,8 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
     });
     assert!(later.left_behind.is_empty());
     let forced = plan_deletion(Deletion {
+        promised: &BTreeSet::new(),
+        told: false,
         objects: &objects,
         hooks: none,
         kept: None,
@@ -150,6 +160,8 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
     assert!(forced.is_done());
     objects[0].answers.force_when = Some(false);
     let held = plan_deletion(Deletion {
+        promised: &BTreeSet::new(),
+        told: false,
         objects: &objects,
         hooks: none,
         kept: None,

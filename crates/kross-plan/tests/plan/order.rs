@@ -1,5 +1,7 @@
 //! Order that no edge says: namespaces and definitions of kinds.
 
+use std::collections::BTreeSet;
+
 use kross_api::InstanceState;
 use kross_plan::{Deletion, DoomedObject, Hooks, Progress, plan_deletion};
 
@@ -40,6 +42,8 @@ fn on_deletion_a_namespace_goes_after_what_was_in_it() {
     let mut waves = Vec::new();
     loop {
         let plan = plan_deletion(Deletion {
+            promised: &BTreeSet::new(),
+            told: false,
             objects: &left,
             hooks,
             attempts: &attempts,

@@ -1,0 +1,145 @@
+//! Several ways into one cluster, and a way that leads back to where it began.
+
+use kross_local::{Access, rule};
+use kross_testing::wait;
+use serde_json::json;
+
+use crate::setup::condition;
+use crate::world::{World, cluster, config_map, resource, value};
+
+const INVENTORY: &str = "internal.kro.run/cluster-inventory";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_secrets_of_one_cluster_are_two_ways_to_one_place() {
+    let mut second = config_map("second", Some("also"), json!({}));
+    second["includeWhen"] = json!(["${schema.spec.both}"]);
+    let resources = json!([config_map("first", Some("eu"), json!({})), second]);
+    let spec = json!({"schema": {"spec": {"both": "boolean"}}, "resources": resources});
+    let world = World::new("Doubled", spec).await;
+    world.secret("also-kubeconfig", &world.kubeconfig("eu")).await;
+    let maps = &world.region("eu").config_maps;
+    world.create("x", json!({"both": true})).await;
+    let active = world.until_state("x", "ACTIVE").await;
+    let (one, other) = (cluster(&active, "eu-kubeconfig"), cluster(&active, "also-kubeconfig"));
+    assert_eq!(one["uid"], other["uid"], "{active:#}");
+    assert_eq!((&one["total"], &other["total"]), (&json!(1), &json!(1)), "each counts its own: {active:#}");
+    for (id, secret) in [("first", "eu-kubeconfig"), ("second", "also-kubeconfig")] {
+        let place = format!("{}/{secret}", world.namespace);
+        assert_eq!(resource(&active, id)["cluster"], place, "{active:#}");
+    }
+
+    // One way less: what came by it goes, and the inventory forgets it.
+    world.patch("x", json!({"spec": {"both": false}})).await;
+    wait::until_gone(maps, "x-second").await;
+    assert!(maps.get_opt("x-first").await.unwrap().is_some());
+    // A node that is left out still names its cluster, as it may come back.
+    world.until_state("x", "ACTIVE").await;
+
+    // A way that is closed holds up only what goes by it, and nothing is lost.
+    world.patch("x", json!({"spec": {"both": true}})).await;
+    wait::until_object(maps, "x-second", |_| true).await;
+    world.secrets.delete("also-kubeconfig", &Default::default()).await.unwrap();
+    let degraded =
+        world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")).await;
+    assert_eq!(resource(&degraded, "first")["state"], "Ready", "{degraded:#}");
+    assert_eq!(resource(&degraded, "second")["state"], "Error", "{degraded:#}");
+    maps.delete("x-first", &Default::default()).await.unwrap();
+    wait::until_object(maps, "x-first", |_| true).await;
+    // The other way leads there as well, so nobody has to wait.
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    for name in ["x-first", "x-second"] {
+        assert!(maps.get_opt(name).await.unwrap().is_none(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_an_instance_left_for_another_of_the_same_cluster_is_forgotten() {
+    let app = config_map("app", Some("${schema.spec.way}"), json!({}));
+    let steady = config_map("steady", Some("eu"), json!({}));
+    let spec = json!({"schema": {"spec": {"way": "string"}}, "resources": [steady, app]});
+    let world = World::new("Rerouted", spec).await;
+    world.secret("old-kubeconfig", &world.kubeconfig("eu")).await;
+    let maps = &world.region("eu").config_maps;
+    world.create("x", json!({"way": "old"})).await;
+    world.until_state("x", "ACTIVE").await;
+    let before = maps.get("x-app").await.unwrap();
+    world.patch("x", json!({"spec": {"way": "eu"}})).await;
+    let moved = world
+        .until("x", |instance| {
+            let inventory = instance["metadata"]["annotations"][INVENTORY].as_str().unwrap_or_default();
+            instance["status"]["state"] == "ACTIVE" && !inventory.contains("old-kubeconfig")
+        })
+        .await;
+    assert!(cluster(&moved, "old-kubeconfig").is_null(), "{moved:#}");
+    let after = maps.get("x-app").await.unwrap();
+    assert_eq!(after.metadata.uid, before.metadata.uid, "it is where it was");
+    // The name may stand for another cluster now, which is none of this instance's business.
+    world.secret("old-kubeconfig", &world.kubeconfig("us")).await;
+    world.patch("x", json!({"metadata": {"labels": {"looked": "again"}}})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(maps.get_opt("x-app").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_credential_reads_and_another_writes_in_the_same_cluster() {
+    let source = json!({"id": "source", "externalRef": {"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "source"}, "cluster": {"name": "reader-kubeconfig"}}});
+    let copy = config_map("copy", Some("writer"), json!({"type": "${source.spec.type}"}));
+    let spec = json!({"schema": {"spec": {}}, "resources": [source, copy]});
+    let world = World::new("Separated", spec).await;
+    let eu = world.region("eu");
+    let own = ("", "namespaces");
+    let minted = async |name: &str, resource: &str, verbs: &[&str]| {
+        let access =
+            Access::none().in_cluster([rule(&[""], &[resource], verbs), rule(&[own.0], &[own.1], &["get"])]);
+        let user = eu.cluster.plane.mint_token(&world.namespace, name, &access).await.unwrap();
+        world.secret(&format!("{name}-kubeconfig"), &eu.proxy.kubeconfig(&user).unwrap()).await;
+    };
+    minted("reader", "services", &["get", "list", "watch"]).await;
+    minted("writer", "configmaps", &["get", "list", "watch", "create", "patch", "delete"]).await;
+    let services: kube::Api<k8s_openapi::api::core::v1::Service> = eu.cluster.api();
+    let service = json!({"metadata": {"name": "source"}, "spec": {"ports": [{"port": 80}]}});
+    services.create(&Default::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let copy = eu.config_maps.get("x-copy").await.unwrap();
+    assert_eq!(value(&copy, "type"), Some("ClusterIP"));
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(eu.config_maps.get_opt("x-copy").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubeconfig_that_leads_back_to_the_hub_is_one_like_any_other() {
+    let near = config_map("near", None, json!({"of": "near"}));
+    let far = config_map("far", Some("home"), json!({"of": "far"}));
+    let spec = json!({"schema": {"spec": {"on": "boolean"}}, "resources": [near, far]});
+    let world = World::new("Homecoming", spec).await;
+    let hub = kross_testing::shared("hub").await;
+    // Its rights are its own: the controller's are not lent to it.
+    let most =
+        [rule(&[""], &["configmaps"], &["get", "list", "watch"]), rule(&[""], &["namespaces"], &["get"])];
+    let access = Access::none().in_cluster(most);
+    let guest = hub.mint_token(&world.namespace, "guest", &access).await.unwrap();
+    world.secret("home-kubeconfig", &guest).await;
+    world.create("x", json!({"on": true})).await;
+    let refused = world.until_state("x", "ERROR").await;
+    assert_eq!(resource(&refused, "far")["reason"], "Forbidden", "{refused:#}");
+    assert!(world.config_maps.get_opt("x-far").await.unwrap().is_none());
+    world.secret("home-kubeconfig", hub.admin()).await;
+    world.until_state("x", "ACTIVE").await;
+    let made = world.config_maps.get("x-far").await.unwrap();
+    // Neither side takes the other's object for one of its own that nobody wants.
+    world.patch("x", json!({"metadata": {"labels": {"looked": "again"}}})).await;
+    let active = world.until_state("x", "ACTIVE").await;
+    assert_eq!(world.config_maps.get("x-far").await.unwrap().metadata.uid, made.metadata.uid);
+    assert_eq!(condition(&active, "RemoteResourcesReady")["status"], "True");
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    for name in ["x-near", "x-far"] {
+        assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
+    }
+}
