@@ -80,3 +80,48 @@ async fn an_instance_says_what_it_may_not_do_before_it_does_half_of_it() {
     world.connect(&world.proxy.kubeconfig(&strong).unwrap()).await;
     until(maps, "one".to_owned(), |map| map["data"]["size"] == "1").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_instance_only_reads_is_held_to_the_schemas_of_its_cluster_as_well() {
+    let world = World::new().await;
+    world.connect(&world.admin()).await;
+    world.install("v1", &json!({"size": {"type": "integer"}})).await;
+    let definition = world.unique("reading");
+    let mut rgd = world.definition(&definition, &world.config_map());
+    let spec = rgd["spec"].as_object_mut().unwrap();
+    spec.remove("cluster");
+    spec["schema"]["spec"]["region"] = json!("string");
+    let reference = json!({"apiVersion": format!("{}/v1", world.group()), "kind": "Database",
+        "metadata": {"name": "shared"}, "cluster": {"name": "${schema.spec.region}-kubeconfig"}});
+    let mut copy = world.config_map();
+    copy["data"] = json!({"size": "${database.spec.size}"});
+    spec["resources"] =
+        json!([{"id": "database", "externalRef": reference}, {"id": "copy", "template": copy}]);
+    world.hub.create(&rgd).await;
+    world.hub.until_ready(&definition).await;
+    let mut shared = world.database("v1", &json!({"size": 3}));
+    shared["metadata"] = json!({"name": "shared"});
+    database(&world).create(&PostParams::default(), &serde_json::from_value(shared).unwrap()).await.unwrap();
+    let kind = world.kind("App");
+    let api = world.hub.namespaced("kro.run", &kind, &kross_api::plural(&kind), world.namespace());
+    let object = json!({"apiVersion": "kro.run/v1alpha1", "kind": kind, "metadata": {"name": "one"},
+                        "spec": {"region": "eu"}});
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    let found = until(api.clone(), "one".to_owned(), |instance| {
+        entry(instance)["message"].as_str().is_some_and(|text| text.contains("expected string, found int"))
+    })
+    .await;
+    assert_eq!((&entry(&found)["state"], &entry(&found)["reason"]), (&json!("Error"), &json!("Invalid")));
+    assert_eq!(entry(&found)["id"], "database", "{found:#}");
+    assert!(entry(&found)["message"].as_str().unwrap().contains("eu-kubeconfig"), "{found:#}");
+    let maps = world.hub.config_maps(world.namespace());
+    assert!(maps.get_opt("one").await.unwrap().is_none(), "nothing is made of what does not fit");
+
+    world.install("v1", &json!({"size": {"type": "string"}})).await;
+    let patch = json!({"spec": {"size": "large"}});
+    database(&world)
+        .patch("shared", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(patch))
+        .await
+        .unwrap();
+    until(maps, "one".to_owned(), |map| map["data"]["size"] == "large").await;
+}
