@@ -15,6 +15,7 @@ use crate::error::{ApiError, Attempt, Missing, Status};
 use crate::object::{ObjectList, StoredObject, read_list, read_object};
 
 mod release;
+mod user;
 
 pub use release::{Marks, Released};
 
@@ -416,7 +417,7 @@ impl Connection {
         if answer.status.is_success() {
             return Ok(answer);
         }
-        Err(self.refused(target.kind, target.attempt(self), &answer))
+        Err(self.reasoned(target, self.refused(target.kind, target.attempt(self), &answer)).await)
     }
 
     /// The error of a refusal, told apart by what was not found.

@@ -89,6 +89,12 @@ impl ApiError {
         }))
     }
 
+    /// The same, with more of a reason.
+    pub(crate) fn because(mut self, reason: &str) -> Self {
+        self.0.message = sanitise(&format!("{} {reason}", self.0.message));
+        self
+    }
+
     /// From a request without an answer.
     pub(crate) fn from_transport(mut attempt: Attempt, error: &TransportError) -> Self {
         let (reason, connecting) = match error {

@@ -438,3 +438,19 @@ async fn a_server_without_metadata_lists_is_polled_by_whole_lists() {
     assert_eq!(log.lock().unwrap()[..4], ["", "metadata", "", ""]);
     assert!(watches.states()[0].failure.is_none());
 }
+
+#[tokio::test]
+async fn a_refusal_without_a_reason_gets_one() {
+    let refusal = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+        "reason": "Forbidden", "message": "configmaps \"web\" is forbidden: "});
+    let review = json!({"kind": "SelfSubjectReview", "status": {"userInfo": {"username": "agent"}}});
+    let server = Server::plain(move |path| match path {
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews" => answer(201, &review.to_string()),
+        _ => answer(403, &refusal.to_string()),
+    })
+    .await;
+    let connection = server.connect().await;
+    let error = connection.get(&config_map(), Some("shop"), "web").await.unwrap_err();
+    let reason = r#"User "agent" cannot get resource "configmaps" in API group "" in the namespace "shop""#;
+    assert_eq!(error.message(), format!(r#"configmaps "web" is forbidden: {reason}"#));
+}

@@ -17,7 +17,6 @@ use super::site::Site;
 /// Questions that are asked at once.
 const QUESTIONS_AT_ONCE: usize = 8;
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-const SELF_REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// Something that we may not do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,13 +69,6 @@ struct Review {
 struct ReviewStatus {
     allowed: bool,
     evaluation_error: String,
-    user_info: UserInfo,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct UserInfo {
-    username: String,
 }
 
 /// What we lack, of all that is needed. Answers that are known already are good for some time.
@@ -127,14 +119,6 @@ pub(super) async fn missing(
         .into_iter()
         .map(|((resource, namespace), verbs)| Denied { resource, namespace, verbs })
         .collect())
-}
-
-/// Who we are, if the cluster tells.
-pub(super) async fn user(connection: &Connection) -> Option<Text> {
-    let question = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-    let answer = connection.submit(SELF_REVIEWS, question.to_string().into()).await.ok()?;
-    let review: Review = serde_json::from_slice(&answer).ok()?;
-    Some(review.status.user_info.username).filter(|name| !name.is_empty()).map(Into::into)
 }
 
 fn questions(needs: &Needs, schemas: &dyn SchemaResolver) -> Vec<Question> {

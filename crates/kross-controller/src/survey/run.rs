@@ -31,7 +31,7 @@ impl Surveyor {
     pub(super) async fn survey(&mut self, connection: &Connection) -> Result<Findings, SurveyError> {
         let schemas = self.schemas(connection).await?;
         let denied = permissions::missing(connection, &self.site, &self.needs, &*schemas, self.age).await?;
-        let user = if denied.is_empty() { None } else { permissions::user(connection).await };
+        let user = if denied.is_empty() { None } else { connection.user().await };
         Ok(Findings { schemas, denied, user })
     }
 
