@@ -109,6 +109,8 @@ async fn deletion_stops_as_well_until_it_is_confirmed() {
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
     world.secret("eu-kubeconfig", &world.kubeconfig("us")).await;
+    // Until it is known, the old credential is used, and rightly so.
+    world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged")).await;
     world.delete("x").await;
     let stopped = world
         .until("x", |instance| {
