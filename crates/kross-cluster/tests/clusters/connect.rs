@@ -2,8 +2,11 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::{FailureReason, SecretAddress};
-use kross_cluster::{Asker, ClusterChange, ClusterEvent, Link, Selection, Step};
-use kross_local::{Credential, Kubeconfig};
+use kross_cluster::{
+    Asker, ClusterChange, ClusterEvent, ClusterId, ClusterOptions, Clusters, Connection, ConnectionOptions,
+    Link, Selection, Step,
+};
+use kross_local::{Access, Credential, Kubeconfig, rule};
 use kross_testing::{Action, Answer, Requests, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -66,7 +69,7 @@ async fn a_token_that_is_not_accepted_says_so_and_is_replaced_at_once() {
 async fn a_token_of_the_hub_is_not_one_of_another_cluster() {
     let setup = Setup::new().await;
     let hub = setup.fixture.hub.plane;
-    let own = hub.mint_token(setup.namespace(), "own", &kross_local::Access::all()).await.unwrap();
+    let own = hub.mint_token(setup.namespace(), "own", &Access::all()).await.unwrap();
     let mixed = Kubeconfig { credential: own.credential.clone(), ..setup.admin() };
     let hold = setup.hold("mixed-kubeconfig", &mixed).await;
     let down = setup.down(&hold, Step::Authenticate).await;
@@ -75,7 +78,7 @@ async fn a_token_of_the_hub_is_not_one_of_another_cluster() {
     assert!(down.message.contains("revoke"), "{}", down.message);
     // A token that is simply wrong is not taken for one.
     let eu = setup.fixture.remote("eu").plane;
-    let access = kross_local::Access::all();
+    let access = Access::all();
     let revoked = eu.mint_revoked_token(setup.namespace(), "revoked", &access).await.unwrap();
     let revoked = setup.proxy.kubeconfig(&revoked).unwrap();
     let hold = setup.hold("revoked-kubeconfig", &revoked).await;
@@ -139,6 +142,39 @@ async fn who_may_not_use_a_secret_learns_no_more_than_that() {
     allow(&format!("elsewhere, {}", setup.namespace())).await;
     setup.connected(&hold).await;
     assert_eq!(events.recv().await.unwrap().change, ClusterChange::Permissions);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_the_controller_itself_may_not_read_is_told_apart_until_it_may() {
+    let setup = Setup::new().await;
+    let (plane, namespace) = (setup.fixture.hub.plane, setup.namespace());
+    let may_read = |names: &[&str]| {
+        let mut secrets = rule(&[""], &["secrets"], &["get", "list", "watch"]);
+        secrets.resource_names = Some(names.iter().map(|name| (*name).to_owned()).collect());
+        Access::none().in_namespace(namespace, [secrets])
+    };
+    let narrow = plane.mint_token(namespace, "narrow", &may_read(&["ours-kubeconfig"])).await.unwrap();
+    let config = narrow.config().await.unwrap();
+    let hub = Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap();
+    let clusters = Clusters::new(hub, setup.watches.clone(), ClusterOptions::default());
+    for name in ["ours-kubeconfig", "theirs-kubeconfig"] {
+        setup.put(name, &setup.admin()).await;
+    }
+    // One by one is enough, and all that is asked for.
+    setup.connected(&clusters.hold(&setup.address("ours-kubeconfig"))).await;
+    let hold = clusters.hold(&setup.address("theirs-kubeconfig"));
+    let down = setup.down(&hold, Step::Secret).await;
+    assert_eq!(down.reason, FailureReason::Forbidden);
+    for part in
+        ["theirs-kubeconfig", &format!("system:serviceaccount:{namespace}:narrow"), "let the controller"]
+    {
+        assert!(down.message.contains(part), "{part}: {}", down.message);
+    }
+    plane
+        .mint_token(namespace, "narrow", &may_read(&["ours-kubeconfig", "theirs-kubeconfig"]))
+        .await
+        .unwrap();
+    setup.connected(&hold).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -235,3 +235,19 @@ async fn a_cluster_that_does_not_answer_holds_no_worker() {
     }
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_beyond_the_budget_of_watches_is_polled_and_the_status_says_so() {
+    let second = Second::new("Budgeted", spec()).await;
+    let mut settings = Settings::default();
+    settings.watches.budget = 1;
+    let running = second.start(settings).await;
+    second.create("x", json!({})).await;
+    let modes = |instance: &Json| {
+        ["eu-kubeconfig", "us-kubeconfig"].map(|secret| cluster(instance, secret)["mode"].clone())
+    };
+    let polled = second.until("x", |instance| modes(instance).contains(&json!("Poll"))).await;
+    assert!(modes(&polled).contains(&json!("Watch")), "there is room for one: {polled:#}");
+    second.until_state("x", "ACTIVE").await;
+    running.stop().await;
+}

@@ -8,6 +8,7 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value as Json, json};
 
+use crate::setup::condition;
 use crate::stage::{CONFIG_MAP, DEPLOYMENT, Stage, complete, example, object, serve};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,6 +161,40 @@ async fn the_reference_of_a_resource_goes_before_that_of_the_definition() {
     stage.undefine(&definition).await;
     stage.forget("default", "default-remote-kubeconfig").await;
     stage.forget("default", "specific-remote-kubeconfig").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_inherits_the_cluster_of_its_definition_may_depend_on_nothing() {
+    let stage = Stage::new().await;
+    let map = |id: &str, data: Json| {
+        let name = format!("${{schema.metadata.name}}-{id}");
+        let template =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+        json!({"id": id, "template": template})
+    };
+    let secret = json!({"name": "dependent-kubeconfig", "namespace": "default"});
+    let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "dependent"},
+        "spec": {"cluster": {"name": "edge", "kubeconfigSecret": secret},
+            "schema": {"apiVersion": "v1alpha1", "kind": "Dependent", "spec": {}},
+            "resources": [map("config", json!({})), map("copy", json!({"of": "${config.metadata.name}"}))]}});
+    stage.objects.create(&definition).await;
+    let refused = stage.objects.until_condition("dependent", "GraphAccepted", "False").await;
+    let message = condition(&refused, "GraphAccepted")["message"].as_str().unwrap().to_owned();
+    for part in
+        ["resources with RGD-level cluster cannot have dependencies", "`copy`", "`config`", "`target`"]
+    {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!(refused["status"]["state"], "Inactive");
+    // With a cluster of its own it is part of the whole graph.
+    let mut resource = map("copy", json!({"of": "${config.metadata.name}"}));
+    resource["cluster"] = json!({"name": "edge", "kubeconfigSecret": secret});
+    let patch = json!({"spec": {"resources": [map("config", json!({})), resource]}});
+    stage.objects.patch("dependent", &patch).await;
+    stage.objects.until_condition("dependent", "GraphAccepted", "True").await;
+    stage.objects.delete("dependent").await;
+    kross_testing::wait::until_gone(&stage.objects.definitions(), "dependent").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

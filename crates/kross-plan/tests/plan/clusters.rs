@@ -265,3 +265,55 @@ resources:
 ";
     assert_eq!(resolved(World::of(fixed, "{}")).0, "True");
 }
+
+const OPTIONAL: &str = r"
+schema: {apiVersion: v1, kind: App, spec: {want: boolean}}
+resources:
+- id: there
+  includeWhen: ['${schema.spec.want}']
+  cluster: {name: eu-kubeconfig, namespace: clusters}
+  lifecycle: {delete: {forceWhen: ['${resources.there.reason == ''Unreachable''}']}}
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: same, namespace: shop}}
+";
+
+#[test]
+fn what_people_were_told_outlives_a_restart_in_the_dark_and_ends_when_it_is_wanted_again() {
+    let mut world = World::of(OPTIONAL, "{want: true}");
+    let plan = world.plan();
+    world.connect(&plan, &connected());
+    let plan = world.settle();
+    world.connect(&plan, &dark());
+    world.observed.clusters.values_mut().for_each(|state| state.succeeded = true);
+    world.set_spec("{want: false}");
+    let left = world.plan();
+    assert_eq!((left.prune.left_behind.len(), left.prune.promised.len()), (1, 1));
+    let keep = |world: &mut World, kept: &Option<kross_value::Text>| {
+        let note = kept.clone().map_or(kross_value::Value::Null, Into::into);
+        let notes = kross_value::Value::object([(kross_api::annotations::DELETE_ATTEMPTS, note)]);
+        let instance = world.instance.as_object_mut().unwrap();
+        instance.get_mut("metadata").unwrap().as_object_mut().unwrap().insert("annotations", notes);
+    };
+    keep(&mut world, &left.prune.kept);
+
+    // Somebody else goes on, who has never seen the object.
+    let objects = std::mem::take(&mut world.observed.objects);
+    let blind = world.plan();
+    assert_eq!(blind.prune.promised, left.prune.promised);
+    assert_eq!(blind.prune.kept, left.prune.kept);
+    assert!(blind.prune.left_behind.is_empty());
+    // The cluster is back, and so is the object: it stays, though its author's condition holds no more.
+    world.connect(&blind, &connected());
+    world.observed.objects = objects;
+    let back = world.plan();
+    assert!(back.prune.delete.is_empty());
+    assert_eq!(back.prune.release.iter().map(|doom| doom.told).collect::<Vec<_>>(), [true]);
+    // Unless it is wanted again.
+    world.set_spec("{want: true}");
+    let wanted = world.settle();
+    assert!(wanted.prune.promised.is_empty() && wanted.prune.release.is_empty());
+    assert_eq!(wanted.state, InstanceState::Active);
+    // Nor is anything kept once it is gone.
+    world.set_spec("{want: false}");
+    world.observed.objects.clear();
+    assert!(world.plan().prune.promised.is_empty());
+}
