@@ -39,7 +39,8 @@ impl<'a> From<Option<&'a str>> for Asker<'a> {
 pub enum SecretRefusal {
     /// It is missing, not offered, or not offered to whoever asks. Which of them is nobody's business.
     #[error(
-        "cannot use Secret `{secret}`: it must exist, be named `*-kubeconfig` or have the label `kro.run/cluster-credentials: \"true\"`, not be of a type `kubernetes.io/*`, and {}",
+        "cannot use Secret `{secret}`: it must exist, {}{}, and not be of a type `kubernetes.io/*`",
+        offered_text(secret),
         allowed_text(asker.as_deref())
     )]
     NotOffered {
@@ -78,16 +79,24 @@ impl SecretRefusal {
     }
 }
 
+/// What a name says, everybody knows.
+fn offered_text(secret: &str) -> &'static str {
+    if secret.ends_with(KUBECONFIG_NAME_SUFFIX) {
+        return "";
+    }
+    "be named `*-kubeconfig` or have the label `kro.run/cluster-credentials: \"true\"`, "
+}
+
 fn allowed_text(asker: Option<&str>) -> String {
     match asker {
         Some(EVERYWHERE) => {
-            "if it has the annotation `kro.run/allowed-namespaces`, that must be `*` for instances without namespace"
+            "have `*` in the annotation `kro.run/allowed-namespaces` if it has one, since the instance has no namespace"
                 .to_owned()
         }
         Some(namespace) => {
-            format!("if it has the annotation `kro.run/allowed-namespaces`, list `{namespace}` there")
+            format!("list `{namespace}` in the annotation `kro.run/allowed-namespaces` if it has one")
         }
-        None => "if this controller requires it, have the annotation `kro.run/allowed-namespaces`".to_owned(),
+        None => "have the annotation `kro.run/allowed-namespaces` if this controller requires it".to_owned(),
     }
 }
 

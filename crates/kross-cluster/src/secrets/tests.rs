@@ -90,7 +90,13 @@ fn missing_and_not_offered_and_not_allowed_look_the_same() {
     assert_eq!(
         missing.to_string(),
         "cannot use Secret `clusters/eu`: it must exist, be named `*-kubeconfig` or have the label \
-         `kro.run/cluster-credentials: \"true\"`, not be of a type `kubernetes.io/*`, and if it has the annotation `kro.run/allowed-namespaces`, list `shop` there"
+         `kro.run/cluster-credentials: \"true\"`, list `shop` in the annotation `kro.run/allowed-namespaces` if it has one, and \
+         not be of a type `kubernetes.io/*`"
+    );
+    assert_eq!(
+        SecretRefusal::not_offered(&address("eu-kubeconfig"), shop).to_string(),
+        "cannot use Secret `clusters/eu-kubeconfig`: it must exist, list `shop` in the annotation \
+         `kro.run/allowed-namespaces` if it has one, and not be of a type `kubernetes.io/*`"
     );
 }
 

@@ -172,7 +172,12 @@ impl Asker<'_> {
         }
         let (kind, name) = (self.key.kind.to_lowercase(), &self.key.name);
         let place = self.key.namespace.as_ref().map_or_else(String::new, |it| format!(" -n {it}"));
-        let confirm = format!("kubectl annotate {kind} {name}{place} {}={uid}", annotations::CONFIRM_CLUSTER);
+        // Others that were confirmed stay so.
+        let value = match confirmed.trim() {
+            "" => format!("{}={uid}", annotations::CONFIRM_CLUSTER),
+            others => format!("--overwrite {}={others},{uid}", annotations::CONFIRM_CLUSTER),
+        };
+        let confirm = format!("kubectl annotate {kind} {name}{place} {value}");
         let message = if *verified || known.unverified {
             format!(
                 "Secret `{secret}` leads to cluster `{uid}` now, and to `{}` before, where the instance has its \
@@ -188,7 +193,8 @@ impl Asker<'_> {
             )
         };
         let reason = FailureReason::Credentials;
-        Err(dark(known, live.since, Reason::IdentityChanged, reason, &message))
+        // The other cluster may have been connected for long; this is news. What the status says from before goes on.
+        Err(dark(known, Timestamp::now(), Reason::IdentityChanged, reason, &message))
     }
 
     fn down(

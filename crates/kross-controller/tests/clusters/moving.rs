@@ -60,12 +60,24 @@ async fn what_is_owed_to_a_dark_cluster_is_kept_and_paid() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_leads_to_another_cluster_stops_everything_until_it_is_confirmed() {
     let world = World::new("Swapped", one_region()).await;
-    world.create("x", json!({"region": "eu"})).await;
-    world.until_state("x", "ACTIVE").await;
+    for (name, region) in [("x", "eu"), ("y", "us")] {
+        world.create(name, json!({"region": region})).await;
+        world.until_state(name, "ACTIVE").await;
+    }
     let (eu, us) = (world.region("eu"), world.region("us"));
+    // Nobody else is there any more who would ask for anything in the namespace.
+    world.delete("y").await;
+    wait::until_gone(&world.instances, "y").await;
+    us.proxy.forget();
+    let connected = cluster(&world.get("x").await, "eu-kubeconfig")["since"].as_str().unwrap().to_owned();
+    let swapped = jiff::Timestamp::now();
     world.secret("eu-kubeconfig", &world.kubeconfig("us")).await;
     let stopped = world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged")).await;
     assert_eq!(stopped["status"]["state"], "ERROR");
+    let since = cluster(&stopped, "eu-kubeconfig")["since"].as_str().unwrap().to_owned();
+    assert_ne!(since, connected);
+    let since: jiff::Timestamp = since.parse().unwrap();
+    assert!(since.as_second() >= swapped.as_second(), "{since} is when the other cluster was connected");
     let message = condition(&stopped, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
     let uid = message.split("kro.run/confirm-cluster=").nth(1).unwrap().split('`').next().unwrap().to_owned();
     world.patch("x", json!({"spec": {"text": "two"}})).await;

@@ -164,3 +164,28 @@ async fn what_was_said_to_be_left_behind_stays_when_its_cluster_is_back() {
     wait::until_gone(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-gone").await.unwrap().is_some());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_moves_is_backed_up_before_it_goes_from_where_it_was() {
+    let mut database = config_map("database", None, json!({"text": "precious"}));
+    database["cluster"] = json!({"name": "${schema.spec.region}-kubeconfig"});
+    database["lifecycle"] = json!({"delete": {"after": ["backup"]}});
+    let mut backup = config_map("backup", None, json!({"of": "${database.metadata.name}"}));
+    backup["lifecycle"] = json!({"when": "Deletion"});
+    backup["readyWhen"] = json!(["${has(backup.data.done)}"]);
+    let spec = json!({"schema": {"spec": {"region": "string"}}, "resources": [database, backup]});
+    let world = world("Removal", spec).await;
+    let (eu, us) = (world.region("eu"), world.region("us"));
+    world.create("x", json!({"region": "eu"})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.patch("x", json!({"spec": {"region": "us"}})).await;
+    wait::until_object(&us.config_maps, "x-database", |_| true).await;
+    wait::until_object(&world.config_maps, "x-backup", |_| true).await;
+    let there = eu.config_maps.get("x-database").await.unwrap();
+    assert!(there.metadata.deletion_timestamp.is_none());
+    edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
+    wait::until_gone(&eu.config_maps, "x-database").await;
+    wait::until_gone(&world.config_maps, "x-backup").await;
+    world.until_state("x", "ACTIVE").await;
+    assert!(us.config_maps.get_opt("x-database").await.unwrap().is_some());
+}

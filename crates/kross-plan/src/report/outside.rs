@@ -5,8 +5,8 @@ use std::cell::RefCell;
 
 use jiff::Timestamp;
 use kross_api::{
-    Condition, ConditionSet, ConditionType, FINALIZER, InstanceState, ManagedResource, ObjectKey, Reason,
-    ResourceState,
+    Condition, ConditionSet, ConditionType, FINALIZER, FailureReason, InstanceState, ManagedResource,
+    ObjectKey, Reason, ResourceState,
 };
 use kross_cel::Budget;
 use kross_cel::value::Value as CelValue;
@@ -132,6 +132,7 @@ impl Leaving<'_> {
         match down {
             Some((used, closed)) => {
                 let message = closed.trouble().map_or_else(String::new, since);
+                let message = format!("the deletion waits: {message}");
                 set.set_false(ConditionType::RemoteClusterConnected, clusters::reason(used), message, now);
             }
             None => {
@@ -232,7 +233,18 @@ fn message(leaving: &Leaving<'_>) -> String {
     let place =
         leaving.display(&doom.key).map_or_else(String::new, |cluster| format!(" in cluster `{cluster}`"));
     let object = format!("{} {}{place}", doom.key.kind, doom.key.namespaced_name());
-    format!("deleting resources: {object}: {}", resources::awaited(doom, wait, 1_500))
+    format!("deleting resources: {object}: {}{}", resources::awaited(doom, wait, 1_500), way_out(doom, wait))
+}
+
+/// What to do about a cluster that nobody can wait for, where the author sets no limit.
+fn way_out(doom: &Doom, wait: &Wait) -> String {
+    let dark = matches!(wait, Wait::Closed(trouble) if trouble.reason != FailureReason::Credentials);
+    if !dark || doom.until.is_some() {
+        return String::new();
+    }
+    format!(
+        "; the deletion goes on by itself when it answers; to let the instance go without that, remove its finalizer `{FINALIZER}`"
+    )
 }
 
 /// Our conditions of an instance that is managed and has a graph.

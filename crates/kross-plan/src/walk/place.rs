@@ -217,7 +217,7 @@ impl ClusterState {
         Some(Trouble {
             operation: Some(Operation::Connect),
             reason: *reason,
-            message: format!("cluster `{display}` is not connected: {message}{seen}").into(),
+            message: format!("cluster `{display}` is not connected{seen}: {message}").into(),
             error: message.clone(),
             since: Some(*since),
         })
