@@ -23,8 +23,8 @@ pub struct Served {
     pub revision: Option<Revision>,
     /// The revision by which instances go while nothing new is made, as far as there is one.
     pub leaving: Option<Revision>,
-    /// Why there is no graph although the definition is there and stays; instances say so.
-    pub broken: Option<Text>,
+    /// Why nothing new is made, where instances say so.
+    pub halt: Option<Halt>,
     /// Whether the definition itself is gone.
     pub orphaned: bool,
     /// Its instances.
@@ -41,6 +41,15 @@ impl Served {
     pub fn leaving_graph(&self) -> Option<&Graph> {
         self.revision.as_ref().or(self.leaving.as_ref()).map(|revision| &*revision.graph)
     }
+}
+
+/// Why nothing new is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// The definition stays and has no graph, which every instance says.
+    Broken(Text),
+    /// The definition goes or is gone, which an instance says that waits for something new.
+    Ended(Text),
 }
 
 /// A revision that is active.

@@ -16,7 +16,7 @@ use super::object::{Definition, finalizers, interests, is_held, named_kinds, own
 use super::reconcile::compiled;
 use super::report::Report;
 use super::revisions::Revisions;
-use crate::graphs::Served;
+use crate::graphs::{Halt, Served};
 use crate::hub::Hub;
 use crate::kinds;
 use crate::selector;
@@ -48,7 +48,8 @@ pub(super) async fn proceed(hub: &Hub, definition: Definition) -> Result<Next, D
     let dependents = dependents(hub, &definition)?;
     if let Some(dependents) = &dependents {
         recompile(hub, &definition).await;
-        keep_serving(hub, &definition, &dependents.kind, None);
+        let why = format!("definition `{name}` is being deleted, so that nothing new is made");
+        keep_serving(hub, &definition, &dependents.kind, Some(Halt::Ended(why.into())));
         let instances = instances(hub, &definition, dependents).await?;
         if !instances.is_empty() {
             return wait(hub, &definition, dependents, &instances).await;
@@ -127,7 +128,7 @@ pub(super) fn stand_in(hub: &Hub, definition: &Definition, latest: Option<i64>, 
         return;
     }
     if let Ok(Some(dependents)) = dependents(hub, definition) {
-        keep_serving(hub, definition, &dependents.kind, broken(latest, error));
+        keep_serving(hub, definition, &dependents.kind, broken(latest, error).map(Halt::Broken));
     }
 }
 
@@ -162,9 +163,9 @@ async fn recompile(hub: &Hub, definition: &Definition) {
 }
 
 /// Instances are still let go, but nothing new is made for them: deletion needs no graph.
-fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>, broken: Option<Text>) {
+fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>, halt: Option<Halt>) {
     let current = hub.graphs.get(definition.name());
-    if current.as_ref().is_some_and(|current| current.revision.is_none() && current.broken == broken) {
+    if current.as_ref().is_some_and(|current| current.revision.is_none() && current.halt == halt) {
         return;
     }
     // A reference that cannot be read selects nothing; its objects are then found by their labels alone.
@@ -182,7 +183,7 @@ fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>, broken:
         external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),
         revision: None,
         leaving: hub.graphs.compiled(definition.name()),
-        broken,
+        halt,
         orphaned: false,
     });
     if let Some(served) = hub.graphs.get(definition.name()) {

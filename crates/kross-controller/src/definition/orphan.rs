@@ -10,7 +10,7 @@ use kross_value::Text;
 use super::crd;
 use super::error::{DefinitionError, Next};
 use super::object::{finalizers, is_held};
-use crate::graphs::Served;
+use crate::graphs::{Halt, Served};
 use crate::hub::Hub;
 use crate::kinds;
 
@@ -59,7 +59,7 @@ fn serve(hub: &Hub, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>) {
         external: false,
         revision: None,
         leaving: None,
-        broken: None,
+        halt: Some(Halt::Ended(format!("definition `{name}` is gone, so that nothing new is made").into())),
         orphaned: true,
     });
     if let Some(served) = hub.graphs.get(name) {

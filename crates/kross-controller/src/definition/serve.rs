@@ -149,7 +149,7 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
         children,
         external: graph.instance.external,
         leaving: None,
-        broken: None,
+        halt: None,
         orphaned: false,
         revision: Some(compiled.clone().revision(number)),
     });

@@ -14,7 +14,7 @@ use kross_plan::{
     ApplyAction, Failure, NodePlan, Plan, PlannedObject, Progress, Skip, failed_status, plan,
     plan_for_deletion, suspended_status,
 };
-use kross_value::Text;
+use kross_value::{Text, Value};
 
 use super::admit::Visitor;
 use super::clusters::Asker;
@@ -25,7 +25,7 @@ use super::observe::{Sight, own};
 use super::parting::Parting;
 use super::reach::Reach;
 use super::{apply, children, clusters, deletion, external, manage, remains, report};
-use crate::graphs::Served;
+use crate::graphs::{Halt, Served};
 use crate::hub::Hub;
 use crate::key::InstanceKey;
 use crate::metrics::UnresolvedReason;
@@ -96,16 +96,7 @@ async fn live(
     memory: &mut Memory,
 ) -> Result<Next, InstanceError> {
     let Some(revision) = &served.revision else {
-        if let Some(why) = &served.broken {
-            hub.metrics.no_graph(UnresolvedReason::failed);
-            let (kind, now) = (ConditionType::GraphResolved, Timestamp::now());
-            let status = failed_status(None, instance.value(), kind, why, now);
-            report::write(hub, served, instance, status).await?;
-            return Ok(Next::Done);
-        }
-        // Nothing new is made for a definition that is being deleted.
-        hub.metrics.graphs_pending.inc();
-        return Ok(Next::Done);
+        return halted(hub, served, instance).await;
     };
     hub.metrics.graphs_found.inc();
     let record = Record::default();
@@ -118,6 +109,39 @@ async fn live(
         report::write(hub, served, pass.instance, status).await?;
     }
     ended
+}
+
+/// A living instance for which nothing new is made.
+async fn halted(hub: &Hub, served: &Served, instance: Arc<StoredObject>) -> Result<Next, InstanceError> {
+    let why = match &served.halt {
+        Some(Halt::Broken(why)) => {
+            hub.metrics.no_graph(UnresolvedReason::failed);
+            Some(why)
+        }
+        Some(Halt::Ended(why)) => {
+            hub.metrics.graphs_pending.inc();
+            Some(why).filter(|_| !is_reported(&instance))
+        }
+        None => {
+            hub.metrics.graphs_pending.inc();
+            None
+        }
+    };
+    if let Some(why) = why {
+        let (kind, now) = (ConditionType::GraphResolved, Timestamp::now());
+        let status = failed_status(None, instance.value(), kind, why, now);
+        report::write(hub, served, instance, status).await?;
+    }
+    Ok(Next::Done)
+}
+
+/// Whether the status of an instance is about its spec as it is.
+fn is_reported(instance: &StoredObject) -> bool {
+    let conditions = instance.value().at(&["status", "conditions"]).and_then(Value::as_list);
+    let generation = |condition: &Value| condition.get("observedGeneration").and_then(Value::as_int);
+    conditions.is_some_and(|conditions| {
+        conditions.iter().all(|condition| generation(condition) == instance.generation())
+    })
 }
 
 /// A pass over an instance.
@@ -428,7 +452,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    async fn report(&mut self, status: kross_value::Value) -> Result<(), InstanceError> {
+    async fn report(&mut self, status: Value) -> Result<(), InstanceError> {
         let instance = Arc::clone(&self.instance);
         self.instance = report::write(self.hub, self.served, instance, status).await?;
         Ok(())

@@ -1,10 +1,10 @@
 //! How a definition goes.
 
 use kross_testing::wait;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::setup::{Setup, condition, definition};
+use crate::setup::{Setup, condition, definition, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_with_instances_waits_for_them_and_says_which() {
@@ -36,9 +36,7 @@ async fn a_definition_with_instances_waits_for_them_and_says_which() {
     for name in ["a", "b"] {
         wait::until_object(&api, name, |instance| instance.metadata.deletion_timestamp.is_some()).await;
         let release = json!({"metadata": {"finalizers": null}});
-        api.patch(name, &kube::api::PatchParams::default(), &kube::api::Patch::Merge(&release))
-            .await
-            .unwrap();
+        api.patch(name, &PatchParams::default(), &Patch::Merge(&release)).await.unwrap();
     }
     wait::until_gone(&objects.definitions(), "held").await;
     // The CRD stays, since its deletion was not allowed.
@@ -72,4 +70,39 @@ async fn a_definition_that_was_never_accepted_goes_at_once() {
     objects.until_condition("never", "GraphAccepted", "False").await;
     objects.delete("never").await;
     wait::until_gone(&objects.definitions(), "never").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_comes_or_changes_too_late_says_so() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    objects.create(&definition("ending", "Ending")).await;
+    objects.until_ready("ending").await;
+    let api = objects.namespaced("kro.run", "Ending", "endings", &setup.fixture.namespace);
+    let make = async |name: &str| {
+        let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Ending", "metadata": {"name": name}, "spec": {}});
+        api.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    };
+    for name in ["early", "changed"] {
+        make(name).await;
+        until(api.clone(), name.to_owned(), |instance| instance["status"]["state"] == "ACTIVE").await;
+    }
+    objects.delete("ending").await;
+    objects.until_condition("ending", "ControllerReady", "Unknown").await;
+    let change = Patch::Merge(json!({"spec": {"size": 2}}));
+    api.patch("changed", &PatchParams::default(), &change).await.unwrap();
+    make("late").await;
+    for name in ["changed", "late"] {
+        let said =
+            until(api.clone(), name.to_owned(), |instance| instance["status"]["state"] == "ERROR").await;
+        let message = condition(&said, "GraphResolved")["message"].clone();
+        assert_eq!(message, "definition `ending` is being deleted, so that nothing new is made");
+    }
+    // One that is as it was asked for has nothing to say.
+    let early = api.get("early").await.unwrap();
+    assert_eq!(early.data["status"]["state"], "ACTIVE");
+    for name in ["early", "changed", "late"] {
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    wait::until_gone(&objects.definitions(), "ending").await;
 }
