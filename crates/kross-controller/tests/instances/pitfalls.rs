@@ -361,10 +361,12 @@ async fn a_revision_is_served_only_once_its_status_says_that_it_compiled() {
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
     let status = Requests::any().resource("graphrevisions.internal.kro.run/status").name("impatient-r00002");
-    let rule = world.proxy.on(status.clone(), Action::Answer(Answer::status(500)));
+    let rule = world.proxy.on(status, Action::Answer(Answer::status(500)));
     let resources = json!([config_map("a", json!({"x": "new"}))]);
     world.objects.patch("impatient", &json!({"spec": {"resources": resources}})).await;
-    wait::until_true("the status to be tried twice", || world.proxy.count(&status) >= 2).await;
+    let waiting = world.objects.until_condition("impatient", "GraphRevisionsResolved", "Unknown").await;
+    let reason = condition(&waiting, "GraphRevisionsResolved")["reason"].clone();
+    assert_eq!(reason, "WaitingForGraphRevisionCompilation");
     assert_eq!(value(&world.config_maps.get("x-a").await.unwrap(), "x"), None);
     world.proxy.remove(rule);
     wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("new")).await;
