@@ -41,7 +41,7 @@ async fn a_definition_with_instances_waits_for_them_and_says_which() {
     wait::until_gone(&objects.definitions(), "held").await;
     // The CRD stays, since its deletion was not allowed.
     assert!(objects.crds().get_opt("helds.kro.run").await.unwrap().is_some());
-    assert!(setup.running.graphs.get("held").is_none());
+    wait::until_true("nothing of it to be served", || setup.running.graphs.get("held").is_none()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

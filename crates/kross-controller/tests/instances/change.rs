@@ -208,3 +208,27 @@ async fn a_suspended_instance_can_be_deleted() {
     wait::until_gone(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_optional_counts_as_no() {
+    let mut maybe = config_map("maybe", json!({}));
+    maybe["includeWhen"] = json!(["${schema.spec.?wanted}"]);
+    let mut slow = config_map("slow", json!({}));
+    slow["readyWhen"] = json!(["${slow.metadata.?annotations['ready'].optMap(word, word == 'yes')}"]);
+    let world = World::new("Optionally", json!({"spec": {"wanted": "boolean"}}), json!([maybe, slow])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "IN_PROGRESS").await;
+    assert!(world.config_maps.get_opt("x-maybe").await.unwrap().is_none());
+    let ready = json!({"metadata": {"annotations": {"ready": "yes"}}});
+    world.config_maps.patch("x-slow", &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
+    world.until_state("x", "ACTIVE").await;
+    for wanted in [true, false] {
+        world.patch("x", json!({"spec": {"wanted": wanted}})).await;
+        let there = async || match world.config_maps.get_opt("x-maybe").await.unwrap().is_some() {
+            there if there == wanted => Ok(()),
+            _ => Err("not yet".to_owned()),
+        };
+        wait::until("what was decided", there).await;
+        world.until_state("x", "ACTIVE").await;
+    }
+}
