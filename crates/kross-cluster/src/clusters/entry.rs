@@ -370,7 +370,7 @@ impl Core {
         timeout(limit, self.try_probe()).await.unwrap_or_else(|_| {
             Err(Failure {
                 step: Step::Reach,
-                reason: FailureReason::Timeout,
+                reason: FailureReason::Unreachable,
                 cause: format!("no answer after {:.1}s", limit.as_secs_f64()),
                 advice: "check that the cluster is up and the network lets through".to_owned(),
             })

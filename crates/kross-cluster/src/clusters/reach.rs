@@ -98,9 +98,12 @@ fn unanswered(error: &TransportError) -> Failure {
         TransportError::Credentials { .. } => {
             (Step::Authenticate, FailureReason::Credentials, "check the kubeconfig in the Secret")
         }
-        TransportError::Timeout { .. } => {
-            (Step::Reach, FailureReason::Timeout, "check that the cluster is up and the network lets through")
-        }
+        // A cluster that accepts and never answers is as dark as any other.
+        TransportError::Timeout { .. } => (
+            Step::Reach,
+            FailureReason::Unreachable,
+            "check that the cluster is up and the network lets through",
+        ),
         _ => (
             Step::Reach,
             FailureReason::Unreachable,

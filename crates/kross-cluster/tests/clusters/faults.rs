@@ -35,6 +35,7 @@ async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
     };
     let down = setup.down(&hold, Step::Reach).await;
     assert_eq!(down.identity, Some(live.identity.clone()));
+    assert_eq!(down.reason, FailureReason::Unreachable, "whatever the darkness: {}", down.message);
     assert!(down.last_contact.is_some() && down.next_attempt.is_some());
     let error = waiting.await.unwrap().unwrap_err();
     // Nobody waits longer than it takes to notice.

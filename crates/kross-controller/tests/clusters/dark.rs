@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kross_testing::{Fault, Stopwatch, wait};
+use kross_testing::{Action, Fault, FaultProxy, Requests, Stopwatch, wait};
 use serde_json::json;
 
 use crate::setup::condition;
@@ -48,28 +48,38 @@ async fn a_dark_cluster_holds_up_neither_other_clusters_nor_what_is_known_of_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_accepts_and_never_answers_is_noticed_within_fifteen_seconds() {
-    noticed_and_mended("Silent", Fault::Hang).await;
+    noticed_and_mended("Silent", |proxy| proxy.set(Fault::Hang)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_whose_packets_are_dropped_is_noticed_within_fifteen_seconds() {
-    noticed_and_mended("Dropped", Fault::Drop).await;
+    noticed_and_mended("Dropped", |proxy| proxy.set(Fault::Drop)).await;
 }
 
-async fn noticed_and_mended(kind: &str, fault: Fault) {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_takes_requests_and_never_answers_them_is_noticed_within_fifteen_seconds() {
+    noticed_and_mended("Mute", |proxy| {
+        proxy.on(Requests::any(), Action::Hang);
+    })
+    .await;
+}
+
+async fn noticed_and_mended(kind: &str, begin: impl Fn(&FaultProxy)) {
     let world = World::new(kind, two_regions()).await;
     world.create("x", json!({"text": "one"})).await;
     world.until_state("x", "ACTIVE").await;
     let eu = world.region("eu");
     let started = Stopwatch::start();
-    eu.proxy.set(fault);
-    world.until("x", |instance| condition(instance, "RemoteClusterConnected")["status"] == "False").await;
+    begin(&eu.proxy);
+    let lost =
+        world.until("x", |instance| condition(instance, "RemoteClusterConnected")["status"] == "False").await;
+    assert_eq!(resource(&lost, "east")["reason"], "Unreachable", "graphs react to that: {lost:#}");
     started.assert_within(Duration::from_secs(15));
     world.patch("x", json!({"spec": {"text": "two"}})).await;
     let west = &world.region("us").config_maps;
     wait::until_object(west, "x-west", |object| value(object, "text") == Some("two")).await;
     let started = Stopwatch::start();
-    eu.proxy.set(Fault::Pass);
+    eu.proxy.clear();
     world.until_state("x", "ACTIVE").await;
     started.assert_within(Duration::from_secs(5));
     assert_eq!(value(&eu.config_maps.get("x-east").await.unwrap(), "text"), Some("two"));
