@@ -173,10 +173,13 @@ impl Slot {
                     (Intake::Usable(before, _), Intake::Usable(after, _)) if before == after);
                 // Who asked before there was a Secret gets an answer now, be it that it is not for them.
                 for who in std::mem::take(&mut state.waiting) {
-                    let refused = judge(&secret, &self.address, who.asker(), &inner.options.secrets).is_err();
-                    state.wanted |= !refused;
-                    permissions |= refused;
+                    let verdict = judge(&secret, &self.address, who.asker(), &inner.options.secrets);
+                    state.wanted |= verdict.as_ref().err().is_none_or(is_for_them);
+                    permissions |= verdict.is_err();
                 }
+                // Who was refused before may not be any more, and nothing is dialled that would tell them.
+                let usable = |intake: &Intake| matches!(intake, Intake::Usable(..));
+                permissions |= usable(&intake) && !usable(&state.intake) && !state.wanted;
                 state.intake = intake;
                 state.secret = Some(secret);
             }
@@ -265,7 +268,8 @@ impl Slot {
                 .or_insert_with(|| judge(&secret, &self.address, asker, &inner.options.secrets).err());
             if let Some(refusal) = verdict {
                 // Nothing else is told to who may not use it.
-                let failure = Failure::from(refusal.clone());
+                let (failure, theirs) = (Failure::from(refusal.clone()), is_for_them(refusal));
+                state.wanted |= theirs;
                 return Link::NotConnected(self.refusal(&failure, state.since));
             }
             if !state.wanted {
@@ -394,6 +398,11 @@ impl State {
             Phase::Down { failure, .. } => Standing::Down(failure),
         }
     }
+}
+
+/// Whether somebody may use a Secret, though there is nothing in it that they can use: once there is, they want it.
+fn is_for_them(refusal: &SecretRefusal) -> bool {
+    matches!(refusal, SecretRefusal::Key { .. })
 }
 
 fn unreadable_secret(error: &ApiError) -> Failure {

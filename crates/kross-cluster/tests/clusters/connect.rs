@@ -178,6 +178,27 @@ async fn a_secret_that_the_controller_itself_may_not_read_is_told_apart_until_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_was_refused_is_told_when_a_secret_is_offered_after_all() {
+    let setup = Setup::new().await;
+    let secrets = setup.fixture.hub.api::<Secret>();
+    let label = async |value: Option<&str>| {
+        let patch = json!({"metadata": {"labels": {"kro.run/cluster-credentials": value}}});
+        secrets.patch("plain", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    };
+    setup.put("plain", &setup.admin()).await;
+    label(None).await;
+    let hold = setup.clusters.hold(&setup.address("plain"));
+    let mut events = setup.clusters.subscribe();
+    setup.down(&hold, Step::Secret).await;
+    while events.try_recv().is_ok() {}
+    label(Some("true")).await;
+    // Nobody asks meanwhile: they wait to be told.
+    let told = tokio::time::timeout(wait::PATIENCE, events.recv()).await.unwrap().unwrap();
+    assert_eq!(told.secret, *hold.secret());
+    setup.connected(&hold).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_a_secret_is_not_asked_for() {
     let setup = Setup::new().await;
     for name in ["../admin-kubeconfig", "a,metadata.namespace!=b-kubeconfig", "", "A-kubeconfig"] {

@@ -62,6 +62,10 @@ async fn an_instance_waits_for_a_secret_that_comes_later() {
     let message = condition(&waiting, "ClusterResolved")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("later-kubeconfig"), "{message}");
     assert_eq!(waiting["status"]["state"], "IN_PROGRESS");
+    // At first with its kubeconfig under another key than is looked for.
+    let secret = json!({"metadata": {"name": "later-kubeconfig"}, "stringData": {"value": "x"}});
+    world.secrets.create(&Default::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    world.until_condition("x", ("ClusterResolved", "False", "SecretKeyMissing")).await;
     world.secret("later-kubeconfig", &world.kubeconfig("us")).await;
     world.until_state("x", "ACTIVE").await;
 }
@@ -137,6 +141,9 @@ async fn a_secret_that_cannot_be_used_is_refused_with_a_reason_and_mended_by_its
     put(json!({"config": "x"})).await;
     world.create("x", json!({})).await;
     world.until_condition("x", ("ClusterResolved", "False", "SecretKeyMissing")).await;
+    // Nothing but the key is added, and nobody else asks.
+    put(json!({"kubeconfig": world.kubeconfig("eu").to_string()})).await;
+    world.until_state("x", "ACTIVE").await;
     let insecure = world
         .kubeconfig("eu")
         .to_string()
