@@ -1,6 +1,6 @@
 use kross_local::{Access, rule};
 use kube::Api;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value as Json, json};
 
@@ -118,10 +118,12 @@ async fn what_an_instance_only_reads_is_held_to_the_schemas_of_its_cluster_as_we
     assert!(maps.get_opt("one").await.unwrap().is_none(), "nothing is made of what does not fit");
 
     world.install("v1", &json!({"size": {"type": "string"}})).await;
-    let patch = json!({"spec": {"size": "large"}});
-    database(&world)
-        .patch("shared", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(patch))
-        .await
-        .unwrap();
+    // The server takes its time to follow the schema.
+    kross_testing::wait::until("the database to be large", || async {
+        let patch = Patch::Merge(json!({"spec": {"size": "large"}}));
+        let patched = database(&world).patch("shared", &PatchParams::default(), &patch).await;
+        patched.map_err(|error| error.to_string())
+    })
+    .await;
     until(maps, "one".to_owned(), |map| map["data"]["size"] == "large").await;
 }
