@@ -34,3 +34,96 @@ pub struct SelectorRequirement {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub values: List<String>,
 }
+
+impl LabelSelector {
+    /// What Kubernetes would refuse in it, if anything.
+    #[must_use]
+    pub fn mistake(&self) -> Option<String> {
+        let labels = self.match_labels.iter().flatten();
+        labels
+            .map(|(key, value)| key_mistake(key).or_else(|| value_mistake(value)))
+            .chain(self.match_expressions.iter().map(SelectorRequirement::mistake))
+            .find_map(|mistake| mistake)
+    }
+}
+
+impl SelectorRequirement {
+    /// What Kubernetes would refuse in it, if anything.
+    #[must_use]
+    pub fn mistake(&self) -> Option<String> {
+        let Self { key, operator, values } = self;
+        let of_operator = match (operator.as_str(), values.iter().next().is_some()) {
+            ("In" | "NotIn", false) => Some(format!("`{operator}` needs `values`")),
+            ("Exists" | "DoesNotExist", true) => Some(format!("`{operator}` takes no `values`")),
+            ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => None,
+            _ => Some(format!("expected `In`, `NotIn`, `Exists` or `DoesNotExist`, found `{operator}`")),
+        };
+        of_operator
+            .or_else(|| key_mistake(key))
+            .or_else(|| values.iter().find_map(|value| value_mistake(value)))
+    }
+}
+
+fn key_mistake(key: &str) -> Option<String> {
+    let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let is_part = |part: &str| {
+        let outer =
+            |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        outer(part.as_bytes().first()) && outer(part.as_bytes().last()) && part.bytes().all(inner)
+    };
+    let is_prefix = |prefix: &str| prefix.len() <= 253 && prefix.split('.').all(is_part);
+    let sound = !name.is_empty() && is_word(name) && prefix.is_none_or(is_prefix);
+    (!sound).then(|| format!("`{key}` cannot be the key of a label"))
+}
+
+fn value_mistake(value: &str) -> Option<String> {
+    (!is_word(value)).then(|| format!("`{value}` cannot be the value of a label"))
+}
+
+/// At most 63 letters, digits, dashes, underscores and dots, with a letter or digit at both ends.
+fn is_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let outer = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    bytes.len() <= 63
+        && outer(bytes.first())
+        && outer(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::LabelSelector;
+
+    fn mistake(selector: Value) -> Option<String> {
+        serde_json::from_value::<LabelSelector>(selector).unwrap().mistake()
+    }
+
+    #[test]
+    fn selectors_are_held_to_what_kubernetes_takes() {
+        for good in [
+            json!({}),
+            json!({"matchLabels": {"app.kubernetes.io/name": "web", "a_b.c": "", "tier": "A-1"}}),
+            json!({"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]},
+                {"key": "a", "operator": "Exists"}, {"key": "a", "operator": "DoesNotExist"}]}),
+        ] {
+            assert_eq!(mistake(good), None);
+        }
+        let requirement = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
+        for (bad, said) in [
+            (requirement("Like", json!(["b"])), "found `Like`"),
+            (requirement("In", json!([])), "`In` needs `values`"),
+            (requirement("Exists", json!(["b"])), "`Exists` takes no `values`"),
+            (requirement("NotIn", json!(["not one"])), "`not one` cannot be the value"),
+            (json!({"matchLabels": {"a": "-"}}), "`-` cannot be the value"),
+            (json!({"matchLabels": {"": "a"}}), "`` cannot be the key"),
+            (json!({"matchLabels": {"Not.Dns/a": "a"}}), "`Not.Dns/a` cannot be the key"),
+            (json!({"matchLabels": {"a": "x".repeat(64)}}), "cannot be the value"),
+        ] {
+            let found = mistake(bad).unwrap_or_default();
+            assert!(found.contains(said), "{found}");
+        }
+    }
+}

@@ -3,7 +3,8 @@
 //!
 //! kro's scanner takes double quotes alone for quotes, so a brace between single quotes ends the expression early
 //! there; here any string literal of the language hides its braces. An expression that ends in a comment on its last
-//! line (`${a // why}`) is closed by the first brace of the comment that fits, as in kro.
+//! line (`${a // why}`) is closed by the first brace of the comment that fits, as in kro. A `${` that is never closed is
+//! text, as in kro, and warned of.
 
 mod expression;
 
@@ -132,8 +133,9 @@ impl Scanner<'_> {
         match end {
             End::Closed { at, nested } => self.closed(start, at, nested),
             End::ClosedInComment { at } if self.budget > 0 => self.closed(start, at, None),
-            End::ClosedInComment { .. } => self.open(start, None),
-            End::Open { nested } => self.open(start, nested),
+            End::ClosedInComment { at } => self.open_before(start, at),
+            End::Open { nested: Some(nested) } => self.open_before(start, nested),
+            End::Open { nested: None } => self.open(start),
             End::OpenString { quote, resume } => {
                 self.at = resume;
                 self.open_string(quote);
@@ -167,13 +169,24 @@ impl Scanner<'_> {
         }
     }
 
-    fn open(&mut self, start: usize, nested: Option<usize>) {
-        // The next `${` may well be closed; it is read again as if this one were text.
-        self.at = nested.filter(|_| self.budget > 0).unwrap_or(self.text.len());
+    /// As in kro, what is never closed is text.
+    fn open(&mut self, start: usize) {
+        self.at = self.text.len();
         self.problem(
             Code::UnterminatedExpression,
             start..start + 2,
-            "`${` is never closed",
+            "`${` is never closed, so it is text",
+            "close the expression with `}`; if text is meant, write `${\"${\"}`",
+        );
+    }
+
+    fn open_before(&mut self, start: usize, next: usize) {
+        // The next `${` may well be closed; it is read again as if this one were text.
+        self.at = if self.budget > 0 { next } else { self.text.len() };
+        self.problem(
+            Code::NestedExpression,
+            start..start + 2,
+            "`${` is not closed before the next one",
             "close the expression with `}`; for the text `${` itself write `${\"${\"}`",
         );
     }

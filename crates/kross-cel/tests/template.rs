@@ -132,13 +132,19 @@ fn a_comment_on_the_last_line_leaves_the_closing_brace() {
 }
 
 #[test]
-fn an_expression_that_is_not_closed_is_reported_and_the_next_one_found() {
+fn an_expression_that_is_not_closed_is_text_with_a_warning() {
     assert_eq!(problems("echo ${HOME"), [(Code::UnterminatedExpression, "${")]);
+    assert_eq!(shown("echo ${HOME", &scan("echo ${HOME")), "echo ${HOME");
+    assert_eq!(shown("${a} and ${b", &scan("${a} and ${b")), "«a»| and ${b");
     assert_eq!(problems("${a.map(x, {'b': x)}"), [(Code::UnterminatedExpression, "${")]);
-    let text = "${a and ${b} and ${c}";
-    assert_eq!(problems(text), [(Code::UnterminatedExpression, "${")]);
-    assert_eq!(shown(text, &scan(text)), "${a and |«b»| and |«c»");
     assert_eq!(scan("${").problems[0].range, 0..2);
+}
+
+#[test]
+fn an_expression_that_is_not_closed_before_the_next_is_reported_and_the_next_one_found() {
+    let text = "${a and ${b} and ${c}";
+    assert_eq!(problems(text), [(Code::NestedExpression, "${")]);
+    assert_eq!(shown(text, &scan(text)), "${a and |«b»| and |«c»");
 }
 
 #[test]

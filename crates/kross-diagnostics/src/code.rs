@@ -155,8 +155,8 @@ codes! {
     DefaultRefused = "K0323" Error,
     /// A validation rule is not an expression that gives true or false.
     InvalidValidation = "K0324" Error,
-    /// A `${` without the `}` that belongs to it.
-    UnterminatedExpression = "K0401" Error,
+    /// A `${` without the `}` that belongs to it, which is text.
+    UnterminatedExpression = "K0401" Warning,
     /// Nothing between `${` and `}`.
     EmptyExpression = "K0402" Error,
     /// A `${` inside an expression.

@@ -9,6 +9,7 @@ mod instance;
 mod lifecycle;
 mod placement;
 mod resource;
+mod selector;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,7 +21,7 @@ use kross_api::{
     spec_hash,
 };
 use kross_cel::{Env, library};
-use kross_diagnostics::{Code, Diagnostics, Locate, Place, Problem};
+use kross_diagnostics::{Code, Diagnostics, Locate, Place, Problem, Severity};
 use kross_schema::SchemaResolver;
 
 use crate::graph::{Dependency, Graph, Node, NodeIndex, Source};
@@ -168,7 +169,7 @@ impl<'a> Compiler<'a> {
         self.check_phases(&nodes, &drafts);
         self.check_same_objects(&nodes, &drafts);
         let order = self.order(&mut nodes, &drafts)?;
-        if !self.problems.is_empty() {
+        if self.problems.iter().any(|problem| problem.code.severity() == Severity::Error) {
             return None;
         }
         let crd = self.crd(&instance, &status.schema);

@@ -76,6 +76,22 @@ fn every_file_reports_the_code_it_is_named_after_and_no_other() {
 }
 
 #[test]
+fn a_definition_that_is_only_warned_of_compiles() {
+    let mut warned = 0;
+    for (name, bytes) in files() {
+        let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
+        let documents = yaml::parse_bytes(&mut sources, &*name, &bytes, &yaml::Limits::default(), &mut found);
+        for document in documents.iter().filter(|document| is_definition(document)) {
+            let validation = validate(document, &schemas(), &Options::default());
+            let is_wrong = found.has_errors() || validation.diagnostics.has_errors();
+            assert!(is_wrong || validation.graph.is_some(), "{name}");
+            warned += usize::from(!is_wrong);
+        }
+    }
+    assert!(warned >= 4, "{warned}");
+}
+
+#[test]
 fn what_a_person_sees_of_every_mistake() {
     for (name, bytes) in files() {
         let mut sources = Sources::new();

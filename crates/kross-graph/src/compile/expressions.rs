@@ -8,7 +8,7 @@ use kross_cel::references::{Mention, References};
 use kross_cel::syntax::{Limits, parse};
 use kross_cel::template::{Part as ScannedPart, Scan, scan};
 use kross_cel::types::Type;
-use kross_diagnostics::{Code, Path, Place, Problem};
+use kross_diagnostics::{Code, Path, Place, Problem, Severity};
 use kross_value::Text;
 
 use super::Compiler;
@@ -121,7 +121,7 @@ impl Compiler<'_> {
             let place = Place::within(path, problem.range.clone());
             self.report(Problem::new(problem.code, place, &*problem.message).help(&*problem.help));
         }
-        scan.problems.is_empty().then_some(scan)
+        (!has_mistakes(&scan)).then_some(scan)
     }
 
     /// Parses, checks, records and lowers one expression.
@@ -261,6 +261,16 @@ impl Compiler<'_> {
             }
         }
     }
+}
+
+/// Whether nothing in a string is evaluated or meant to be, though it may have `${` in it.
+pub(super) fn is_text(text: &str) -> bool {
+    let scan = scan(text);
+    !scan.has_expressions() && !has_mistakes(&scan)
+}
+
+fn has_mistakes(scan: &Scan) -> bool {
+    scan.problems.iter().any(|problem| problem.code.severity() == Severity::Error)
 }
 
 fn gives_bool(result: &Type) -> bool {

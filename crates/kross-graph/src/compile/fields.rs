@@ -39,7 +39,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles the expressions of a value, each against the schema of its field.
-    fn fields(
+    pub(super) fn fields(
         &mut self,
         value: &Value,
         view: Option<&SchemaView>,

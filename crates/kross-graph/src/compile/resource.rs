@@ -3,7 +3,7 @@
 use kross_api::{ExternalRef, ForEach, LabelSelector};
 use kross_cel::types::Type;
 use kross_diagnostics::{Code, Path, Place, Problem};
-use kross_value::{Text, Value};
+use kross_value::{Object, Text, Value};
 
 use super::Compiler;
 use super::context::{Context, Position, Variables};
@@ -133,9 +133,9 @@ impl<'a> Compiler<'a> {
             return Source::External { name, namespace };
         }
         let selector = match (metadata.and_then(|metadata| metadata.selector.as_ref()), &external.selector) {
-            (Some(selector), _) => self.raw(selector, &metadata_path.key("selector"), context),
+            (Some(selector), _) => self.label_selector(selector, &metadata_path.key("selector"), context),
             (None, Some(selector)) => self.selector(selector, &path.key("selector"), context),
-            (None, None) => Template::default(),
+            (None, None) => Template::Literal(Value::Object(Object::new())),
         };
         let namespaces = external.namespace_selector.as_ref();
         let namespace_selector =
@@ -145,7 +145,7 @@ impl<'a> Compiler<'a> {
 
     fn selector(&mut self, selector: &LabelSelector, path: &Path, context: &Context) -> Template {
         let wire = serde_json::to_value(selector).map(Value::from).unwrap_or_default();
-        self.raw(&wire, path, context)
+        self.label_selector(&wire, path, context)
     }
 
     /// A string that may have expressions in it.
@@ -161,28 +161,6 @@ impl<'a> Compiler<'a> {
             );
         }
         Some(template)
-    }
-
-    /// A value without a schema: expressions anywhere, of any type.
-    pub(super) fn raw(&mut self, value: &Value, path: &Path, context: &Context) -> Template {
-        match value {
-            Value::String(text) => self.text(text, path, context).unwrap_or_default(),
-            Value::List(items) => {
-                let items = items
-                    .iter()
-                    .enumerate()
-                    .map(|(at, item)| self.raw(item, &path.index(at), context))
-                    .collect();
-                list(items)
-            }
-            Value::Object(entries) => {
-                let entries = entries
-                    .iter()
-                    .map(|(key, value)| (key.clone(), self.raw(value, &path.key(key.as_str()), context)));
-                object(entries.collect())
-            }
-            other => Template::Literal(other.clone()),
-        }
     }
 }
 

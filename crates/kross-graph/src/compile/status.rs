@@ -8,6 +8,7 @@ use kross_value::{Key, Value};
 
 use super::Compiler;
 use super::context::{Context, Position, Variables};
+use super::expressions::is_text;
 use super::resource::{list, object};
 use crate::expression::Expression;
 use crate::template::Template;
@@ -72,7 +73,7 @@ impl Compiler<'_> {
                 let item = schemas.fold(first, either);
                 (list(compiled.into_iter().map(|(template, _)| template).collect()), Schema::array(item))
             }
-            Value::String(text) if text.contains("${") => {
+            Value::String(text) if text.contains("${") && !is_text(text) => {
                 let template = self.text(text, path, context).unwrap_or_default();
                 self.check_reads(&template, path);
                 let schema = match &template {

@@ -1,8 +1,8 @@
 //! Objects that somebody else made: read by name or by selector, never written.
 
-use kross_api::{ClusterId, ObjectKey};
+use kross_api::{ClusterId, LabelSelector, ObjectKey};
 use kross_graph::{Node, Scope, Template};
-use kross_value::{Object, Text, Value};
+use kross_value::{Text, Value};
 
 use super::object::{trouble, unusable};
 use super::readiness::readiness;
@@ -72,8 +72,10 @@ impl<'a> Walk<'a> {
     ) -> Result<Visit, Progress> {
         let site = self.site(node, scope)?;
         let namespace = text(namespace, scope)?;
-        let selector = object(selector, scope)?;
-        let namespaces = namespace_selector.map(|selector| object(selector, scope)).transpose()?;
+        let selector = label_selector(selector, scope, "externalRef.metadata.selector")?;
+        let namespaces = namespace_selector
+            .map(|selector| label_selector(selector, scope, "externalRef.namespaceSelector"))
+            .transpose()?;
         let kind = (site.cluster.clone(), &node.kind);
         let query = CollectionQuery::new(kind, namespace, &selector, namespaces.as_ref());
         let read = ExternalRead::Collection(query.clone());
@@ -173,7 +175,20 @@ fn text(template: Option<&Template>, scope: &Scope<'_>) -> Result<Option<Text>, 
     Ok(text.filter(|text| !text.is_empty()))
 }
 
-fn object(template: &Template, scope: &Scope<'_>) -> Result<Value, Progress> {
-    let value = template.render(scope).map_err(|error| not_rendered(&error))?;
-    Ok(value.filter(|value| value.as_object().is_some()).unwrap_or_else(|| Value::Object(Object::new())))
+/// A selector as it comes out. What is none is an error: read as one it would choose everything.
+fn label_selector(template: &Template, scope: &Scope<'_>, name: &str) -> Result<Value, Progress> {
+    let value = template.render(scope).map_err(|error| not_rendered(&error))?.unwrap_or_default();
+    let Some(fields) = value.as_object() else {
+        return Err(unusable(&format!("`{name}` is no label selector: it came out as {}", value.kind())));
+    };
+    let unknown = fields.keys().find(|key| !["matchLabels", "matchExpressions"].contains(&key.as_str()));
+    let mistake = match (unknown, serde_json::to_value(&value).and_then(serde_json::from_value)) {
+        (Some(key), _) => Some(format!("unknown field `{key}`")),
+        (None, Ok(selector)) => LabelSelector::mistake(&selector),
+        (None, Err(error)) => Some(error.to_string()),
+    };
+    match mistake {
+        None => Ok(value),
+        Some(mistake) => Err(unusable(&format!("`{name}` is no label selector: {mistake}"))),
+    }
 }

@@ -82,3 +82,35 @@ resources:
     let names = &world.observed.objects[&local("ConfigMap", "shop", "names")].value;
     assert_eq!(names.at(&["data", "names"]).unwrap().as_str(), Some("a,b"));
 }
+
+#[test]
+fn a_selector_that_comes_out_as_none_is_an_error_and_does_not_choose_everything() {
+    for (given, said) in [
+        ("{matchLabel: {a: b}}", "unknown field `matchLabel`"),
+        ("{matchLabels: {a: 'not one'}}", "`not one` cannot be the value of a label"),
+        ("{matchExpressions: [{key: a, operator: Like}]}", "found `Like`"),
+        ("{matchLabels: {a: 1}}", "invalid type"),
+    ] {
+        let world = World::of(
+            r"
+schema: {apiVersion: v1, kind: App, spec: {chosen: object}}
+resources:
+- id: all
+  externalRef:
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {selector: '${schema.spec.chosen}'}
+",
+            &format!("{{chosen: {given}}}"),
+        );
+        let plan = world.plan();
+        assert_eq!(plan.state, InstanceState::Error, "{given}");
+        assert!(plan.reads.is_empty(), "{given}");
+        assert!(
+            plan.message.contains("`externalRef.metadata.selector` is no label selector"),
+            "{}",
+            plan.message
+        );
+        assert!(plan.message.contains(said), "{}", plan.message);
+    }
+}
