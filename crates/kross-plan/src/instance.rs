@@ -1,7 +1,7 @@
 //! An instance as plans read it.
 
 use jiff::Timestamp;
-use kross_api::{Condition, ManagedResource, ObjectFacts};
+use kross_api::{Condition, ConditionType, ManagedResource, ObjectFacts};
 use kross_graph::Graph;
 use kross_value::{Object, Value};
 use serde::de::DeserializeOwned;
@@ -84,6 +84,15 @@ impl<'a> Instance<'a> {
     #[must_use]
     pub fn conditions(self) -> Vec<Condition> {
         self.status("conditions")
+    }
+
+    /// Those of them that are ours: conditions that an author once defined go with their definition.
+    pub(crate) fn built_in(self) -> Vec<Condition> {
+        let ours =
+            [ConditionType::INSTANCE, ConditionType::INSTANCE_CLUSTERS, &[ConditionType::Ready]].concat();
+        let mut conditions = self.conditions();
+        conditions.retain(|condition| ours.iter().any(|kind| kind.as_str() == condition.type_));
+        conditions
     }
 
     /// The resources that its status has.

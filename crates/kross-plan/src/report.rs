@@ -116,7 +116,7 @@ fn conditions(walk: &Walk<'_>, prune: &DeletionPlan) -> ConditionSet {
     let is_remote = input.graph.nodes.iter().any(|node| matches!(node.placement, Placement::Remote(_)));
     let clusters = ConditionType::INSTANCE_CLUSTERS.iter().filter(|_| is_remote);
     // Where authors define the conditions, ours are not on the wire and have no past.
-    let before = if input.graph.conditions.is_empty() { input.instance.conditions() } else { Vec::new() };
+    let before = if input.graph.conditions.is_empty() { input.instance.built_in() } else { Vec::new() };
     let mut set = ConditionSet::new(
         ConditionType::INSTANCE.iter().chain(clusters).copied(),
         input.instance.facts(),

@@ -163,7 +163,16 @@ async fn resolve(
                 }
             };
             let number = revisions.next_number(report.last_issued());
-            let revision = revisions::issue(hub, definition, number, &current).await?;
+            let revision = match revisions::issue(hub, definition, number, &current).await {
+                Ok(revision) => revision,
+                Err(error) => {
+                    if is_refused(&error) {
+                        report.invalid(&error.to_string());
+                        go_on(hub, definition, latest, report, now).await;
+                    }
+                    return Err(error);
+                }
+            };
             let reason = if latest.is_some() { IssueReason::spec_changed } else { IssueReason::no_revision };
             hub.metrics.issued.get_or_create(&Issued { reason }).inc();
             count(hub, Resolution::issue);
@@ -176,6 +185,11 @@ async fn resolve(
             Ok((revision, compiled, false))
         }
     }
+}
+
+/// Whether the API server does not take a revision as it is: nothing becomes of the definition until somebody acts.
+fn is_refused(error: &DefinitionError) -> bool {
+    matches!(error, DefinitionError::Api(error) if error.retry() == kross_cluster::Retry::WhenChanged)
 }
 
 /// Compiles a spec that is new, and asks the clusters that it names.

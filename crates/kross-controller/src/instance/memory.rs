@@ -39,6 +39,8 @@ pub(super) struct Memory {
     pub(super) left_out: (Option<i64>, HashSet<Text>),
     /// When a status that has only details to add may be written next, and how long the wait was.
     pub(super) detail: Option<(Instant, Duration)>,
+    /// How often in a row the API server kept less of a status than it was given.
+    pub(super) dropped: u32,
     /// The instance of this UID was let go. The copy says so a moment later; until then nothing is done again.
     pub(super) released: Option<Text>,
 }

@@ -454,7 +454,10 @@ impl Pass<'_> {
 
     async fn report(&mut self, status: Value) -> Result<(), InstanceError> {
         let instance = Arc::clone(&self.instance);
-        self.instance = report::write(self.hub, self.served, instance, status).await?;
+        self.instance = report::write(self.hub, self.served, instance, status.clone()).await?;
+        if let Some(wait) = report::dropped(&self.instance, &status, self.served, self.memory) {
+            self.look_again(wait);
+        }
         Ok(())
     }
 

@@ -44,6 +44,27 @@ pub(super) async fn write(
     Ok(Arc::new(written))
 }
 
+/// How soon a status is written again of which the API server kept less than it was given, and how often. It drops what it
+/// does not know, and learns of a CRD with a new field a moment after it has taken it; without an event nobody would look
+/// again.
+const DROPPED_WAIT: Duration = Duration::from_millis(100);
+const DROPPED_TIMES: u32 = 8;
+
+/// How long to wait before a status is written again, if not all of it was kept.
+pub(super) fn dropped(
+    written: &StoredObject,
+    status: &Value,
+    served: &Served,
+    memory: &mut Memory,
+) -> Option<Duration> {
+    if served.external || written.value().get("status") == Some(status) {
+        memory.dropped = 0;
+        return None;
+    }
+    memory.dropped = memory.dropped.saturating_add(1);
+    (memory.dropped <= DROPPED_TIMES).then(|| DROPPED_WAIT * 2_u32.pow(memory.dropped - 1))
+}
+
 /// How long a status that has only details to add waits after the one before: three times as long each time.
 const DETAIL_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_DETAIL_WAIT: Duration = Duration::from_secs(60);

@@ -30,13 +30,20 @@ async fn the_crd_is_as_kro_makes_it_and_stays_at_generation_1() {
     let names = &crd["spec"]["names"];
     assert_eq!((&names["singular"], &names["listKind"]), (&json!("web"), &json!("WebList")));
     let version = &crd["spec"]["versions"][0];
-    let columns: Vec<_> = version["additionalPrinterColumns"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|column| &column["name"])
-        .collect();
-    assert_eq!(columns, ["State", "Ready", "Age"]);
+    assert_eq!(
+        version["additionalPrinterColumns"],
+        json!([
+            {"name": "State", "type": "string", "jsonPath": ".status.state",
+                "description": "The state of a ResourceGraphDefinition instance"},
+            {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status",
+                "description": "Whether a ResourceGraphDefinition instance is ready"},
+            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
+                "description": "Age of the resource"},
+        ])
+    );
+    assert_eq!((&version["served"], &version["storage"]), (&json!(true), &json!(true)));
+    assert_eq!(version["subresources"], json!({"status": {}}));
+    assert_eq!(crd["spec"]["versions"].as_array().unwrap().len(), 1);
     assert_eq!(objects.revision_names("webs").await, ["webs-r00001"]);
 }
 

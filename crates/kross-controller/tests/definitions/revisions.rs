@@ -1,6 +1,6 @@
 //! Revisions: their content, numbers, retention and adoption.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::setup::{Setup, condition, definition, field, until};
@@ -35,6 +35,16 @@ async fn a_revision_is_a_frozen_copy_that_says_what_came_of_it() {
         (&json!("True"), &json!("Verified"), &json!("graph revision compiled and verified"))
     );
     assert_eq!(condition(&revision, "Ready")["status"], "True");
+
+    // Whoever looks for the revisions of a definition finds them by its name, and nobody changes them.
+    let of = ListParams::default().fields("spec.snapshot.name=frozen");
+    let found = objects.revisions().list(&of).await.unwrap();
+    let names: Vec<_> =
+        found.items.iter().map(|revision| revision.metadata.name.as_deref().unwrap()).collect();
+    assert_eq!(names, ["frozen-r00001"]);
+    let change = Patch::Merge(json!({"spec": {"snapshot": {"generation": 2}}}));
+    let refused = objects.revisions().patch("frozen-r00001", &PatchParams::default(), &change).await;
+    assert!(refused.unwrap_err().to_string().contains("immutable"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

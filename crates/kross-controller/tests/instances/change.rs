@@ -104,6 +104,24 @@ async fn a_new_revision_reaches_every_instance_and_old_objects_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_is_new_in_the_status_reaches_every_instance() {
+    // The API server drops what it does not know, and learns of a changed CRD a moment after it has taken it: the more
+    // change at once, the later.
+    let grow = |kind: String| async move {
+        let world = World::new(&kind, json!({"spec": {}}), json!([])).await;
+        world.create("x", json!({})).await;
+        world.until_state("x", "ACTIVE").await;
+        for number in 0..8 {
+            let field = format!("field{number}");
+            let status = json!({"spec": {"schema": {"status": {&field: "${schema.metadata.name}"}}}});
+            world.objects.patch(&kind.to_lowercase(), &status).await;
+            world.until("x", |instance| instance["status"][&field] == "x").await;
+        }
+    };
+    futures::future::join_all((0..12).map(|number| grow(format!("Growing{number}")))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_instance_is_left_alone() {
     let schema = json!({"spec": {"text": "string"}});
     let world =

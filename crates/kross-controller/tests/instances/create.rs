@@ -174,3 +174,20 @@ async fn an_object_of_another_instance_is_not_taken() {
     let object = world.config_maps.get("the-one").await.unwrap();
     assert_eq!(value(&object, "of"), Some("first"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_that_reads_the_version_of_its_instance_comes_to_rest() {
+    let resources = json!([config_map("a", json!({"version": "${schema.metadata.resourceVersion}"}))]);
+    let world = World::new("Restless", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    // The child says the version that the instance has: nothing is left that would change either.
+    wait::until("it to come to rest", || async {
+        let instance = world.instances.get("x").await.unwrap().metadata.resource_version;
+        let child = world.config_maps.get("x-a").await.unwrap();
+        let said = value(&child, "version").map(str::to_owned);
+        if said == instance { Ok(()) } else { Err(format!("{instance:?} is said to be {said:?}")) }
+    })
+    .await;
+    assert!(world.sent().len() < 10, "{:?}", world.sent());
+}

@@ -249,7 +249,7 @@ fn way_out(doom: &Doom, wait: &Wait) -> String {
 
 /// Our conditions of an instance that is managed and has a graph.
 fn living(instance: Instance<'_>, graph: &Graph, now: Timestamp) -> ConditionSet {
-    let before = if graph.conditions.is_empty() { instance.conditions() } else { Vec::new() };
+    let before = if graph.conditions.is_empty() { instance.built_in() } else { Vec::new() };
     let mut set = ConditionSet::new(kinds(&before), instance.facts(), &before, now);
     set.set_true(ConditionType::InstanceManaged, Reason::Managed, MANAGED, now);
     set.set_true(ConditionType::GraphResolved, Reason::Resolved, RESOLVED, now);
