@@ -1,5 +1,5 @@
 //! The same steps on kro and here, on a control plane each: what the API then says is the same, but for what is listed in
-//! `beside/differences.yaml` with its reason. `KROSS_SCENARIO=name` runs one scenario.
+//! `beside/differences.yaml` with its reason. `KROSS_SCENARIO=a,b` runs these scenarios alone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -31,6 +31,8 @@ use crate::side::Side;
 
 #[path = "beside/compare.rs"]
 mod compare;
+#[path = "beside/crds.rs"]
+mod crds;
 #[path = "beside/normal.rs"]
 mod normal;
 #[path = "beside/scenario.rs"]

@@ -64,7 +64,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Every scenario in a folder; `KROSS_SCENARIO` chooses one.
+    /// Every scenario in a folder; `KROSS_SCENARIO` chooses some, with commas between them.
     pub fn all(folder: &Path) -> Vec<Self> {
         let chosen = std::env::var("KROSS_SCENARIO").ok();
         let mut files: Vec<_> =
@@ -73,7 +73,9 @@ impl Scenario {
         let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
         files
             .iter()
-            .filter(|path| chosen.as_ref().is_none_or(|chosen| *chosen == name(path)))
+            .filter(|path| {
+                chosen.as_ref().is_none_or(|chosen| chosen.split(',').any(|one| one == name(path)))
+            })
             .map(|path| Self::read(name(path), &std::fs::read_to_string(path).unwrap()))
             .collect()
     }
