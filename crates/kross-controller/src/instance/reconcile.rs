@@ -199,7 +199,12 @@ impl Pass<'_> {
         self.hub.instances.want(self.key, foreign(&plan));
         self.memory.attempts.clone_from(&plan.prune.attempts);
         self.keep_attempts(&plan).await?;
-        let next = self.next(&plan, &reach);
+        let next = match self.next(&plan, &reach) {
+            // What was written is out of date already, such as where it says which version the instance has, and our own
+            // writes tell us nothing.
+            Next::Done if plan.nodes.iter().any(|node| node.progress == Progress::Applying) => Next::Retry,
+            next => next,
+        };
         if sight.listing && self.instance.value().get("status").is_some() {
             // The end of a list wakes us; until then nothing is known that is worth a write.
             return Ok(Next::After(SOON));
