@@ -64,6 +64,13 @@ fn whatever_the_page_on_compatibility_promises_has_a_test() {
 }
 
 #[test]
+fn every_comparison_with_kro_is_on_the_page() {
+    let named: BTreeSet<String> = rows().into_iter().flat_map(|(_, names)| names).collect();
+    let missing: Vec<String> = scenarios().difference(&named).cloned().collect();
+    assert!(missing.is_empty(), "docs/compatibility.md does not say what {missing:?} show");
+}
+
+#[test]
 fn nothing_is_promised_twice() {
     let mut seen = BTreeSet::new();
     for (behaviour, _) in rows() {

@@ -125,8 +125,18 @@ mod tests {
         assert_eq!(usable("my-app"), Err(Unusable::Shape));
         assert_eq!(usable("WebApp"), Err(Unusable::Shape));
         assert_eq!(usable(""), Err(Unusable::Shape));
-        assert_eq!(usable("namespace"), Err(Unusable::Reserved));
-        assert_eq!(usable("loop"), Err(Unusable::Language));
+        let of_kro = "apiVersion context dependency dependencies each externalRef externalReference externalRefs \
+             externalReferences graph instance item items kind kro metadata namespace object resource \
+             resourcegraphdefinition resourceGraphDefinition resources root runtime schema self serviceAccountName \
+             spec status this variables vars version";
+        for word in of_kro.split_whitespace() {
+            assert_eq!(usable(word), Err(Unusable::Reserved), "{word}");
+        }
+        let of_the_language = "true false null in as break const continue else for function if import let loop package \
+             return var void while";
+        for word in of_the_language.split_whitespace() {
+            assert_eq!(usable(word), Err(Unusable::Language), "{word}");
+        }
     }
 
     #[test]
