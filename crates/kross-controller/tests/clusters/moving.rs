@@ -58,6 +58,34 @@ async fn what_is_owed_to_a_dark_cluster_is_kept_and_paid() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_owed_to_a_cluster_that_is_gone_for_good_can_be_given_up() {
+    let world = World::new("Bankrupt", one_region()).await;
+    world.create("x", json!({"region": "eu"})).await;
+    world.until_state("x", "ACTIVE").await;
+    let us = world.region("us");
+    world.region("eu").proxy.set(Fault::Refuse);
+    world.secrets.delete("eu-kubeconfig", &Default::default()).await.unwrap();
+    world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")).await;
+    world.patch("x", json!({"spec": {"region": "us"}})).await;
+    wait::until_object(&us.config_maps, "x-app", |_| true).await;
+    world.until("x", |instance| cluster(instance, "eu-kubeconfig")["connected"] == false).await;
+    world
+        .patch("x", json!({"metadata": {"annotations": {"internal.kro.run/cluster-inventory": null}}}))
+        .await;
+    let free = world
+        .until("x", |instance| {
+            let inventory =
+                instance["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
+            cluster(instance, "eu-kubeconfig").is_null() && inventory.contains("us-kubeconfig")
+        })
+        .await;
+    assert_eq!(free["status"]["state"], "ACTIVE", "{free:#}");
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(us.config_maps.get_opt("x-app").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_leads_to_another_cluster_stops_everything_until_it_is_confirmed() {
     let world = World::new("Swapped", one_region()).await;
     for (name, region) in [("x", "eu"), ("y", "us")] {

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 
 use jiff::Timestamp;
 use kross_api::{
-    Condition, ConditionSet, ConditionType, FINALIZER, FailureReason, InstanceState, ManagedResource,
-    ObjectKey, Reason, ResourceState,
+    Condition, ConditionSet, ConditionType, FINALIZER, InstanceState, ManagedResource, ObjectKey, Reason,
+    ResourceState, annotations,
 };
 use kross_cel::Budget;
 use kross_cel::value::Value as CelValue;
@@ -238,7 +238,9 @@ fn message(leaving: &Leaving<'_>) -> String {
 
 /// What to do about a cluster that nobody can wait for, where the author sets no limit.
 fn way_out(doom: &Doom, wait: &Wait) -> String {
-    let dark = matches!(wait, Wait::Closed(trouble) if trouble.reason != FailureReason::Credentials);
+    // Where a Secret leads to another cluster, its own message says what to do.
+    let dark =
+        matches!(wait, Wait::Closed(trouble) if !trouble.message.contains(annotations::CONFIRM_CLUSTER));
     if !dark || doom.until.is_some() {
         return String::new();
     }
