@@ -75,8 +75,11 @@ async fn external_objects_of_another_cluster_are_found_by_their_labels() {
     let shards = json!({"id": "shards", "externalRef": {"apiVersion": "v1", "kind": "ConfigMapList",
         "selector": {"matchLabels": {"shard": "yes"}}, "metadata": {"namespace": "${schema.metadata.namespace}"},
         "cluster": {"name": "us-kubeconfig"}}});
-    let resources =
-        json!([shards, config_map("sum", Some("eu"), json!({"count": "${string(size(shards))}"}))]);
+    let mut copies = config_map("copies", Some("eu"), json!({"of": "${shard.metadata.uid}"}));
+    copies["forEach"] = json!([{"shard": "${shards}"}]);
+    copies["template"]["metadata"]["name"] = json!("${schema.metadata.name}-of-${shard.metadata.name}");
+    let sum = config_map("sum", Some("eu"), json!({"count": "${string(size(shards))}"}));
+    let resources = json!([shards, sum, copies]);
     let world = World::new("Gatherer", json!({"schema": {"spec": {}}, "resources": resources})).await;
     let make = |name: &str| {
         let labels = json!({"shard": "yes"});
@@ -89,6 +92,15 @@ async fn external_objects_of_another_cluster_are_found_by_their_labels() {
     wait::until_object(eu, "x-sum", |object| value(object, "count") == Some("1")).await;
     us.create(&Default::default(), &make("two")).await.unwrap();
     wait::until_object(eu, "x-sum", |object| value(object, "count") == Some("2")).await;
+    // A collection of another cluster can be gone through, item by item.
+    for name in ["one", "two"] {
+        let uid = us.get(name).await.unwrap().metadata.uid.unwrap();
+        wait::until_object(eu, &format!("x-of-{name}"), |copy| value(copy, "of") == Some(&uid)).await;
+    }
+    us.delete("one", &Default::default()).await.unwrap();
+    wait::until_gone(eu, "x-of-one").await;
+    wait::until_object(eu, "x-sum", |object| value(object, "count") == Some("1")).await;
+    assert!(eu.get_opt("x-of-two").await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
