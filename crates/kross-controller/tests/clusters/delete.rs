@@ -90,7 +90,10 @@ async fn deletion_waits_for_a_secret_that_is_gone() {
         .until("x", |instance| {
             let message =
                 condition(instance, "ResourcesReady")["message"].as_str().unwrap_or_default().to_owned();
-            message.contains("eu-kubeconfig") && message.contains("not connected")
+            let ready = condition(instance, "Ready")["message"].as_str().unwrap_or_default().to_owned();
+            message.contains("eu-kubeconfig")
+                && message.contains("not connected")
+                && ready.starts_with("the deletion waits: cluster ")
         })
         .await;
     world.secret("eu-kubeconfig", &world.kubeconfig("eu")).await;

@@ -13,6 +13,9 @@ use crate::progress::Progress;
 use crate::walk::Walk;
 use crate::ways::Way;
 
+/// What is said when there is nothing to say about references.
+pub(super) const RESOLVED: &str = "every cluster reference has a value";
+
 /// Entries of `status.clusters`, in the order of their first use.
 pub(super) fn entries(walk: &Walk<'_>) -> Vec<ClusterStatus> {
     let before = walk.input.instance.clusters();
@@ -87,12 +90,7 @@ pub(super) fn conditions(walk: &Walk<'_>, prune: &DeletionPlan, set: &mut Condit
             true
         }
         None => {
-            set.set_true(
-                ConditionType::ClusterResolved,
-                Reason::Resolved,
-                "every cluster reference has a value",
-                now,
-            );
+            set.set_true(ConditionType::ClusterResolved, Reason::Resolved, RESOLVED, now);
             true
         }
         Some(node) => unplaced_condition(set, node, now),
@@ -180,7 +178,7 @@ fn unplaced_condition(set: &mut ConditionSet, node: &NodePlan, now: jiff::Timest
     let message = format!("the cluster of `{}` is not known: {message}", node.id);
     match &node.progress {
         // A collection without items needs no cluster.
-        Progress::Ready => set.set_true(kind, Reason::Resolved, "every cluster reference has a value", now),
+        Progress::Ready => set.set_true(kind, Reason::Resolved, RESOLVED, now),
         Progress::Failed(trouble) if trouble.reason == FailureReason::Expression => {
             set.set_false(kind, Reason::ResolutionFailed, message, now)
         }

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 
 use jiff::Timestamp;
 use kross_api::{
-    Condition, ConditionSet, ConditionType, FINALIZER, InstanceState, ManagedResource, ObjectKey, Reason,
-    ResourceState, annotations,
+    Condition, ConditionSet, ConditionStatus, ConditionType, FINALIZER, InstanceState, ManagedResource,
+    ObjectKey, Reason, ResourceState, annotations,
 };
 use kross_cel::Budget;
 use kross_cel::value::Value as CelValue;
@@ -133,15 +133,28 @@ impl Leaving<'_> {
             Some((used, closed)) => {
                 let message = closed.trouble().map_or_else(String::new, since);
                 let message = format!("the deletion waits: {message}");
-                set.set_false(ConditionType::RemoteClusterConnected, clusters::reason(used), message, now);
+                let reason = clusters::reason(used);
+                if unresolved(set) {
+                    set.set_false(ConditionType::ClusterResolved, reason, message.clone(), now);
+                }
+                set.set_false(ConditionType::RemoteClusterConnected, reason, message, now);
             }
             None => {
+                if unresolved(set) {
+                    set.set_true(ConditionType::ClusterResolved, Reason::Resolved, clusters::RESOLVED, now);
+                }
                 let message = "every cluster is connected";
                 set.set_true(ConditionType::RemoteClusterConnected, Reason::Connected, message, now);
             }
         }
         unknown(set, ConditionType::RemoteResourcesReady, Reason::UnderDeletion, message, now);
     }
+}
+
+/// Whether a reference was said to lead nowhere.
+fn unresolved(set: &ConditionSet) -> bool {
+    set.get(ConditionType::ClusterResolved)
+        .is_some_and(|condition| condition.status == ConditionStatus::False)
 }
 
 /// The status of an instance that is being deleted, with or without a graph.
