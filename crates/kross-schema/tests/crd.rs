@@ -252,6 +252,28 @@ fn changes_of_type_break_both_ways() {
 }
 
 #[test]
+fn what_kro_says_less_of_in_a_status_is_no_obstacle() {
+    let anything = r#"{"x-kubernetes-preserve-unknown-fields":true}"#;
+    let time = r#"{"type":"string","format":"date-time"}"#;
+    let of = |part: &str, time: &str, namespace: &str, fields: &str| {
+        schema(&format!(
+            r#"{{"type":"object","properties":{{"{part}":{{"type":"object","properties":{{"when":{time},
+            "list":{{"type":"array","items":{{"type":"object","properties":{{"at":{time}}}}}}},
+            "metadata":{{"type":"object","properties":{{"{namespace}":{{"type":"string"}},"fields":{fields}}}}}}}}}}}}}"#
+        ))
+    };
+    let kros = |part: &str| of(part, anything, "__namespace__", r#"{"type":"object"}"#);
+    let ours = |part: &str| of(part, time, "namespace", anything);
+    let report = compare_schemas(&kros("status"), &ours("status"));
+    assert!(report.is_compatible() && !report.is_empty(), "{report}");
+    // In a spec it is: others write it.
+    assert_eq!(compare_schemas(&kros("spec"), &ours("spec")).breaking().count(), 4);
+    // And what was there is there.
+    let without = schema(r#"{"type":"object","properties":{"status":{"type":"object"}}}"#);
+    assert!(!compare_schemas(&kros("status"), &without).is_compatible());
+}
+
+#[test]
 fn what_means_the_same_is_no_change() {
     for (one, other) in [
         (r#"{"type":"number","default":1}"#, r#"{"type":"number","default":1.0}"#),

@@ -21,8 +21,10 @@ fn compare_at(path: &str, old: &Schema, new: &Schema, report: &mut Report, depth
         return;
     }
     compare_description(path, old, new, report);
-    if kind_name(old) != kind_name(new) {
-        report.add(true, ChangeKind::TypeChanged, path, kind_name(old).into(), kind_name(new).into());
+    let (before, after) = (kind_name(old), kind_name(new));
+    if before != after {
+        let breaking = !is_status(path) || ![before, after].contains(&ANYTHING);
+        report.add(breaking, ChangeKind::TypeChanged, path, before.into(), after.into());
         return;
     }
     compare_flags(path, old, new, report);
@@ -47,8 +49,21 @@ fn kind_name(schema: &Schema) -> &'static str {
     match schema.kind {
         _ if schema.int_or_string => "integer or string",
         Some(kind) => kind.as_str(),
-        None => "anything",
+        None => ANYTHING,
     }
+}
+
+const ANYTHING: &str = "anything";
+
+/// Whether the controller alone writes what is here: saying more or less about a value then takes nothing from anybody. kro
+/// says less of optional values, and of times and objects inside of others.
+fn is_status(path: &str) -> bool {
+    path.strip_prefix("status").is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// The name that kro writes as `__name__`, since it is a word of the expression language.
+fn unescaped(name: &str) -> Option<&str> {
+    name.strip_prefix("__")?.strip_suffix("__")
 }
 
 fn compare_flags(path: &str, old: &Schema, new: &Schema, report: &mut Report) {
@@ -98,7 +113,10 @@ fn compare_properties(path: &str, old: &Schema, new: &Schema, report: &mut Repor
         let inner = joined(path, name);
         let Some(after) = new.properties.get(name) else {
             // A map that takes the property's name still takes the property.
-            let kept = new.preserve_unknown || new.additional != Additional::Unsaid;
+            let plain = unescaped(name).filter(|_| is_status(path));
+            let kept = new.preserve_unknown
+                || new.additional != Additional::Unsaid
+                || plain.is_some_and(|plain| new.properties.get(plain).is_some());
             report.add(!kept, ChangeKind::PropertyRemoved, &inner, String::new(), String::new());
             continue;
         };
