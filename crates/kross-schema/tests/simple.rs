@@ -120,6 +120,8 @@ fn markers_become_openapi() {
         ("string | default=\"\"", r#"{"default":"","type":"string"}"#),
         ("string | default=3", r#"{"default":"3","type":"string"}"#),
         ("string | default=\"a \\\"b\\\" \\\\ c\"", r#"{"default":"a \"b\" \\ c","type":"string"}"#),
+        (r#"string | default="a\n\tb""#, r#"{"default":"a\n\tb","type":"string"}"#),
+        (r#"string | default="a\d+""#, r#"{"default":"a\\d+","type":"string"}"#),
         ("string | default=it's", r#"{"default":"it's","type":"string"}"#),
         ("float | default=1.5", r#"{"default":1.5,"type":"number"}"#),
         (

@@ -141,7 +141,11 @@ impl Applying<'_> {
             self.problem(Code::InvalidDefault, message)
         };
         match self.schema.kind {
-            Some(Kind::String) => Ok(Value::from(text)),
+            // kro puts the text into a document of JSON, so that `\n` is the end of a line. Where that is no JSON, such as with
+            // a quote in it, it is taken as it is.
+            Some(Kind::String) => {
+                Ok(serde_json::from_str(&format!("\"{text}\"")).unwrap_or_else(|_| Value::from(text)))
+            }
             Some(Kind::Integer) => text.parse::<i64>().map(Value::Int).map_err(|_| refuse("an integer")),
             Some(Kind::Number) => match text.parse::<i64>() {
                 Ok(whole) => Ok(Value::Int(whole)),
