@@ -13,6 +13,7 @@ mod manage;
 mod memory;
 mod observe;
 mod parting;
+mod pass;
 mod reach;
 mod reconcile;
 mod remains;

@@ -1,0 +1,88 @@
+//! Removes what nobody desires any more, and lets the inventory forget what is gone.
+
+use kross_api::{ClusterId, Inventory, RecordedCluster};
+use kross_plan::Plan;
+
+use super::Pass;
+use crate::instance::error::{InstanceError, SOON};
+use crate::instance::observe::Sight;
+use crate::instance::parting::Parting;
+use crate::instance::reach::Reach;
+use crate::instance::{apply, clusters, manage, remains};
+
+impl Pass<'_> {
+    /// Removes what nobody desires any more, and shrinks the inventory once it is gone.
+    pub(super) async fn prune(
+        &mut self,
+        mut plan: Plan,
+        reach: &Reach<'_>,
+        sight: &mut Sight,
+    ) -> Result<Plan, InstanceError> {
+        let (mut pruned, mut stalled) = (false, false);
+        while !plan.prune.delete.is_empty() || !plan.prune.release.is_empty() {
+            let (delete, release) = (plan.prune.delete.clone(), plan.prune.release.clone());
+            let deleted = apply::delete(reach, &delete, sight, self.memory).await;
+            let released = apply::release(reach, &release, sight, self.memory).await;
+            let parting = Parting { hub: self.hub, instance: &self.instance, clusters: &plan.clusters };
+            parting.released(&released, self.memory);
+            pruned = true;
+            plan = self.plan(sight);
+            stalled = !deleted || released.again;
+            if stalled {
+                self.look_again(SOON);
+                break;
+            }
+        }
+        let parting = Parting { hub: self.hub, instance: &self.instance, clusters: &plan.clusters };
+        parting.left_behind(&plan.prune.left_behind, self.memory);
+        if pruned && !stalled && plan.prune.is_done() {
+            self.record.local = plan.inventory.get(&ClusterId::local()).cloned().unwrap_or_default();
+            self.keep_record().await?;
+        }
+        Ok(plan)
+    }
+
+    /// Forgets what the instance has in remote clusters no more, once they themselves say so.
+    pub(super) async fn shrink(&mut self, plan: &Plan, reach: &Reach<'_>) -> Result<(), InstanceError> {
+        if !plan.is_certain() || !plan.prune.is_done() {
+            return Ok(());
+        }
+        let applyset = manage::remote_applyset(self.hub, self.served, &self.instance);
+        let mut record = self.record.remote.clone();
+        for cluster in self.record.remote.clusters() {
+            let id = ClusterId::new(&cluster.uid);
+            let used =
+                plan.clusters.iter().any(|used| !used.former && used.key.as_str() == cluster.reference);
+            if !used && cluster.contents.group_kinds.is_empty() {
+                record.retain(|other| other.reference != cluster.reference || other.uid != cluster.uid);
+                continue;
+            }
+            let (left, elsewhere) = clusters::kept(plan, cluster);
+            let mut gone = Inventory {
+                group_kinds: cluster.contents.group_kinds.difference(&left.group_kinds).cloned().collect(),
+                namespaces: cluster.contents.namespaces.clone(),
+            };
+            if used && gone.group_kinds.is_empty() {
+                continue;
+            }
+            // What is there by another way is written down with that one.
+            gone.group_kinds.retain(|kind| !elsewhere.contains(kind));
+            let Ok(kinds) = reach.connections(&id, &gone) else { continue };
+            let found = remains::members(kinds, &self.instance, &applyset, &gone, self.memory);
+            let found = reach.wait([&id], found).await;
+            if !found.is_ok_and(|found| found.stored.is_empty()) {
+                continue;
+            }
+            let same =
+                |other: &RecordedCluster| other.reference == cluster.reference && other.uid == cluster.uid;
+            record.retain(|other| {
+                if same(other) {
+                    other.contents = left.clone();
+                }
+                used || !same(other)
+            });
+        }
+        self.record.remote = record;
+        self.keep_record().await
+    }
+}
