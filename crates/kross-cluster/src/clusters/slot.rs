@@ -307,19 +307,21 @@ impl Slot {
         let Some(entry) = state.current.clone() else { return Link::Connecting { since: state.since } };
         let Snapshot { phase, since, identity, last_contact, .. } = entry.core.snapshot();
         state.last_contact = last_contact.or(state.last_contact);
-        // Not every change has been settled yet, and whoever sees that it is connected gets through.
-        self.steer(state);
         match phase {
             Phase::Connecting => Link::Connecting { since },
-            Phase::Up(connection, identity) => Link::Connected(Live {
-                connection: entry.core.audited(&connection, &self.address).routed(&self.route),
-                identity,
-                server: entry.core.server.clone(),
-                since,
-                last_contact: last_contact.unwrap_or(since),
-                method: entry.core.source.method().as_str().into(),
-                warnings: entry.core.warnings(),
-            }),
+            Phase::Up(connection, identity) => {
+                // Not every change has been settled yet, and whoever sees that it is connected gets through.
+                self.route.open(&connection);
+                Link::Connected(Live {
+                    connection: entry.core.audited(&connection, &self.address).routed(&self.route),
+                    identity,
+                    server: entry.core.server.clone(),
+                    since,
+                    last_contact: last_contact.unwrap_or(since),
+                    method: entry.core.source.method().as_str().into(),
+                    warnings: entry.core.warnings(),
+                })
+            }
             Phase::Down { failure, next } => Link::NotConnected(Down {
                 since,
                 step: failure.step,
