@@ -19,6 +19,9 @@ use crate::object::StoredObject;
 use crate::secrets::{Asker, SecretRefusal, judge};
 use crate::watch::{Lookup, Watch};
 
+/// What is wrong with a way that nobody has gone yet.
+const NOT_YET: &str = "the cluster is not connected yet";
+
 pub(super) struct Slot {
     pub(super) address: SecretAddress,
     /// None where the address is no Secret's.
@@ -102,7 +105,7 @@ impl Slot {
         Arc::new(Self {
             address: address.clone(),
             watch,
-            route: Route::closed(FailureReason::Unreachable, "the cluster is not connected yet"),
+            route: Route::closed(FailureReason::Unreachable, NOT_YET),
             task,
             state: Mutex::new(State {
                 users: 0,
@@ -196,8 +199,7 @@ impl Slot {
                 }
             }
         }
-        drop(state);
-        let told = self.settle(inner);
+        let told = self.settle_from(state, inner);
         if permissions && !told {
             inner.tell(&self.address, ClusterChange::Permissions);
         }
@@ -205,7 +207,12 @@ impl Slot {
 
     /// Brings what counts in line with what the Secret holds and what became of it. Returns whether somebody was told.
     pub(super) fn settle(&self, inner: &Arc<Inner>) -> bool {
-        let mut state = self.lock();
+        self.settle_from(self.lock(), inner)
+    }
+
+    /// Goes on from a state that nobody else has seen yet: whoever sees that a Secret is gone or that a cluster is lost finds
+    /// the way closed.
+    fn settle_from(&self, mut state: MutexGuard<'_, State>, inner: &Arc<Inner>) -> bool {
         let retired = state.choose(inner, &self.address);
         let standing = state.standing(&self.address);
         match &standing {
@@ -246,15 +253,22 @@ impl Slot {
 
     /// Requests of those who have a connection already go where the Secret leads now.
     fn steer(&self, state: &State) {
-        match state.current.as_ref().map(|entry| entry.core.snapshot().phase) {
-            Some(Phase::Up(connection, _)) => self.route.open(&connection),
-            // The entry's own guard answers.
-            Some(Phase::Down { .. } | Phase::Connecting) => {}
+        match &state.current {
+            Some(entry) => self.follow(&entry.core.snapshot().phase),
             None => {
                 if let Some(failure) = state.intake.failure(&self.address, Asker::Definition) {
                     self.route.close(failure.reason, &failure.cause);
                 }
             }
+        }
+    }
+
+    /// The way is open while the credential that counts opens it. One that counted before may still work for others.
+    fn follow(&self, phase: &Phase) {
+        match phase {
+            Phase::Up(connection, _) => self.route.open(connection),
+            Phase::Down { failure, .. } => self.route.close(failure.reason, &failure.cause),
+            Phase::Connecting => self.route.close(FailureReason::Unreachable, NOT_YET),
         }
     }
 
@@ -307,21 +321,19 @@ impl Slot {
         let Some(entry) = state.current.clone() else { return Link::Connecting { since: state.since } };
         let Snapshot { phase, since, identity, last_contact, .. } = entry.core.snapshot();
         state.last_contact = last_contact.or(state.last_contact);
+        // Not every change has been settled yet, and whoever sees that it is connected gets through.
+        self.follow(&phase);
         match phase {
             Phase::Connecting => Link::Connecting { since },
-            Phase::Up(connection, identity) => {
-                // Not every change has been settled yet, and whoever sees that it is connected gets through.
-                self.route.open(&connection);
-                Link::Connected(Live {
-                    connection: entry.core.audited(&connection, &self.address).routed(&self.route),
-                    identity,
-                    server: entry.core.server.clone(),
-                    since,
-                    last_contact: last_contact.unwrap_or(since),
-                    method: entry.core.source.method().as_str().into(),
-                    warnings: entry.core.warnings(),
-                })
-            }
+            Phase::Up(connection, identity) => Link::Connected(Live {
+                connection: entry.core.audited(&connection, &self.address).routed(&self.route),
+                identity,
+                server: entry.core.server.clone(),
+                since,
+                last_contact: last_contact.unwrap_or(since),
+                method: entry.core.source.method().as_str().into(),
+                warnings: entry.core.warnings(),
+            }),
             Phase::Down { failure, next } => Link::NotConnected(Down {
                 since,
                 step: failure.step,

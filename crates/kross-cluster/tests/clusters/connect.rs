@@ -244,3 +244,24 @@ async fn whoever_sees_that_a_cluster_is_connected_gets_through() {
         live.connection.fetch("/version").await.unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_sees_that_a_secret_is_gone_does_not_get_through() {
+    let setup = Setup::new().await;
+    let kubeconfig = setup.admin();
+    for round in 0..30 {
+        let name = format!("brief-{round}-kubeconfig");
+        let hold = setup.hold(&name, &kubeconfig).await;
+        let live = setup.connected(&hold).await;
+        let deleted = setup.delete(&name);
+        let gone = async {
+            // As close on its heels as can be.
+            while matches!(hold.link(Some(setup.namespace())), Link::Connected(_)) {
+                tokio::task::yield_now().await;
+            }
+            live.connection.fetch("/version").await
+        };
+        let ((), fetched) = tokio::join!(deleted, gone);
+        assert_eq!(fetched.unwrap_err().reason(), FailureReason::Credentials, "in round {round}");
+    }
+}
