@@ -23,7 +23,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Kro::find_or_build(&Progress::stderr())?;
     run_command(
         Command::new("cargo")
-            .args(["test", "--workspace", "--locked"])
+            // One run tells of everything that fails.
+            .args(["test", "--workspace", "--locked", "--no-fail-fast"])
             .args(rest)
             .env(VERSION_VARIABLE, kubernetes.minor()),
     )
