@@ -30,7 +30,7 @@ use journal::Journal;
 use rules::Rules;
 use server::{Certificates, Command, Confirm, Server};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is wrong with the way to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

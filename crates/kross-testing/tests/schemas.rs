@@ -3,15 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use std::time::Duration;
-
 use http::Request;
 use kross_diagnostics::Path;
 use kross_schema::compatibility::compare_crds;
 use kross_schema::crd::synthesize;
 use kross_schema::openapi::Schema;
 use kross_schema::{Bundle, CrdSchemas, GroupVersionKind, LiveSchemas, SchemaResolver, schema_of, simple};
-use kross_testing::shared;
+use kross_testing::{shared, wait};
 use kross_value::Value;
 use kube::Client;
 use serde_json::{Value as Json, json};
@@ -28,6 +26,10 @@ async fn live(client: &Client) -> LiveSchemas {
         let Some(group_version) = path.strip_prefix("apis/").or_else(|| path.strip_prefix("api/")) else {
             continue;
         };
+        // Other tests of this program create kinds of their own.
+        if group_version.split('/').next().unwrap().ends_with(".test") {
+            continue;
+        }
         let url = entry["serverRelativeURL"].as_str().unwrap();
         let hash = url.rsplit('=').next().unwrap();
         live.insert(group_version, hash, get(client, url).await.as_bytes()).unwrap();
@@ -42,11 +44,13 @@ async fn the_bundle_is_what_the_api_server_serves() {
     let Ok(bundle) = Bundle::of_version(version["gitVersion"].as_str().unwrap()) else {
         panic!("no bundle of {version}")
     };
-    let live = live(&client).await;
-    // Other tests of this program create kinds of their own.
-    let served: Vec<GroupVersionKind> =
-        live.kinds().into_iter().filter(|kind| !kind.group.ends_with(".test")).collect();
-    assert_eq!(bundle.kinds(), served);
+    // A server that has just started publishes its groups one after the other.
+    let (live, served) = wait::until("the server to publish what the bundle has", || async {
+        let live = live(&client).await;
+        let served: Vec<GroupVersionKind> = live.kinds();
+        if served == bundle.kinds() { Ok((live, served)) } else { Err(format!("{served:?}")) }
+    })
+    .await;
     for kind in served {
         let (shipped, served) = (bundle.resolve(&kind).unwrap(), live.resolve(&kind).unwrap());
         assert_eq!((&shipped.plural, shipped.namespaced), (&served.plural, served.namespaced), "{kind}");
@@ -104,15 +108,15 @@ async fn a_crd_with_everything_is_accepted_and_comes_back_without_a_change() {
     let request = Request::post(path).body(crd.to_string().into_bytes()).unwrap();
     client.request_text(request).await.unwrap();
     // The server adds names, conditions and defaults over the next moments.
-    let mut back = Value::Null;
-    for _ in 0..100 {
+    let back: Value = wait::until("the definition to be established", || async {
         let text = get(&client, &format!("{path}/everythings.schemas.test")).await;
-        back = serde_json::from_str(&text).unwrap();
-        if back.to_string().contains(r#""type":"Established""#) {
-            break;
+        if text.contains(r#""type":"Established""#) {
+            Ok(serde_json::from_str(&text).unwrap())
+        } else {
+            Err(text)
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    })
+    .await;
     let report = compare_crds(&back, &crd);
     assert!(report.is_empty(), "{:#?}", report.changes());
     let crds = CrdSchemas::new();
@@ -121,19 +125,13 @@ async fn a_crd_with_everything_is_accepted_and_comes_back_without_a_change() {
 
     // The defaults are those that were meant.
     let instance = json!({"apiVersion": "schemas.test/v1", "kind": "Everything", "metadata": {"name": "a"}, "spec": {"name": "a"}});
-    let mut created = Json::Null;
-    for _ in 0..100 {
+    let created: Json = wait::until("the kind to be served", || async {
         let body = instance.to_string().into_bytes();
         let request = Request::post("/apis/schemas.test/v1/everythings").body(body).unwrap();
-        match client.request_text(request).await {
-            Ok(text) => {
-                created = serde_json::from_str(&text).unwrap();
-                break;
-            }
-            Err(error) => assert!(error.to_string().contains("404"), "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        let text = client.request_text(request).await.map_err(|error| error.to_string())?;
+        Ok(serde_json::from_str(&text).unwrap())
+    })
+    .await;
     let expected = json!({
         "name": "a", "text": "a \"quoted\" text", "replicas": 3, "ratio": 0.5, "whole": 2, "on": true,
         "size": "small", "tags": ["a"], "labels": {"a": "b"}, "nested": {"deep": {"size": 1}},

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -25,6 +26,9 @@ use super::{Fault, Shared};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type AnswerBody = BoxBody<Bytes, Failure>;
+
+/// How often a request that is held looks whether it may go on.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Headers that belong to one connection and are not passed on.
 const CONNECTION_HEADERS: [HeaderName; 5] =
@@ -94,10 +98,15 @@ impl Forward {
             _ => {}
         }
         match action {
-            Some(Action::Answer(answer)) => return refuse(&record, &answer),
-            Some(Action::Delay(delay)) => tokio::time::sleep(delay).await,
-            Some(Action::Hang) => std::future::pending::<()>().await,
-            Some(Action::CutAfter(bytes)) => limit = Some(bytes),
+            Some((_, Action::Answer(answer))) => return refuse(&record, &answer),
+            Some((_, Action::Delay(delay))) => tokio::time::sleep(delay).await,
+            Some((_, Action::Hang)) => std::future::pending::<()>().await,
+            Some((rule, Action::Hold)) => {
+                while self.shared.rules().has(rule) {
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
+            Some((_, Action::CutAfter(bytes))) => limit = Some(bytes),
             None => {}
         }
         let response = self.upstream.pass(request).await?;

@@ -70,6 +70,8 @@ pub enum Action {
     Delay(Duration),
     /// It is never answered.
     Hang,
+    /// It is passed on when the rule is taken away.
+    Hold,
     /// The connection breaks after so many bytes of the answer's body.
     CutAfter(u64),
 }
@@ -176,12 +178,17 @@ impl Rules {
         self.rules.clear();
     }
 
-    /// What happens to this request; a rule for a number of requests is used up by it.
-    pub(super) fn take(&mut self, request: &Request) -> Option<Action> {
+    /// Whether a rule is in force.
+    pub(super) fn has(&self, id: RuleId) -> bool {
+        self.rules.iter().any(|rule| rule.id == id)
+    }
+
+    /// What happens to this request, and by which rule; one for a number of requests is used up by it.
+    pub(super) fn take(&mut self, request: &Request) -> Option<(RuleId, Action)> {
         let rule = self.rules.iter_mut().find(|rule| rule.left != Some(0) && rule.requests.fit(request))?;
         if let Some(left) = &mut rule.left {
             *left -= 1;
         }
-        Some(rule.action.clone())
+        Some((rule.id, rule.action.clone()))
     }
 }

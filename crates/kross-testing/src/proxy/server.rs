@@ -25,7 +25,7 @@ use super::{Fault, Shared};
 const STREAMS: u32 = 100;
 const BACKLOG: u32 = 1024;
 /// A connection that takes so long on this machine found a full queue.
-const FULL: Duration = Duration::from_millis(100);
+const FULL: Duration = Duration::from_millis(300);
 
 /// What the proxy's owner can tell it. Each is confirmed when it has taken effect.
 pub(super) enum Command {
