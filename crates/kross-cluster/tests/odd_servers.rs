@@ -21,6 +21,7 @@ use kross_cluster::{
     Watches,
 };
 use kross_local::{CertificateAuthority, Validity};
+use kross_testing::Stopwatch;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -207,10 +208,10 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up_in_time() {
     let options =
         ConnectionOptions { request_timeout: Duration::from_millis(300), ..ConnectionOptions::default() };
     let connection = Connection::trusted(ClusterId::new("silent"), config, options).await.unwrap();
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let error = connection.get(&config_map(), Some("shop"), "web").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Timeout);
-    assert!(started.elapsed() < Duration::from_secs(5));
+    started.assert_within(Duration::from_secs(5));
     assert_eq!(connection.stats().requests.streams, 0);
 }
 
@@ -241,16 +242,16 @@ async fn a_dead_server_is_dialled_once_for_all_who_wait() {
     // The backlog accepts, TLS never comes.
     let config = kube::Config::new(format!("https://{address}").parse().unwrap());
     let mut options = ConnectionOptions::default();
-    options.requests.tls_timeout = Duration::from_millis(400);
+    options.requests.tls_timeout = Duration::from_secs(1);
     let connection = Connection::trusted(ClusterId::new("dead"), config, options).await.unwrap();
     let kind = config_map();
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let reads = (0..200).map(|_| connection.get(&kind, Some("shop"), "web"));
     for read in futures::future::join_all(reads).await {
         let error = read.unwrap_err();
         assert_eq!((error.reason(), error.operation()), (FailureReason::Unreachable, Operation::Connect));
     }
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    started.assert_within(Duration::from_secs(5));
     assert_eq!(connection.stats().requests.failed_dials, 1);
 }
 

@@ -11,7 +11,9 @@ use crate::setup::Setup;
 /// The records with these values, in order.
 fn records(path: &std::path::Path, expected: &Value) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    // The last line may be on its way.
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let records = whole.map(|line| serde_json::from_str::<Value>(line).unwrap());
     records
         .filter(|record| expected.as_object().unwrap().iter().all(|(key, value)| record[key] == *value))
         .collect()

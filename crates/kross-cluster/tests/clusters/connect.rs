@@ -3,31 +3,32 @@
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::{FailureReason, SecretAddress};
 use kross_cluster::{
-    Asker, ClusterChange, ClusterEvent, ClusterId, ClusterOptions, Clusters, Connection, ConnectionOptions,
-    Link, Selection, Step,
+    Asker, ClusterChange, ClusterId, ClusterOptions, Clusters, Connection, ConnectionOptions, Link,
+    Selection, Step,
 };
 use kross_local::{Access, Credential, Kubeconfig, rule};
-use kross_testing::{Action, Answer, Requests, wait};
+use kross_testing::{Action, Answer, Fault, Requests, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::setup::Setup;
+use crate::setup::{Setup, told};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_becomes_a_connection_with_the_identity_of_its_cluster() {
     let setup = Setup::new().await;
     let mut events = setup.clusters.subscribe();
+    setup.proxy.set(Fault::Hang);
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     // Asking does not wait.
     assert!(matches!(hold.link(Some(setup.namespace())), Link::Connecting { .. }));
+    setup.proxy.set(Fault::Pass);
 
     let live = setup.connected(&hold).await;
     assert_eq!(live.identity.uid.as_str(), setup.uid().await);
     assert!(live.identity.verified);
     assert_eq!(live.connection.cluster(), &live.identity.id);
     assert!(!live.connection.access().is_empty());
-    let connected = ClusterEvent { secret: hold.secret().clone(), change: ClusterChange::Connected };
-    assert_eq!(events.recv().await, Some(connected));
+    assert_eq!(told(&mut events, &hold, ClusterChange::Connected).await, []);
 
     let kind = live.connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let watch = setup.watches.watch(&live.connection, &kind, Selection::Managed);
@@ -121,13 +122,15 @@ async fn a_secret_that_goes_takes_the_connection_with_it_and_brings_it_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_use_a_secret_learns_no_more_than_that() {
     let setup = Setup::new().await;
-    let hold = setup.hold("ours-kubeconfig", &setup.admin()).await;
+    setup.put("ours-kubeconfig", &setup.admin()).await;
     let allow = async |namespaces: &str| {
         let patch = json!({"metadata": {"annotations": {"kro.run/allowed-namespaces": namespaces}}});
         let secrets = setup.fixture.hub.api::<Secret>();
         secrets.patch("ours-kubeconfig", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     };
     allow("elsewhere").await;
+    // Only now: nobody has seen it when everybody could use it.
+    let hold = setup.clusters.hold(&setup.address("ours-kubeconfig"));
     let refused = setup.down(&hold, Step::Secret).await;
     assert_eq!(setup.proxy.count(&Requests::any()), 0, "nobody who may use it has asked");
     // A definition may name what is offered at all, and the cluster is connected for it.
@@ -141,7 +144,7 @@ async fn who_may_not_use_a_secret_learns_no_more_than_that() {
     let mut events = setup.clusters.subscribe();
     allow(&format!("elsewhere, {}", setup.namespace())).await;
     setup.connected(&hold).await;
-    assert_eq!(events.recv().await.unwrap().change, ClusterChange::Permissions);
+    told(&mut events, &hold, ClusterChange::Permissions).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use kross_local::{Access, Kubeconfig};
 use kross_testing::{FaultProxy, wait};
 use serde_json::json;
 
-use crate::setup::Setup;
+use crate::setup::{Setup, told};
 
 /// Writes one ConfigMap after the other over one connection until it is stopped.
 struct Writer {
@@ -59,8 +59,7 @@ async fn rotate(setup: &Setup, from: &Kubeconfig, to: &Kubeconfig, revoke: impl 
     let writer = Writer::start(live.connection.clone(), setup.namespace().to_owned()).await;
     writer.goes_on(2).await;
     setup.put("eu-kubeconfig", to).await;
-    let change = tokio::time::timeout(wait::PATIENCE, events.recv()).await.unwrap().unwrap();
-    assert_eq!(change.change, ClusterChange::Credential);
+    told(&mut events, &hold, ClusterChange::Credential).await;
     let switched = setup.connected(&hold).await;
     assert_ne!(switched.connection.access(), live.connection.access());
     // Whoever began with the old credential goes on with the new one, so that nobody misses the old one.
@@ -138,7 +137,7 @@ async fn a_secret_that_leads_to_another_cluster_gives_that_ones_identity_and_sto
     })
     .await;
     assert!(other.identity.verified);
-    assert_eq!(events.recv().await.unwrap().change, ClusterChange::Connected);
+    told(&mut events, &hold, ClusterChange::Connected).await;
     let error = live.connection.fetch("/version").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Credentials);
     assert!(error.message().contains("another cluster"), "{error}");

@@ -1,16 +1,15 @@
 //! A hub, a remote cluster behind a fault proxy, and a registry of its own for each test.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::SecretAddress;
 use kross_cluster::{
-    ClusterId, ClusterOptions, Clusters, Connection, ConnectionOptions, Down, Hold, Link, Live, Step,
-    WatchOptions, Watches,
+    ClusterChange, ClusterEvent, ClusterId, ClusterOptions, Clusters, Connection, ConnectionOptions, Down,
+    Hold, Link, Live, Step, WatchOptions, Watches,
 };
 use kross_local::{Kubeconfig, rule};
 use kross_testing::{FaultProxy, Fixture, objects, wait};
 use kube::api::{DeleteParams, Patch, PatchParams};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 pub struct Setup {
     pub fixture: Fixture,
@@ -79,11 +78,7 @@ impl Setup {
     }
 
     pub async fn connected(&self, hold: &Hold) -> Live {
-        self.connected_within(wait::PATIENCE, hold).await
-    }
-
-    pub async fn connected_within(&self, patience: Duration, hold: &Hold) -> Live {
-        wait::until_within(patience, "the cluster to be connected", || async {
+        wait::until("the cluster to be connected", || async {
             match hold.link(Some(self.namespace())) {
                 Link::Connected(live) => Ok(live),
                 other => Err(format!("{other:?}")),
@@ -94,11 +89,7 @@ impl Setup {
 
     /// Waits until the way ends at this step.
     pub async fn down(&self, hold: &Hold, step: Step) -> Down {
-        self.down_within(wait::PATIENCE, hold, step).await
-    }
-
-    pub async fn down_within(&self, patience: Duration, hold: &Hold, step: Step) -> Down {
-        wait::until_within(patience, format!("the way to end at {step:?}"), || async {
+        wait::until(format!("the way to end at {step:?}"), || async {
             match hold.link(Some(self.namespace())) {
                 Link::NotConnected(down) if down.step == step => Ok(down),
                 other => Err(format!("{other:?}")),
@@ -112,5 +103,23 @@ impl Setup {
         let namespaces =
             kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(self.fixture.remote("eu").client.clone());
         namespaces.get("kube-system").await.unwrap().metadata.uid.unwrap()
+    }
+}
+
+/// Waits until it is told that this happened to the cluster of a hold, and gives what was told before. Whoever looks sees a
+/// change a moment before it is told, so some of that may be about what was seen already.
+pub async fn told(
+    events: &mut UnboundedReceiver<ClusterEvent>,
+    hold: &Hold,
+    change: ClusterChange,
+) -> Vec<ClusterEvent> {
+    let expected = ClusterEvent { secret: hold.secret().clone(), change };
+    let mut before = Vec::new();
+    loop {
+        let event = tokio::time::timeout(wait::PATIENCE, events.recv()).await;
+        match event.unwrap_or_else(|_| panic!("{change:?} is not told, only {before:?}")).unwrap() {
+            event if event == expected => return before,
+            event => before.push(event),
+        }
     }
 }

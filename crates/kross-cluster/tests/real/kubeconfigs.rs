@@ -1,6 +1,5 @@
 //! Every way to say who we are that a kubeconfig can have, from its text to an answer of a server.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -27,12 +26,14 @@ fn with_user(kubeconfig: &Kubeconfig, user: &str) -> String {
     format!("{head}  user:\n    {user}\n")
 }
 
-/// A command that prints what is in a file beside it.
+/// A command that prints what is in a file beside it. What is executed is never written here: another test's child could
+/// still have it open for writing, and then it cannot be run.
 fn plugin(folder: &Path) -> KubeconfigPolicy {
     let command = folder.join("plugin");
-    std::fs::write(&command, format!("#!/bin/sh\n/bin/cat {}\n", folder.join("credential").display()))
-        .unwrap();
-    std::fs::set_permissions(&command, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let stand_in = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in/plugin");
+    std::os::unix::fs::symlink(stand_in, &command).unwrap();
+    let script = format!("/bin/cat {}\n", folder.join("credential").display());
+    std::fs::write(folder.join("plugin.script"), script).unwrap();
     KubeconfigPolicy { exec_allow: vec![command], ..KubeconfigPolicy::default() }
 }
 

@@ -6,10 +6,14 @@ use kross_value::Value;
 
 use crate::setup::Setup;
 
+/// How long a leader may be silent.
+const LEASE: Duration = Duration::from_secs(10);
+
 fn options(setup: &Setup, identity: &str) -> LeaseOptions {
     LeaseOptions {
-        lease_duration: Duration::from_secs(3),
-        renew_deadline: Duration::from_secs(2),
+        // Long enough that a busy machine gets a renewal through in time.
+        lease_duration: LEASE,
+        renew_deadline: LEASE / 2,
         retry_period: Duration::from_millis(200),
         ..LeaseOptions::new(&setup.fixture.namespace, "controller.kro.run", identity)
     }
@@ -29,13 +33,14 @@ async fn one_leads_the_other_follows_and_takes_over_at_once_when_the_first_resig
     let second = Election::start(setup.connection.clone(), options(&setup, "second"));
     let follows = Leadership::Following { leader: Some("first".to_owned()) };
     second.leadership().wait_for(|leadership| *leadership == follows).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
     assert!(first.is_leading() && !second.is_leading(), "renewals keep the lease");
 
+    // Without waiting until the lease has run out.
     let started = Stopwatch::start();
     first.resign().await;
     until_leading(&second).await;
-    started.assert_within(Duration::from_millis(1500));
+    started.assert_within(LEASE / 2);
     let kind = ApiKind::custom("coordination.k8s.io", "v1", "Lease", "leases", true);
     let lease = setup.connection.get(&kind, setup.namespace(), "controller.kro.run").await.unwrap();
     assert_eq!(lease.value().at(&["spec", "holderIdentity"]), Some(&"second".into()));

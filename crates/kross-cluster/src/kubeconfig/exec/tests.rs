@@ -1,7 +1,6 @@
 //! Real commands: what they are given, what they may print, and how often they are run.
 
 use std::fmt::Write as _;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use super::*;
@@ -11,13 +10,16 @@ struct Plugin {
 }
 
 impl Plugin {
-    /// A script that leaves a trace of each run and then does this.
+    /// A command that leaves a trace of each run and then does what a script says, in which `DIR` is its folder. What is
+    /// executed is never written here: another test's child could still have it open for writing, and then it cannot be run.
     fn new(script: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let plugin = Self { folder };
-        let text = format!("#!/bin/sh\necho run >> {}\n{script}\n", plugin.path("runs"));
-        std::fs::write(plugin.path("plugin"), text).unwrap();
-        std::fs::set_permissions(plugin.path("plugin"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let stand_in = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in/plugin");
+        std::os::unix::fs::symlink(stand_in, plugin.path("plugin")).unwrap();
+        let text = format!("echo run >> DIR/runs\n{script}\n");
+        let text = text.replace("DIR", &plugin.folder.path().display().to_string());
+        std::fs::write(plugin.path("plugin.script"), text).unwrap();
         plugin
     }
 
@@ -60,13 +62,7 @@ fn credential(status: &str) -> String {
 #[tokio::test]
 async fn a_command_gets_its_arguments_and_the_listed_variables_and_nothing_else() {
     let script = "/usr/bin/env > DIR/env; printf '%s\\n' \"$@\" > DIR/args; pwd > DIR/pwd; cat > DIR/stdin";
-    let plugin = Plugin::new("");
-    let text = format!(
-        "#!/bin/sh\n{}\n{}\n",
-        script.replace("DIR", &plugin.folder.path().display().to_string()),
-        credential(r#""token":"s3cret""#)
-    );
-    std::fs::write(plugin.path("plugin"), text).unwrap();
+    let plugin = Plugin::new(&format!("{script}\n{}", credential(r#""token":"s3cret""#)));
     let source = plugin.start().await.unwrap();
     let header = source.header().await.unwrap().unwrap();
     assert_eq!(header.to_str().unwrap(), "Bearer s3cret");
@@ -180,12 +176,9 @@ async fn what_is_no_credential_is_an_error_that_repeats_nothing() {
 #[tokio::test]
 async fn a_command_that_does_not_end_is_ended_with_all_it_started() {
     let plugin = Plugin::new("/bin/sleep 300 & echo $! > DIR/child; wait");
-    let text = std::fs::read_to_string(plugin.path("plugin")).unwrap();
-    let text = text.replace("DIR", &plugin.folder.path().display().to_string());
-    std::fs::write(plugin.path("plugin"), text).unwrap();
-    let command = ExecCommand { timeout: Duration::from_millis(500), ..plugin.command() };
+    let command = ExecCommand { timeout: Duration::from_secs(3), ..plugin.command() };
     let error = ExecSource::start(Arc::new(command)).await.map(|_| ()).unwrap_err().to_string();
-    assert!(error.ends_with("did not end within 0.5s"), "{error}");
+    assert!(error.ends_with("did not end within 3.0s"), "{error}");
     let child = std::fs::read_to_string(plugin.path("child")).unwrap();
     let stat = format!("/proc/{}/stat", child.trim());
     kross_testing::wait::until("the command's own child is gone", async || {
