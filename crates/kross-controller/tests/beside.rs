@@ -23,7 +23,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::Value as Json;
 
-use crate::compare::{Difference, Known, differences};
+use crate::compare::{Difference, Known, REFUSAL, differences};
 use crate::normal::{Seen, normal};
 use crate::scenario::{Scenario, Step};
 use crate::setup::{Running, install};
@@ -48,6 +48,8 @@ mod takeover;
 const AT_ONCE: usize = 6;
 /// How long the sides may take to come to the same end once what a step waits for holds.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long they may take to come to rest after that.
+const REST: Duration = Duration::from_secs(5);
 /// kro waits between its passes; and what [`settings`] says.
 const FLAGS: [&str; 4] = [
     "--instance-requeue-interval=200ms",
@@ -160,7 +162,7 @@ async fn run(
             found.push(Difference {
                 scenario: scenario.name.clone(),
                 step: step.name.clone(),
-                object: "API server".to_owned(),
+                object: REFUSAL.to_owned(),
                 path: "refusal".to_owned(),
                 kro: kros.into(),
                 kross: kross.into(),
@@ -178,7 +180,8 @@ async fn run(
     unexplained
 }
 
-/// What differs once both sides have come to rest: as soon as nothing is unexplained, or when patience ends.
+/// What differs once both sides have come to rest: as soon as nothing is unexplained, what is listed of this step is there and
+/// two looks in a row see the same, or when patience ends.
 async fn compared(
     scenario: &Scenario,
     step: &Step,
@@ -187,14 +190,25 @@ async fn compared(
     known: &[Known],
 ) -> Vec<Difference> {
     let started = Instant::now();
+    let (mut last, mut agreed) = (None, None);
     loop {
         let (kros, kross) = tokio::join!(theirs.snapshot(scenario), ours.snapshot(scenario));
-        let (kros, kross) = (normal(&kros, &mut seen.0), normal(&kross, &mut seen.1));
-        let found = differences(&scenario.name, &step.name, &kros, &kross);
+        // What only passes by may be seen on one side alone, so that it is not learned.
+        let mut learned = seen.clone();
+        let looks = (normal(&kros, &mut learned.0), normal(&kross, &mut learned.1));
+        let found = differences(&scenario.name, &step.name, &looks.0, &looks.1);
         let explained = |difference: &Difference| known.iter().any(|known| known.explains(difference));
-        if found.iter().all(explained) || started.elapsed() > PATIENCE {
+        let mut due = known.iter().filter(|known| known.is_due(scenario, step));
+        if !found.iter().all(explained) || !due.all(|due| found.iter().any(|found| due.explains(found))) {
+            agreed = None;
+        } else if last.as_ref() == Some(&looks) || agreed.get_or_insert_with(Instant::now).elapsed() > REST {
+            *seen = learned;
             return found;
         }
+        if started.elapsed() > PATIENCE {
+            return found;
+        }
+        last = Some(looks);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -7,7 +7,11 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
+use crate::scenario::{Scenario, Step};
 use crate::side::Snapshot;
+
+/// What a difference in the words of a refusal is about.
+pub const REFUSAL: &str = "API server";
 
 /// One place where the sides differ.
 #[derive(Clone, Debug)]
@@ -54,6 +58,11 @@ fn anything() -> String {
 impl Known {
     pub fn all(file: &Path) -> Vec<Self> {
         serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+    }
+
+    /// Whether it is listed of this very step, so that it must come.
+    pub fn is_due(&self, scenario: &Scenario, step: &Step) -> bool {
+        !self.sometimes && self.object != REFUSAL && self.scenario == scenario.name && self.step == step.name
     }
 
     pub fn explains(&self, difference: &Difference) -> bool {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::side::Snapshot;
 
 /// The UIDs that a scenario has seen on one side, with the names of what they are the UIDs of.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Seen(BTreeMap<String, String>);
 
 impl Seen {

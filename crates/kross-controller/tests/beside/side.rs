@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
-use std::time::Duration;
 
 use kross_testing::wait;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -13,7 +12,6 @@ use serde_json::{Value as Json, json};
 
 use crate::scenario::{Kind, Scenario, Step, holds, text_of};
 
-const PATIENCE: Duration = Duration::from_secs(25);
 const MANAGER: &str = "somebody";
 
 /// One control plane.
@@ -33,13 +31,12 @@ impl Side {
 
     /// The API of a kind in a namespace, once it is served.
     pub async fn api(&self, kind: &Kind, namespace: &str) -> Api<DynamicObject> {
-        let resource =
-            wait::until_within(PATIENCE, format!("{kind:?} to be served by {}", self.name), || async {
-                match self.served(kind).await {
-                    Some(served) => Ok(served),
-                    None => Err(self.complaints(kind).await),
-                }
-            });
+        let resource = wait::until(format!("{kind:?} to be served by {}", self.name), || async {
+            match self.served(kind).await {
+                Some(served) => Ok(served),
+                None => Err(self.complaints(kind).await),
+            }
+        });
         let (resource, scope) = resource.await;
         if scope == Scope::Namespaced {
             Api::namespaced_with(self.client.clone(), namespace, &resource)
@@ -131,7 +128,7 @@ impl Side {
         let (kind, namespace, name) = scenario.reference(reference);
         let api = self.api(kind, &namespace).await;
         let what = format!("{reference} of `{}`, `{}` on {}", scenario.name, step.name, self.name);
-        wait::until_within(PATIENCE, format!("{what} to be {expected}"), || async {
+        wait::until(format!("{what} to be {expected}"), || async {
             let object = api.get_opt(&name).await.map_err(|error| error.to_string())?;
             let object = object.map(|object| serde_json::to_value(object).unwrap());
             if holds(object.as_ref(), expected) { Ok(()) } else { Err(format!("{object:#?}")) }

@@ -75,10 +75,9 @@ async fn what_kro_made_is_taken_over_and_given_back_as_it_is() {
     })
     .await;
     objects.until_ready("taken").await;
-    let taken = everything(&objects).await;
     // kro says less of these in its CRD, which is no reason to hold anything back.
     let schemas = ["maybe", "times"];
-    kept(&made, &taken, &schemas);
+    let taken = until_kept(&objects, &made, &schemas).await;
     assert_eq!(taken["instance"]["status"]["maybe"], "value");
     assert_eq!(objects.revision_names("taken").await, ["taken-r00001"]);
     follows(&objects, &instances, 2).await;
@@ -102,9 +101,8 @@ async fn what_kro_made_is_taken_over_and_given_back_as_it_is() {
     .await;
     objects.until_ready("taken").await;
     follows(&objects, &instances, 3).await;
-    let back = everything(&objects).await;
     let ours = ["managedResources", "clusters", "size", "observedGeneration", "generation", "names"];
-    kept(&before, &back, &[&ours[..], &schemas].concat());
+    until_kept(&objects, &before, &[&ours[..], &schemas].concat()).await;
     assert_eq!(objects.revision_names("taken").await, ["taken-r00001"]);
 
     instances.delete("x", &DeleteParams::default()).await.unwrap();
@@ -158,15 +156,24 @@ async fn everything(objects: &Objects) -> BTreeMap<String, Json> {
     all
 }
 
-/// The objects are the same ones, and nothing that was there is gone or another, but for fields of these names.
-fn kept(before: &BTreeMap<String, Json>, after: &BTreeMap<String, Json>, except: &[&str]) {
-    for (name, old) in before {
-        let new = &after[name];
-        assert_eq!(old["metadata"]["uid"], new["metadata"]["uid"], "{name}");
+/// Waits until nothing that was there is gone or another, but for fields of these names: whoever begins says for a moment that
+/// it does not know yet. The objects are the same ones all the while.
+async fn until_kept(
+    objects: &Objects,
+    before: &BTreeMap<String, Json>,
+    except: &[&str],
+) -> BTreeMap<String, Json> {
+    wait::until("everything to be as it was", || async {
+        let after = everything(objects).await;
         let mut lost = Vec::new();
-        holds_all(name, old, new, except, &mut lost);
-        assert!(lost.is_empty(), "{lost:#?}");
-    }
+        for (name, old) in before {
+            let new = &after[name];
+            assert_eq!(old["metadata"]["uid"], new["metadata"]["uid"], "{name}");
+            holds_all(name, old, new, except, &mut lost);
+        }
+        if lost.is_empty() { Ok(after) } else { Err(format!("{lost:#?}")) }
+    })
+    .await
 }
 
 fn holds_all(path: &str, old: &Json, new: &Json, except: &[&str], lost: &mut Vec<String>) {

@@ -1,5 +1,7 @@
 //! Clusters that are polled instead of watched.
 
+use std::time::Instant;
+
 use kross_testing::{Requests, Verb, wait};
 use serde_json::json;
 
@@ -18,6 +20,7 @@ async fn a_polled_cluster_is_never_watched_and_drift_is_repaired_after_one_poll(
     let made =
         serde_json::from_value(json!({"metadata": {"name": "source"}, "data": {"text": "a"}})).unwrap();
     eu.config_maps.create(&Default::default(), &made).await.unwrap();
+    let started = Instant::now();
     world.create("x", json!({})).await;
     let instance = world.until_state("x", "ACTIVE").await;
     assert_eq!(cluster(&instance, "eu-kubeconfig")["mode"], "Poll");
@@ -26,7 +29,8 @@ async fn a_polled_cluster_is_never_watched_and_drift_is_repaired_after_one_poll(
     wait::until_object(&eu.config_maps, "x-app", |object| value(object, "text") == Some("one")).await;
     wait::until_object(&world.config_maps, "x-copy", |object| value(object, "text") == Some("b")).await;
     let lists = eu.proxy.requests(&Requests::any().verb(Verb::List).resource("configmaps"));
-    assert!(lists.len() < 12, "{lists:#?}");
+    let most = 8 + 2 * usize::try_from(started.elapsed().as_secs() / 10).unwrap();
+    assert!(lists.len() <= most, "{lists:#?}");
     assert_eq!(eu.proxy.count(&Requests::any().verb(Verb::Watch)), 0);
     world.delete("x").await;
     wait::until_gone(&world.instances, "x").await;

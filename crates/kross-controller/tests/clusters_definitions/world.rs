@@ -17,7 +17,6 @@ use crate::setup::{Objects, Running, condition, install};
 pub fn settings() -> Settings {
     let clusters = ClusterOptions {
         probe_interval: Duration::from_secs(1),
-        probe_timeout: Duration::from_secs(2),
         knock_interval: Duration::from_millis(200),
         ..ClusterOptions::default()
     };

@@ -3,7 +3,7 @@
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::setup::{Setup, condition, definition, field, until};
+use crate::setup::{Setup, condition, definition, field, make, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_crd_is_as_kro_makes_it_and_stays_at_generation_1() {
@@ -147,7 +147,7 @@ async fn a_kind_belongs_to_the_definition_that_was_first() {
     let api = objects.namespaced("kro.run", "Contested", "contesteds", &setup.fixture.namespace);
     let instance =
         json!({"apiVersion": "kro.run/v1alpha1", "kind": "Contested", "metadata": {"name": "a"}, "spec": {}});
-    api.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    make(&api, instance).await;
     objects.delete("rival").await;
     kross_testing::wait::until_gone(&objects.definitions(), "rival").await;
     assert!(setup.running.graphs.get("owner").is_some());
@@ -167,11 +167,8 @@ async fn a_crd_that_is_not_ours_is_left_alone() {
     });
     objects.crds().create(&PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
     objects.create(&definition("foreign", "Foreign")).await;
-    let refused = objects.until_condition("foreign", "KindReady", "False").await;
-    assert_eq!(
-        condition(&refused, "KindReady")["message"],
-        "failed to update CRD foreigns.kro.run: CRD already exists and is not owned by KRO"
-    );
+    let expected = "failed to update CRD foreigns.kro.run: CRD already exists and is not owned by KRO";
+    objects.until("foreign", |foreign| condition(foreign, "KindReady")["message"] == expected).await;
     let crd = objects.get(&objects.crds(), "foreigns.kro.run").await;
     assert_eq!(crd["metadata"]["generation"], 1);
 

@@ -1,10 +1,10 @@
 //! How a definition goes.
 
 use kross_testing::wait;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::setup::{Setup, condition, definition, until};
+use crate::setup::{Setup, condition, definition, make, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_with_instances_waits_for_them_and_says_which() {
@@ -17,7 +17,7 @@ async fn a_definition_with_instances_waits_for_them_and_says_which() {
     for name in ["a", "b"] {
         let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Held", "metadata": {"name": name,
             "finalizers": ["test.kross.run/hold"]}, "spec": {}});
-        api.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+        make(&api, instance).await;
     }
     objects.delete("held").await;
     let waiting = objects.until_condition("held", "ControllerReady", "Unknown").await;
@@ -53,7 +53,7 @@ async fn a_definition_goes_as_soon_as_its_last_instance_is_gone() {
     let api = objects.namespaced("kro.run", "Last", "lasts", &setup.fixture.namespace);
     let instance =
         json!({"apiVersion": "kro.run/v1alpha1", "kind": "Last", "metadata": {"name": "a"}, "spec": {}});
-    api.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    make(&api, instance).await;
     objects.delete("last").await;
     objects.until_condition("last", "ControllerReady", "Unknown").await;
     api.delete("a", &DeleteParams::default()).await.unwrap();
@@ -79,19 +79,19 @@ async fn an_instance_that_comes_or_changes_too_late_says_so() {
     objects.create(&definition("ending", "Ending")).await;
     objects.until_ready("ending").await;
     let api = objects.namespaced("kro.run", "Ending", "endings", &setup.fixture.namespace);
-    let make = async |name: &str| {
+    let create = async |name: &str| {
         let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Ending", "metadata": {"name": name}, "spec": {}});
-        api.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+        make(&api, instance).await;
     };
     for name in ["early", "changed"] {
-        make(name).await;
+        create(name).await;
         until(api.clone(), name.to_owned(), |instance| instance["status"]["state"] == "ACTIVE").await;
     }
     objects.delete("ending").await;
     objects.until_condition("ending", "ControllerReady", "Unknown").await;
     let change = Patch::Merge(json!({"spec": {"size": 2}}));
     api.patch("changed", &PatchParams::default(), &change).await.unwrap();
-    make("late").await;
+    create("late").await;
     for name in ["changed", "late"] {
         let said =
             until(api.clone(), name.to_owned(), |instance| instance["status"]["state"] == "ERROR").await;

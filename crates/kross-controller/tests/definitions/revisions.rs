@@ -113,17 +113,17 @@ async fn the_latest_revision_is_waited_for_while_it_goes() {
     };
     finalizers(json!(["kro.run/finalizer", "test.kross.run/hold"])).await;
     revisions.delete("settling-r00001", &DeleteParams::default()).await.unwrap();
+    // We let go of it, so that only the other one holds it.
+    until(revisions.clone(), "settling-r00001".to_owned(), |revision| {
+        revision["metadata"]["finalizers"] == json!(["test.kross.run/hold"])
+    })
+    .await;
     objects.patch("settling", &field("more", "string | default=a")).await;
     let waiting = objects.until_condition("settling", "GraphRevisionsResolved", "Unknown").await;
     let resolved = condition(&waiting, "GraphRevisionsResolved");
     assert_eq!(resolved["reason"], "WaitingForGraphRevisionSettlement");
     assert_eq!(resolved["message"], "waiting for terminating graph revisions to settle");
     assert_eq!(objects.revision_names("settling").await, ["settling-r00001"]);
-    // We let go of it, so that only the other one holds it.
-    until(revisions.clone(), "settling-r00001".to_owned(), |revision| {
-        revision["metadata"]["finalizers"] == json!(["test.kross.run/hold"])
-    })
-    .await;
     finalizers(json!([])).await;
     let ready = objects.until_ready("settling").await;
     assert_eq!(ready["status"]["lastIssuedRevision"], 2);

@@ -144,16 +144,16 @@ async fn an_object_that_another_instance_lets_go_of_is_taken_at_once() {
 async fn a_kind_that_may_not_be_read_degrades_only_those_who_use_it_and_says_so() {
     let others = World::new("Unlimited", json!({"spec": {}}), json!([config_map("map", json!({}))])).await;
     let refusal =
-        Answer::status(403).message("limitranges is forbidden: User \"kross\" cannot list limitranges");
-    let rule = others.proxy.on(Requests::any().resource("limitranges"), Action::Answer(refusal));
-    let limits = json!({"id": "limits", "template": {"apiVersion": "v1", "kind": "LimitRange",
-        "metadata": {"name": "${schema.metadata.name}"},
-        "spec": {"limits": [{"type": "Pod", "max": {"cpu": "2"}}]}}});
+        Answer::status(403).message("resourcequotas is forbidden: User \"kross\" cannot list resourcequotas");
+    // A kind that no other test uses.
+    let rule = others.proxy.on(Requests::any().resource("resourcequotas"), Action::Answer(refusal));
+    let limits = json!({"id": "limits", "template": {"apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": "${schema.metadata.name}"}, "spec": {"hard": {"pods": "2"}}}});
     let world = World::new("Limited", json!({"spec": {}}), json!([limits])).await;
     world.create("x", json!({})).await;
     let said = world.until("x", |instance| condition(instance, "Ready")["status"] == "False").await;
     let message = condition(&said, "Ready")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("LimitRange") && message.contains("cannot list limitranges"), "{message}");
+    assert!(message.contains("ResourceQuota") && message.contains("cannot list resourcequotas"), "{message}");
     others.create("y", json!({})).await;
     others.until_state("y", "ACTIVE").await;
     others.proxy.remove(rule);
@@ -167,7 +167,7 @@ async fn a_large_collection_is_not_written_all_at_once() {
     maps["template"]["metadata"]["name"] = json!("${schema.metadata.name}-${string(n)}");
     let world = World::new("Throng", json!({"spec": {}}), json!([maps])).await;
     let applies = Requests::any().verb(Verb::Apply).resource("configmaps").namespace(&world.namespace);
-    let rule = world.proxy.on(applies.clone(), Action::Hang);
+    let rule = world.proxy.on(applies.clone(), Action::Hold);
     world.create("x", json!({})).await;
     wait::until_true("some of it to be under way", || world.proxy.count(&applies) >= 16).await;
     // Another instance is made meanwhile, which is time enough for more.
@@ -176,6 +176,5 @@ async fn a_large_collection_is_not_written_all_at_once() {
     others.until_state("y", "ACTIVE").await;
     assert_eq!(world.proxy.count(&applies), 16);
     world.proxy.remove(rule);
-    world.proxy.cut_connections();
     world.until_state("x", "ACTIVE").await;
 }

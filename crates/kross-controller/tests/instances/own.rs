@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::{Value as Json, json};
 
-use crate::setup::{Objects, condition, until};
+use crate::setup::{Objects, condition, make, until};
 
 /// The instances of one kind in the namespace of a test.
 pub struct Instances {
@@ -22,8 +22,7 @@ impl Instances {
     pub async fn create(&self, name: &str, spec: Json) {
         let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": self.kind,
             "metadata": {"name": name}, "spec": spec});
-        let instance = serde_json::from_value(instance).unwrap();
-        self.instances.create(&PostParams::default(), &instance).await.unwrap();
+        make(&self.instances, instance).await;
     }
 
     pub async fn patch(&self, name: &str, patch: Json) {

@@ -78,17 +78,21 @@ async fn a_status_of_whole_and_broken_numbers_and_empty_lists_comes_to_rest() {
     assert_eq!(instance["status"]["whole"], 1);
     assert_eq!(instance["status"]["broken"], 0.5);
     assert_eq!(instance["status"]["empty"], json!([]));
-    // Others come through the same queue: by then the first one would have been written again.
-    let mut versions = Vec::new();
-    for name in ["y", "z"] {
-        world.create(name, json!({"none": []})).await;
-        world.until_state(name, "ACTIVE").await;
-        versions.push(world.instances.get("x").await.unwrap().metadata.resource_version);
-    }
-    assert_eq!(versions[0], versions[1], "{:#?}", world.sent());
+    // Others come through the same queue: by then the first one would have been written again. A write that is told before
+    // it is answered is followed by another, though not for ever.
     let writes =
-        world.sent().into_iter().filter(|sent| sent.starts_with("update") && sent.ends_with("/x")).count();
-    assert!(writes <= 2, "{:#?}", world.sent());
+        || world.sent().into_iter().filter(|sent| sent.starts_with("update") && sent.ends_with("/x")).count();
+    let mut before = 0;
+    for round in 0..5 {
+        let name = format!("other-{round}");
+        world.create(&name, json!({"none": []})).await;
+        world.until_state(&name, "ACTIVE").await;
+        if std::mem::replace(&mut before, writes()) == writes() {
+            break;
+        }
+        assert!(round < 4, "{:#?}", world.sent());
+    }
+    assert!(writes() <= 4, "{:#?}", world.sent());
 }
 
 #[tokio::test(flavor = "multi_thread")]

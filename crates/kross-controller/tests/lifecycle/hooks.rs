@@ -59,10 +59,10 @@ async fn a_backup_is_made_and_awaited_before_the_database_goes_and_then_cleaned_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_that_fails_is_visible_and_waited_for_as_long_as_its_author_says() {
     let mut database = config_map("database", json!({"a": "1"}));
-    database["lifecycle"] = json!({"delete": {"after": ["backup"], "forceAfter": "4s"}});
+    database["lifecycle"] = json!({"delete": {"after": ["backup"], "forceAfter": "8s"}});
     let mut backup = backup("database");
     backup["template"]["metadata"]["name"] = json!("Not A Name");
-    backup["lifecycle"]["delete"] = json!({"forceAfter": "4s"});
+    backup["lifecycle"]["delete"] = json!({"forceAfter": "8s"});
     let world = World::new("FailingBackup", json!({"spec": {}}), json!([database, backup])).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;

@@ -1,6 +1,6 @@
 //! A collection of a thousand: what it costs to tell about it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
 use kross_testing::{Requests, Verb, wait};
@@ -45,6 +45,7 @@ async fn a_thousand_items_make_a_small_status_and_few_writes_of_it() {
     assert!(writes() <= 2, "{} writes", writes());
 
     // They become ready one after the other.
+    let started = Instant::now();
     let config_maps = &world.config_maps;
     let edits = (0..ITEMS).map(|i| async move {
         edit(config_maps, &format!("x-{i}"), json!({"done": "yes"})).await;
@@ -56,7 +57,9 @@ async fn a_thousand_items_make_a_small_status_and_few_writes_of_it() {
         until(&world, "everything to be ready", |instance| instance["status"]["state"] == "ACTIVE").await;
     assert!(size(&active) < 4 << 10, "{} bytes", size(&active));
     assert_eq!(active["status"]["managedResources"][0]["message"], "1000 of 1000 items are ready");
-    assert!(writes() <= 8, "{} writes", writes());
+    // What is only a detail waits for up to a minute.
+    let most = 8 + usize::try_from(started.elapsed().as_secs() / 60).unwrap();
+    assert!(writes() <= most, "{} writes", writes());
 
     world.delete("x").await;
     let leaving = until(&world, "the deletion", |instance| instance["status"]["state"] == "DELETING").await;

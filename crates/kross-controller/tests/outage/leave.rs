@@ -25,7 +25,7 @@ async fn what_is_left_in_a_dark_cluster_is_what_the_audit_log_says() {
         config_map("other", Some("us"), json!({})),
         config_map("web", None, json!({})),
     ]);
-    let lifecycle = json!({"delete": {"forceAfter": "4s", "forceWhen": ["${resources.database.reason == 'Unreachable'}"]}});
+    let lifecycle = json!({"delete": {"forceAfter": "12s", "forceWhen": ["${resources.database.reason == 'Unreachable'}"]}});
     let spec = json!({"schema": {"spec": {}}, "lifecycle": lifecycle, "resources": resources});
     let world = world("Forced", spec).await;
     let eu = world.region("eu");

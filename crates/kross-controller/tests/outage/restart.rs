@@ -30,12 +30,12 @@ async fn waiting_goes_on_and_ends_after_a_restart_in_the_dark() {
     let secret = objects::kubeconfig_secret("eu-kubeconfig", &proxy.kubeconfig(eu.admin()).unwrap());
     secrets.create(&PostParams::default(), &secret).await.unwrap();
     let mut far = config_map("far", Some("eu"), json!({"a": "1"}));
-    far["lifecycle"] = json!({"delete": {"forceAfter": "6s"}});
+    far["lifecycle"] = json!({"delete": {"forceAfter": "15s"}});
     // So many that the status has only a sum of them.
     let mut many = config_map("many", Some("eu"), json!({"after": "${near.metadata.name}"}));
     many["forEach"] = json!([{"i": "${lists.range(schema.spec.count)}"}]);
     many["template"]["metadata"]["name"] = json!("${schema.metadata.name}-many-${string(i)}");
-    many["lifecycle"] = json!({"delete": {"forceAfter": "6s"}});
+    many["lifecycle"] = json!({"delete": {"forceAfter": "15s"}});
     let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
         "metadata": {"name": "lasting"}, "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "Lasting", "spec": {"count": "integer"}},
         "resources": [far, many, config_map("near", None, json!({}))]}});

@@ -13,7 +13,9 @@ use serde_json::Value as Json;
 use crate::world::{SETTINGS, World};
 
 static AUDIT: LazyLock<(PathBuf, Audit)> = LazyLock::new(|| {
-    let path = std::env::temp_dir().join(format!("kross-outage-{}.jsonl", std::process::id()));
+    // Nobody else had this name, not even a process of the same number before.
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+    let path = std::env::temp_dir().join(format!("kross-outage-{}-{now}.jsonl", std::process::id()));
     let audit = Audit::to_file(AuditFile { path: path.clone(), max_bytes: 0, max_backups: 0 }).unwrap();
     (path, audit)
 });
@@ -43,7 +45,9 @@ pub fn left(namespace: &str) -> BTreeSet<(String, String)> {
     let (path, audit) = &*AUDIT;
     audit.flush(Duration::from_secs(5));
     let text = std::fs::read_to_string(path).unwrap();
-    let records = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+    // The last line may be on its way.
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let records = whole.map(|line| serde_json::from_str::<Json>(line).unwrap());
     let left =
         records.filter(|record| record["verb"] == "leave" && record["object"]["namespace"] == namespace);
     let word = |value: &Json| value.as_str().unwrap().to_owned();

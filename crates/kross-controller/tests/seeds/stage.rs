@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use serde_json::{Value as Json, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-use crate::setup::{Objects, Running, condition, install, until};
+use crate::setup::{Objects, Running, condition, install, make, until};
 
 static CONTROLLER: OnceCell<Running> = OnceCell::const_new();
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
@@ -86,7 +86,7 @@ impl Stage {
         let api_version = format!("{}/v1alpha1", group(definition));
         let instance =
             json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec});
-        api.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+        make(&api, instance).await;
         Instance { api, name: name.to_owned() }
     }
 }
