@@ -206,7 +206,6 @@ impl Guard {
         if !error.is_about_the_way() {
             return;
         }
-        self.doubt.notify_one();
         let failures = self.failures.fetch_add(1, Ordering::AcqRel).saturating_add(1);
         if failures >= self.threshold {
             let problem = format!("{failures} requests in a row failed, the last one since {error}");
@@ -218,6 +217,8 @@ impl Guard {
                 first
             });
         }
+        // Only now: whoever looks into it lets requests through again if all is well, and must not come too early for that.
+        self.doubt.notify_one();
     }
 }
 
@@ -330,6 +331,23 @@ mod tests {
         assert_eq!(waiting.await.unwrap(), Ok(200));
         guard.close();
         assert_eq!(ask(&guard, Ok(200)).await, Err(TransportError::Closed), "retired is for good");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn whoever_is_called_to_look_comes_after_the_breaker_was_opened() {
+        let guard = guard(1);
+        for _ in 0..5_000 {
+            guard.close();
+            let failing = tokio::spawn({
+                let guard = Arc::clone(&guard);
+                async move { ask(&guard, broken()).await }
+            });
+            guard.doubt.notified().await;
+            // Were it opened after this, nobody would come to close it.
+            guard.close();
+            failing.await.unwrap().unwrap_err();
+            assert_eq!(ask(&guard, Ok(200)).await, Ok(200));
+        }
     }
 
     #[tokio::test]
