@@ -158,8 +158,9 @@ impl Slot {
     /// Takes in the Secret as it is now, or why it cannot be read.
     pub(super) fn read(&self, inner: &Arc<Inner>, unreadable: Option<&ApiError>) {
         let Some(watch) = &self.watch else { return };
-        let lookup = watch.get(Some(&self.address.namespace), &self.address.name);
         let mut state = self.lock();
+        // Not before: whoever comes second must not bring what is older.
+        let lookup = watch.get(Some(&self.address.namespace), &self.address.name);
         let mut permissions = false;
         match lookup {
             Lookup::Found(secret) => {
@@ -170,9 +171,10 @@ impl Slot {
                 {
                     return;
                 }
-                state.verdicts.clear();
+                // Who was refused may not be any more, whatever becomes of the connection.
+                permissions |= state.verdicts.drain().any(|(_, refusal)| refusal.is_some());
                 let intake = Intake::of(&secret, &self.address, &inner.options);
-                permissions = matches!((&state.intake, &intake),
+                permissions |= matches!((&state.intake, &intake),
                     (Intake::Usable(before, _), Intake::Usable(after, _)) if before == after);
                 // Who asked before there was a Secret gets an answer now, be it that it is not for them.
                 for who in std::mem::take(&mut state.waiting) {
@@ -180,7 +182,7 @@ impl Slot {
                     state.wanted |= verdict.as_ref().err().is_none_or(is_for_them);
                     permissions |= verdict.is_err();
                 }
-                // Who was refused before may not be any more, and nothing is dialled that would tell them.
+                // Who found nothing to use may find something now, and nothing is dialled that would tell them.
                 let usable = |intake: &Intake| matches!(intake, Intake::Usable(..));
                 permissions |= usable(&intake) && !usable(&state.intake) && !state.wanted;
                 state.intake = intake;
@@ -222,6 +224,8 @@ impl Slot {
         self.steer(&state);
         let change = match (&state.told, &standing) {
             (before, after) if before == after => None,
+            (Standing::Up(..), Standing::Waiting) => Some(ClusterChange::Lost),
+            // Nothing to tell, but what comes next is news even if it is what was told before: some may have looked meanwhile.
             (_, Standing::Waiting) => None,
             (Standing::Up(_, old), Standing::Up(_, new)) if old == new => Some(ClusterChange::Credential),
             (_, Standing::Up(..)) => Some(ClusterChange::Connected),
@@ -231,23 +235,22 @@ impl Slot {
         if matches!(state.told, Standing::Up(..)) != matches!(standing, Standing::Up(..)) {
             state.turned = Timestamp::now();
         }
-        if standing != Standing::Waiting {
-            state.told = standing;
-        }
+        state.told = standing;
         // An attempt that ends at the Secret never comes to dial, where attempts are written down.
         let ended_here = change.is_some() && state.current.is_none();
         let refused = state.intake.failure(&self.address, Asker::Definition).filter(|_| ended_here);
-        drop(state);
         if let Some(failure) = refused {
             let secret = self.address.to_string();
             let record = AuditRecord::new(AuditCluster::named(secret.as_str()), AuditVerb::Connect);
             inner.options.audit.record(record.with(secret, None).failed(failure.reason));
         }
-        // Only now: requests go the new way already.
-        drop(retired);
+        // Before anybody else can go on from here, or what comes next would be told first.
         if let Some(change) = change {
             inner.tell(&self.address, change);
         }
+        drop(state);
+        // Only now: requests go the new way already.
+        drop(retired);
         change.is_some()
     }
 
@@ -288,9 +291,9 @@ impl Slot {
             }
             if !state.wanted {
                 state.wanted = true;
-                drop(state);
-                self.settle(inner);
-                state = self.lock();
+                self.settle_from(state, inner);
+                // From the beginning: the Secret may be another one by now, which is not for whoever asks.
+                return self.link(inner, asker);
             }
         } else {
             state.waiting.insert(asker.into());

@@ -202,6 +202,20 @@ async fn whoever_was_refused_is_told_when_a_secret_is_offered_after_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_looks_while_a_new_credential_is_tried_is_told_that_it_fails_as_the_one_before() {
+    let setup = Setup::new().await;
+    let token = |token: &str| Kubeconfig { credential: Credential::Token(token.to_owned()), ..setup.admin() };
+    let hold = setup.hold("bad-kubeconfig", &token("one")).await;
+    let mut events = setup.clusters.subscribe();
+    setup.down(&hold, Step::Authenticate).await;
+    let failed = ClusterEvent { secret: hold.secret().clone(), change: ClusterChange::Failed };
+    assert_eq!(events.recv().await.as_ref(), Some(&failed));
+    setup.put("bad-kubeconfig", &token("two")).await;
+    let told = tokio::time::timeout(wait::PATIENCE, events.recv()).await.unwrap();
+    assert_eq!(told, Some(failed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_a_secret_is_not_asked_for() {
     let setup = Setup::new().await;
     for name in ["../admin-kubeconfig", "a,metadata.namespace!=b-kubeconfig", "", "A-kubeconfig"] {
