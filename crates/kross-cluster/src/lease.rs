@@ -130,9 +130,18 @@ impl Runner {
             let started = Instant::now();
             // A leader whose request hangs must still stop in time.
             let limit = self.candidate.leads_until().unwrap_or(started + self.options.renew_deadline);
-            let tried = tokio::select! {
-                tried = timeout_at(limit, self.try_once(started)) => tried,
-                _ = &mut stopped => break,
+            // Never given up half-way, also not when it is time to stop: a write that lands after that would hold the Lease for
+            // nobody.
+            let (mut stopping, patience) = (false, self.options.retry_period);
+            let tried = {
+                let mut try_once = std::pin::pin!(timeout_at(limit, self.try_once(started)));
+                tokio::select! {
+                    tried = &mut try_once => tried,
+                    _ = &mut stopped => {
+                        stopping = true;
+                        timeout_at(Instant::now() + patience, try_once).await.and_then(|tried| tried)
+                    }
+                }
             };
             if let Ok(Err(error)) = &tried {
                 tracing::warn!(%error, "cannot renew or take the lease");
@@ -140,6 +149,9 @@ impl Runner {
             if !matches!(tried, Ok(Ok(()))) {
                 // What is known may be outdated.
                 self.known = None;
+            }
+            if stopping {
+                break;
             }
             self.tell(Instant::now());
             let wake = match self.candidate.leads_until() {
