@@ -33,7 +33,10 @@ pub struct Discovery {
 #[derive(Debug, Default)]
 struct Known {
     table: Table,
-    refreshed: Option<Instant>,
+    /// When the cluster was last asked and has answered: when that began, and when it ended.
+    refreshed: Option<(Instant, Instant)>,
+    /// Kinds that are known from their own definitions. What the cluster says of itself may be from before, or come later.
+    learned: HashMap<(Text, Text), Vec<ApiKind>>,
 }
 
 /// Kinds by group and name, the preferred version first.
@@ -80,19 +83,41 @@ impl Discovery {
     /// Adds a kind that is known from its own definition, which spares a question.
     pub fn learn(&self, kind: ApiKind) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(versions) = known.table.kinds.get_mut(&(kind.group.clone(), kind.kind.clone())) {
+        let Known { table, learned, .. } = &mut *known;
+        let key = (kind.group.clone(), kind.kind.clone());
+        if let Some(versions) = table.kinds.get_mut(&key) {
             versions.retain(|old| old.version != kind.version);
         }
-        known.table.add(kind);
+        let versions = learned.entry(key).or_default();
+        versions.retain(|old| old.version != kind.version);
+        versions.push(kind.clone());
+        table.add(kind);
     }
 
     /// Forgets a kind that turned out to be gone.
     pub fn forget(&self, group: &str, kind: &str) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        known.table.kinds.remove(&(group.into(), kind.into()));
+        let key = (group.into(), kind.into());
+        known.learned.remove(&key);
+        known.table.kinds.remove(&key);
     }
 
-    fn refreshed(&self) -> Option<Instant> {
+    /// The cluster has answered a question from this time.
+    fn end(&self, began: Instant, table: Table) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut known.table, table);
+        let Known { table, learned, refreshed } = &mut *known;
+        // A group whose server is silent keeps what was known of it.
+        for (key, versions) in before.kinds {
+            if table.silent.contains(&key.0) {
+                table.kinds.entry(key).or_insert(versions);
+            }
+        }
+        learned.values().flatten().for_each(|kind| table.add(kind.clone()));
+        *refreshed = Some((began, Instant::now()));
+    }
+
+    fn refreshed(&self) -> Option<(Instant, Instant)> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).refreshed
     }
 
@@ -117,8 +142,26 @@ impl Connection {
         if let Some(found) = discovery.cached(group, version, kind) {
             return Ok(found);
         }
-        self.refresh(discovery.refreshed(), LEAST_INTERVAL).await?;
+        self.refresh(LEAST_INTERVAL).await?;
         discovery.cached(group, version, kind).ok_or_else(|| self.not_served(group, version, kind))
+    }
+
+    /// Like [`Connection::kind`], where something is lost if the kind is there after all: that it is not is never taken from
+    /// an answer of before the question.
+    ///
+    /// # Errors
+    /// As [`Connection::kind`].
+    pub async fn kind_for_certain(
+        &self,
+        group: &str,
+        version: Option<&str>,
+        kind: &str,
+    ) -> Result<Arc<ApiKind>, ApiError> {
+        if let Some(found) = self.discovery().cached(group, version, kind) {
+            return Ok(found);
+        }
+        self.refresh_discovery().await?;
+        self.discovery().cached(group, version, kind).ok_or_else(|| self.not_served(group, version, kind))
     }
 
     /// Asks the cluster what it serves, whatever is known.
@@ -126,32 +169,19 @@ impl Connection {
     /// # Errors
     /// The cluster cannot be asked.
     pub async fn refresh_discovery(&self) -> Result<(), ApiError> {
-        self.refresh(self.discovery().refreshed(), Duration::ZERO).await
+        self.refresh(Duration::ZERO).await
     }
 
-    /// Refreshes, unless somebody did after `seen`, or within the interval.
-    async fn refresh(&self, seen: Option<Instant>, interval: Duration) -> Result<(), ApiError> {
+    /// Refreshes, unless somebody began to after this was called, or did within the interval.
+    async fn refresh(&self, interval: Duration) -> Result<(), ApiError> {
+        let asked = Instant::now();
         let discovery = self.discovery();
         let _turn = discovery.refreshing.lock().await;
-        let last = discovery.refreshed();
-        if last != seen || last.is_some_and(|last| last.elapsed() < interval) {
+        if discovery.refreshed().is_some_and(|(began, ended)| began >= asked || ended.elapsed() < interval) {
             return Ok(());
         }
-        let table = fetch::table(self).await?;
-        let mut known = discovery.known.write().unwrap_or_else(PoisonError::into_inner);
-        // A group whose server is silent keeps what was known of it.
-        let kept: Vec<_> = known
-            .table
-            .kinds
-            .iter()
-            .filter(|((group, _), _)| table.silent.contains(group))
-            .map(|(key, versions)| (key.clone(), versions.clone()))
-            .collect();
-        known.table = table;
-        for (key, versions) in kept {
-            known.table.kinds.entry(key).or_insert(versions);
-        }
-        known.refreshed = Some(Instant::now());
+        let began = Instant::now();
+        discovery.end(began, fetch::table(self).await?);
         Ok(())
     }
 

@@ -308,6 +308,36 @@ async fn an_old_server_is_asked_for_each_group_and_silent_groups_are_not_missing
     assert_eq!(missing.missing(), Some(&Missing::Kind));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn that_a_kind_is_gone_is_not_taken_from_an_answer_of_before_the_question() {
+    let (served, asked) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+    let (answers, told) = (Arc::clone(&served), Arc::clone(&asked));
+    let server = Server::plain(move |path| {
+        let kinds = match path {
+            // What the server says here is said some time before it arrives.
+            "/apis" if answers.load(Ordering::SeqCst) == 0 => json!([]),
+            "/apis" => json!([{"metadata": {"name": "late.example.com"}, "versions": [{"version": "v1", "resources": [
+                {"resource": "oxen", "responseKind": {"kind": "Ox"}, "scope": "Namespaced", "verbs": []}]}]}]),
+            _ => json!([]),
+        };
+        if path == "/apis" {
+            told.notify_one();
+        }
+        answer(200, &json!({"kind": "APIGroupDiscoveryList", "items": kinds}).to_string())
+    })
+    .await;
+    let connection = server.connect().await;
+    let first = tokio::spawn({
+        let connection = connection.clone();
+        async move { connection.kind("late.example.com", Some("v1"), "Ox").await.map(drop) }
+    });
+    asked.notified().await;
+    served.store(1, Ordering::SeqCst);
+    let found = connection.kind_for_certain("late.example.com", Some("v1"), "Ox").await;
+    assert_eq!(first.await.unwrap().unwrap_err().missing(), Some(&Missing::Kind), "it was asked before");
+    assert_eq!(found.unwrap().plural, "oxen");
+}
+
 /// A server whose lists and watches go by a script: each list, and the lines of each watch.
 fn scripted(
     lists: Vec<(u64, Vec<serde_json::Value>)>,

@@ -331,7 +331,7 @@ pub(super) async fn members(
     let home = instance.namespace().map(|namespace| &**namespace);
     let mut kinds: Vec<(Arc<ApiKind>, &Connection)> = Vec::new();
     for (kind, connection) in wanted {
-        match connection.kind(&kind.group, None, &kind.kind).await {
+        match connection.kind_for_certain(&kind.group, None, &kind.kind).await {
             Ok(kind) => kinds.push((kind, connection)),
             // The type is gone, and its objects with it.
             Err(error) if error.missing().is_some() => {}
