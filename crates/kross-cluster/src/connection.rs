@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -93,6 +94,9 @@ impl Default for ConnectionOptions {
     }
 }
 
+/// Connections so far.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
 /// A connection to one cluster. Clones share it; it opens sockets only when it is used.
 #[derive(Clone)]
 pub struct Connection {
@@ -106,6 +110,8 @@ pub struct Connection {
 }
 
 struct Shared {
+    /// Its place in the order in which connections were made.
+    number: u64,
     cluster: ClusterId,
     /// What tells this credential from others that lead to the same cluster.
     access: Text,
@@ -220,6 +226,7 @@ impl Connection {
         headers.insert(header::USER_AGENT, agent);
         Ok(Self {
             shared: Arc::new(Shared {
+                number: MADE.fetch_add(1, Ordering::Relaxed),
                 cluster,
                 access,
                 wires: RwLock::new(wires),
@@ -265,9 +272,11 @@ impl Connection {
         Self { route: None, ..self.clone() }
     }
 
-    /// Whether both are looked after as one, so that they are up and down together.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+    /// Whether it was made after the other one. Of two with one credential the earlier was given up, also for somebody who
+    /// still has it.
+    #[must_use]
+    pub fn is_later_than(&self, other: &Self) -> bool {
+        self.shared.number > other.shared.number
     }
 
     /// What it goes over now.

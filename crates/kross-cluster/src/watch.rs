@@ -28,7 +28,7 @@ pub use key::{Selection, WatchKey};
 pub use store::Lookup;
 pub use sync::Sync;
 
-use self::core::Core;
+use self::core::{Core, Seat};
 use self::sync::{Budget, Method};
 
 /// How watches are shared.
@@ -198,10 +198,9 @@ impl Watches {
         let core = if let Some(entry) = known {
             entry.users += 1;
             entry.arrivals += 1;
-            if !key.access.is_empty() && !entry.connection.is_same(connection) {
+            if !key.access.is_empty() && connection.is_later_than(&entry.connection) {
                 // The way that it follows by was given up, and the same credential is in use again.
                 let method = registry.budget.method(&key.cluster, sync);
-                entry.core.set_mode(method.mode());
                 entry.task.abort();
                 entry.task = registry.spawn(&entry.core, connection, kind, method);
                 entry.connection = connection.pinned();
@@ -210,7 +209,7 @@ impl Watches {
         } else {
             let method = registry.budget.method(&key.cluster, sync);
             let everybody = Arc::clone(&registry.subscribers);
-            let core = Arc::new(Core::new(key, method.mode(), &registry.options, everybody));
+            let core = Arc::new(Core::new(key, &registry.options, everybody));
             let task = registry.spawn(&core, connection, kind, method);
             let connection = connection.pinned();
             of_kind.push(Entry { core: Arc::clone(&core), connection, users: 1, arrivals: 1, task });
@@ -294,7 +293,8 @@ impl Registry {
     ) -> AbortHandle {
         let lists = self.lists_of(&core.key.cluster);
         let (connection, kind) = (connection.pinned(), Arc::clone(kind));
-        let follower = follow::follow(Arc::clone(core), connection, kind, lists, method);
+        let seat = Seat::take(core, method.mode());
+        let follower = follow::follow(seat, connection, kind, lists, method);
         self.runtime.spawn(follower).abort_handle()
     }
 
@@ -375,5 +375,41 @@ impl Subscribers {
     fn send(&self, event: &WatchEvent) {
         let mut subscribers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::{ConnectionOptions, Credential, Wires};
+    use crate::transport::Endpoint;
+
+    /// A way to a cluster that nobody answers at.
+    fn connection() -> Connection {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let tls = rustls::ClientConfig::builder()
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
+        let address = http::Uri::from_static("http://127.0.0.1:1");
+        let endpoint = Endpoint::new(&address, tls, None).unwrap();
+        let options = ConnectionOptions::default();
+        let wires = Wires::new(&endpoint, Credential::none(), &options);
+        Connection::over(ClusterId::new("eu"), "one".into(), wires, options, None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn somebody_who_still_has_a_way_that_was_given_up_does_not_lead_others_back_to_it() {
+        let watches = Watches::new(WatchOptions::default());
+        let kind = Arc::new(ApiKind::custom("", "v1", "ConfigMap", "configmaps", true));
+        let (earlier, later) = (connection(), connection());
+        let follows = |connection: &Connection| {
+            let watch = watches.watch(connection, &kind, Selection::All);
+            let mut entries = watches.registry.lock();
+            let entry = find(&mut entries, watch.key()).unwrap();
+            !later.is_later_than(&entry.connection)
+        };
+        assert!(!follows(&earlier));
+        assert!(follows(&later));
+        assert!(follows(&earlier), "the later one counts");
     }
 }

@@ -149,7 +149,7 @@ type SurveyKey = (ClusterId, Text, Arc<Needs>);
 /// What is known, and who wants to know more.
 struct State {
     answer: Mutex<Answer>,
-    /// The way to the cluster by which somebody asked last: an older one may have been given up meanwhile.
+    /// The latest way to the cluster by which somebody asked: an older one may have been given up meanwhile.
     connection: Mutex<Connection>,
     /// Ends a wait.
     again: Notify,
@@ -227,7 +227,11 @@ impl State {
     }
 
     fn ask(&self, connection: &Connection, asker: Asker) -> Survey {
-        *lock(&self.connection) = connection.pinned();
+        let mut known = lock(&self.connection);
+        if connection.is_later_than(&known) {
+            *known = connection.pinned();
+        }
+        drop(known);
         let mut answer = lock(&self.answer);
         answer.askers.insert(asker);
         answer.asked = Instant::now();

@@ -52,6 +52,13 @@ pub struct WatchState {
     pub opened: u64,
 }
 
+/// The right to say what happens to a copy. Whoever takes it over next has it: one that is told to stop may still be in the
+/// middle of something, and is not listened to any more.
+pub(super) struct Seat {
+    core: Arc<Core>,
+    number: u64,
+}
+
 pub(super) struct Core {
     pub(super) key: Arc<WatchKey>,
     /// Ends a wait after a failure.
@@ -63,6 +70,8 @@ pub(super) struct Core {
 
 struct Inner {
     store: Store,
+    /// The seat that counts.
+    seat: u64,
     mode: SyncMode,
     phase: WatchPhase,
     since: Instant,
@@ -73,19 +82,15 @@ struct Inner {
 }
 
 impl Core {
-    pub(super) fn new(
-        key: WatchKey,
-        mode: SyncMode,
-        options: &WatchOptions,
-        everybody: Arc<Subscribers>,
-    ) -> Self {
+    pub(super) fn new(key: WatchKey, options: &WatchOptions, everybody: Arc<Subscribers>) -> Self {
         Self {
             key: Arc::new(key),
             retry: Notify::new(),
             complete: Notify::new(),
             inner: Mutex::new(Inner {
                 store: Store::new(options.indexed_labels.clone()),
-                mode,
+                seat: 0,
+                mode: SyncMode::Watch,
                 phase: WatchPhase::Listing,
                 since: Instant::now(),
                 failure: None,
@@ -102,11 +107,17 @@ impl Core {
     }
 
     /// Changes the copy and tells everybody, in one step: what subscribers hear and what readers see never disagree.
-    pub(super) fn change<C: IntoIterator<Item = Change>>(&self, change: impl FnOnce(&mut Store) -> C) {
-        let mut inner = self.lock();
+    fn change<C: IntoIterator<Item = Change>>(&self, change: impl FnOnce(&mut Store) -> C) {
+        self.change_inner(&mut self.lock(), change);
+    }
+
+    fn change_inner<C>(&self, inner: &mut Inner, change: impl FnOnce(&mut Store) -> C)
+    where
+        C: IntoIterator<Item = Change>,
+    {
         let changes = change(&mut inner.store);
         for change in changes {
-            self.tell(&mut inner, change);
+            self.tell(inner, change);
         }
     }
 
@@ -114,29 +125,6 @@ impl Core {
         let event = WatchEvent { watch: Arc::clone(&self.key), change };
         inner.subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
         self.everybody.send(&event);
-    }
-
-    /// A list begins.
-    pub(super) fn listing(&self) {
-        let mut inner = self.lock();
-        if inner.failure.is_none() {
-            inner.enter(WatchPhase::Listing);
-        }
-    }
-
-    /// A list was read to its end.
-    pub(super) fn synced(&self) {
-        let mut inner = self.lock();
-        let gone = inner.store.end_list();
-        for change in gone {
-            self.tell(&mut inner, change);
-        }
-        inner.lists += 1;
-        inner.failure = None;
-        inner.enter(WatchPhase::Live);
-        self.tell(&mut inner, Change::Synced);
-        drop(inner);
-        self.complete.notify_waiters();
     }
 
     /// What of a list is as it is known, and what is not.
@@ -152,63 +140,8 @@ impl Core {
         (same, changed)
     }
 
-    /// A poll is at its end. Told as a watch would: `Synced` when the copy becomes complete, `Resumed` after a failure.
-    pub(super) fn found(&self, found: Found) {
-        let Found { version, same, changed } = found;
-        let mut inner = self.lock();
-        let first = !inner.store.is_complete();
-        if inner.failure.take().is_some() && !first {
-            self.tell(&mut inner, Change::Resumed);
-        }
-        inner.store.begin_list(version.parse().ok());
-        for place in same {
-            inner.store.seen(place);
-        }
-        for object in changed {
-            if let Some(change) = inner.store.listed(object) {
-                self.tell(&mut inner, change);
-            }
-        }
-        let gone = inner.store.end_list();
-        for change in gone {
-            self.tell(&mut inner, change);
-        }
-        inner.lists += 1;
-        inner.enter(WatchPhase::Live);
-        if first {
-            self.tell(&mut inner, Change::Synced);
-        }
-        drop(inner);
-        self.complete.notify_waiters();
-    }
-
     pub(super) fn is_complete(&self) -> bool {
         self.lock().store.is_complete()
-    }
-
-    pub(super) fn set_mode(&self, mode: SyncMode) {
-        self.lock().mode = mode;
-    }
-
-    /// The watch is open.
-    pub(super) fn live(&self) {
-        let mut inner = self.lock();
-        inner.opened += 1;
-        inner.enter(WatchPhase::Live);
-        if inner.failure.take().is_some() {
-            self.tell(&mut inner, Change::Resumed);
-        }
-    }
-
-    /// It does not follow any more. Told once per reason.
-    pub(super) fn failed(&self, error: &ApiError) {
-        let mut inner = self.lock();
-        let known = inner.failure.as_ref().map(ApiError::reason) == Some(error.reason());
-        inner.failure = Some(error.clone());
-        inner.enter(WatchPhase::Failed);
-        if !known {
-            self.tell(&mut inner, Change::Failed { error: error.clone() });
-        }
     }
 
     pub(super) fn replay(&self, subscriber: &mpsc::UnboundedSender<WatchEvent>) {
@@ -251,6 +184,127 @@ impl Core {
             users,
             lists: inner.lists,
             opened: inner.opened,
+        }
+    }
+}
+
+impl Seat {
+    /// Takes a copy over.
+    pub(super) fn take(core: &Arc<Core>, mode: SyncMode) -> Self {
+        let mut inner = core.lock();
+        inner.seat += 1;
+        inner.mode = mode;
+        Self { core: Arc::clone(core), number: inner.seat }
+    }
+
+    /// The state, as long as nobody else has taken over.
+    fn lock(&self) -> Option<MutexGuard<'_, Inner>> {
+        Some(self.core.lock()).filter(|inner| inner.seat == self.number)
+    }
+
+    /// What it is about.
+    pub(super) fn key(&self) -> &WatchKey {
+        &self.core.key
+    }
+
+    /// Ends a wait after a failure.
+    pub(super) fn retry(&self) -> &Notify {
+        &self.core.retry
+    }
+
+    /// Changes the copy and tells everybody.
+    pub(super) fn change<C: IntoIterator<Item = Change>>(&self, change: impl FnOnce(&mut Store) -> C) {
+        if let Some(mut inner) = self.lock() {
+            self.core.change_inner(&mut inner, change);
+        }
+    }
+
+    /// What of a list is as it is known, and what is not.
+    pub(super) fn compare(&self, listed: Vec<Entry>) -> (Vec<Place>, Vec<Entry>) {
+        self.core.compare(listed)
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.core.is_complete()
+    }
+
+    /// A list begins.
+    pub(super) fn listing(&self) {
+        let Some(mut inner) = self.lock() else { return };
+        if inner.failure.is_none() {
+            inner.enter(WatchPhase::Listing);
+        }
+    }
+
+    /// A list was read to its end.
+    pub(super) fn synced(&self) {
+        let Some(mut inner) = self.lock() else { return };
+        let gone = inner.store.end_list();
+        for change in gone {
+            self.core.tell(&mut inner, change);
+        }
+        inner.lists += 1;
+        inner.failure = None;
+        inner.enter(WatchPhase::Live);
+        self.core.tell(&mut inner, Change::Synced);
+        drop(inner);
+        self.core.complete.notify_waiters();
+    }
+
+    /// A poll is at its end. Told as a watch would: `Synced` when the copy becomes complete, `Resumed` after a failure.
+    pub(super) fn found(&self, found: Found) {
+        let Found { version, same, changed } = found;
+        let Some(mut inner) = self.lock() else { return };
+        let first = !inner.store.is_complete();
+        if inner.failure.take().is_some() && !first {
+            self.core.tell(&mut inner, Change::Resumed);
+        }
+        inner.store.begin_list(version.parse().ok());
+        for place in same {
+            inner.store.seen(place);
+        }
+        for object in changed {
+            if let Some(change) = inner.store.listed(object) {
+                self.core.tell(&mut inner, change);
+            }
+        }
+        let gone = inner.store.end_list();
+        for change in gone {
+            self.core.tell(&mut inner, change);
+        }
+        inner.lists += 1;
+        inner.enter(WatchPhase::Live);
+        if first {
+            self.core.tell(&mut inner, Change::Synced);
+        }
+        drop(inner);
+        self.core.complete.notify_waiters();
+    }
+
+    pub(super) fn set_mode(&self, mode: SyncMode) {
+        if let Some(mut inner) = self.lock() {
+            inner.mode = mode;
+        }
+    }
+
+    /// The watch is open.
+    pub(super) fn live(&self) {
+        let Some(mut inner) = self.lock() else { return };
+        inner.opened += 1;
+        inner.enter(WatchPhase::Live);
+        if inner.failure.take().is_some() {
+            self.core.tell(&mut inner, Change::Resumed);
+        }
+    }
+
+    /// It does not follow any more. Told once per reason.
+    pub(super) fn failed(&self, error: &ApiError) {
+        let Some(mut inner) = self.lock() else { return };
+        let known = inner.failure.as_ref().map(ApiError::reason) == Some(error.reason());
+        inner.failure = Some(error.clone());
+        inner.enter(WatchPhase::Failed);
+        if !known {
+            self.core.tell(&mut inner, Change::Failed { error: error.clone() });
         }
     }
 }
@@ -414,5 +468,58 @@ impl Drop for Watch {
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Watch({})", self.core.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{ClusterId, read_object};
+    use crate::watch::{Selection, Sync};
+
+    fn core() -> Arc<Core> {
+        let key = WatchKey {
+            cluster: ClusterId::new("eu"),
+            access: "one".into(),
+            group: "".into(),
+            kind: "ConfigMap".into(),
+            version: "v1".into(),
+            selection: Selection::All,
+            sync: Sync::Watch,
+        };
+        Arc::new(Core::new(key, &WatchOptions::default(), Arc::default()))
+    }
+
+    fn list(seat: &Seat, version: u64, names: &[&str]) {
+        seat.change(|store| {
+            store.begin_list(Some(version));
+            let object = |name: &&str| {
+                let text = format!(
+                    r#"{{"metadata":{{"name":"{name}","namespace":"shop","uid":"{name}","resourceVersion":"1"}}}}"#
+                );
+                read_object(text.as_bytes()).unwrap()
+            };
+            names.iter().filter_map(|name| store.listed(object(name))).collect::<Vec<_>>()
+        });
+    }
+
+    #[test]
+    fn one_that_was_told_to_stop_in_the_middle_of_something_is_not_listened_to_any_more() {
+        let core = core();
+        let first = Seat::take(&core, SyncMode::Watch);
+        list(&first, 5, &["a", "b"]);
+        let second = Seat::take(&core, SyncMode::Watch);
+        // The first half of its list.
+        list(&second, 7, &["a"]);
+        // The end of a list that is not the one that was begun last: nothing is gone, and nothing is complete.
+        first.synced();
+        assert!(!core.is_complete());
+        assert!(matches!(core.get(Some("shop"), "b"), Lookup::Found(_)));
+        let state = || core.state(1);
+        first.live();
+        assert_eq!((state().opened, state().phase), (0, WatchPhase::Listing));
+        second.synced();
+        assert!(matches!(core.get(Some("shop"), "b"), Lookup::Absent));
+        assert_eq!((state().lists, state().phase), (1, WatchPhase::Live));
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Change;
 use super::Selection;
-use super::core::Core;
+use super::core::Seat;
 use super::lines::{Event, Lines};
 use super::metadata::{self, MetadataPage};
 use super::poll;
@@ -45,7 +45,7 @@ enum Ended {
 }
 
 pub(super) struct Follower {
-    pub(super) core: Arc<Core>,
+    pub(super) seat: Seat,
     pub(super) connection: Connection,
     pub(super) kind: Arc<ApiKind>,
     /// Bounds the lists of this cluster that run at once.
@@ -57,18 +57,18 @@ pub(super) struct Follower {
 
 /// Never returns.
 pub(super) async fn follow(
-    core: Arc<Core>,
+    seat: Seat,
     connection: Connection,
     kind: Arc<ApiKind>,
     lists: Arc<Semaphore>,
     method: Method,
 ) {
-    let mut follower = Follower { core, connection, kind, lists, failures: 0, missing: false };
+    let mut follower = Follower { seat, connection, kind, lists, failures: 0, missing: false };
     let (version, _room) = match method {
         Method::Watch { room } => (None, room),
         Method::Poll { pace, rooms } => {
             let (version, room) = poll::poll(&mut follower, pace, rooms).await;
-            follower.core.set_mode(SyncMode::Watch);
+            follower.seat.set_mode(SyncMode::Watch);
             (Some(version), Some(room))
         }
     };
@@ -93,24 +93,24 @@ impl Follower {
     async fn list(&mut self) -> Result<String, ApiError> {
         // Closed never: the registry outlives its watches.
         let _turn = self.lists.acquire().await;
-        self.core.listing();
+        self.seat.listing();
         let mut next: Option<String> = None;
         let mut version = String::new();
         for _ in 0..MOST_PAGES {
             let page = self.page(next.as_deref()).await?;
             if next.is_none() {
                 version = page.resource_version;
-                self.core.change(|store| {
+                self.seat.change(|store| {
                     store.begin_list(version.parse().ok());
                     None::<Change>
                 });
             }
-            self.core.change(|store| {
+            self.seat.change(|store| {
                 page.items.into_iter().filter_map(|object| store.listed(object)).collect::<Vec<_>>()
             });
             next = page.next;
             if next.is_none() {
-                self.core.synced();
+                self.seat.synced();
                 return Ok(version);
             }
         }
@@ -118,14 +118,14 @@ impl Follower {
     }
 
     pub(super) async fn page(&self, next: Option<&str>) -> Result<crate::ObjectList, ApiError> {
-        let selection = &self.core.key.selection;
+        let selection = &self.seat.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
         self.connection.list_page(&self.kind, selection.namespace(), &query, next).await
     }
 
     pub(super) async fn metadata_page(&self, next: Option<&str>) -> Result<MetadataPage, ApiError> {
-        let selection = &self.core.key.selection;
+        let selection = &self.seat.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
         let page = self
@@ -139,7 +139,7 @@ impl Follower {
     }
 
     pub(super) fn endless(&self) -> ApiError {
-        self.connection.endless_list(&self.kind, self.core.key.selection.namespace())
+        self.connection.endless_list(&self.kind, self.seat.key().selection.namespace())
     }
 
     /// Watches from a version until only a new list helps.
@@ -188,7 +188,7 @@ impl Follower {
             return ended;
         }
         attempted.ended(None, None);
-        self.core.live();
+        self.seat.live();
         self.read(body, deadline, version).await
     }
 
@@ -220,15 +220,15 @@ impl Follower {
             Some(Ok(Event::Applied(object))) => {
                 version.clear();
                 version.push_str(object.resource_version());
-                self.core.change(|store| store.applied(*object));
+                self.seat.change(|store| store.applied(*object));
             }
             Some(Ok(Event::Deleted(object))) => {
                 version.clear();
                 version.push_str(object.resource_version());
-                self.core.change(|store| store.deleted(&object));
+                self.seat.change(|store| store.deleted(&object));
             }
             Some(Ok(Event::Bookmark(reached))) => {
-                self.core.change(|store| {
+                self.seat.change(|store| {
                     store.advance(reached.parse().ok());
                     None::<Change>
                 });
@@ -237,8 +237,8 @@ impl Follower {
             Some(Ok(Event::Failed(status))) => return Some(self.ended_by(*status)),
             Some(Ok(Event::Unknown)) => {}
             // One object that cannot be read must not stop the others.
-            Some(Err(error)) => tracing::warn!(watch = %self.core.key, %error, "skipped an event"),
-            None => tracing::warn!(watch = %self.core.key, "skipped a line that is no event"),
+            Some(Err(error)) => tracing::warn!(watch = %self.seat.key(), %error, "skipped an event"),
+            None => tracing::warn!(watch = %self.seat.key(), "skipped a line that is no event"),
         }
         None
     }
@@ -272,14 +272,14 @@ impl Follower {
     }
 
     pub(super) async fn fail(&mut self, error: &ApiError) {
-        tracing::debug!(watch = %self.core.key, %error, "watch failed");
+        tracing::debug!(watch = %self.seat.key(), %error, "watch failed");
         // The kind is positively gone, twice: so are its objects.
         let missing = error.missing() == Some(&Missing::Kind);
         if missing && self.missing {
-            self.core.change(super::store::Store::clear);
+            self.seat.change(super::store::Store::clear);
         }
         self.missing = missing;
-        self.core.failed(error);
+        self.seat.failed(error);
         self.failures = self.failures.saturating_add(1);
         let wait = match error.retry() {
             Retry::After(wait) => wait.max(BACKOFF.delay(self.failures, random())),
@@ -291,11 +291,11 @@ impl Follower {
 
     pub(super) async fn pause(&self, wait: Duration) {
         // Whichever comes first; both are a reason to go on.
-        let _ = tokio::time::timeout(wait, self.core.retry.notified()).await;
+        let _ = tokio::time::timeout(wait, self.seat.retry().notified()).await;
     }
 
     fn watch_path(&self, version: &str, open_for: Duration) -> String {
-        let selection = &self.core.key.selection;
+        let selection = &self.seat.key().selection;
         let mut path = self.kind.collection_path(selection.namespace());
         path.push_str("?watch=true&allowWatchBookmarks=true&timeoutSeconds=");
         path.push_str(&open_for.as_secs().to_string());
@@ -308,18 +308,18 @@ impl Follower {
 
     /// A read of what this is about begins.
     pub(super) fn begin(&self, verb: AuditVerb) -> Attempted {
-        let name = match &self.core.key.selection {
+        let name = match &self.seat.key().selection {
             Selection::Name { name, .. } => name,
             Selection::All | Selection::Managed | Selection::Labels { .. } => "",
         };
-        self.connection.attempted(verb, &self.kind, self.core.key.selection.namespace(), name)
+        self.connection.attempted(verb, &self.kind, self.seat.key().selection.namespace(), name)
     }
 
     fn attempt(&self) -> Attempt {
         Attempt {
             cluster: self.connection.cluster().clone(),
             operation: Operation::Watch,
-            target: format!("{} ({})", self.core.key.kind, self.core.key.selection),
+            target: format!("{} ({})", self.seat.key().kind, self.seat.key().selection),
         }
     }
 }

@@ -83,7 +83,7 @@ impl Poller<'_> {
         // Closed never: the registry outlives its watches.
         let _turn = lists.acquire().await;
         let started = Instant::now();
-        let begun = self.follower.core.is_complete();
+        let begun = self.follower.seat.is_complete();
         let found = if !begun {
             let attempted = self.follower.begin(AuditVerb::List);
             let found = self.everything().await;
@@ -95,7 +95,7 @@ impl Poller<'_> {
             self.differences().await?
         };
         let version = found.version.clone();
-        self.follower.core.found(found);
+        self.follower.seat.found(found);
         Ok((started, version))
     }
 
@@ -122,7 +122,7 @@ impl Poller<'_> {
             listed => listed?,
         };
         let all = listed.len();
-        let (same, changed) = self.follower.core.compare(listed);
+        let (same, changed) = self.follower.seat.compare(listed);
         if changed.len() > FEW && changed.len() > all / 2 {
             return self.everything().await;
         }
