@@ -228,6 +228,13 @@ impl Seat {
         self.core.is_complete()
     }
 
+    /// A look at the cluster begins.
+    pub(super) fn looking(&self) {
+        if let Some(mut inner) = self.lock() {
+            inner.store.look();
+        }
+    }
+
     /// A list begins.
     pub(super) fn listing(&self) {
         let Some(mut inner) = self.lock() else { return };

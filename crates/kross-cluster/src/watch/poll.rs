@@ -83,6 +83,7 @@ impl Poller<'_> {
         // Closed never: the registry outlives its watches.
         let _turn = lists.acquire().await;
         let started = Instant::now();
+        self.follower.seat.looking();
         let begun = self.follower.seat.is_complete();
         let found = if !begun {
             let attempted = self.follower.begin(AuditVerb::List);

@@ -34,6 +34,10 @@ pub(super) struct Store {
     /// What the list that is being read has shown so far.
     listing: Option<Listing>,
     complete: bool,
+    /// What we wrote before the copy was complete: the first list may be older than that.
+    early: HashMap<Place, StoredObject>,
+    /// UIDs of what we found gone since a look began, which may still bring it.
+    gone: HashSet<Text>,
 }
 
 struct Listing {
@@ -86,8 +90,16 @@ impl Store {
         self.listing = Some(Listing { seen: HashSet::new(), version, restarted });
     }
 
+    /// A look at the cluster begins: what was found gone before is not in what it brings.
+    pub(super) fn look(&mut self) {
+        self.gone.clear();
+    }
+
     /// An object of the list.
     pub(super) fn listed(&mut self, object: StoredObject) -> Option<Change> {
+        if self.gone.contains(object.uid()) {
+            return None;
+        }
         let place = place(&object);
         let restarted = match &mut self.listing {
             Some(listing) => {
@@ -125,7 +137,11 @@ impl Store {
             None => self.progress,
         };
         self.complete = true;
-        gone.iter().filter_map(|place| self.remove(place)).map(|old| Change::Deleted { old }).collect()
+        let early = std::mem::take(&mut self.early);
+        let gone = gone.iter().filter_map(|place| self.remove(place)).map(|old| Change::Deleted { old });
+        let mut changes: Vec<Change> = gone.collect();
+        changes.extend(early.values().filter_map(|object| self.observed(object)));
+        changes
     }
 
     /// The cluster says that an object is new or has changed.
@@ -150,8 +166,17 @@ impl Store {
     /// We wrote an object and the cluster answered with it. The cluster will tell us too, later; until then it is known. If
     /// it has told us already, or told us something later, that counts.
     pub(super) fn observed(&mut self, object: &StoredObject) -> Option<Change> {
+        let place = place(object);
+        if !self.complete {
+            // Until then it is not asked what is in the copy, and whether this is still so.
+            let known = self.early.get(&place).is_some_and(|known| is_newer(known, object));
+            if !known {
+                self.early.insert(place, object.clone());
+            }
+            return None;
+        }
         let fresh = object.version().is_some_and(|version| version > self.progress);
-        if fresh && self.complete { self.put(place(object), object.clone(), false, true) } else { None }
+        if fresh { self.put(place, object.clone(), false, true) } else { None }
     }
 
     /// Keeps less of an object, if it is still this version of it.
@@ -167,6 +192,10 @@ impl Store {
     /// We deleted an object and the cluster answered that it is gone.
     pub(super) fn observed_gone(&mut self, object: &StoredObject) -> Option<Change> {
         let place = place(object);
+        self.gone.insert(object.uid().clone());
+        if self.early.get(&place).is_some_and(|known| known.uid() == object.uid()) {
+            self.early.remove(&place);
+        }
         let same = self.objects.get(&place).is_some_and(|known| known.uid() == object.uid());
         if same { self.remove(&place).map(|old| Change::Deleted { old }) } else { None }
     }
@@ -175,6 +204,7 @@ impl Store {
     pub(super) fn clear(&mut self) -> Vec<Change> {
         self.listing = None;
         self.complete = false;
+        self.early.clear();
         let places: Vec<Place> = self.objects.keys().cloned().collect();
         places.iter().filter_map(|place| self.remove(place)).map(|old| Change::Deleted { old }).collect()
     }

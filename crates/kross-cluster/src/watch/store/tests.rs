@@ -99,6 +99,43 @@ fn what_we_wrote_while_a_list_was_read_stays() {
 }
 
 #[test]
+fn what_we_wrote_before_the_first_list_was_complete_is_known_with_it() {
+    let mut store = Store::new(vec![LABEL]);
+    store.begin_list(Some(6));
+    store.listed(object("a", 1, "i"));
+    for (name, version) in [("a", 8), ("a", 7), ("b", 9), ("c", 5)] {
+        assert!(
+            store.observed(&object(name, version, "i")).is_none(),
+            "nothing is told of what is not known"
+        );
+    }
+    let mut changes: Vec<_> = store.end_list().iter().map(describe).collect();
+    changes.sort_unstable();
+    assert_eq!(changes, ["+b@9", "~a@8"], "what is older than the list is gone: the list would have it");
+    assert!(store.applied(object("b", 9, "i")).is_none());
+    // A kind that went took with it what was written before.
+    store.clear();
+    store.observed(&object("d", 10, "i"));
+    store.clear();
+    assert_eq!(relist(&mut store, &[("a", 8)], 9), ["+a@8"]);
+}
+
+#[test]
+fn a_look_that_began_before_we_found_an_object_gone_does_not_bring_it_back() {
+    let mut store = listed(&[("a", 1), ("b", 2)], 5);
+    store.look();
+    assert_eq!(describe(&store.observed_gone(&object("a", 1, "i")).unwrap()), "-a@1");
+    assert_eq!(relist(&mut store, &[("a", 7), ("b", 2)], 7), [""; 0]);
+    assert_eq!(names(&store), ["b"]);
+    // Another one of that name, as any look after it tells.
+    store.look();
+    let again = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": "shop", "uid": "another", "resourceVersion": "9"}});
+    store.begin_list(Some(9));
+    assert!(store.listed(read_object(again.to_string().as_bytes()).unwrap()).is_some());
+}
+
+#[test]
 fn a_cluster_whose_versions_went_backwards_is_believed() {
     let mut store = listed(&[("a", 100), ("b", 101)], 120);
     assert_eq!(relist(&mut store, &[("a", 40)], 50), ["~a@40", "-b@101"]);
