@@ -2,7 +2,7 @@
 //! to stop and has finished what it began.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::FutureExt;
@@ -114,7 +114,7 @@ impl Controller {
         let queue = hub.definition_queue.clone();
         let mut dispatch = Dispatch::new(Arc::clone(&hub), queue.clone());
         let (told, synced) = watch::channel(false);
-        let mut tasks = JoinSet::new();
+        let (mut tasks, passes) = (JoinSet::new(), Passes::default());
         tasks.spawn(async move {
             while let Some(event) = events.recv().await {
                 if dispatch.take(&event) {
@@ -137,7 +137,7 @@ impl Controller {
             let work = async {
                 tokio::join!(
                     follow_leadership(leadership.clone(), &readiness),
-                    work(&hub, &queue, synced, leadership.clone(), &readiness, &mut tasks)
+                    work(&hub, &queue, synced, leadership.clone(), &readiness, (&mut tasks, &passes))
                 );
             };
             tokio::select! {
@@ -153,7 +153,9 @@ impl Controller {
             Err(error) => Err(error),
             Ok(()) => finish(&queue, &hub).await,
         };
-        tasks.abort_all();
+        // Before the Lease is given back: nothing is written without it.
+        tasks.shutdown().await;
+        passes.end().await;
         if let Some(events) = &hub.events {
             // Events are a courtesy: a second is enough.
             let _ = tokio::time::timeout(Duration::from_secs(1), events.flush()).await;
@@ -219,7 +221,7 @@ async fn work(
     mut synced: watch::Receiver<bool>,
     leadership: Option<watch::Receiver<Leadership>>,
     readiness: &Readiness,
-    tasks: &mut JoinSet<()>,
+    (tasks, passes): (&mut JoinSet<()>, &Passes),
 ) {
     if synced.wait_for(|synced| *synced).await.is_ok() {
         readiness.set(WATCHES, true);
@@ -231,7 +233,7 @@ async fn work(
         for _ in 0..hub.settings.definition_workers.max(1) {
             tasks.spawn(worker(Arc::clone(hub), queue.clone()));
         }
-        tasks.spawn(work_on_instances(Arc::clone(hub)));
+        tasks.spawn(work_on_instances(Arc::clone(hub), passes.clone()));
     }
     std::future::pending::<()>().await;
 }
@@ -250,14 +252,32 @@ async fn survive(hub: &Hub, reconcile: impl Future<Output = ()>) {
     }
 }
 
-async fn work_on_instances(hub: Arc<Hub>) {
+/// The passes over instances that are under way. Clones share them.
+#[derive(Clone, Default)]
+struct Passes(Arc<Mutex<JoinSet<()>>>);
+
+impl Passes {
+    fn begin(&self, pass: impl Future<Output = ()> + Send + 'static) {
+        let mut passes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while passes.try_join_next().is_some() {}
+        passes.spawn(pass);
+    }
+
+    /// Cuts off those that have not come to their end. None of them does anything after this.
+    async fn end(&self) {
+        let mut passes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        passes.shutdown().await;
+    }
+}
+
+async fn work_on_instances(hub: Arc<Hub>, passes: Passes) {
     let turns = Turns::new(hub.settings.instance_workers);
     loop {
         // In this order: whoever waits for work must not have a turn that others wait for.
         let Some(work) = hub.instance_queue.next().await else { return };
         let turn = turns.take().await;
         let hub = Arc::clone(&hub);
-        tokio::spawn(async move { survive(&hub, reconcile_instance(&hub, work, turn)).await });
+        passes.begin(async move { survive(&hub, reconcile_instance(&hub, work, turn)).await });
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use kross_controller::Settings;
-use kross_testing::{shared, wait};
+use kross_cluster::{ClusterId, Connection, ConnectionOptions, LeaseOptions};
+use kross_controller::{Controller, ControllerError, Settings};
+use kross_testing::{Action, Fault, FaultProxy, Requests, Verb, shared, wait};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use prometheus_client::registry::Registry;
 use serde_json::{Value as Json, json};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -316,4 +318,46 @@ async fn waiting_is_not_counted_as_an_error_and_nobody_is_told_where_events_are_
     running.stop().await;
     let events = objects.events("default").list(&ListParams::default()).await.unwrap();
     assert!(!events.items.iter().any(|event| event.data["regarding"]["kind"] == "Patient"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_loses_the_lease_writes_nothing_more() {
+    let (objects, _turn) = turn().await;
+    let admin = shared(PLANE).await.admin();
+    let (proxy, lease_proxy) = (FaultProxy::start(admin).unwrap(), FaultProxy::start(admin).unwrap());
+    let connect = async |proxy: &FaultProxy| {
+        let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
+        Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap()
+    };
+    let lease = LeaseOptions {
+        lease_duration: Duration::from_secs(3),
+        renew_deadline: Duration::from_secs(2),
+        retry_period: Duration::from_millis(200),
+        ..LeaseOptions::new("default", "restart.kro.run", "one")
+    };
+    let settings = Settings { leader_election: Some(lease), ..Settings::default() };
+    let (hub, leases) = (connect(&proxy).await, connect(&lease_proxy).await);
+    let controller = Controller::new(hub, leases, settings, &mut Registry::default());
+    let running = tokio::spawn(controller.run(std::future::pending()));
+    objects.create(&definition("leaving", "Leaving")).await;
+    objects.until_ready("leaving").await;
+    // A write that is on its way for longer than we lead.
+    let writes = || Requests::any().verb(Verb::Apply).resource("configmaps").namespace("default");
+    let late = Duration::from_secs(5);
+    proxy.on(writes(), Action::Delay(late));
+    let instances = objects.namespaced("kro.run", "Leaving", "leavings", "default");
+    make(&instances, "Leaving", "leaving").await;
+    wait::until_true("a write to be on its way", || proxy.count(&writes()) > 0).await;
+    lease_proxy.set(Fault::Hang);
+    let ended = running.await.unwrap();
+    assert!(matches!(ended, Err(ControllerError::LostLeadership { .. })), "{ended:?}");
+    proxy.forget();
+    tokio::time::sleep(late).await;
+    let config_maps = objects.config_maps("default");
+    assert!(config_maps.get_opt("leaving-first").await.unwrap().is_none());
+    assert_eq!(proxy.count(&Requests::any().resource("leavings")), 0);
+    // Whoever comes next goes on with it.
+    let running = Running::start(PLANE, Settings::default()).await;
+    until(instances.clone(), "leaving".to_owned(), is_active).await;
+    running.stop().await;
 }
