@@ -10,6 +10,9 @@ use crate::schemas::SchemaError;
 /// How soon to look again whether a cluster is connected.
 pub(super) const CONNECTING: Duration = Duration::from_secs(1);
 
+/// How soon to look again at a definition that somebody changed while we looked at it, should no event come.
+pub(super) const CHANGED: Duration = Duration::from_millis(200);
+
 /// When to look again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{FINALIZER, ResourceGraphDefinitionSpec};
+use kross_api::{FINALIZER, FailureReason, ResourceGraphDefinitionSpec};
 use kross_cluster::{Lookup, Outcome};
 use kross_schema::GroupVersionKind;
 use kross_value::Text;
 
 use super::clusters::{self, Clusters, Verdict};
 use super::compile::{Compiled, compile_for};
-use super::error::{CONNECTING, DefinitionError, Next, outcome};
+use super::error::{CHANGED, CONNECTING, DefinitionError, Next, outcome};
 use super::object::{Definition, hash, interests, is_held, named_kinds};
 use super::report::Report;
 use super::revisions::{self, Revision, Revisions};
@@ -63,8 +63,14 @@ async fn pass(hub: &Hub, definition: Definition) -> Result<Next, DefinitionError
     let refers = definition.spec.as_ref().is_ok_and(|spec| clusters::refers(hub, spec));
     let mut report = Report::new(&definition, refers, Timestamp::now());
     let ended = walk(hub, &definition, &mut report).await;
-    report.write(hub, &definition).await?;
-    ended
+    match report.write(hub, &definition).await {
+        // Somebody changed it meanwhile, which wakes us.
+        Err(DefinitionError::Api(error)) if error.reason() == FailureReason::Conflict => {
+            tracing::debug!(rgd = %definition.name(), %error, "the definition has changed");
+            ended.and(Ok(Next::Wait(CHANGED)))
+        }
+        written => written.and(ended),
+    }
 }
 
 /// Adds our finalizer, if it is not there.

@@ -214,7 +214,8 @@ impl Report {
     }
 }
 
-/// A merge patch that makes the status of exactly this object the given one.
+/// A merge patch that makes the status of exactly this version of an object the given one. Of another one we would not hear:
+/// what comes back to us is ours, and whoever changed it in between would not be noticed.
 pub(super) fn patch(
     object: &kross_cluster::StoredObject,
     status: &impl serde::Serialize,
@@ -226,7 +227,10 @@ pub(super) fn patch(
             entries.entry(*field).or_insert(serde_json::Value::Null);
         }
     }
-    let metadata = Value::object([("uid", Value::from(object.uid().clone()))]);
+    let metadata = Value::object([
+        ("uid", Value::from(object.uid().clone())),
+        ("resourceVersion", Value::from(object.resource_version().clone())),
+    ]);
     Value::object([("metadata", metadata), ("status", Value::from(json))])
 }
 

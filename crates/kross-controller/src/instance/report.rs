@@ -108,7 +108,9 @@ async fn note(
         (annotations::STATE, Value::from(state)),
         (annotations::MESSAGE, Value::from(message.as_str())),
     ]);
-    let patch = Value::object([("metadata", Value::object([("annotations", notes)]))]);
+    // Exactly this version: what comes back to us is ours, and whoever changed it in between would not be noticed.
+    let version = ("resourceVersion", Value::from(instance.resource_version().clone()));
+    let patch = Value::object([("metadata", Value::object([version, ("annotations", notes)]))]);
     let namespace = instance.namespace().map(|namespace| &**namespace);
     let written = hub
         .connection

@@ -51,6 +51,27 @@ async fn a_revision_is_a_frozen_copy_that_says_what_came_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_edit_on_the_heels_of_a_status_is_not_missed() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let hunted = definition("hunted", "Hunted");
+    objects.create(&hunted).await;
+    let mut resources = hunted["spec"]["resources"].clone();
+    for round in 0..12 {
+        // The last one comes while the status of those before is written.
+        for step in 0..4 {
+            resources[1]["template"]["data"] = json!({"edit": format!("{round}.{step}")});
+            objects.patch("hunted", &json!({"spec": {"resources": resources}})).await;
+        }
+        objects.until_ready("hunted").await;
+    }
+    // Not even the end is missed.
+    objects.patch("hunted", &field("last", "string | default=a")).await;
+    objects.delete("hunted").await;
+    kross_testing::wait::until_gone(&objects.definitions(), "hunted").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_newest_five_revisions_are_kept_and_no_number_comes_twice() {
     let setup = Setup::new().await;
     let objects = setup.objects();
