@@ -118,7 +118,8 @@ impl Hub {
 
     /// Has every instance of a definition looked at.
     pub(crate) fn wake_instances(&self, served: &Served) {
-        for instance in served.instances.list().unwrap_or_default() {
+        // Also those of a copy that is not complete: what it has was told already, perhaps when nobody served it yet.
+        for instance in served.instances.known() {
             self.instance_queue.add(&InstanceKey(instance.key(self.connection.cluster())));
         }
     }

@@ -367,6 +367,12 @@ impl Watch {
         inner.can_tell().then(|| inner.store.iter().cloned().collect())
     }
 
+    /// The objects that the copy knows, also where it cannot tell whether that is all.
+    #[must_use]
+    pub fn known(&self) -> Vec<Arc<StoredObject>> {
+        self.core.lock().store.iter().cloned().collect()
+    }
+
     /// The objects of the copy with a value of a label, or nothing if it cannot tell.
     #[must_use]
     pub fn list_by_label(&self, label: &str, value: &str) -> Option<Vec<Arc<StoredObject>>> {
