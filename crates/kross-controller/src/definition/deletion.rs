@@ -62,7 +62,8 @@ pub(super) async fn proceed(hub: &Hub, definition: Definition) -> Result<Next, D
     held.retain(|finalizer| finalizer != FINALIZER);
     match write_finalizers(hub, &definition, &held).await {
         Ok(_) => {}
-        Err(DefinitionError::Api(error)) if error.is_gone() => {}
+        // It was let go before, and the copy does not know yet.
+        Err(DefinitionError::Api(error)) if error.is_gone() => return Ok(Next::Done),
         Err(error) => return Err(error),
     }
     let asked = definition.object.deletion_timestamp().and_then(|at| at.parse::<Timestamp>().ok());
@@ -234,9 +235,16 @@ async fn wait(
     let mut report = Report::new(definition, refers, Timestamp::now());
     report.waiting_for_instances(&message(instances, asked));
     report.write(hub, definition).await?;
-    // Where every instance is watched, the last one to go wakes us.
+    // Where every instance is watched, the last one to go wakes us; of one that the copy has never had we would not be told.
     let served = hub.graphs.get(definition.name());
-    let told = dependents.crd.is_some() && served.is_some_and(|served| served.instances.is_live());
+    let told = dependents.crd.is_some()
+        && served.is_some_and(|served| {
+            let is_known = |instance: &StoredObject| {
+                let found = served.instances.get(instance.namespace().map(|it| &**it), instance.name());
+                matches!(found, Lookup::Found(found) if found.uid() == instance.uid())
+            };
+            served.instances.is_live() && instances.iter().all(is_known)
+        });
     Ok(if told { Next::Done } else { Next::Wait(hub.settings.progress_delay) })
 }
 

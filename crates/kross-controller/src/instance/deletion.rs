@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_api::{FINALIZER, LifecyclePhase, Operation, managers};
-use kross_cluster::{ObjectKey, Selection, StoredObject};
+use kross_cluster::{Lookup, ObjectKey, Selection, StoredObject};
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
-    Deletion, DeletionPlan, DoomedObject, Hooks, Leaving, Plan, Wait, blocked_deletion_status,
+    Deletion, DeletionPlan, Doom, DoomedObject, Hooks, Leaving, Plan, Wait, blocked_deletion_status,
     deletion_status, plan_deletion, promised,
 };
 use kross_value::Value;
@@ -230,16 +230,21 @@ fn has_say(graph: &Graph) -> bool {
 }
 
 /// When to look again. Events tell when something is gone; a copy that does not follow would not, nor would one of a kind
-/// that nobody watches.
+/// that nobody watches, nor one that never had the object.
 fn next(hub: &Hub, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Option<Timestamp>) -> Next {
-    let told = |key: &ObjectKey| {
+    let told = |Doom { key, uid, .. }: &Doom| {
         let watch = reach.child(&key.cluster, &key.group, &key.kind);
-        watch.is_some_and(|watch| watch.key().selection == Selection::Managed && watch.is_live())
+        watch.is_some_and(|watch| {
+            let found = watch.get(key.namespace.as_deref(), &key.name);
+            watch.key().selection == Selection::Managed
+                && watch.is_live()
+                && matches!(found, Lookup::Found(found) if found.uid() == uid)
+        })
     };
     let untold = plan.waiting.iter().any(|(doom, wait)| match wait {
         // Whoever goes before it is in this list too.
         Wait::Turn => false,
-        Wait::Gone(_) => !told(&doom.key),
+        Wait::Gone(_) => !told(doom),
         // A cluster that is connected wakes those who wait for it.
         Wait::Closed(trouble) => trouble.operation != Some(Operation::Connect),
         Wait::For(_) | Wait::Failed(_) => true,
