@@ -1,8 +1,11 @@
 //! Turns what external references ask for into watches, and their copies into what the plan sees.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use kross_api::{FailureReason, Operation};
-use kross_cluster::{ApiError, Connection, Lookup, ObjectKey, Selection, Watch};
+use kross_cluster::{ApiError, Connection, Lookup, ObjectKey, Selection, Watch, WatchKey};
 use kross_plan::{CollectionQuery, ExternalRead, Failure, ObservedObject, Plan};
 use kross_value::Text;
 
@@ -120,10 +123,15 @@ fn refuse(
 
 /// Lets go of watches that the last plan does not ask for.
 pub(super) fn retain(hub: &Hub, instance: &ObjectKey, plan: &Plan, memory: &mut Memory) {
+    let is_wanted = |read: &ExternalRead| plan.reads.contains(read);
+    let wanted = memory.externals.iter().filter(|(read, _)| is_wanted(read));
+    // Two references may look at the same, such as at the same namespaces.
+    let kept: HashSet<Arc<WatchKey>> =
+        wanted.flat_map(|(_, watches)| watches).map(|watch| Arc::clone(watch.key())).collect();
     memory.externals.retain(|read, watches| {
-        let wanted = plan.reads.contains(read);
-        if !wanted {
-            watches.iter().for_each(|watch| hub.instances.look_away(instance, watch.key()));
+        let wanted = is_wanted(read);
+        for watch in watches.iter().filter(|watch| !wanted && !kept.contains(watch.key())) {
+            hub.instances.look_away(instance, watch.key());
         }
         wanted
     });
