@@ -117,6 +117,9 @@ impl Dispatch {
             Subject::Revision => self.wake_snapshot(old),
             Subject::Crd => {
                 self.hub.schemas.forget(old.value());
+                if let Some(kind) = kinds::served_by(old.value()) {
+                    self.hub.connection.discovery().forget(&kind.group, &kind.kind);
+                }
                 self.wake_concerned(old, true);
             }
             Subject::Other => self.wake_deleting(old),
