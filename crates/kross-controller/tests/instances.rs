@@ -23,6 +23,8 @@ mod delete;
 mod events;
 #[path = "instances/external.rs"]
 mod external;
+#[path = "instances/heels.rs"]
+mod heels;
 #[path = "instances/kinds.rs"]
 mod kinds;
 #[path = "instances/own.rs"]

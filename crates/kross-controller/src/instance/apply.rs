@@ -7,7 +7,10 @@ use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
-use kross_cluster::{Apply, Delete, Deleted, Marks, Missing, ObjectKey, Propagation, StoredObject};
+use kross_cluster::{
+    ApiError, ApiKind, Apply, Connection, Delete, Deleted, Marks, Missing, ObjectKey, Propagation,
+    StoredObject,
+};
 use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject, Way};
 use kross_value::Text;
 
@@ -30,9 +33,9 @@ enum Written {
     Claimed,
 }
 
-/// Writes these objects of a plan and takes the answers in.
+/// Writes these objects of an instance's plan and takes the answers in.
 pub(super) async fn wave(
-    hub: &Hub,
+    (hub, instance): (&Hub, &ObjectKey),
     reach: &Reach<'_>,
     plan: &Plan,
     actions: &[&ApplyAction],
@@ -44,7 +47,9 @@ pub(super) async fn wave(
         let (node, object) = (plan.nodes.get(action.node.0)?, plan.object(action)?);
         let applyset = plan.applysets.get(&object.key.cluster)?;
         let way = plan.ways.to(&object.key);
-        let write = write(hub, reach, node, (object, way), (action.create, applyset)).boxed();
+        let contested = memory.contested.contains(&object.key);
+        let write = Write { hub, instance, reach, object, way, create: action.create, contested };
+        let write = write.run(node, applyset, memory.since).boxed();
         Some((&object.key.cluster, write))
     });
     let answers: Vec<Answer> = at_once(reach, writes).await;
@@ -53,15 +58,18 @@ pub(super) async fn wave(
         match answer {
             Ok(Written::Applied(object)) => {
                 memory.failures.remove(&key);
+                memory.contested.remove(&key);
                 sight.observed.failures.remove(&key);
                 match object.owned_digest() {
                     Some(digest) => memory.digests.insert(key.clone(), digest),
                     None => memory.digests.remove(&key),
                 };
-                reach.observe(&key.cluster, &object);
                 sight.see(key, Arc::from(object), memory);
             }
-            Ok(Written::Taken(object)) => sight.see(key, Arc::from(object), memory),
+            Ok(Written::Taken(object)) => {
+                memory.contested.insert(key.clone());
+                sight.see(key, Arc::from(object), memory);
+            }
             Ok(Written::Claimed) => {
                 let message = "another instance is writing the same object";
                 fail(key, node, operation, FailureReason::Conflict, message, now, sight, memory);
@@ -122,62 +130,84 @@ pub(super) fn fail(
     sight.observed.failures.insert(key, failure);
 }
 
-async fn write(
-    hub: &Hub,
-    reach: &Reach<'_>,
-    node: &NodePlan,
-    (object, way): (&PlannedObject, Option<&Way>),
-    (create, applyset): (bool, &Text),
-) -> Answer {
-    let operation = if create { Operation::Create } else { Operation::Update };
-    let key = object.key.clone();
-    let answer = match hub.instances.claim(&key, applyset) {
-        Some(_) => Ok(Written::Claimed),
-        None => {
-            let answer = apply(reach, (object, way), create, operation).await;
-            hub.instances.unclaim(&key);
-            answer
-        }
-    };
-    (key, node.id.clone(), operation, answer)
+/// An object that is to be written.
+struct Write<'a> {
+    hub: &'a Hub,
+    instance: &'a ObjectKey,
+    reach: &'a Reach<'a>,
+    object: &'a PlannedObject,
+    way: Option<&'a Way>,
+    create: bool,
+    /// Whether it may be another instance's, though the copies do not say so.
+    contested: bool,
 }
 
-/// Applies an object. The first apply of an object that nobody has seen goes without force: if it is in another apply set,
-/// that shows as a conflict on the label; anything else is taken over.
-async fn apply(
-    reach: &Reach<'_>,
-    (object, way): (&PlannedObject, Option<&Way>),
-    create: bool,
-    operation: Operation,
-) -> Result<Written, ReachError> {
-    let Some(desired) = &object.desired else { return Ok(Written::Claimed) };
-    let key = &object.key;
-    let connection = reach.connection_by(&key.cluster, way.map(|way| &way.key))?;
-    let version = version_of(&object.api_version);
-    let kind = connection.kind(&key.group, Some(&version), &key.kind).await?;
-    if create && object.exclusive {
-        match connection.get(&kind, key.namespace.as_deref(), &key.name).await {
-            Ok(other) if other.label(labels::APPLYSET_PART_OF).is_none() => {
-                return Ok(Written::Taken(Box::new(other)));
+impl Write<'_> {
+    async fn run(mut self, node: &NodePlan, applyset: &Text, since: u64) -> Answer {
+        let operation = if self.create { Operation::Create } else { Operation::Update };
+        let key = &self.object.key;
+        let answer = match self.hub.instances.claim(key, applyset, since) {
+            None => Ok(Written::Claimed),
+            Some(mut claim) => {
+                self.contested |= claim.contested;
+                let answer = self.apply(applyset, operation).await;
+                if let Ok(Written::Applied(object)) = &answer {
+                    // Before others may claim it: whoever begins then reads it.
+                    self.reach.observe(&key.cluster, object);
+                    claim.written();
+                }
+                answer
             }
-            Ok(_) => {}
-            Err(error) if error.is_gone() => {}
-            Err(error) => return Err(error.into()),
+        };
+        (key.clone(), node.id.clone(), operation, answer)
+    }
+
+    /// Applies the object. The first apply of an object that nobody has seen goes without force: if it is in another apply
+    /// set, that shows as a conflict on the label; anything else is taken over.
+    async fn apply(&self, applyset: &Text, operation: Operation) -> Result<Written, ReachError> {
+        let Self { object, create, .. } = *self;
+        let Some(desired) = &object.desired else { return Ok(Written::Claimed) };
+        let key = &object.key;
+        let connection = self.reach.connection_by(&key.cluster, self.way.map(|way| &way.key))?;
+        let version = version_of(&object.api_version);
+        let kind = connection.kind(&key.group, Some(&version), &key.kind).await?;
+        if create && (object.exclusive || self.contested) {
+            match self.look(connection, &kind).await {
+                Ok(other) if self.is_in_the_way(&other, applyset) => {
+                    return Ok(Written::Taken(Box::new(other)));
+                }
+                Ok(_) => {}
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let options = Apply { operation, ..Apply::by(managers::APPLYSET) };
+        let first = if create { options } else { options.force() };
+        match connection.apply(&kind, desired, first).await {
+            Ok(written) => Ok(Written::Applied(Box::new(written))),
+            Err(error) if create && error.label_conflict(labels::APPLYSET_PART_OF).is_some() => {
+                Ok(Written::Taken(Box::new(self.look(connection, &kind).await?)))
+            }
+            Err(error) if create && !error.conflicts().is_empty() => {
+                let written = connection.apply(&kind, desired, options.force()).await?;
+                Ok(Written::Applied(Box::new(written)))
+            }
+            Err(error) => Err(error.into()),
         }
     }
-    let options = Apply { operation, ..Apply::by(managers::APPLYSET) };
-    let first = if create { options } else { options.force() };
-    match connection.apply(&kind, desired, first).await {
-        Ok(written) => Ok(Written::Applied(Box::new(written))),
-        Err(error) if create && error.label_conflict(labels::APPLYSET_PART_OF).is_some() => {
-            let other = connection.get(&kind, key.namespace.as_deref(), &key.name).await?;
-            Ok(Written::Taken(Box::new(other)))
+
+    /// Looks at what is in the place of the object. From before that on it is told when it goes.
+    async fn look(&self, connection: &Connection, kind: &ApiKind) -> Result<StoredObject, ApiError> {
+        let key = &self.object.key;
+        self.hub.instances.want_too(self.instance, key);
+        connection.get(kind, key.namespace.as_deref(), &key.name).await
+    }
+
+    fn is_in_the_way(&self, other: &StoredObject, applyset: &Text) -> bool {
+        match other.label(labels::APPLYSET_PART_OF) {
+            None => self.object.exclusive,
+            Some(holder) => holder != applyset.as_str(),
         }
-        Err(error) if create && !error.conflicts().is_empty() => {
-            let written = connection.apply(&kind, desired, options.force()).await?;
-            Ok(Written::Applied(Box::new(written)))
-        }
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -207,6 +237,9 @@ pub(super) async fn delete(
                 memory.failures.remove(&key);
                 memory.digests.remove(&key);
                 sight.observed.failures.remove(&key);
+                if let Some(object) = sight.stored.get(&key) {
+                    reach.observe_gone(&key.cluster, object);
+                }
                 sight.lose(&key);
             }
             // Another object has its name: what that is has to be looked at.

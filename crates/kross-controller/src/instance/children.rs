@@ -98,6 +98,10 @@ pub(super) async fn see(
         let Some(child) = memory.children.get_mut(&key) else { continue };
         let watch = Arc::clone(child.best());
         reach.attach(&key.0, &watch);
+        if !Arc::ptr_eq(&watch, &child.watch) {
+            // It is read from soon, and has to know what was written meanwhile.
+            reach.attach(&key.0, &child.watch);
+        }
         if watch.mode() == SyncMode::Poll {
             sight.polls(&key.0);
         }

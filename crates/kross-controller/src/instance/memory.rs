@@ -41,6 +41,11 @@ pub(super) struct Memory {
     pub(super) detail: Option<(Instant, Duration)>,
     /// How often in a row the API server kept less of a status than it was given.
     pub(super) dropped: u32,
+    /// Objects that turned out to be another instance's when we were about to make them: they are looked for before that is
+    /// tried again.
+    pub(super) contested: HashSet<ObjectKey>,
+    /// How many objects had been written, by anybody here, when this pass began.
+    pub(super) since: u64,
     /// The instance of this UID was let go. The copy says so a moment later; until then nothing is done again.
     pub(super) released: Option<Text>,
 }
@@ -62,12 +67,18 @@ struct State {
     rivals: HashMap<ObjectKey, HashSet<ObjectKey>>,
     /// Who is about to write an object: siblings share one field manager, so the cluster would not notice.
     claims: HashMap<ObjectKey, Text>,
+    writes: Writes,
 }
 
 impl Instances {
     /// Takes the memory of an instance out; only one worker has it.
     pub(super) fn take(&self, instance: &ObjectKey) -> Memory {
         self.lock().memories.remove(instance).unwrap_or_default()
+    }
+
+    /// Begins a pass, before anything is looked at.
+    pub(super) fn visit(&self) -> Visit<'_> {
+        Visit { instances: self, since: self.lock().writes.begin() }
     }
 
     /// Puts it back.
@@ -133,20 +144,117 @@ impl Instances {
         self.lock().rivals.get(object).into_iter().flatten().cloned().collect()
     }
 
-    /// Claims an object for an apply set while it is being written. Gives the one that was faster, if there is one.
-    pub(super) fn claim(&self, object: &ObjectKey, applyset: &Text) -> Option<Text> {
-        let mut state = self.lock();
-        let holder = state.claims.entry(object.clone()).or_insert_with(|| applyset.clone());
-        (holder != applyset).then(|| holder.clone())
+    /// These are not the only objects that an instance wants and another one has. Before the object is looked at, or nobody
+    /// would tell if it went between the two.
+    pub(super) fn want_too(&self, instance: &ObjectKey, object: &ObjectKey) {
+        self.lock().rivals.entry(object.clone()).or_default().insert(instance.clone());
     }
 
-    /// The object was written.
-    pub(super) fn unclaim(&self, object: &ObjectKey) {
-        self.lock().claims.remove(object);
+    /// Claims an object for an apply set while it is being written; none if another one was faster.
+    pub(super) fn claim<'a>(
+        &'a self,
+        object: &'a ObjectKey,
+        applyset: &'a Text,
+        since: u64,
+    ) -> Option<Claim<'a>> {
+        let mut state = self.lock();
+        let holder = state.claims.entry(object.clone()).or_insert_with(|| applyset.clone());
+        if holder != applyset {
+            return None;
+        }
+        let contested = state.writes.by_another(object, applyset, since);
+        Some(Claim { instances: self, object, applyset, contested, written: false })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A pass that is under way.
+pub(super) struct Visit<'a> {
+    instances: &'a Instances,
+    /// How many objects had been written when it began.
+    pub(super) since: u64,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.instances.lock().writes.end(self.since);
+    }
+}
+
+/// An object that is being written.
+pub(super) struct Claim<'a> {
+    instances: &'a Instances,
+    object: &'a ObjectKey,
+    applyset: &'a Text,
+    /// Whether another apply set has written it since the pass began, which therefore may not know.
+    pub(super) contested: bool,
+    written: bool,
+}
+
+impl Claim<'_> {
+    /// The object was written, and the copies know.
+    pub(super) fn written(&mut self) {
+        self.written = true;
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut state = self.instances.lock();
+        state.claims.remove(self.object);
+        if self.written {
+            state.writes.add(self.object, self.applyset);
+        }
+    }
+}
+
+/// Who wrote what, as far as there are passes that began before.
+#[derive(Debug, Default)]
+struct Writes {
+    count: u64,
+    /// When the passes began that are under way, and how many did at once.
+    passes: BTreeMap<u64, usize>,
+    last: HashMap<ObjectKey, (u64, Text)>,
+    /// How many are kept before it is looked which of them are still needed.
+    room: usize,
+}
+
+/// So many writes are kept in any case.
+const LEAST_ROOM: usize = 256;
+
+impl Writes {
+    fn begin(&mut self) -> u64 {
+        *self.passes.entry(self.count).or_default() += 1;
+        self.count
+    }
+
+    fn end(&mut self, since: u64) {
+        if let Some(passes) = self.passes.get_mut(&since) {
+            *passes -= 1;
+            if *passes == 0 {
+                self.passes.remove(&since);
+            }
+        }
+        match self.passes.keys().next() {
+            None => self.last.clear(),
+            Some(first) if self.last.len() > self.room.max(LEAST_ROOM) => {
+                self.last.retain(|_, (number, _)| *number > *first);
+                self.room = 2 * self.last.len();
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn add(&mut self, object: &ObjectKey, applyset: &Text) {
+        self.count += 1;
+        self.last.insert(object.clone(), (self.count, applyset.clone()));
+    }
+
+    fn by_another(&self, object: &ObjectKey, applyset: &Text, since: u64) -> bool {
+        self.last.get(object).is_some_and(|(number, writer)| *number > since && writer != applyset)
     }
 }
 
@@ -189,5 +297,58 @@ impl State {
                 self.interests.remove(watch);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kross_api::ClusterId;
+
+    use super::*;
+
+    fn object(name: &str) -> ObjectKey {
+        ObjectKey {
+            cluster: ClusterId::local(),
+            group: "".into(),
+            kind: "ConfigMap".into(),
+            namespace: Some("shop".into()),
+            name: name.into(),
+        }
+    }
+
+    #[test]
+    fn what_another_wrote_since_a_pass_began_is_looked_at_before_it_is_written() {
+        let (instances, shared) = (Instances::default(), object("shared"));
+        let [one, other] = ["one", "other"].map(Text::from);
+        let (first, second) = (instances.visit(), instances.visit());
+        let mut claim = instances.claim(&shared, &one, first.since).unwrap();
+        assert!(!claim.contested);
+        assert!(instances.claim(&shared, &other, second.since).is_none(), "it is being written");
+        claim.written();
+        drop(claim);
+        assert!(instances.claim(&shared, &other, second.since).unwrap().contested);
+        assert!(!instances.claim(&shared, &one, second.since).unwrap().contested, "it is its own");
+        // Who begins later reads it from the copies.
+        let third = instances.visit();
+        assert!(!instances.claim(&shared, &other, third.since).unwrap().contested);
+        // A write that failed, or whose pass was cut off, is none.
+        drop(instances.claim(&object("failed"), &one, first.since).unwrap());
+        assert!(!instances.claim(&object("failed"), &other, second.since).unwrap().contested);
+        drop((first, second, third));
+        assert!(instances.lock().writes.last.is_empty() && instances.lock().writes.passes.is_empty());
+    }
+
+    #[test]
+    fn writes_that_no_pass_can_have_missed_are_forgotten() {
+        let instances = Instances::default();
+        let applyset = Text::from("one");
+        let mut visit = instances.visit();
+        for number in 0..10_000 {
+            let key = object(&number.to_string());
+            instances.claim(&key, &applyset, visit.since).unwrap().written();
+            let next = instances.visit();
+            drop(std::mem::replace(&mut visit, next));
+        }
+        assert!(instances.lock().writes.last.len() <= 2 * LEAST_ROOM);
     }
 }

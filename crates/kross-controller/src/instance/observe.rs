@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kross_api::{ClusterId, SyncMode, labels};
-use kross_cluster::{ObjectKey, StoredObject};
+use kross_cluster::{Lookup, ObjectKey, StoredObject};
 use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey};
 use kross_value::Text;
 
 use super::memory::Memory;
 use super::reach::Reach;
+use crate::hub::Hub;
 
 /// What is known of the objects of an instance.
 #[derive(Debug, Default)]
@@ -101,16 +102,30 @@ impl Sight {
     }
 
     /// Looks for objects at the places of new ones that belong to somebody else. Gives whether there are any.
-    pub(super) fn meet_others(&mut self, plan: &Plan, reach: &Reach<'_>, memory: &Memory) -> bool {
+    pub(super) fn meet_others(
+        &mut self,
+        (hub, instance): (&Hub, &ObjectKey),
+        plan: &Plan,
+        reach: &Reach<'_>,
+        memory: &Memory,
+    ) -> bool {
         let mut news = false;
         for object in plan.nodes.iter().flat_map(|node| &node.objects) {
             if object.desired.is_none() || self.stored.contains_key(&object.key) {
                 continue;
             }
             let key = &object.key;
-            let watch = reach.child(&key.cluster, &key.group, &key.kind);
-            let found = watch.map(|watch| watch.get(key.namespace.as_deref(), &key.name));
-            if let Some(kross_cluster::Lookup::Found(other)) = found {
+            let Some(watch) = reach.child(&key.cluster, &key.group, &key.kind) else { continue };
+            let find = || match watch.get(key.namespace.as_deref(), &key.name) {
+                Lookup::Found(other) => Some(other),
+                Lookup::Absent | Lookup::Unknown => None,
+            };
+            if find().is_none() {
+                continue;
+            }
+            // Once more: from now on it is told when it goes, and it may have gone just before.
+            hub.instances.want_too(instance, key);
+            if let Some(other) = find() {
                 self.see(key.clone(), other, memory);
                 news = true;
             }

@@ -168,6 +168,7 @@ impl Pass<'_> {
         self.memory.failures.retain(|key, failure| {
             planned.contains(key) || doomed.contains(key) || left_out.contains(&failure.node)
         });
+        self.memory.contested.retain(|key| planned.contains(key));
         self.memory.left_out.1 = left_out;
         self.memory.blind.retain(|kind, _| sight.observed.blind.contains_key(kind));
     }

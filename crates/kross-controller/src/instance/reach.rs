@@ -182,6 +182,11 @@ impl<'a> Reach<'a> {
         self.children(cluster).for_each(|watch| watch.observe(written));
     }
 
+    /// Takes what was found gone out of the copies of its cluster, where they would not be told for a while.
+    pub(super) fn observe_gone(&self, cluster: &ClusterId, gone: &StoredObject) {
+        self.children(cluster).for_each(|watch| watch.observe_gone(gone));
+    }
+
     fn children(&self, cluster: &ClusterId) -> impl Iterator<Item = &Watch> {
         let local = if cluster.is_local() { self.local_children } else { &[] };
         let remote = self.remotes.get(cluster).map_or(&[][..], |site| &site.children);

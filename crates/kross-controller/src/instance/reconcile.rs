@@ -39,7 +39,9 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey, turn: &Turn) -> Outcom
         Lookup::Unknown => return Outcome::Retry,
     };
     let started = std::time::Instant::now();
+    let visit = hub.instances.visit();
     let mut memory = hub.instances.take(key);
+    memory.since = visit.since;
     let deleting = instance.deletion_timestamp().is_some() || !chosen;
     let ended = if deleting {
         deletion::proceed(hub, &served, turn, instance, &mut memory).await
@@ -86,6 +88,8 @@ async fn live(
         return halted(hub, served, instance).await;
     };
     hub.metrics.graphs_found.inc();
+    // It may have been let go and chosen again.
+    memory.released = None;
     let record = Record::default();
     let (graph, phase) = (&*revision.graph, LifecyclePhase::Active);
     let mut pass = Pass { hub, served, graph, key, turn, phase, instance, record, memory };

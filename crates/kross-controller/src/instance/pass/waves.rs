@@ -49,7 +49,7 @@ impl Pass<'_> {
             news |= children::see(self.hub, known, wanted, reach, sight, self.memory).await;
             let visitor = Visitor { hub: self.hub, served: self.served, instance: self.key };
             news |= external::answer(&visitor, reach, &plan, sight, self.memory).await?;
-            news |= sight.meet_others(&plan, reach, self.memory);
+            news |= sight.meet_others((self.hub, self.key), &plan, reach, self.memory);
             if news | sight.compare(&plan, self.memory) {
                 plan = self.plan(sight);
                 continue;
@@ -74,7 +74,7 @@ impl Pass<'_> {
                 actions.iter().filter_map(|action| plan.object(action)).map(|object| object.key.clone()),
             );
             let actions = visitor.admitted(&plan, actions, reach, sight, self.memory);
-            apply::wave(self.hub, reach, &plan, &actions, sight, self.memory).await;
+            apply::wave((self.hub, self.key), reach, &plan, &actions, sight, self.memory).await;
             plan = self.plan(sight);
         }
         Ok(plan)
