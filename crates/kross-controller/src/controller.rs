@@ -10,7 +10,7 @@ use kross_api::FailureReason;
 use kross_cluster::{ApiKind, ClusterView, Connection, Election, Leadership, Queue, Watches, Work};
 use kross_value::Text;
 use prometheus_client::registry::Registry;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::definition;
@@ -133,16 +133,18 @@ impl Controller {
         let election =
             hub.settings.leader_election.clone().map(|options| Election::start(lease_connection, options));
         let leadership = election.as_ref().map(Election::leadership);
+        let (led, has_led) = oneshot::channel();
         let ended = {
+            let leading = leadership.clone().map(|leadership| (leadership, led));
             let work = async {
                 tokio::join!(
                     follow_leadership(leadership.clone(), &readiness),
-                    work(&hub, &queue, synced, leadership.clone(), &readiness, (&mut tasks, &passes))
+                    work(&hub, &queue, synced, leading, &readiness, (&mut tasks, &passes))
                 );
             };
             tokio::select! {
                 () = &mut stop => Ok(()),
-                () = lost(leadership.clone()) => Err(ControllerError::LostLeadership { lease: lease_name(&hub) }),
+                () = lost(leadership.clone(), has_led) => Err(ControllerError::LostLeadership { lease: lease_name(&hub) }),
                 () = work => Ok(()),
             }
         };
@@ -201,15 +203,12 @@ async fn follow_leadership(leadership: Option<watch::Receiver<Leadership>>, read
     }
 }
 
-/// Returns when we led and lead no more; never without an election.
-async fn lost(leadership: Option<watch::Receiver<Leadership>>) {
-    if let Some(mut leadership) = leadership {
-        let led = leadership.wait_for(|leadership| *leadership == Leadership::Leading).await.is_ok();
-        if led {
-            // An election that ended is lost as well.
-            drop(leadership.wait_for(|leadership| *leadership != Leadership::Leading).await);
-            return;
-        }
+/// Returns when work has begun because we led, and we lead no more; never without an election.
+async fn lost(leadership: Option<watch::Receiver<Leadership>>, has_led: oneshot::Receiver<()>) {
+    if let (Some(mut leadership), Ok(())) = (leadership, has_led.await) {
+        // As it is now: a moment in which we led may be over already. An election that ended is lost as well.
+        drop(leadership.wait_for(|leadership| *leadership != Leadership::Leading).await);
+        return;
     }
     std::future::pending::<()>().await;
 }
@@ -219,16 +218,20 @@ async fn work(
     hub: &Arc<Hub>,
     queue: &Queue<Key>,
     mut synced: watch::Receiver<bool>,
-    leadership: Option<watch::Receiver<Leadership>>,
+    leadership: Option<(watch::Receiver<Leadership>, oneshot::Sender<()>)>,
     readiness: &Readiness,
     (tasks, passes): (&mut JoinSet<()>, &Passes),
 ) {
     if synced.wait_for(|synced| *synced).await.is_ok() {
         readiness.set(WATCHES, true);
         tracing::info!("watches have synced");
-        if let Some(mut leadership) = leadership {
-            drop(leadership.wait_for(|leadership| *leadership == Leadership::Leading).await);
+        if let Some((mut leadership, led)) = leadership {
+            if leadership.wait_for(|leadership| *leadership == Leadership::Leading).await.is_err() {
+                // Nobody takes part in the election any more, so we never lead.
+                return std::future::pending().await;
+            }
             tracing::info!("leading");
+            let _ = led.send(());
         }
         for _ in 0..hub.settings.definition_workers.max(1) {
             tasks.spawn(worker(Arc::clone(hub), queue.clone()));
