@@ -116,7 +116,7 @@ impl Dispatch {
             Subject::Definition => self.wake(old.name()),
             Subject::Revision => self.wake_snapshot(old),
             Subject::Crd => {
-                self.hub.schemas.forget(old.value());
+                self.hub.schemas.follow(&self.hub.crds, old);
                 if let Some(kind) = kinds::served_by(old.value()) {
                     self.hub.connection.discovery().forget(&kind.group, &kind.kind);
                 }
@@ -132,7 +132,7 @@ impl Dispatch {
         let schema_changed =
             established != was_established || old.and_then(StoredObject::generation) != new.generation();
         if schema_changed {
-            self.hub.schemas.learn(new.value());
+            self.hub.schemas.follow(&self.hub.crds, new);
         }
         if let (true, false, Some(kind)) = (established, was_established, kinds::served_by(new.value())) {
             self.hub.watches.retry(self.hub.connection.cluster(), &kind.group, &kind.kind);

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use kross_cluster::Connection;
+use kross_cluster::{Connection, Lookup, StoredObject, Watch};
 use kross_schema::{CrdSchemas, GroupVersionKind, LiveSchemas, Overlay, ResolvedKind, SchemaResolver};
-use kross_value::{Text, Value};
+use kross_value::Text;
 use tokio::time::Instant;
 
 use crate::kinds;
@@ -28,14 +28,17 @@ pub(crate) struct Schemas {
     both: Overlay,
     /// Group and kind of every CRD, and the version of its spec.
     served: RwLock<HashMap<(Text, Text), Definition>>,
+    /// Held by whoever takes a CRD.
+    learning: Mutex<()>,
     /// The list of documents, held by whoever fetches.
     index: tokio::sync::Mutex<Option<(Instant, Index)>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Definition {
     name: Text,
     generation: i64,
+    uid: Text,
 }
 
 /// A schema that could not be fetched.
@@ -64,39 +67,46 @@ impl Schemas {
         let (crds, live) = (Arc::new(CrdSchemas::new()), Arc::new(LiveSchemas::new()));
         let both =
             Overlay::new(vec![Arc::<CrdSchemas>::clone(&crds) as _, Arc::<LiveSchemas>::clone(&live) as _]);
-        Self { connection, crds, live, both, served: RwLock::default(), index: tokio::sync::Mutex::default() }
+        Self {
+            connection,
+            crds,
+            live,
+            both,
+            served: RwLock::default(),
+            learning: Mutex::default(),
+            index: tokio::sync::Mutex::default(),
+        }
     }
 
-    /// Takes a CRD as it is now. Kinds that are not served yet are as good as unknown.
-    pub(crate) fn learn(&self, crd: &Value) {
-        let Some(kind) = kinds::served_by(crd) else { return };
-        let name = format!("{}.{}", kind.plural, kind.group);
-        if !kinds::is_established(crd) {
-            return self.forget_kind(&kind.group, &kind.kind, &name);
+    /// Takes a CRD as it is in the copy by now, whoever comes first with it. Kinds that are not served, not yet or not any
+    /// more, are as good as unknown.
+    pub(crate) fn follow(&self, crds: &Watch, crd: &StoredObject) {
+        let Some(kind) = kinds::served_by(crd.value()) else { return };
+        let (key, name) = ((kind.group.clone(), kind.kind), format!("{}.{}", kind.plural, kind.group));
+        // One after the other: whoever comes later has looked later.
+        let _turn = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = match crds.get(None, crd.name()) {
+            Lookup::Found(current) if kinds::is_established(current.value()) => current,
+            Lookup::Found(_) | Lookup::Absent | Lookup::Unknown => {
+                self.crds.remove(&name);
+                self.served.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                return;
+            }
+        };
+        let definition = Definition {
+            name: name.as_str().into(),
+            generation: current.generation().unwrap_or(0),
+            uid: current.uid().clone(),
+        };
+        if self.served.read().unwrap_or_else(PoisonError::into_inner).get(&key) == Some(&definition) {
+            return;
         }
-        if let Err(problems) = self.crds.insert(crd) {
+        if let Err(problems) = self.crds.insert(current.value()) {
             let problem = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
             tracing::warn!(crd = name, problem, "the schema of a CustomResourceDefinition cannot be used");
             return;
         }
-        let generation = crd.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
-        let definition = Definition { name: name.into(), generation };
-        self.served
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert((kind.group, kind.kind), definition);
-    }
-
-    /// Forgets a CRD that is gone.
-    pub(crate) fn forget(&self, crd: &Value) {
-        if let Some(kind) = kinds::served_by(crd) {
-            self.forget_kind(&kind.group, &kind.kind, &format!("{}.{}", kind.plural, kind.group));
-        }
-    }
-
-    fn forget_kind(&self, group: &Text, kind: &Text, name: &str) {
-        self.crds.remove(name);
-        self.served.write().unwrap_or_else(PoisonError::into_inner).remove(&(group.clone(), kind.clone()));
+        self.served.write().unwrap_or_else(PoisonError::into_inner).insert(key, definition);
     }
 
     /// Fetches what is missing to know these kinds. What the cluster does not have stays unknown.
@@ -147,7 +157,7 @@ impl Schemas {
         for kind in wanted {
             // Writing to a string cannot fail.
             let _ = match served.get(&(kind.group.clone(), kind.kind.clone())) {
-                Some(Definition { name, generation }) => write!(text, "{name}@{generation};"),
+                Some(Definition { name, generation, .. }) => write!(text, "{name}@{generation};"),
                 None => match self.live.hash(&kind.api_version()) {
                     Some(hash) => write!(text, "{}@{hash};", kind.api_version()),
                     None => write!(text, "{}?;", kind.api_version()),

@@ -53,6 +53,8 @@ pub(super) async fn serve(
     };
     match accepted(&crd) {
         Ok(Some(kind)) => {
+            // Before anybody is told: who names the kind then finds its schema.
+            hub.schemas.follow(&hub.crds, &crd);
             publish(hub, definition, number, compiled, external_kind(&compiled.graph));
             report.kind_ready(&kind);
             report.running();

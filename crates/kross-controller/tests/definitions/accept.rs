@@ -1,6 +1,7 @@
 //! What a definition looks like once it is accepted, and when it is not.
 
-use kube::api::{Patch, PatchParams, PostParams};
+use futures::StreamExt;
+use kube::api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use serde_json::{Value as Json, json};
 
 use crate::setup::{Setup, condition, definition};
@@ -173,4 +174,42 @@ async fn a_resource_has_at_most_ten_axes() {
     let refused = objects.until_condition("eleven-axes", "GraphAccepted", "False").await;
     let message = condition(&refused, "GraphAccepted")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("10"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_sees_that_a_kind_is_ready_can_name_it() {
+    let setup = Setup::new().await;
+    let objects = setup.objects();
+    let definitions = objects.definitions();
+    let version = definitions.list(&Default::default()).await.unwrap().metadata.resource_version.unwrap();
+    for round in 0..8 {
+        let (inner, kind) = (format!("inner-{round}"), format!("Inner{round}"));
+        objects.create(&definition(&inner, &kind)).await;
+        // As close on its heels as can be.
+        loop {
+            let inner = objects.get(&definitions, &inner).await;
+            if condition(&inner, "Ready")["status"] == "True" {
+                break;
+            }
+        }
+        let mut outer = definition(&format!("outer-{round}"), &format!("Outer{round}"));
+        outer["spec"]["resources"] = json!([{"id": "first", "template": {"apiVersion": "kro.run/v1alpha1",
+            "kind": kind, "metadata": {"name": "${schema.metadata.name}"}, "spec": {"size": 1}}}]);
+        objects.create(&outer).await;
+        objects.until_ready(&format!("outer-{round}")).await;
+    }
+    // Nobody ever said that there is no such kind.
+    let mut seen = definitions.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+    loop {
+        let event = seen.next().await.expect("the watch goes on").unwrap();
+        let (WatchEvent::Added(seen) | WatchEvent::Modified(seen)) = event else { continue };
+        let seen = serde_json::to_value(seen).unwrap();
+        let name = seen["metadata"]["name"].as_str().unwrap();
+        if name.starts_with("outer-") {
+            assert_ne!(condition(&seen, "GraphAccepted")["status"], "False", "{seen:#}");
+        }
+        if name == "outer-7" && condition(&seen, "Ready")["status"] == "True" {
+            break;
+        }
+    }
 }
