@@ -213,7 +213,8 @@ impl Departure<'_> {
         let parting = Parting { hub: self.hub, instance: &instance, clusters: &self.remains.clusters };
         parting.left_behind(&plan.left_behind, self.memory);
         self.hub.instances.release(self.key, self.memory);
-        *self.memory = Memory { released: Some(instance.uid().clone()), ..Memory::default() };
+        let uid = Some(instance.uid().clone());
+        *self.memory = Memory { released: uid.clone(), uid, ..Memory::default() };
         Ok(Next::Done)
     }
 }

@@ -16,6 +16,8 @@ use super::children::Child;
 /// What is remembered of one instance.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
+    /// Of which instance it is: another one may have its name by now.
+    pub(super) uid: Option<Text>,
     /// The fields that we owned right after an apply: whoever changes one of them changes the digest.
     pub(super) digests: HashMap<ObjectKey, Digest>,
     /// What went wrong the last time.
@@ -72,8 +74,18 @@ struct State {
 
 impl Instances {
     /// Takes the memory of an instance out; only one worker has it.
-    pub(super) fn take(&self, instance: &ObjectKey) -> Memory {
-        self.lock().memories.remove(instance).unwrap_or_default()
+    pub(super) fn take(&self, instance: &ObjectKey, uid: &Text, visit: &Visit<'_>) -> Memory {
+        let mut state = self.lock();
+        let mut memory = state.memories.remove(instance).unwrap_or_default();
+        if memory.uid.as_ref().is_some_and(|known| known != uid) {
+            // Nothing of it holds for another one of its name.
+            state.release(instance, &memory);
+            drop(state);
+            memory = Memory::default();
+        }
+        memory.uid = Some(uid.clone());
+        memory.since = visit.since;
+        memory
     }
 
     /// Begins a pass, before anything is looked at.
@@ -175,7 +187,7 @@ impl Instances {
 pub(super) struct Visit<'a> {
     instances: &'a Instances,
     /// How many objects had been written when it began.
-    pub(super) since: u64,
+    since: u64,
 }
 
 impl Drop for Visit<'_> {
@@ -336,6 +348,19 @@ mod tests {
         assert!(!instances.claim(&object("failed"), &other, second.since).unwrap().contested);
         drop((first, second, third));
         assert!(instances.lock().writes.last.is_empty() && instances.lock().writes.passes.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_another_instance_of_the_same_name() {
+        let (instances, key) = (Instances::default(), object("x"));
+        let [first, second] = ["first", "second"].map(Text::from);
+        let mut memory = instances.take(&key, &first, &instances.visit());
+        memory.told.insert("child".into());
+        instances.keep(&key, memory);
+        let memory = instances.take(&key, &first, &instances.visit());
+        assert!(memory.told.contains("child"));
+        instances.keep(&key, memory);
+        assert!(instances.take(&key, &second, &instances.visit()).told.is_empty());
     }
 
     #[test]

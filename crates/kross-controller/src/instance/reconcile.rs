@@ -40,8 +40,7 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey, turn: &Turn) -> Outcom
     };
     let started = std::time::Instant::now();
     let visit = hub.instances.visit();
-    let mut memory = hub.instances.take(key);
-    memory.since = visit.since;
+    let mut memory = hub.instances.take(key, instance.uid(), &visit);
     let deleting = instance.deletion_timestamp().is_some() || !chosen;
     let ended = if deleting {
         deletion::proceed(hub, &served, turn, instance, &mut memory).await
