@@ -29,7 +29,17 @@ async fn install(client: &Client) {
             {
                 break;
             }
-            assert!(attempt < 200, "{name} is not established: {conditions:?}");
+            assert!(attempt < 1200, "{name} is not established: {conditions:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    // The server takes a moment to serve a kind that it has established.
+    for api in [definitions(client), revisions(client)] {
+        for attempt in 0.. {
+            match api.list(&ListParams::default()).await {
+                Ok(_) => break,
+                Err(error) => assert!(attempt < 1200, "it is not served: {error}"),
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

@@ -125,13 +125,13 @@ fn types_that_double_with_every_variable_are_refused_in_time() {
     let text = format!("cel.bind(m0, {{}}, {text})");
     let started = std::time::Instant::now();
     let _ = env.compile(text.as_str());
-    assert!(started.elapsed().as_secs() < 5);
+    assert!(started.elapsed().as_secs() < 30);
     let mut text = "m59".to_owned();
     for level in (1..60).rev() {
         text = format!("cel.bind(m{level}, {{m{0}: m{0}}}, {text})", level - 1);
     }
     assert!(env.compile(format!("cel.bind(m0, 1, {text})")).is_ok());
-    assert!(started.elapsed().as_secs() < 5);
+    assert!(started.elapsed().as_secs() < 30);
 }
 
 #[test]

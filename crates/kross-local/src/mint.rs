@@ -22,7 +22,7 @@ use crate::token::{self, Account, TokenError};
 
 /// Tokens that are meant to work do so for longer than any test or demo runs.
 const TOKEN_SECONDS: i64 = 30 * 24 * 3600;
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a kubeconfig could not be minted.
 #[derive(Debug, thiserror::Error)]

@@ -69,20 +69,32 @@ impl History {
     fn follow(&self, api: Api<DynamicObject>, children: bool) {
         let history = self.clone();
         tokio::spawn(async move {
-            let mut events = pin!(api.watch(&WatchParams::default(), "0").await.unwrap());
-            while let Some(event) = events.try_next().await.unwrap() {
-                history.take(&event, children);
+            let mut version = "0".to_owned();
+            // The server ends every watch after some minutes.
+            loop {
+                let mut events = pin!(api.watch(&WatchParams::default(), &version).await.unwrap());
+                while let Some(event) = events.try_next().await.unwrap() {
+                    version = history.take(event, children).unwrap_or(version);
+                }
             }
         });
     }
 
-    fn take(&self, event: &WatchEvent<DynamicObject>, children: bool) {
-        if let (WatchEvent::Added(child), true) = (event, children) {
-            let owner = child.metadata.labels.clone().unwrap_or_default().remove("kro.run/instance-id");
-            let key = (owner.unwrap_or_default(), child.metadata.name.clone().unwrap());
+    /// Takes one event in, and gives the version to go on from.
+    fn take(&self, event: WatchEvent<DynamicObject>, children: bool) -> Option<String> {
+        let (object, added) = match event {
+            WatchEvent::Added(object) => (object, true),
+            WatchEvent::Modified(object) | WatchEvent::Deleted(object) => (object, false),
+            WatchEvent::Bookmark(bookmark) => return Some(bookmark.metadata.resource_version),
+            WatchEvent::Error(error) => panic!("{error:?}"),
+        };
+        if added && children {
+            let owner = object.metadata.labels.clone().unwrap_or_default().remove("kro.run/instance-id");
+            let key = (owner.unwrap_or_default(), object.metadata.name.clone().unwrap());
             *self.made.lock().unwrap().entry(key).or_default() += 1;
         }
         self.events.fetch_add(1, Ordering::Relaxed);
+        object.metadata.resource_version
     }
 }
 
@@ -157,7 +169,7 @@ async fn whatever_the_moment_nothing_is_lost_doubled_or_left_over() {
     }
 
     let controller = Controller::start(&world.kubeconfig);
-    wait::until_within(Duration::from_secs(60), "everything to converge", || converged(&world, &wanted))
+    wait::until_within(Duration::from_secs(180), "everything to converge", || converged(&world, &wanted))
         .await;
     drop(controller);
     let made = history.made.lock().unwrap().clone();

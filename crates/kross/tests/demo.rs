@@ -4,6 +4,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use kross_testing::wait::PATIENCE;
 
 fn kross() -> Command {
     Command::new(env!("CARGO_BIN_EXE_kross"))
@@ -50,10 +53,10 @@ fn what_the_demo_offers_to_try_works() {
         directories[2]
     );
     let welcomed = || Command::new("sh").args(["-c", &get]).output().unwrap().stdout == b"welcome";
-    assert!((0..200).any(|_| welcomed() || {
-        std::thread::yield_now();
-        false
-    }));
+    let started = Instant::now();
+    while !welcomed() {
+        assert!(started.elapsed() < PATIENCE, "the value does not follow");
+    }
 
     let freeze = offered("kill -STOP");
     run(&freeze);

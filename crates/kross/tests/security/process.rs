@@ -72,6 +72,14 @@ impl Process {
         pages
     }
 
+    /// Waits until a word is in the log, which is read a moment after it is written.
+    pub async fn until_logged(&self, word: &str) {
+        wait::until_true(format!("`{word}` in the log"), || {
+            self.lines.lock().unwrap().iter().any(|line| line.contains(word))
+        })
+        .await;
+    }
+
     pub fn log(&self) -> String {
         self.lines.lock().unwrap().join("\n")
     }

@@ -10,7 +10,7 @@ use kross_api::yaml;
 use kross_local::{Access, Credential};
 use kross_testing::{Fixture, wait};
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value as Json, json};
 
@@ -67,6 +67,34 @@ impl World {
 
     pub fn audit_log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("audit.log")).unwrap()
+    }
+
+    /// Waits until the audit log says all that it should.
+    pub async fn until_audited(&self, complete: impl Fn(&[Json]) -> Result<(), String>) {
+        wait::until("the audit log to be complete", || {
+            let text = self.audit_log();
+            // The last line may be on its way.
+            let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            let records: Vec<Json> = whole.map(|line| serde_json::from_str(line).unwrap()).collect();
+            std::future::ready(complete(&records))
+        })
+        .await;
+    }
+
+    /// Waits until the other cluster goes by a role in which a verb on ConfigMaps is missing.
+    pub async fn until_forbidden(&self, user: &str, verb: &str) {
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "metadata": {}, "spec": {"user": user, "resourceAttributes": {"resource": "configmaps", "verb": verb,
+                "namespace": self.fixture.namespace}}});
+        let there = Objects { client: self.fixture.remote("eu").client.clone() };
+        let reviews = there.api("authorization.k8s.io", "v1", "SubjectAccessReview", None);
+        let review = serde_json::from_value(review).unwrap();
+        wait::until(format!("`{user}` to lose `{verb}`"), || async {
+            let answer = reviews.create(&PostParams::default(), &review).await;
+            let status = &answer.map_err(|error| error.to_string())?.data["status"];
+            if status["allowed"] == true { Err(status.to_string()) } else { Ok(()) }
+        })
+        .await;
     }
 
     fn hub(&self) -> Objects {
