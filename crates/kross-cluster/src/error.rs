@@ -20,6 +20,10 @@ pub(crate) use status::Status;
 
 /// The longest message that is kept.
 const LONGEST_MESSAGE: usize = 1024;
+
+/// How much of the end of a longer one is kept, and what stands for its middle.
+const LONGEST_END: usize = 256;
+const GAP: &str = " … ";
 /// The longest wait that a server can impose.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -285,9 +289,10 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// One line without control characters, cut where it gets too long.
+/// One line without control characters. Where it gets too long its middle is left out: what was tried is said at the
+/// beginning, and what is wrong, such as `field is immutable` behind the whole value, at the end.
 pub(crate) fn sanitise(message: &str) -> String {
-    let mut line = String::with_capacity(message.len().min(LONGEST_MESSAGE));
+    let mut line = String::with_capacity(message.len());
     for word in message.split(|character: char| character.is_control() || character.is_whitespace()) {
         if word.is_empty() {
             continue;
@@ -296,15 +301,11 @@ pub(crate) fn sanitise(message: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > LONGEST_MESSAGE {
-            let mut end = LONGEST_MESSAGE - '…'.len_utf8();
-            while !line.is_char_boundary(end) {
-                end -= 1;
-            }
-            line.truncate(end);
-            line.push('…');
-            break;
-        }
+    }
+    if line.len() > LONGEST_MESSAGE {
+        let end = line.floor_char_boundary(LONGEST_MESSAGE - LONGEST_END - GAP.len());
+        let begin = line.ceil_char_boundary(line.len() - LONGEST_END);
+        line.replace_range(end..begin, GAP);
     }
     line
 }

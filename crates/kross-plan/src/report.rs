@@ -177,13 +177,15 @@ fn since(trouble: &Trouble) -> String {
     }
 }
 
-/// A text that fits into a status, cut at a character.
+/// A text that fits into a status. Of a longer one the middle is left out: errors of an API server begin with the object
+/// and end with what is wrong with it.
 fn bounded(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
-    let cut = text.floor_char_boundary(limit);
-    format!("{}…", text.get(..cut).unwrap_or_default())
+    let end = limit / 4;
+    let (head, tail) = (text.floor_char_boundary(limit - end), text.ceil_char_boundary(text.len() - end));
+    format!("{} … {}", text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default())
 }
 
 /// A condition of our own making.

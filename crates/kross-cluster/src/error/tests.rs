@@ -79,7 +79,23 @@ fn messages_are_one_bounded_line_without_control_characters() {
     let error = error(400, &long);
     let message = error.message();
     assert!(message.starts_with("[31mred text é"), "{message}");
-    assert!(message.len() <= LONGEST_MESSAGE && message.ends_with('…'));
+    assert!(message.len() <= LONGEST_MESSAGE && message.contains(" … "));
+}
+
+#[test]
+fn a_long_message_keeps_its_end_where_the_reason_is() {
+    let value = "x".repeat(5000);
+    let body = format!(
+        r#"{{"kind":"Status","message":"Job.batch \"j\" is invalid: spec.template: Invalid value: {value}: field is immutable"}}"#
+    );
+    let error = error(422, &body);
+    let message = error.message();
+    assert!(
+        message.starts_with("Job.batch \"j\" is invalid: spec.template: Invalid value: xxx"),
+        "{message}"
+    );
+    assert!(message.ends_with("xxx: field is immutable"), "{message}");
+    assert!(message.len() <= LONGEST_MESSAGE);
 }
 
 #[test]
