@@ -35,5 +35,7 @@ mod pitfalls;
 mod scale;
 #[path = "definitions/setup.rs"]
 mod setup;
+#[path = "instances/unreadable.rs"]
+mod unreadable;
 #[path = "instances/world.rs"]
 mod world;

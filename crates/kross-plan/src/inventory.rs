@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use kross_api::{ClusterId, GroupKind, Inventory};
 use kross_graph::{Field, Node, NodeIndex, Placement, Source};
+use kross_value::Text;
 
 use crate::progress::Progress;
 use crate::walk::Walk;
@@ -12,10 +13,13 @@ use crate::walk::Walk;
 pub(crate) fn inventory(walk: &Walk<'_>) -> BTreeMap<ClusterId, Inventory> {
     let home = walk.input.instance.namespace();
     let mut local = Inventory::default();
-    local.group_kinds.extend(coming(walk).map(|node| GroupKind::new(&node.kind.group, &node.kind.kind)));
+    let coming = coming(walk).map(|node| &node.kind);
+    let coming = coming.filter(|kind| !is_hidden(walk, &ClusterId::local(), &kind.group, &kind.kind));
+    local.group_kinds.extend(coming.map(|kind| GroupKind::new(&kind.group, &kind.kind)));
     let mut inventories = BTreeMap::from([(ClusterId::local(), local)]);
     let planned = walk.nodes.iter().flat_map(|node| &node.objects);
     let written = planned.filter(|object| object.desired.is_some()).map(|object| &object.key);
+    let written = written.filter(|key| !is_hidden(walk, &key.cluster, &key.group, &key.kind));
     for key in written.chain(walk.own_objects().map(|(key, _)| key)) {
         let inventory = inventories.entry(key.cluster.clone()).or_default();
         inventory.group_kinds.insert(GroupKind::new(&key.group, &key.kind));
@@ -24,6 +28,13 @@ pub(crate) fn inventory(walk: &Walk<'_>) -> BTreeMap<ClusterId, Inventory> {
         }
     }
     inventories
+}
+
+/// Whether nothing is made of a kind of the local cluster, since it cannot be read. An instance that has nothing of it can
+/// then be deleted without looking for it.
+fn is_hidden(walk: &Walk<'_>, cluster: &ClusterId, group: &Text, kind: &Text) -> bool {
+    let blind = &walk.input.observed.blind;
+    cluster.is_local() && blind.contains_key(&(cluster.clone(), group.clone(), kind.clone()))
 }
 
 /// The nodes that follow in the same pass, since all they read is what the ones before them are written with. Their kinds

@@ -194,16 +194,24 @@ async fn open(
 }
 
 /// The failure of a kind, with the time it began.
-fn failed(key: &KindKey, operation: Operation, error: &ApiError, memory: &mut Memory) -> Failure {
+pub(super) fn failed(key: &KindKey, operation: Operation, error: &ApiError, memory: &mut Memory) -> Failure {
     let before = memory.blind.get(key).filter(|before| before.reason == error.reason());
-    let failure = failure(operation, error, before.map(|before| before.since));
+    let failure = failure(&key.0, operation, error, before.map(|before| before.since));
     memory.blind.insert(key.clone(), failure.clone());
     failure
 }
 
 /// A failure that is of no object.
-pub(super) fn failure(operation: Operation, error: &ApiError, since: Option<Timestamp>) -> Failure {
+pub(super) fn failure(
+    cluster: &ClusterId,
+    operation: Operation,
+    error: &ApiError,
+    since: Option<Timestamp>,
+) -> Failure {
     let advice = match error.reason() {
+        FailureReason::Forbidden if cluster.is_local() => {
+            "; `kross rbac FILE` prints what the controller must be allowed"
+        }
         FailureReason::Forbidden => "; `kross rbac FILE --remote` prints what the credential must be allowed",
         _ => "",
     };

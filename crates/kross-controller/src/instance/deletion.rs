@@ -47,21 +47,45 @@ pub(super) async fn proceed(
     let record = match manage::whole_record(&instance, &applyset) {
         Ok(record) => record,
         Err(error) => {
-            let status =
-                blocked_deletion_status(graph, instance.value(), &error.to_string(), Timestamp::now());
-            report::write(hub, served, instance, status).await?;
+            block(hub, served, graph, instance, &error).await?;
             return Err(error);
         }
     };
     let (mut reach, key) = (Reach::local(hub, served, turn), instance.key(hub.connection.cluster()));
     let asker = Asker { hub, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
-    let mut remains = gather(&asker, served, &record, &mut reach, memory).await?;
+    let mut remains = match gather(&asker, served, &record, &mut reach, memory).await {
+        Ok(remains) => remains,
+        Err(error) => {
+            block(hub, served, graph, instance, &error).await?;
+            return Err(error);
+        }
+    };
     let (mut instance, mut record, key) = (instance, record, &key);
     if !remains.sight.abandoned.is_empty() {
         super::clusters::give_up(hub, &instance, &mut record.remote, &mut remains.sight);
         instance = manage::write(hub, served, instance, &record).await?;
     }
-    Departure { hub, served, graph, key, turn, instance, record, reach, remains, memory }.run().await
+    let mut departure = Departure { hub, served, graph, key, turn, instance, record, reach, remains, memory };
+    let ended = departure.run().await;
+    if let Err(error) = &ended {
+        block(hub, served, graph, departure.instance, error).await?;
+    }
+    ended
+}
+
+/// Says why an instance cannot go, if it is not only to be looked at again.
+async fn block(
+    hub: &Hub,
+    served: &Served,
+    graph: Option<&Graph>,
+    instance: Arc<StoredObject>,
+    error: &InstanceError,
+) -> Result<(), InstanceError> {
+    if error.condition().is_some() {
+        let status = blocked_deletion_status(graph, instance.value(), &error.to_string(), Timestamp::now());
+        report::write(hub, served, instance, status).await?;
+    }
+    Ok(())
 }
 
 /// An instance on its way out.

@@ -19,16 +19,13 @@ use crate::hub::Hub;
 use crate::selector::text;
 
 /// Answers what a plan wants to read. Gives whether there was anything new.
-///
-/// # Errors
-/// A kind is not served in the local cluster.
 pub(super) async fn answer(
     visitor: &Visitor<'_>,
     reach: &Reach<'_>,
     plan: &Plan,
     sight: &mut Sight,
     memory: &mut Memory,
-) -> Result<bool, ApiError> {
+) -> bool {
     let mut news = false;
     for read in &plan.reads {
         let way = plan.ways.to_read(read).map(|(_, way)| &way.key);
@@ -47,9 +44,6 @@ pub(super) async fn answer(
             }
         }
         if let Err(error) = open(visitor, reach, connection, read, memory).await {
-            if read.cluster().is_local() {
-                return Err(error);
-            }
             news |= cannot_read(read, Operation::Get, &error, sight, memory);
             continue;
         }
@@ -61,15 +55,13 @@ pub(super) async fn answer(
         let failure = watches.iter().filter(|watch| !watch.can_tell()).find_map(Watch::failure);
         sight.listing |= failure.is_none() && watches.iter().any(|watch| !watch.is_complete());
         match failure {
-            Some(error) if !read.cluster().is_local() => {
-                news |= cannot_read(read, Operation::Watch, &error, sight, memory);
-            }
-            _ => {
+            Some(error) => news |= cannot_read(read, Operation::Watch, &error, sight, memory),
+            None => {
                 memory.unreadable.remove(read);
             }
         }
     }
-    Ok(news)
+    news
 }
 
 /// Makes sure that what a reference asks for is being watched, by the credential that counts now.
@@ -104,7 +96,7 @@ fn cannot_read(
     sight: &mut Sight,
     memory: &mut Memory,
 ) -> bool {
-    let Failure { reason, message, .. } = failure(operation, error, None);
+    let Failure { reason, message, .. } = failure(read.cluster(), operation, error, None);
     refuse(read, (operation, reason, message), sight, memory)
 }
 

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use kross_api::{ClusterId, SyncMode, labels};
-use kross_cluster::{Lookup, ObjectKey, StoredObject};
+use kross_api::{ClusterId, Operation, SyncMode, labels};
+use kross_cluster::{Lookup, ObjectKey, StoredObject, WatchKey};
 use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey};
 use kross_value::Text;
 
+use super::children;
 use super::memory::Memory;
 use super::reach::Reach;
 use crate::hub::Hub;
@@ -32,11 +33,20 @@ pub(super) struct Sight {
     pub(super) renamed: Vec<(String, String, Text)>,
 }
 
-/// Reads the copies of an instance's objects in its own cluster; none where one of them cannot tell.
-pub(super) fn own(reach: &Reach<'_>, uid: &str, memory: &Memory) -> Option<Sight> {
+/// Reads the copies of an instance's objects in its own cluster; none while one of them is being filled. Of a kind that
+/// cannot be read nothing is known, which concerns the nodes of that kind alone.
+pub(super) fn own(reach: &Reach<'_>, uid: &str, memory: &mut Memory) -> Option<Sight> {
     let mut sight = Sight::default();
     for watch in reach.local_children() {
-        for object in watch.list_by_label(labels::INSTANCE_ID, uid)? {
+        let Some(objects) = watch.list_by_label(labels::INSTANCE_ID, uid) else {
+            let error = watch.failure()?;
+            let WatchKey { cluster, group, kind, .. } = &**watch.key();
+            let kind = (cluster.clone(), group.clone(), kind.clone());
+            let failure = children::failed(&kind, Operation::Watch, &error, memory);
+            sight.observed.blind.insert(kind, Some(failure));
+            continue;
+        };
+        for object in objects {
             sight.see(object.key(&watch.key().cluster), object, memory);
         }
     }

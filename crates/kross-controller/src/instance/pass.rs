@@ -9,7 +9,7 @@ use kross_api::{ClusterId, ConditionType, FailureReason, LifecyclePhase, annotat
 use kross_cluster::{ObjectKey, StoredObject};
 use kross_graph::Graph;
 use kross_plan::{
-    Failure, NodePlan, Plan, PlannedObject, Progress, Skip, failed_status, plan, plan_for_deletion,
+    Failure, KindKey, NodePlan, Plan, PlannedObject, Progress, Skip, failed_status, plan, plan_for_deletion,
     suspended_status,
 };
 use kross_value::{Text, Value};
@@ -66,13 +66,20 @@ impl Pass<'_> {
         self.try_again_what_was_left_out();
         let mut reach = Reach::local(self.hub, self.served, self.turn);
         let Some(mut sight) = own(&reach, self.instance.uid(), self.memory) else {
-            return self.blind().await;
+            // The end of a list wakes us.
+            return Ok(Next::After(SOON));
         };
         self.see_leftovers(&mut sight).await?;
         let plan = self.waves(&mut reach, &mut sight).await?;
         if sight.connecting {
             // A cluster where the instance has been, just after a start: what is true is known in a moment.
             return Ok(Next::After(SOON));
+        }
+        if let Some(why) = self.hidden(&plan, &sight) {
+            let (kind, now) = (ConditionType::GraphResolved, Timestamp::now());
+            let status = failed_status(Some(self.graph), self.instance.value(), kind, &why, now);
+            self.report(status).await?;
+            return Ok(Next::Retry);
         }
         let plan = self.prune(plan, &reach, &mut sight).await?;
         self.shrink(&plan, &reach).await?;
@@ -203,20 +210,23 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// A copy of a kind that the graph uses cannot tell: say so if it failed; if it is being filled, its end wakes us.
-    async fn blind(&mut self) -> Result<Next, InstanceError> {
-        let failing = self.hub.watches.states().into_iter().find_map(|state| {
-            let used = self.served.children.iter().any(|watch| *watch.key() == state.key);
-            state.failure.filter(|_| used)
-        });
-        if let Some(error) = failing {
-            let (kind, now) = (ConditionType::GraphResolved, Timestamp::now());
-            let status =
-                failed_status(Some(self.graph), self.instance.value(), kind, &error.to_string(), now);
-            self.report(status).await?;
-            return Ok(Next::Retry);
-        }
-        Ok(Next::After(SOON))
+    /// Why it cannot be told whether something is left over: the instance once had objects of a kind that cannot be read now,
+    /// and wants none of them any more. Nothing is pruned or forgotten until that is known.
+    fn hidden(&self, plan: &Plan, sight: &Sight) -> Option<String> {
+        let recorded = |(_, group, kind): &KindKey| {
+            let mut kinds = self.record.local.group_kinds.iter();
+            kinds.any(|known| known.group == group.as_str() && known.kind == kind.as_str())
+        };
+        sight.observed.blind.iter().find_map(|(kind, failure)| {
+            let failure = failure.as_ref().filter(|_| kind.0.is_local() && recorded(kind))?;
+            let message = || {
+                format!(
+                    "cannot look for objects of kind `{}` that are left over: {}",
+                    kind.2, failure.message
+                )
+            };
+            (!uses(plan, kind)).then(message)
+        })
     }
 
     /// When to look again without an event.
@@ -236,13 +246,19 @@ impl Pass<'_> {
         };
         if self.memory.failures.iter().filter(tried).any(|(key, _)| open(&key.cluster))
             || plan.nodes.iter().flat_map(|node| &node.objects).any(in_the_way)
-            || self.memory.blind.keys().any(|(cluster, ..)| open(cluster))
+            || self.memory.blind.keys().any(|kind| open(&kind.0) && (!kind.0.is_local() || uses(plan, kind)))
             || self.memory.unreadable.keys().any(|read| open(read.cluster()))
         {
             return Next::Retry;
         }
         recheck.map_or(Next::Done, Next::After)
     }
+}
+
+/// Whether a plan has objects of a kind.
+fn uses(plan: &Plan, (cluster, group, kind): &KindKey) -> bool {
+    let of_kind = |key: &ObjectKey| key.cluster == *cluster && key.group == *group && key.kind == *kind;
+    plan.nodes.iter().flat_map(|node| &node.objects).any(|object| of_kind(&object.key))
 }
 
 /// The objects that another instance has.

@@ -48,7 +48,7 @@ impl Pass<'_> {
             let known = (self.key, instance.uid().as_str());
             news |= children::see(self.hub, known, wanted, reach, sight, self.memory).await;
             let visitor = Visitor { hub: self.hub, served: self.served, instance: self.key };
-            news |= external::answer(&visitor, reach, &plan, sight, self.memory).await?;
+            news |= external::answer(&visitor, reach, &plan, sight, self.memory).await;
             news |= sight.meet_others((self.hub, self.key), &plan, reach, self.memory);
             if news | sight.compare(&plan, self.memory) {
                 plan = self.plan(sight);
