@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kross_testing::{Stopwatch, shared, wait};
 use kube::Api;
-use kube::api::{DynamicObject, ListParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -87,12 +87,17 @@ impl Process {
 
     /// The address in the log line with this message.
     fn address(&mut self, message: &str) -> String {
+        self.line(message)["address"].as_str().unwrap().to_owned()
+    }
+
+    /// The next log line with this message.
+    fn line(&mut self, message: &str) -> serde_json::Value {
         loop {
             let line = self.lines.recv_timeout(wait::PATIENCE).unwrap_or_else(|_| panic!("{:#?}", self.log));
             self.log.push(line.clone());
             let json: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
             if json["message"] == message {
-                return json["address"].as_str().unwrap().to_owned();
+                return json;
             }
         }
     }
@@ -158,7 +163,7 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
         "--leader-election-retry-period=1s",
     ];
     let gate = ["--feature-gates=InstanceConditionMetrics=true"];
-    let first = Process::start("hub", &[&election[..], &gate].concat()).await;
+    let mut first = Process::start("hub", &[&election[..], &gate].concat()).await;
     assert_eq!(ask(&first.probes, "GET", "/healthz", "").0, 200);
     let (status, page) = ask(&first.probes, "GET", "/readyz", "");
     assert_eq!(status, 503);
@@ -209,15 +214,32 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     assert!(builds(&first).contains(condition), "{}", builds(&first));
     assert!(!builds(&second).contains("instance_condition_current_status_seconds"));
 
-    // The log level changes while it runs.
+    // The log tells of instances that are in trouble, and more of what is done where that is asked for while it runs.
+    let children = namespaced(&client, "", "v1", "ConfigMap");
+    let taken =
+        json!({"metadata": {"name": "taken", "labels": {"applyset.kubernetes.io/part-of": "another"}}});
+    let taken = serde_json::from_value(taken).unwrap();
+    children.create(&PostParams::default(), &taken).await.unwrap();
+    let refused = json!({"apiVersion": "kro.run/v1alpha1", "kind": "One", "metadata": {"name": "taken"}});
+    let refused = serde_json::from_value(refused).unwrap();
+    instances.create(&PostParams::default(), &refused).await.unwrap();
+    let line = first.line("an instance is in trouble");
+    assert_eq!(
+        (&line["level"], &line["instance"]),
+        (&json!("WARN"), &json!("One.kro.run default/taken in local"))
+    );
+    assert!(line["why"].as_str().unwrap().contains("belongs to a different ApplySet"), "{line}");
+    assert!(!first.log.iter().any(|line| line.contains("DEBUG")), "{:#?}", first.log);
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "debug"), (200, "debug\n".to_owned()));
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "loud").0, 400);
+    instances.delete("taken", &DeleteParams::default()).await.unwrap();
+    assert_eq!(first.line("looked at an instance")["level"], "DEBUG");
+    wait::until_gone(&instances, "taken").await;
     // So do other clusters, of which there are none.
     assert_eq!(ask(&first.admin, "GET", "/clusters", ""), (200, "[]".to_owned()));
     assert!(builds(&first).contains("kross_clusters{state=\"connected\"} 0\n"), "{}", builds(&first));
 
     // A leader that is killed is followed within the lease time, and what it wrote is not written again.
-    let children = namespaced(&client, "", "v1", "ConfigMap");
     let versions = async || {
         let all = [&instances, &children].map(|api| async move {
             let list = api.list(&ListParams::default().labels("kro.run/owned=true")).await.unwrap();

@@ -13,7 +13,7 @@ use super::clusters::{self, Clusters, Verdict};
 use super::compile::{Compiled, compile_for};
 use super::error::{CHANGED, CONNECTING, DefinitionError, Next, outcome};
 use super::object::{Definition, hash, interests, is_held, named_kinds};
-use super::report::Report;
+use super::report::{Report, ready_message};
 use super::revisions::{self, Revision, Revisions};
 use super::serve::serve;
 use super::{deletion, orphan};
@@ -24,9 +24,11 @@ use crate::metrics::{IssueReason, Issued, Resolution, Resolved};
 /// Looks at a definition.
 #[tracing::instrument(level = "debug", skip_all, fields(rgd = %name))]
 pub(crate) async fn reconcile(hub: &Hub, name: &Text) -> Outcome {
+    let mut said = None;
     let ended = match hub.definitions.get(None, name) {
         Lookup::Found(object) => {
             let definition = Definition::read(object);
+            said = ready_message(&definition.status);
             if definition.is_deleting() {
                 deletion::proceed(hub, definition).await
             } else {
@@ -40,7 +42,12 @@ pub(crate) async fn reconcile(hub: &Hub, name: &Text) -> Outcome {
         Lookup::Unknown => Err(DefinitionError::NotSynced { what: "definitions" }),
     };
     if let Err(error) = &ended {
-        tracing::warn!(rgd = %name, reason = error.reason(), %error, "cannot serve a definition");
+        // What waits for somebody is tried again and again, and is news only once.
+        if said == Some(error.to_string()) {
+            tracing::debug!(rgd = %name, reason = error.reason(), %error, "still cannot serve a definition");
+        } else {
+            tracing::warn!(rgd = %name, reason = error.reason(), %error, "cannot serve a definition");
+        }
     }
     outcome(&ended)
 }

@@ -234,6 +234,12 @@ pub(super) fn patch(
     Value::object([("metadata", metadata), ("status", Value::from(json))])
 }
 
+/// The message of `Ready`, if there is one.
+pub(super) fn ready_message(status: &ResourceGraphDefinitionStatus) -> Option<String> {
+    let ready = status.conditions.iter().find(|one| one.type_ == ConditionType::Ready.as_str());
+    ready.and_then(|ready| ready.message.clone())
+}
+
 fn shorten(message: &str) -> String {
     let mut end = LONGEST;
     while !message.is_char_boundary(end) {

@@ -57,6 +57,7 @@ pub(super) async fn wave(
     for (key, node, operation, answer) in answers {
         match answer {
             Ok(Written::Applied(object)) => {
+                tracing::debug!(node = %node, object = %key, "applied");
                 memory.failures.remove(&key);
                 memory.contested.remove(&key);
                 sight.observed.failures.remove(&key);
@@ -76,16 +77,20 @@ pub(super) async fn wave(
             }
             Err(error) => {
                 let message = explained(&key, &error);
+                tracing::debug!(node = %node, object = %key, why = message, "cannot apply");
                 fail(key, node, operation, error.reason(), &message, now, sight, memory);
             }
         }
     }
 }
 
-/// What went wrong, and what to do about it where it is a matter between two clusters.
+/// What went wrong, and what to do about it where the error itself does not say it.
 fn explained(key: &ObjectKey, error: &ReachError) -> String {
     let ReachError::Api(api) = error else { return error.message().to_owned() };
     let advice = match (api.missing(), error.reason()) {
+        (_, FailureReason::Invalid) if error.message().ends_with("field is immutable") => {
+            "; delete the object to have it made anew".to_owned()
+        }
         _ if key.cluster.is_local() => String::new(),
         (Some(Missing::Namespace(namespace)), _) => {
             format!("; create namespace `{namespace}` there, or have the graph make it")
@@ -229,11 +234,13 @@ pub(super) async fn delete(
         let key = doom.key.clone();
         match answer {
             Ok(Some(terminating)) => {
+                tracing::debug!(node = %doom.node, object = %key, "asked to go");
                 memory.failures.remove(&key);
                 sight.observed.failures.remove(&key);
                 sight.see(key, Arc::new(terminating), memory);
             }
             Ok(None) => {
+                tracing::debug!(node = %doom.node, object = %key, "deleted");
                 memory.failures.remove(&key);
                 memory.digests.remove(&key);
                 sight.observed.failures.remove(&key);
@@ -250,6 +257,7 @@ pub(super) async fn delete(
             Err(error) => {
                 fine = false;
                 let node = doom.node.clone();
+                tracing::debug!(%node, object = %key, why = error.message(), "cannot delete");
                 fail(key, node, Operation::Delete, error.reason(), error.message(), now, sight, memory);
             }
         }

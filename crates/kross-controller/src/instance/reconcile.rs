@@ -53,7 +53,9 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey, turn: &Turn) -> Outcom
         hub.metrics.instance_errors.inc();
         tracing::warn!(instance = %key, reason = error.reason(), %error, "cannot reconcile an instance");
     }
-    outcome(&ended)
+    let outcome = outcome(&ended);
+    tracing::debug!(took = ?started.elapsed(), next = ?outcome, "looked at an instance");
+    outcome
 }
 
 /// An existing object that is an instance no more, since nothing chooses it: if it is still held by us, it is to be let go

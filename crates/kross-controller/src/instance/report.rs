@@ -40,6 +40,7 @@ pub(super) async fn write(
         hub.connection.replace(&served.kind, &object.into(), Some("status"), managers::CONTROLLER).await?;
     served.instances.observe(&written);
     count_transition(hub, &instance, &written);
+    log(hub, &instance, &written);
     tell(hub, &written, &before, &after);
     Ok(Arc::new(written))
 }
@@ -122,14 +123,34 @@ async fn note(
 
 /// Counts a change of state, in words from the closed set.
 fn count_transition(hub: &Hub, before: &StoredObject, after: &StoredObject) {
-    let state = |object: &StoredObject| {
-        let word = object.value().at(&["status", "state"]).and_then(Value::as_str);
-        word.and_then(InstanceState::parse).map_or("", InstanceState::as_str)
-    };
     let (from_state, to_state) = (state(before), state(after));
     if from_state != to_state {
         hub.metrics.instance_transitions.get_or_create(&InstanceTransition { from_state, to_state }).inc();
     }
+}
+
+/// Writes into the log what became of an instance: trouble whenever it is another one, and how it ended; the rest is for
+/// those who look closely.
+fn log(hub: &Hub, before: &StoredObject, after: &StoredObject) {
+    let ready = |object: &StoredObject| {
+        let ready = conditions(object.value().get("status"));
+        ready.into_iter().find(|one| one.type_ == ConditionType::Ready.as_str()).and_then(|one| one.message)
+    };
+    let (from, to) = (state(before), state(after));
+    let instance = after.key(hub.connection.cluster());
+    let message = ready(after).unwrap_or_default();
+    if to == InstanceState::Error.as_str() && (from != to || ready(before).as_ref() != Some(&message)) {
+        tracing::warn!(%instance, from, why = message, "an instance is in trouble");
+    } else if from == InstanceState::Error.as_str() && from != to {
+        tracing::info!(%instance, to, why = message, "an instance is out of trouble");
+    } else if from != to {
+        tracing::debug!(%instance, from, to, why = message, "an instance is in another state");
+    }
+}
+
+fn state(object: &StoredObject) -> &'static str {
+    let word = object.value().at(&["status", "state"]).and_then(Value::as_str);
+    word.and_then(InstanceState::parse).map_or("", InstanceState::as_str)
 }
 
 fn conditions(status: Option<&Value>) -> Vec<Condition> {
