@@ -9,6 +9,8 @@ use std::time::Duration;
 use kross_cluster::{Connection, Lookup, StoredObject, Watch};
 use kross_schema::{CrdSchemas, GroupVersionKind, LiveSchemas, Overlay, ResolvedKind, SchemaResolver};
 use kross_value::Text;
+use kube::client::Body;
+use kube::core::Status;
 use tokio::time::Instant;
 
 use crate::kinds;
@@ -135,8 +137,15 @@ impl Schemas {
                 (Instant::now(), index)
             }
         };
-        let (_, index) = held.insert(index);
-        for version in missing {
+        // A list that is out of date leads to documents that have moved: it is kept only once it has proved right.
+        self.fetch_all(&index.1, missing).await?;
+        *held = Some(index);
+        Ok(())
+    }
+
+    /// Fetches the documents of these versions, as far as they are listed and not known.
+    async fn fetch_all(&self, index: &Index, versions: BTreeSet<String>) -> Result<(), SchemaError> {
+        for version in versions {
             let Some(address) = index.url(&version) else { continue };
             let hash = address.rsplit_once("hash=").map_or("", |(_, hash)| hash);
             if self.live.hash(&version).is_some_and(|held| held == hash) {
@@ -181,8 +190,18 @@ impl Schemas {
 
     async fn fetch(&self, path: &str) -> Result<String, SchemaError> {
         let failed = |problem: String| SchemaError::Fetch { path: path.to_owned(), problem };
-        let request = http::Request::get(path).body(Vec::new()).map_err(|error| failed(error.to_string()))?;
-        self.connection.client().request_text(request).await.map_err(|error| failed(error.to_string()))
+        let request =
+            http::Request::get(path).body(Body::empty()).map_err(|error| failed(error.to_string()))?;
+        let answer = self.connection.client().send(request).await;
+        let answer = answer.map_err(|error| failed(error.to_string()))?;
+        let status = answer.status();
+        let body = answer.into_body().collect_bytes().await.map_err(|error| failed(error.to_string()))?;
+        // Who asks for a document as it was is sent elsewhere: that is no document either.
+        if !status.is_success() {
+            let said = serde_json::from_slice::<Status>(&body).map(|status| status.message);
+            return Err(failed(said.ok().filter(|said| !said.is_empty()).unwrap_or(status.to_string())));
+        }
+        String::from_utf8(body.into()).map_err(|error| failed(error.to_string()))
     }
 }
 

@@ -129,7 +129,10 @@ pub(super) fn fail(
     sight: &mut Sight,
     memory: &mut Memory,
 ) {
-    let since = memory.failures.get(&key).map_or(now, |before| before.since);
+    // How long it fails goes on whatever the reason, but a deletion is another matter than what went before it.
+    let same =
+        |before: &&Failure| (before.operation == Operation::Delete) == (operation == Operation::Delete);
+    let since = memory.failures.get(&key).filter(same).map_or(now, |before| before.since);
     let failure = Failure { node, operation, reason, message: message.into(), since };
     memory.failures.insert(key.clone(), failure.clone());
     sight.observed.failures.insert(key, failure);
@@ -344,4 +347,30 @@ fn is_mark(key: &str, value: &str) -> bool {
         || key.starts_with(kross_api::INTERNAL_KEY_PREFIX)
         || key == labels::APPLYSET_PART_OF
         || (key == labels::MANAGED_BY && value == labels::MANAGED_BY_KRO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_fails_since_it_is_one() {
+        let (mut sight, mut memory) = (Sight::default(), Memory::default());
+        let key = ObjectKey {
+            cluster: ClusterId::local(),
+            group: "".into(),
+            kind: "ConfigMap".into(),
+            namespace: None,
+            name: "a".into(),
+        };
+        let mut since = |operation, reason, second| {
+            let now = Timestamp::from_second(second).unwrap();
+            fail(key.clone(), "a".into(), operation, reason, "", now, &mut sight, &mut memory);
+            memory.failures[&key].since.as_second()
+        };
+        assert_eq!(since(Operation::Update, FailureReason::Invalid, 1), 1);
+        assert_eq!(since(Operation::Update, FailureReason::Timeout, 2), 1);
+        assert_eq!(since(Operation::Delete, FailureReason::ServerError, 3), 3);
+        assert_eq!(since(Operation::Delete, FailureReason::Forbidden, 4), 3);
+    }
 }

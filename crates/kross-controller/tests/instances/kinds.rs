@@ -1,11 +1,13 @@
 //! Instances of other shapes: outside namespaces, of existing kinds, and made by other graphs.
 
-use kross_testing::{objects, wait};
+use std::time::Duration;
+
+use kross_testing::{Action, Answer, Requests, Stopwatch, objects, wait};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::setup::{condition, until};
+use crate::setup::{condition, definition, until};
 use crate::world::{World, config_map, value};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,4 +140,25 @@ async fn a_policy_that_denies_one_object_is_named_and_holds_up_nobody_else() {
     bindings.delete(&name, &DeleteParams::default()).await.unwrap();
     policies.delete(&name, &DeleteParams::default()).await.unwrap();
     world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_schemas_that_is_out_of_date_is_fetched_again_at_once() {
+    let world = World::new("Listed", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    let index = Requests::any().resource("/openapi/v3");
+    let document = Requests::any().resource("/openapi/v3/apis/discovery.k8s.io/v1");
+    // As the server answers who asks for a document as it was.
+    let rule = world.proxy.on(document.clone(), Action::Answer(Answer::status(301)));
+    let slice = json!({"id": "slice", "template": {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": "${schema.metadata.name}"}, "addressType": "IPv4", "endpoints": []}});
+    let mut definition = definition("unlisted", "Unlisted");
+    definition["spec"] = json!({"schema": {"apiVersion": "v1alpha1", "kind": "Unlisted", "spec": {}},
+        "resources": [slice]});
+    world.objects.create(&definition).await;
+    wait::until_true("the document to be asked for", || world.proxy.count(&document) > 0).await;
+    let (lists, asked) = (world.proxy.count(&index), Stopwatch::start());
+    wait::until_true("the list to be asked for", || world.proxy.count(&index) > lists).await;
+    asked.assert_within(Duration::from_secs(5));
+    world.proxy.remove(rule);
+    world.objects.until_ready("unlisted").await;
 }
