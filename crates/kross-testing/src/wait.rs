@@ -9,7 +9,7 @@ use kube::Api;
 use serde::de::DeserializeOwned;
 
 /// How long [`until`] waits. Long enough for a busy machine: a test that passes never waits that long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks `question` until it answers `Ok`, for up to [`PATIENCE`].
