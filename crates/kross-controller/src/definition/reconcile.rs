@@ -120,10 +120,31 @@ async fn walk(hub: &Hub, definition: &Definition, report: &mut Report) -> Result
     let ended = serve(hub, definition, revision.number, &compiled, report).await;
     count(hub, if ended.is_ok() { Resolution::serve } else { Resolution::failed });
     let known = hub.revisions.list().unwrap_or_default();
-    revisions::collect(hub, &Revisions::of(definition.name(), &known)).await;
+    let revisions = Revisions::of(definition.name(), &known);
+    revisions::collect(hub, &revisions).await;
+    catch_up(hub, definition, &revisions, now).await;
     match ended {
         Ok(Next::Done) if connecting => Ok(Next::Wait(CONNECTING)),
         ended => ended,
+    }
+}
+
+/// Records what comes of revisions that were overtaken before anybody did, as by one edit after the other or the end of the
+/// process. Nothing depends on it; people look at them.
+async fn catch_up(hub: &Hub, definition: &Definition, revisions: &Revisions, now: Timestamp) {
+    for revision in revisions.unverified(hub.settings.max_revisions) {
+        let Ok(spec) = &revision.spec else { continue };
+        let compiled = compile_for(hub, definition.name(), spec, &named_kinds(spec), None).await;
+        let recorded = match &compiled {
+            Ok(compiled) => revisions::record(hub, revision, Ok(&compiled.graph), now).await,
+            Err(DefinitionError::Invalid { message, .. }) => {
+                revisions::record(hub, revision, Err(message), now).await
+            }
+            Err(_) => continue,
+        };
+        if let Err(error) = recorded {
+            tracing::warn!(rgd = %definition.name(), %error, "cannot record what came of an old revision");
+        }
     }
 }
 
@@ -150,7 +171,10 @@ async fn resolve(
     let current = hash(spec);
     let kinds = named_kinds(spec);
     // Where instances live may depend on a schema, and where the clusters are on that.
-    hub.schemas.prepare(&kinds).await?;
+    if let Err(error) = hub.schemas.prepare(&kinds).await {
+        report.without_schemas(&error.to_string());
+        return Err(error.into());
+    }
     let clusters = clusters::look(hub, definition.name(), spec);
     if let Some(clusters) = &clusters {
         clusters.report(report);

@@ -77,6 +77,20 @@ impl Report {
         self.resources = List::default();
     }
 
+    /// The schemas that it needs cannot be fetched: what was found out about this generation stands, else that is why nothing
+    /// is known.
+    pub(super) fn without_schemas(&mut self, message: &str) {
+        let accepted = self.conditions.get(ConditionType::GraphAccepted);
+        let known = |accepted: &Condition| {
+            accepted.status != ConditionStatus::Unknown
+                && accepted.observed_generation == Some(self.generation)
+        };
+        if !accepted.is_some_and(known) {
+            let (kind, reason) = (ConditionType::GraphAccepted, Reason::AwaitingReconciliation);
+            self.set(kind, ConditionStatus::Unknown, reason, message);
+        }
+    }
+
     pub(super) fn resolved(&mut self, number: i64) {
         let message = format!("revision {number} compiled and active");
         self.set(ConditionType::GraphRevisionsResolved, ConditionStatus::True, Reason::Resolved, &message);

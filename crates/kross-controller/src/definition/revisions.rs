@@ -83,6 +83,13 @@ impl Revisions {
         self.live.get(..count).unwrap_or_default()
     }
 
+    /// Those that stay, are not the latest, and do not say what came of them.
+    pub(super) fn unverified(&self, keep: Option<usize>) -> impl Iterator<Item = &Revision> {
+        let surplus = keep.map_or(0, |keep| self.surplus(keep).len());
+        let old = self.live.iter().take(self.live.len().saturating_sub(1)).skip(surplus);
+        old.filter(|revision| revision.object.value().at(&["status", "conditions"]).is_none())
+    }
+
     /// Those that no definition of this UID controls.
     pub(super) fn orphans<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = &'a Revision> {
         self.live.iter().filter(move |revision| !is_controlled(&revision.object, uid))

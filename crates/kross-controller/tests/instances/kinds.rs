@@ -5,7 +5,7 @@ use std::time::Duration;
 use kross_testing::{Action, Answer, Requests, Stopwatch, objects, wait};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::setup::{condition, definition, until};
 use crate::world::{World, config_map, value};
@@ -159,6 +159,13 @@ async fn a_list_of_schemas_that_is_out_of_date_is_fetched_again_at_once() {
     let (lists, asked) = (world.proxy.count(&index), Stopwatch::start());
     wait::until_true("the list to be asked for", || world.proxy.count(&index) > lists).await;
     asked.assert_within(Duration::from_secs(5));
+    // It says meanwhile what it waits for.
+    let said = |definition: &Json| {
+        let accepted = condition(definition, "GraphAccepted");
+        let message = accepted["message"].as_str().unwrap_or_default();
+        accepted["status"] == "Unknown" && message.starts_with("cannot fetch the schemas")
+    };
+    world.objects.until("unlisted", said).await;
     world.proxy.remove(rule);
     world.objects.until_ready("unlisted").await;
 }

@@ -378,3 +378,24 @@ async fn a_revision_is_served_only_once_its_status_says_that_it_compiled() {
     let names = world.objects.revision_names("impatient").await;
     assert_eq!(names, ["impatient-r00001", "impatient-r00002"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_that_was_overtaken_says_all_the_same_what_came_of_it() {
+    let world = World::new("Overtaken", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    let status = Requests::any().resource("graphrevisions.internal.kro.run/status").name("overtaken-r00002");
+    let rule = world.proxy.on(status, Action::Answer(Answer::status(500)));
+    let edit = async |text: &str| {
+        let resources = json!([config_map("a", json!({"x": text}))]);
+        world.objects.patch("overtaken", &json!({"spec": {"resources": resources}})).await;
+    };
+    edit("second").await;
+    world.objects.until_condition("overtaken", "GraphRevisionsResolved", "Unknown").await;
+    edit("third").await;
+    world.objects.until_ready("overtaken").await;
+    let second = world.objects.get(&world.objects.revisions(), "overtaken-r00002").await;
+    assert_eq!(second["status"]["conditions"], Json::Null);
+    world.proxy.remove(rule);
+    edit("fourth").await;
+    let verified = |revision: &Json| condition(revision, "Ready")["status"] == "True";
+    until(world.objects.revisions(), "overtaken-r00002".to_owned(), verified).await;
+}
