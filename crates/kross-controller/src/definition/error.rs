@@ -83,7 +83,11 @@ pub enum DefinitionError {
         owner: String,
     },
     /// Instances or clients may not survive the change.
-    #[error("cannot update CRD {crd}: breaking changes detected: {report}")]
+    #[error(
+        "cannot update CRD {crd}: breaking changes detected: {report}; set the annotation `{annotation}: \"true\"` to \
+         make them all the same",
+        annotation = kross_api::annotations::ALLOW_BREAKING_CHANGES
+    )]
     Breaking {
         /// The CRD.
         crd: String,

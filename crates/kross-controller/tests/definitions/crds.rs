@@ -89,7 +89,8 @@ async fn a_breaking_change_is_reported_and_goes_through_with_the_annotation() {
     assert_eq!(kind["reason"], "Failed");
     let message = kind["message"].as_str().unwrap();
     assert!(
-        message.starts_with("cannot update CRD breakings.kro.run: breaking changes detected: "),
+        message.starts_with("cannot update CRD breakings.kro.run: breaking changes detected: ")
+            && message.contains("; set the annotation `kro.run/allow-breaking-changes: \"true\"`"),
         "{message}"
     );
     assert_eq!(condition(&refused, "GraphAccepted")["status"], "True");
