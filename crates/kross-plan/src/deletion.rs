@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use kross_api::{DeletePolicy, FailureReason, ObjectKey, Operation};
+use kross_api::{ClusterId, DeletePolicy, FailureReason, ObjectKey, Operation, ResolvedCredentials};
 use kross_value::Text;
 
 use crate::lifecycle::Answers;
-use crate::observed::{Failure, ObservedObject};
+use crate::observed::{Failure, ObservedObject, Recorded};
 use crate::progress::Trouble;
 use rank::ranks;
 
@@ -42,6 +42,10 @@ pub struct DoomedObject {
     pub finalizers: Vec<Text>,
     /// The group and kind that it defines, if it is a CustomResourceDefinition.
     pub defines: Option<(Text, Text)>,
+    /// The clusters that it is the way to, if it is a Secret with a kubeconfig: what is there goes first.
+    pub opens: BTreeSet<ClusterId>,
+    /// Why it must not go yet, if so.
+    pub held: Option<Text>,
     /// How it goes.
     pub answers: Answers,
     /// Why nothing can be done there, if so.
@@ -70,11 +74,25 @@ impl DoomedObject {
             terminating: object.terminating(),
             finalizers: object.finalizers().into_iter().map(Text::from).collect(),
             defines,
+            opens: BTreeSet::new(),
+            held: None,
             answers,
             closed: None,
             failure: None,
             key,
         }
+    }
+
+    /// The same object with the clusters that it is the way to, of those where the instance may have something.
+    #[must_use]
+    pub fn with_ways(mut self, recorded: &[Recorded]) -> Self {
+        let is_secret =
+            self.key.cluster.is_local() && self.key.group.is_empty() && self.key.kind == *"Secret";
+        if is_secret {
+            let led = recorded.iter().filter(|recorded| recorded.holds_objects && leads(&self.key, recorded));
+            self.opens = led.map(|recorded| recorded.id.clone()).collect();
+        }
+        self
     }
 
     /// The same object with newer answers than those kept on it.
@@ -88,6 +106,16 @@ impl DoomedObject {
         self.answers = answers;
         self
     }
+}
+
+/// Whether a Secret is the way to a cluster.
+fn leads(secret: &ObjectKey, recorded: &Recorded) -> bool {
+    recorded.key.resolved().is_some_and(|reference| match &reference.credentials {
+        ResolvedCredentials::Secret(address) => {
+            *secret.name == *address.name && secret.namespace.as_deref() == Some(&*address.namespace)
+        }
+        _ => false,
+    })
 }
 
 /// What a plan of deletion is made from.
@@ -223,7 +251,8 @@ impl DeletionPlan {
 /// # Guarantees
 ///
 /// - Only objects of the highest rank that is left are deleted; a namespace goes after what is in it, the definition of a
-///   kind after its objects, and what waits for another node after that node's objects.
+///   kind after its objects, the Secret that leads to a cluster after what is there, and what waits for another node after
+///   that node's objects.
 /// - An object is left behind only where its author allowed it, counted from the first attempt.
 /// - What people were told is left behind is never deleted.
 #[must_use]
@@ -310,6 +339,14 @@ fn due(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) 
         return false;
     }
     let awaited = Doom { until: end(&object.key, &object.answers, plan), ..doom(object) };
+    if let Some(why) = &object.held {
+        plan.waiting.push((awaited, Wait::For(why.clone())));
+        return true;
+    }
+    if is_needed(object, plan) {
+        plan.waiting.push((awaited, Wait::Turn));
+        return true;
+    }
     if let Some(trouble) = &object.closed {
         plan.waiting.push((awaited, Wait::Closed(trouble.clone())));
         return true;
@@ -335,6 +372,13 @@ fn due(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) 
         plan.waiting.push((doom(object), Wait::Failed(trouble(object, failure))));
     }
     true
+}
+
+/// Whether an object is the way to others that are about to lose our labels.
+fn is_needed(object: &DoomedObject, plan: &DeletionPlan) -> bool {
+    let stays = plan.waiting.iter().map(|(doom, _)| doom).filter(|doom| doom.stays);
+    !object.opens.is_empty()
+        && plan.release.iter().chain(stays).any(|doom| object.opens.contains(&doom.key.cluster))
 }
 
 /// Leaves an object behind, without our labels where they can be removed.

@@ -265,6 +265,12 @@ fn doomed(
     if let Some(answers) = answers.get(&doomed.node) {
         doomed = doomed.with_answers(answers.clone());
     }
+    let recorded = &walk.input.observed.recorded;
+    doomed = doomed.with_ways(recorded);
+    // Also where nothing is left over there: only the cluster itself can say so, and until then it must be asked.
+    doomed.held = recorded.iter().find(|recorded| doomed.opens.contains(&recorded.id)).map(|recorded| {
+        format!("is the way to cluster `{}`, and goes when nothing is left there", recorded.display).into()
+    });
     doomed.closed = walk.closed(&key.cluster);
     doomed.failure = walk.input.observed.failures.get(key).cloned();
     // Nodes that left the graph go first, in their own order: nobody in the graph can need them.

@@ -1,7 +1,7 @@
 //! Turns the cluster references of an instance into what is known of their clusters, and those that are connected into
 //! connections of the pass. Nothing is dialled here, and nothing is waited for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -296,9 +296,18 @@ pub(super) fn give_up(
     }
 }
 
+/// Forgets the clusters that an inventory names no more. Gives whether there are any.
+pub(super) fn forget(recorded: &ClusterInventory, sight: &mut Sight) -> bool {
+    let known = sight.observed.recorded.len();
+    let still = |known: &Recorded| recorded.find(known.key.as_str(), known.id.as_str()).is_some();
+    sight.observed.recorded.retain(still);
+    sight.observed.recorded.len() != known
+}
+
 /// What the inventory has to say of remote clusters before the first write of a plan.
 pub(super) fn needed(plan: &Plan) -> Vec<RecordedCluster> {
     let connected = plan.clusters.iter().filter(|used| !used.former);
+    let made = Made::by(plan);
     let record = |used: &UsedCluster| {
         let state = used.state.as_ref().filter(|state| state.connection.is_connected())?;
         Some(RecordedCluster {
@@ -306,7 +315,7 @@ pub(super) fn needed(plan: &Plan) -> Vec<RecordedCluster> {
             uid: state.uid.as_ref()?.to_string(),
             unverified: state.unverified,
             name: used.reference.display.clone(),
-            contents: contents_by(plan, used),
+            contents: made.contents(used),
         })
     };
     connected.filter_map(record).collect()
@@ -319,31 +328,48 @@ fn written(plan: &Plan) -> impl Iterator<Item = (&PlannedObject, &Way)> {
     desired.filter_map(|object| Some((object, plan.ways.to(&object.key)?)))
 }
 
-/// What a plan makes in a cluster by one of the ways into it.
-pub(super) fn contents_by(plan: &Plan, used: &UsedCluster) -> Inventory {
-    let by = |(_, way): &(&PlannedObject, &Way)| way.key == used.key;
-    let there = written(plan).filter(|(object, _)| object.key.cluster == used.id);
-    let group_kinds: BTreeSet<GroupKind> =
-        there.filter(by).map(|(object, _)| GroupKind::new(&object.key.group, &object.key.kind)).collect();
-    if group_kinds.is_empty() {
-        return Inventory::default();
-    }
-    let all = plan.inventory.get(&used.id).cloned().unwrap_or_default();
-    Inventory { group_kinds, namespaces: all.namespaces }
+/// What a plan makes in remote clusters, by cluster and way.
+pub(super) struct Made<'a> {
+    plan: &'a Plan,
+    kinds: HashMap<(&'a ClusterId, &'a ReferenceKey), BTreeSet<GroupKind>>,
 }
 
-/// What a plan keeps in a recorded cluster by the reference that was recorded, and the kinds that it has there by others.
-pub(super) fn kept(plan: &Plan, recorded: &RecordedCluster) -> (Inventory, BTreeSet<GroupKind>) {
-    let (mut own, mut others) = (Inventory::default(), BTreeSet::new());
-    for used in plan.clusters.iter().filter(|used| !used.former && *used.id.as_str() == *recorded.uid) {
-        let contents = contents_by(plan, used);
-        if used.key.as_str() == recorded.reference {
-            own.extend(&contents);
-        } else {
-            others.extend(contents.group_kinds);
+impl<'a> Made<'a> {
+    pub(super) fn by(plan: &'a Plan) -> Self {
+        let mut seen: HashSet<(&ClusterId, &ReferenceKey, &Text, &Text)> = HashSet::new();
+        let mut kinds: HashMap<(&ClusterId, &ReferenceKey), BTreeSet<GroupKind>> = HashMap::new();
+        for (object, way) in written(plan) {
+            let ObjectKey { cluster, group, kind, .. } = &object.key;
+            if seen.insert((cluster, &way.key, group, kind)) {
+                kinds.entry((cluster, &way.key)).or_default().insert(GroupKind::new(group, kind));
+            }
         }
+        Self { plan, kinds }
     }
-    (own, others)
+
+    /// What it makes in a cluster by one of the ways into it.
+    fn contents(&self, used: &UsedCluster) -> Inventory {
+        let Some(group_kinds) = self.kinds.get(&(&used.id, &used.key)).cloned() else {
+            return Inventory::default();
+        };
+        let all = self.plan.inventory.get(&used.id).cloned().unwrap_or_default();
+        Inventory { group_kinds, namespaces: all.namespaces }
+    }
+
+    /// What it keeps in a recorded cluster by the reference that was recorded, and the kinds that it has there by others.
+    pub(super) fn kept(&self, recorded: &RecordedCluster) -> (Inventory, BTreeSet<GroupKind>) {
+        let (mut own, mut others) = (Inventory::default(), BTreeSet::new());
+        let there = |used: &&UsedCluster| !used.former && *used.id.as_str() == *recorded.uid;
+        for used in self.plan.clusters.iter().filter(there) {
+            let contents = self.contents(used);
+            if used.key.as_str() == recorded.reference {
+                own.extend(&contents);
+            } else {
+                others.extend(contents.group_kinds);
+            }
+        }
+        (own, others)
+    }
 }
 
 /// What is, or may be, in which remote cluster, however it is referred to.

@@ -82,7 +82,7 @@ impl Pass<'_> {
             return Ok(Next::Retry);
         }
         let plan = self.prune(plan, &reach, &mut sight).await?;
-        self.shrink(&plan, &reach).await?;
+        let plan = self.settle(plan, &reach, &mut sight).await?;
         external::retain(self.hub, self.key, &plan, self.memory);
         clusters::retain(self.hub, self.key, &plan, &self.record.remote, self.memory);
         self.forget_failures(&plan, &sight);

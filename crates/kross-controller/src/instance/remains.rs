@@ -1,7 +1,7 @@
 //! Everything that an instance has, wherever it is, from what is persisted alone: what clusters answer, and of those that do
 //! not answer what was last known, so that the order is kept and people can see what is waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -45,7 +45,7 @@ impl Remains {
     /// Everything that is to go.
     pub(super) fn doomed(&self, memory: &Memory) -> Vec<DoomedObject> {
         let seen = self.sight.observed.objects.iter().map(|(key, object)| {
-            let mut doomed = DoomedObject::new(key.clone(), object);
+            let mut doomed = DoomedObject::new(key.clone(), object).with_ways(&self.sight.observed.recorded);
             doomed.closed = self.closed.get(&key.cluster).cloned();
             doomed.failure = memory.failures.get(key).cloned();
             doomed
@@ -275,6 +275,8 @@ fn of_kind(cluster: &ClusterId, kind: &GroupKind, node: &str, closed: Option<&Tr
         terminating: false,
         finalizers: Vec::new(),
         defines: None,
+        opens: BTreeSet::new(),
+        held: None,
         answers: Answers::default(),
         closed: closed.cloned(),
         failure: None,

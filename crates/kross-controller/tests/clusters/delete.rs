@@ -146,3 +146,34 @@ async fn an_inventory_of_clusters_that_was_tampered_with_blocks_deletion() {
     wait::until_gone(&world.instances, "x").await;
     assert!(world.region("eu").config_maps.get_opt("x-c").await.unwrap().is_none());
 }
+
+/// A graph that makes the Secret of the cluster that it then uses, by a name that makes no edge.
+pub fn own_credentials() -> serde_json::Value {
+    let secret = json!({"id": "credentials", "template": {"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "${schema.spec.secret}-kubeconfig"},
+        "stringData": {"kubeconfig": "${schema.spec.kubeconfig}"}}});
+    let mut kept = config_map("kept", Some("${schema.spec.secret}"), json!({}));
+    kept["lifecycle"] = json!({"delete": {"policy": "${schema.spec.keep ? 'Retain' : 'Delete'}"}});
+    json!({
+        "schema": {"spec": {"secret": "string", "kubeconfig": "string", "keep": "boolean | default=false"}},
+        "resources": [secret, config_map("app", Some("${schema.spec.secret}"), json!({})), kept],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_the_graph_made_itself_goes_after_what_is_behind_it() {
+    let world = World::new("KeyHolder", own_credentials()).await;
+    let us = world.region("us");
+    let kubeconfig = world.kubeconfig("us").to_string();
+    for (name, keep) in [("x", false), ("y", true)] {
+        let spec = json!({"secret": format!("own-{name}"), "kubeconfig": kubeconfig, "keep": keep});
+        world.create(name, spec).await;
+        world.until_state(name, "ACTIVE").await;
+        world.delete(name).await;
+        wait::until_gone(&world.instances, name).await;
+        assert!(us.config_maps.get_opt(&format!("{name}-app")).await.unwrap().is_none());
+        assert!(world.secrets.get_opt(&format!("own-{name}-kubeconfig")).await.unwrap().is_none());
+    }
+    let kept = us.config_maps.get("y-kept").await.unwrap();
+    assert!(kept.metadata.labels.unwrap_or_default().is_empty(), "it was released before the Secret went");
+}

@@ -194,3 +194,25 @@ async fn a_rotated_credential_is_taken_over_without_a_failed_request() {
         .collect();
     assert!(refused.is_empty(), "{refused:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_the_graph_made_itself_goes_when_its_cluster_was_left() {
+    let world = World::new("KeyChanger", crate::delete::own_credentials()).await;
+    let (eu, us) = (world.region("eu"), world.region("us"));
+    let spec = |secret: &str, region: &str| json!({"secret": secret, "kubeconfig": world.kubeconfig(region).to_string()});
+    world.create("x", spec("old", "us")).await;
+    world.until_state("x", "ACTIVE").await;
+    us.proxy.set(Fault::Refuse);
+    world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
+    world.patch("x", json!({"spec": spec("new", "eu")})).await;
+    wait::until_object(&eu.config_maps, "x-app", |_| true).await;
+    world.until("x", |instance| cluster(instance, "old-kubeconfig")["connected"] == false).await;
+    assert!(world.secrets.get_opt("old-kubeconfig").await.unwrap().is_some(), "it is still needed");
+    us.proxy.set(Fault::Pass);
+    wait::until_gone(&us.config_maps, "x-app").await;
+    wait::until_gone(&world.secrets, "old-kubeconfig").await;
+    world.until("x", |instance| cluster(instance, "old-kubeconfig").is_null()).await;
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_none());
+}

@@ -67,6 +67,11 @@ impl Ranking<'_> {
             let others = self.objects.iter().enumerate().filter(|(other, _)| *other != at);
             before.extend(others.filter(|(_, other)| contains(object, other)).map(|(other, _)| other));
         }
+        if !object.opens.is_empty() {
+            let behind = |other: &DoomedObject| object.opens.contains(&other.key.cluster);
+            let others = self.objects.iter().enumerate().filter(|(_, other)| behind(other));
+            before.extend(others.map(|(other, _)| other));
+        }
         before
     }
 }

@@ -22,6 +22,8 @@ fn object(kind: &str, namespace: &str, name: &str, order: i64) -> DoomedObject {
         terminating: false,
         finalizers: Vec::new(),
         defines: None,
+        opens: BTreeSet::new(),
+        held: None,
         answers: Answers::default(),
         closed: None,
         failure: None,
@@ -240,4 +242,59 @@ fn what_people_were_told_is_left_behind_is_not_deleted_when_its_cluster_is_back(
         [("uid-a", true)]
     );
     assert_eq!(back.delete.iter().map(|doom| doom.uid.as_str()).collect::<Vec<_>>(), ["uid-b"]);
+}
+
+/// A Secret that goes first, and an object in the cluster that it is the way to.
+fn behind_a_secret() -> Vec<DoomedObject> {
+    let mut inner = object("A", "x", "inner", 1);
+    inner.key.cluster = ClusterId::new("eu");
+    let recorded = Recorded {
+        key: crate::ReferenceKey::parse("secret/x/eu-kubeconfig/kubeconfig").unwrap(),
+        display: "eu".into(),
+        id: ClusterId::new("eu"),
+        holds_objects: true,
+    };
+    let secret = object("Secret", "x", "eu-kubeconfig", 5).with_ways(&[recorded.clone()]);
+    assert_eq!(secret.opens, BTreeSet::from([ClusterId::new("eu")]));
+    let other = object("Secret", "y", "eu-kubeconfig", 5).with_ways(&[recorded]);
+    assert!(other.opens.is_empty(), "another namespace");
+    vec![secret, inner]
+}
+
+#[test]
+fn the_secret_that_leads_to_a_cluster_goes_after_what_is_there() {
+    assert_eq!(waves(behind_a_secret()), ["inner", "eu-kubeconfig"]);
+}
+
+#[test]
+fn the_secret_that_leads_to_a_cluster_goes_after_what_stays_there_was_released() {
+    let mut objects = behind_a_secret();
+    objects[1].answers.policy = DeletePolicy::Retain;
+    assert_eq!(waves(objects), ["inner", "eu-kubeconfig"]);
+}
+
+#[test]
+fn the_secret_that_leads_to_a_cluster_goes_when_nobody_waits_for_that_any_more() {
+    let mut objects = behind_a_secret();
+    objects[1] = limited(objects[1].clone(), r#"{"forceAfter":"0s"}"#);
+    objects[1].closed = Some(Trouble {
+        operation: Some(Operation::Connect),
+        reason: FailureReason::Unreachable,
+        message: "it is dark".into(),
+        error: "".into(),
+        since: None,
+    });
+    let plan = next(&objects);
+    assert_eq!(plan.left_behind[0].key.name, "inner");
+    assert_eq!(plan.delete[0].key.name, "eu-kubeconfig");
+}
+
+#[test]
+fn what_must_not_go_yet_is_waited_for_and_says_why() {
+    let mut objects = behind_a_secret();
+    objects[0].held = Some("it is the way to cluster `eu`".into());
+    objects.remove(1);
+    let plan = next(&objects);
+    assert!(plan.delete.is_empty());
+    assert_eq!(plan.waiting[0].1, Wait::For("it is the way to cluster `eu`".into()));
 }

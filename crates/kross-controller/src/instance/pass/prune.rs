@@ -1,5 +1,7 @@
 //! Removes what nobody desires any more, and lets the inventory forget what is gone.
 
+use std::collections::BTreeSet;
+
 use kross_api::{ClusterId, Inventory, RecordedCluster};
 use kross_plan::Plan;
 
@@ -42,22 +44,44 @@ impl Pass<'_> {
         Ok(plan)
     }
 
-    /// Forgets what the instance has in remote clusters no more, once they themselves say so.
-    pub(super) async fn shrink(&mut self, plan: &Plan, reach: &Reach<'_>) -> Result<(), InstanceError> {
-        if !plan.is_certain() || !plan.prune.is_done() {
+    /// Forgets what the instance has in remote clusters no more, once they themselves say so, and removes what was needed to
+    /// ask them.
+    pub(super) async fn settle(
+        &mut self,
+        plan: Plan,
+        reach: &Reach<'_>,
+        sight: &mut Sight,
+    ) -> Result<Plan, InstanceError> {
+        self.shrink(&plan, reach).await?;
+        if plan.prune.is_done() || !clusters::forget(&self.record.remote, sight) {
+            return Ok(plan);
+        }
+        let plan = self.plan(sight);
+        self.prune(plan, reach, sight).await
+    }
+
+    async fn shrink(&mut self, plan: &Plan, reach: &Reach<'_>) -> Result<(), InstanceError> {
+        if !plan.is_certain() || !plan.prune.unmade.is_empty() {
             return Ok(());
         }
+        let awaited = plan.prune.waiting.iter().map(|(doom, _)| doom);
+        let going = awaited.chain(&plan.prune.delete).chain(&plan.prune.release);
+        let busy: BTreeSet<&ClusterId> = going.map(|doom| &doom.key.cluster).collect();
         let applyset = manage::remote_applyset(self.hub, self.served, &self.instance);
+        let made = clusters::Made::by(plan);
         let mut record = self.record.remote.clone();
         for cluster in self.record.remote.clusters() {
             let id = ClusterId::new(&cluster.uid);
+            if busy.contains(&id) {
+                continue;
+            }
             let used =
                 plan.clusters.iter().any(|used| !used.former && used.key.as_str() == cluster.reference);
             if !used && cluster.contents.group_kinds.is_empty() {
                 record.retain(|other| other.reference != cluster.reference || other.uid != cluster.uid);
                 continue;
             }
-            let (left, elsewhere) = clusters::kept(plan, cluster);
+            let (left, elsewhere) = made.kept(cluster);
             let mut gone = Inventory {
                 group_kinds: cluster.contents.group_kinds.difference(&left.group_kinds).cloned().collect(),
                 namespaces: cluster.contents.namespaces.clone(),
