@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use kross_value::Text;
 
+use crate::vocabulary::KUBECONFIG_KEY;
+
 /// A string that may contain `${}` expressions, and where it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
@@ -156,5 +158,31 @@ impl ClusterReference {
             }
         }
         all
+    }
+
+    /// Whether another reference leads to the same credentials for every instance, wherever and however it is written.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.credentials, &other.credentials) {
+            (Credentials::Secret(ours), Credentials::Secret(theirs)) => ours.parts() == theirs.parts(),
+            (Credentials::SecretByText(ours), Credentials::SecretByText(theirs))
+            | (
+                Credentials::Published(Published::Name(ours)),
+                Credentials::Published(Published::Name(theirs)),
+            ) => ours.text == theirs.text,
+            _ => self == other,
+        }
+    }
+}
+
+impl SecretTemplate {
+    /// Namespace, name and key as written.
+    fn parts(&self) -> (Option<&str>, bool, &str, &str) {
+        let (given, system) = match &self.namespace {
+            SecretNamespace::Given(namespace) => (Some(namespace.as_str()), false),
+            SecretNamespace::Instance => (None, false),
+            SecretNamespace::System => (None, true),
+        };
+        (given, system, self.name.as_str(), self.key.as_ref().map_or(KUBECONFIG_KEY, Template::as_str))
     }
 }

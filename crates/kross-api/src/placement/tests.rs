@@ -235,3 +235,27 @@ fn every_mistake_is_reported_at_its_place() {
         .collect();
     insta::assert_snapshot!(lines.join(""));
 }
+
+#[test]
+fn references_are_the_same_that_lead_to_the_same_secret_for_every_instance() {
+    let short = |more: Json| good(json!({"cluster": more}));
+    let same = [
+        short(json!({"name": "eu", "namespace": "platform"})),
+        short(json!({"name": "eu", "namespace": "platform", "key": "kubeconfig"})),
+        short(json!({"name": "europe", "kubeconfigSecret": {"name": "eu", "namespace": "platform"}})),
+        good(
+            json!({"target": {"cluster": {"kubeconfigSecretName": "eu", "kubeconfigSecretNamespace": "platform"}}}),
+        ),
+    ];
+    assert!(same.iter().all(|reference| reference.is_same(&same[0])));
+    let others = [
+        short(json!({"name": "eu"})),
+        short(json!({"name": "us", "namespace": "platform"})),
+        short(json!({"name": "eu", "namespace": "platform", "key": "other"})),
+        good(json!({"target": {"cluster": {"kubeconfigSecretName": "eu"}}})),
+    ];
+    for (at, reference) in others.iter().enumerate() {
+        assert!(!reference.is_same(&same[0]));
+        assert!(others.iter().enumerate().all(|(other, them)| reference.is_same(them) == (at == other)));
+    }
+}

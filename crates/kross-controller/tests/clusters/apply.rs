@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kross_testing::{Stopwatch, wait};
+use kube::Api;
 use serde_json::json;
 
 use crate::setup::condition;
@@ -86,7 +88,7 @@ async fn a_namespace_that_is_missing_over_there_is_named() {
         "{message}"
     );
     let namespace = kross_testing::objects::namespace("nowhere-x");
-    let namespaces = kube::Api::all(world.region("eu").cluster.client.clone());
+    let namespaces = Api::all(world.region("eu").cluster.client.clone());
     namespaces.create(&Default::default(), &namespace).await.unwrap();
     world.until_state("x", "ACTIVE").await;
 }
@@ -109,4 +111,41 @@ async fn kinds_are_those_of_the_other_cluster() {
     assert_eq!((&widget["kind"], widget.get("namespace")), (&json!("Widget"), None), "{widget:#}");
     world.delete("x").await;
     wait::until_gone(&world.instances, "x").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_brings_a_kind_to_another_cluster_and_then_objects_of_it() {
+    let world = World::without_definition("Bringer").await;
+    let group = format!("{}.brought.example.com", world.namespace);
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+        "type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("things.{group}")},
+        "spec": {"group": group, "names": {"kind": "Thing", "plural": "things"}, "scope": "Namespaced",
+                 "versions": [version]}});
+    let thing = json!({"apiVersion": format!("{group}/v1"), "kind": "Thing",
+        "metadata": {"name": "${schema.metadata.name}"}, "spec": {"size": "${schema.spec.size}"}});
+    let region = |region: &str| json!({"name": format!("{region}-kubeconfig"), "namespace": world.namespace});
+    world
+        .define(json!({
+            "schema": {"spec": {"region": "string", "size": "integer | default=3"},
+                       "status": {"size": "${fixed.spec.size}"}},
+            "resources": [
+                {"id": "thing", "cluster": region("${schema.spec.region}"), "template": thing},
+                {"id": "definition", "cluster": region("${schema.spec.region}"), "template": definition},
+                {"id": "fixed", "cluster": region("us"), "template": thing},
+                {"id": "fixedDefinition", "cluster": region("us"), "template": definition},
+            ],
+        }))
+        .await;
+    world.create("x", json!({"region": "eu"})).await;
+    let made = world.until_state("x", "ACTIVE").await;
+    assert_eq!(made["status"]["size"], 3, "{made:#}");
+    let definitions =
+        |region: &str| Api::<CustomResourceDefinition>::all(world.region(region).cluster.client.clone());
+    world.delete("x").await;
+    wait::until_gone(&world.instances, "x").await;
+    for region in ["eu", "us"] {
+        assert!(definitions(region).get_opt(&format!("things.{group}")).await.unwrap().is_none());
+    }
 }

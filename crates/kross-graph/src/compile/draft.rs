@@ -8,7 +8,7 @@ use kross_api::{ExternalRef, Resource};
 use kross_cel::types::Type;
 use kross_diagnostics::{Code, Path, Place, Problem};
 use kross_schema::resolver::{Nearest, nearest};
-use kross_schema::{GroupVersionKind, ResolvedKind, SchemaResolver};
+use kross_schema::{CrdSchemas, GroupVersionKind, ResolvedKind, SchemaResolver};
 use kross_value::Value;
 
 use super::Compiler;
@@ -154,13 +154,34 @@ impl<'a> Compiler<'a> {
                 None => self.resolvers.resolved(index)?,
             },
         };
-        if let Some(resolved) = resolver.resolve(gvk) {
+        if let Some(resolved) = resolver.resolve(gvk).or_else(|| self.made_kind(index, gvk)) {
             return Some(resolved);
         }
         let source = if resource.template.is_some() { "template" } else { "externalRef" };
         let problem = self.unknown_kind(resolver, gvk, &Place::value(&path.key(source).key("kind")));
         self.report(problem);
         None
+    }
+
+    /// The schema of a kind that the graph itself brings to another cluster: its definition goes there before its objects.
+    fn made_kind(&self, index: usize, gvk: &GroupVersionKind) -> Option<Arc<ResolvedKind>> {
+        let reference = self.placement.place(index).reference()?;
+        let made = CrdSchemas::new();
+        for (other, resource) in self.spec.resources.iter().enumerate() {
+            let Some(template) = &resource.template else { continue };
+            let text = |path: &[&str]| template.at(path).and_then(Value::as_str).unwrap_or_default();
+            let defines = text(&["kind"]) == "CustomResourceDefinition"
+                && text(&["apiVersion"]).starts_with("apiextensions.k8s.io/")
+                && text(&["spec", "group"]) == &*gvk.group
+                && text(&["spec", "names", "kind"]) == &*gvk.kind;
+            let there =
+                || self.placement.place(other).reference().is_some_and(|other| other.is_same(reference));
+            if defines && there() {
+                // What is wrong with it is told where it is.
+                let _ = made.insert(template);
+            }
+        }
+        made.resolve(gvk)
     }
 
     /// The mistake of a kind that nobody knows, with what was probably meant.
