@@ -15,6 +15,8 @@ use crate::plan::{NodePlan, PlannedObject, UsedCluster};
 use crate::progress::Progress;
 use crate::walk::{Input, Walk};
 
+const CLUSTER_CONNECTED: &str = "clusterConnected";
+
 /// One tracked status.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tracked {
@@ -23,7 +25,8 @@ pub(crate) struct Tracked {
     error: Text,
     operation: Option<Operation>,
     cluster: Text,
-    connected: bool,
+    /// None before it is known whether the cluster answers.
+    connected: Option<bool>,
     generation: i64,
     updated: Timestamp,
     failing_since: Option<Timestamp>,
@@ -42,25 +45,25 @@ pub(crate) fn is_read(graph: &Graph) -> bool {
 
 /// Every expression that decides about objects.
 pub(crate) fn expressions(graph: &Graph) -> impl Iterator<Item = &Expression> {
-    fn of_node(node: &Node) -> Vec<&Expression> {
-        let mut found = match &node.source {
-            Source::Object(template) => template.expressions(),
-            Source::Collection { axes, template } => {
-                axes.iter().map(|axis| &axis.items).chain(template.expressions()).collect()
-            }
-            Source::External { name, namespace } => name
-                .expressions()
-                .into_iter()
-                .chain(namespace.iter().flat_map(|it| it.expressions()))
-                .collect(),
-            Source::ExternalCollection { selector, .. } => selector.expressions(),
-        };
-        found.extend(&node.include_when);
-        found.extend(crate::lifecycle::expressions(&node.lifecycle));
-        found
-    }
     let status = graph.status.expressions().into_iter().chain(&graph.conditions);
     graph.nodes.iter().flat_map(of_node).chain(status)
+}
+
+/// The expressions of a node.
+fn of_node(node: &Node) -> Vec<&Expression> {
+    let mut found = match &node.source {
+        Source::Object(template) => template.expressions(),
+        Source::Collection { axes, template } => {
+            axes.iter().map(|axis| &axis.items).chain(template.expressions()).collect()
+        }
+        Source::External { name, namespace } => {
+            name.expressions().into_iter().chain(namespace.iter().flat_map(|it| it.expressions())).collect()
+        }
+        Source::ExternalCollection { selector, .. } => selector.expressions(),
+    };
+    found.extend(&node.include_when);
+    found.extend(crate::lifecycle::expressions(&node.lifecycle));
+    found
 }
 
 impl TrackedSet {
@@ -168,6 +171,13 @@ impl TrackedSet {
         view(0, objects.first())
     }
 
+    /// A cluster of which a node wants to know whether it answers, before that is known.
+    pub(crate) fn awaited_by(&self, node: &Node) -> Option<&Text> {
+        let asks = of_node(node).iter().any(|expression| expression.source.contains(CLUSTER_CONNECTED));
+        let mut open = self.nodes.iter().flatten().filter(|status| asks && status.connected.is_none());
+        open.next().map(|status| &status.cluster)
+    }
+
     /// Since when nodes fail, for those that do.
     pub(crate) fn failing_since<'s>(
         &'s self,
@@ -221,7 +231,7 @@ fn overlay_failure(tracked: &mut [Tracked], node: &Node, observed: &Observed) {
         return;
     };
     let failure = observed.failures.values().find(|failure| failure.node == node.id);
-    if let Some(failure) = failure.filter(|_| status.connected) {
+    if let Some(failure) = failure.filter(|_| status.connected == Some(true)) {
         status.state = ResourceState::Error;
         status.reason = Some(failure.reason);
         status.error = failure.message.clone();
@@ -258,7 +268,7 @@ impl Tracked {
             error: "".into(),
             operation: None,
             cluster: "".into(),
-            connected: true,
+            connected: Some(true),
             generation: 0,
             updated: now,
             failing_since: None,
@@ -312,7 +322,7 @@ impl Tracked {
             return;
         };
         self.cluster = cluster.reference.display.as_str().into();
-        self.connected = cluster.state.as_ref().is_some_and(|state| state.connection.is_connected());
+        self.connected = cluster.state.as_ref().map(|state| state.connection.is_connected());
         if let Some(trouble) = cluster.closed().as_ref().and_then(Progress::trouble)
             && let Some(since) = trouble.since
         {
@@ -338,12 +348,15 @@ impl Tracked {
             CelValue::String(self.error.clone()),
             word(self.operation.map(Operation::as_str)),
             CelValue::String(self.cluster.clone()),
-            CelValue::Bool(self.connected),
+            CelValue::Bool(self.connected == Some(true)),
             CelValue::Int(self.generation),
             updated.map_or(CelValue::Null, CelValue::Timestamp),
             CelValue::Duration(Duration { nanoseconds: failing_for }),
         ];
-        TRACKED_FIELDS.iter().map(|(name, _)| CelValue::string(*name)).zip(values).collect()
+        let fields = TRACKED_FIELDS.iter().map(|(name, _)| *name).zip(values);
+        // Whoever asks waits for the answer: a guess would make and unmake objects for nothing.
+        let known = fields.filter(|(name, _)| self.connected.is_some() || *name != CLUSTER_CONNECTED);
+        known.map(|(name, value)| (CelValue::string(name), value)).collect()
     }
 
     fn value(&self, now: Timestamp) -> CelValue {

@@ -132,8 +132,14 @@ impl<'a> Walk<'a> {
         if !matches!(visit.progress, Progress::Skipped(_)) {
             self.mark_needed(cluster.as_ref(), &visit.objects);
         }
+        let progress = match (visit.progress, self.tracked.awaited_by(node)) {
+            (Progress::Unresolved(_), Some(cluster)) => Progress::Unresolved(
+                format!("waits until it is known whether cluster `{cluster}` answers").into(),
+            ),
+            (progress, _) => progress,
+        };
         if let Some(plan) = self.nodes.get_mut(index.0) {
-            plan.progress = visit.progress;
+            plan.progress = progress;
             plan.objects = visit.objects;
             plan.cluster = cluster;
         }

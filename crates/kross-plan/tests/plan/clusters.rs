@@ -120,6 +120,44 @@ resources:
   template: {apiVersion: v1, kind: ConfigMap, metadata: {name: standby}}
 ";
 
+const EITHER: &str = r"
+schema: {apiVersion: v1, kind: App, spec: {}}
+resources:
+- id: main
+  includeWhen: ['${resources.main.clusterConnected}']
+  cluster: {name: eu-kubeconfig, namespace: clusters}
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: main}}
+- id: standby
+  includeWhen: ['${!resources.main.clusterConnected}']
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: standby}}
+- id: settings
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {up: '${string(resources.main.clusterConnected)}'}}
+";
+
+#[test]
+fn nobody_reacts_to_a_cluster_before_it_is_known_whether_it_answers() {
+    for (connection, made) in [(connected(), ["main", "settings"]), (dark(), ["standby", "settings"])] {
+        let mut world = World::of(EITHER, "{}");
+        let plan = world.settle();
+        assert!(world.observed.objects.is_empty(), "{:?}", world.observed.objects.keys());
+        assert_eq!(plan.state, InstanceState::InProgress, "it is not ready because nothing is there");
+        for id in ["main", "standby", "settings"] {
+            let message = progress(&plan, id).message().unwrap();
+            assert_eq!(
+                message, "waits until it is known whether cluster `clusters/eu-kubeconfig` answers",
+                "{id}"
+            );
+        }
+        world.connect(&plan, &connection);
+        let plan = world.settle();
+        assert_eq!(plan.state, InstanceState::Active);
+        assert_eq!(world.observed.objects.len(), made.len());
+        for name in made {
+            assert!(world.observed.objects.keys().any(|key| key.name == *name), "{name}");
+        }
+    }
+}
+
 #[test]
 fn a_graph_can_react_to_a_dark_cluster_and_back_without_swinging() {
     let mut world = World::of(STANDBY, "{}");
