@@ -27,7 +27,7 @@ pub struct ObjectFacts {
 /// - `Ready` stands last, the others in the order of their transitions.
 /// - A transition time moves only with the status; a condition that was never seen before dates from the object's creation.
 /// - `Ready` is true when every other condition of the set is true for the current generation; else it repeats the worst
-///   of them: false before unknown, the newest first.
+///   of them: false before unknown, the newest first, and of those of the same second the one that the set names first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConditionSet {
     dependents: Vec<ConditionType>,
@@ -190,7 +190,11 @@ impl ConditionSet {
             self.set_true(ROOT, Reason::Ready, "", now);
             return;
         }
-        unhealthy.sort_by_key(|condition| Reverse(condition.last_transition_time));
+        // Times lose their fractions on the wire, and what is said must not depend on which was set last.
+        let second = |condition: &Condition| condition.last_transition_time.map(Timestamp::as_second);
+        let place =
+            |condition: &Condition| self.dependents.iter().position(|kind| condition.type_ == kind.as_str());
+        unhealthy.sort_by_key(|condition| (Reverse(second(condition)), place(condition)));
         let worst = |status| unhealthy.iter().find(|condition| condition.status == status);
         let worst = worst(ConditionStatus::False).or_else(|| worst(ConditionStatus::Unknown));
         // Where all that is wrong is an old generation, the root keeps what it said.

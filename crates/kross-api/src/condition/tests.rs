@@ -78,6 +78,20 @@ fn ready_repeats_the_worst_condition_false_before_unknown_and_newest_first() {
 }
 
 #[test]
+fn of_conditions_of_the_same_second_ready_repeats_the_first_whichever_was_set_last() {
+    let mut set = fresh(1);
+    make_ready(&mut set, 20);
+    let later = at(30) + jiff::SignedDuration::from_millis(700);
+    set.set_false(ConditionType::ResourcesReady, Reason::NotReady, "second", at(30));
+    set.set_false(ConditionType::GraphResolved, Reason::ResolutionFailed, "first", later);
+    for message in ["second", "second again"] {
+        set.set_false(ConditionType::ResourcesReady, Reason::NotReady, message, at(31));
+        assert_eq!(set.get(ConditionType::Ready).unwrap().message.as_deref(), Some("first"));
+        set.set_false(ConditionType::GraphResolved, Reason::ResolutionFailed, "first", at(31));
+    }
+}
+
+#[test]
 fn a_transition_time_moves_only_with_the_status() {
     let mut set = fresh(1);
     set.set_false(ConditionType::ResourcesReady, Reason::NotReady, "one", at(20));
