@@ -50,10 +50,23 @@ pub enum SecretRefusal {
         asker: Option<String>,
     },
     /// The reference came out as something that no Secret can be called.
-    #[error("cannot use Secret `{secret}`: this is no name that a Secret can have")]
+    #[error(
+        "cannot use Secret `{secret}`: this is no name that a Secret can have; names have lower-case letters, digits, \
+         `-` and `.`"
+    )]
     Name {
         /// What it came out as, shortened.
         secret: String,
+    },
+    /// The key came out as something that no key can be called.
+    #[error(
+        "cannot use Secret `{secret}`: it can have no key `{key}`; keys have letters, digits, `-`, `_` and `.`"
+    )]
+    KeyName {
+        /// The Secret.
+        secret: String,
+        /// What the key came out as, shortened.
+        key: String,
     },
     /// It has no such key.
     #[error(
@@ -121,11 +134,15 @@ pub fn check_address(address: &SecretAddress) -> Result<(), SecretRefusal> {
             && text != "."
             && !text.starts_with("..")
     };
-    if name(&address.namespace, 63, "-") && name(&address.name, 253, "-.") && key(&address.key) {
-        return Ok(());
+    let shown = |text: &str| text.chars().filter(|letter| !letter.is_control()).take(128).collect();
+    let secret = shown(&address.to_string());
+    if !name(&address.namespace, 63, "-") || !name(&address.name, 253, "-.") {
+        return Err(SecretRefusal::Name { secret });
     }
-    let shown: String = address.to_string().chars().filter(|letter| !letter.is_control()).take(128).collect();
-    Err(SecretRefusal::Name { secret: shown })
+    if !key(&address.key) {
+        return Err(SecretRefusal::KeyName { secret, key: shown(&address.key) });
+    }
+    Ok(())
 }
 
 /// Whether a Secret of this name and these labels is offered at all.

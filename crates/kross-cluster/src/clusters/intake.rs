@@ -52,7 +52,7 @@ impl Intake {
 impl From<SecretRefusal> for Failure {
     fn from(refusal: SecretRefusal) -> Self {
         let step = match refusal {
-            SecretRefusal::Key { .. } => Step::Key,
+            SecretRefusal::Key { .. } | SecretRefusal::KeyName { .. } => Step::Key,
             SecretRefusal::NotOffered { .. } | SecretRefusal::Name { .. } => Step::Secret,
         };
         refused(step, refusal.to_string())
