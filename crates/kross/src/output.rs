@@ -41,8 +41,12 @@ impl Output {
 
     /// How mistakes are printed unless the person chose: in colour where a terminal shows it and nobody objects.
     pub(crate) fn format(&self) -> Format {
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if self.data.is_terminal() && !plain { Format::Coloured } else { Format::Plain }
+        coloured(self.data.is_terminal())
+    }
+
+    /// The same for mistakes that stand in the way of other data, and must not get in among it.
+    pub(crate) fn note_format(&self) -> Format {
+        coloured(self.notes.is_terminal())
     }
 
     /// Prints one line of data.
@@ -76,4 +80,9 @@ impl Output {
             self.note(format_args!("error: {error:#}"));
         }
     }
+}
+
+fn coloured(terminal: bool) -> Format {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if terminal && !plain { Format::Coloured } else { Format::Plain }
 }

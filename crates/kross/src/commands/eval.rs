@@ -157,7 +157,7 @@ fn of_error(error: &EvalError, source: SourceId) -> Diagnostic {
 }
 
 fn report(diagnostics: &Diagnostics, sources: &Sources, output: &mut Output) -> anyhow::Result<Outcome> {
-    let format = output.format();
+    let format = output.note_format();
     output.note(format.render(diagnostics, sources).trim_end());
     Ok(Outcome::No)
 }

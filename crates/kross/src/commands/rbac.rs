@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         graphs.extend(validation.graph.map(|graph| with_known_kinds(graph, schemas.local())));
     }
     if diagnostics.has_errors() {
-        return Ok(mistakes(&mut diagnostics, &sources, output)?);
+        return Ok(mistakes(&mut diagnostics, &sources, output));
     }
     if graphs.is_empty() {
         anyhow::bail!("there is no ResourceGraphDefinition among the documents");
@@ -82,15 +82,12 @@ fn with_known_kinds(mut graph: Graph, schemas: &dyn SchemaResolver) -> Graph {
     graph
 }
 
-fn mistakes(
-    diagnostics: &mut Diagnostics,
-    sources: &Sources,
-    output: &mut Output,
-) -> std::io::Result<Outcome> {
+fn mistakes(diagnostics: &mut Diagnostics, sources: &Sources, output: &mut Output) -> Outcome {
     diagnostics.sort();
-    output.data(output.format().render(diagnostics, sources).trim_end())?;
+    // Whoever pipes roles on gets roles or nothing.
+    output.note(output.note_format().render(diagnostics, sources).trim_end());
     output.note("privileges are derived from definitions without mistakes");
-    Ok(Outcome::No)
+    Outcome::No
 }
 
 /// What the controller needs on the hub, for all of the graphs together.

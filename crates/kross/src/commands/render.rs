@@ -183,7 +183,7 @@ fn notes(simulation: &Simulation, output: &mut Output) -> Outcome {
 }
 
 fn report(diagnostics: &Diagnostics, sources: &Sources, output: &mut Output) -> anyhow::Result<Outcome> {
-    let format = output.format();
+    let format = output.note_format();
     output.note(format.render(diagnostics, sources).trim_end());
     Ok(Outcome::No)
 }
