@@ -146,7 +146,7 @@ impl Asker<'_> {
                 }
             },
         };
-        state.succeeded = self.has_been_at(&reference.display);
+        state.succeeded = self.has_been_at(&reference.display, known);
         self.go_on(&mut state, secret);
         sight.observed.clusters.insert(key.clone(), state);
         true
@@ -253,7 +253,11 @@ impl Asker<'_> {
     }
 
     /// Whether an object of the instance has ever been seen in the cluster of this name.
-    fn has_been_at(&self, display: &str) -> bool {
+    fn has_been_at(&self, display: &str, known: Option<&RecordedCluster>) -> bool {
+        // The status of an existing type is not ours; there the inventory is all that is written down.
+        if self.instance.annotation(annotations::STATE).is_some() {
+            return known.is_some_and(|known| !known.contents.group_kinds.is_empty());
+        }
         let entries = self.instance.value().at(&["status", "managedResources"]).and_then(Value::as_list);
         entries.unwrap_or_default().iter().any(|entry| {
             entry.get("cluster").and_then(Value::as_str) == Some(display) && entry.get("uid").is_some()

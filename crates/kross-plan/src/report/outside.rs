@@ -203,6 +203,12 @@ fn deleting(
     status.insert("state", Value::from(InstanceState::Deleting.as_str()));
     // What was said of the rest stays, in its order: nothing was found out about it.
     let mut set = unplanned(instance, now);
+    if is_unsaid(&set, ConditionType::InstanceManaged) {
+        set.set_true(ConditionType::InstanceManaged, Reason::Managed, MANAGED, now);
+    }
+    if is_unsaid(&set, ConditionType::GraphResolved) {
+        unknown(&mut set, ConditionType::GraphResolved, Reason::UnderDeletion, message, now);
+    }
     unknown(&mut set, ConditionType::ResourcesReady, Reason::UnderDeletion, message, now);
     more(&mut set);
     let before = instance.conditions();
@@ -210,6 +216,12 @@ fn deleting(
         if has_author_conditions(graph, &before) { overlaid(&set, before) } else { wire(set.conditions()) };
     status.insert("conditions", conditions);
     Value::Object(status)
+}
+
+/// Whether nothing was ever said of a condition, as of an object of an existing type, whose status is not ours.
+fn is_unsaid(set: &ConditionSet, kind: ConditionType) -> bool {
+    let reason = set.get(kind).and_then(|condition| condition.reason.as_deref());
+    reason == Some(Reason::AwaitingReconciliation.as_str())
 }
 
 /// The author's conditions as they were, below ours on the resources: without it nobody would see what is waited for.

@@ -1,7 +1,7 @@
 //! What instances say: fields, conditions, resources, and when nothing changed.
 
 use kross_api::{FailureReason, ResourceState};
-use kross_plan::{failed_status, suspended_status};
+use kross_plan::{blocked_deletion_status, failed_status, suspended_status};
 use kross_value::Value;
 
 use super::world::*;
@@ -155,15 +155,25 @@ fn an_instance_without_a_graph_says_so() {
 fn a_deletion_that_cannot_begin_says_why_and_keeps_the_fields() {
     let mut world = World::of(REPORTING, "{text: hello}");
     world.settle();
-    let status = kross_plan::blocked_deletion_status(
-        None,
-        &world.instance,
-        "the inventory does not match its hash",
-        at(5),
-    );
+    let status =
+        blocked_deletion_status(None, &world.instance, "the inventory does not match its hash", at(5));
     assert_eq!(status.get("state"), Some(&Value::from("DELETING")));
     assert_eq!(status.get("name"), Some(&Value::from("first")));
     let text = status.get("conditions").unwrap().to_string();
     assert!(text.contains("deletion blocked: the inventory does not match its hash"), "{text}");
     assert!(text.contains(r#""status":"Unknown","type":"ResourcesReady""#), "{text}");
+}
+
+#[test]
+fn a_deletion_says_what_it_waits_for_also_where_nothing_was_said_before() {
+    let world = World::of("{schema: {apiVersion: v1, kind: App, spec: {}}, resources: []}", "{}");
+    let why = "the inventory cannot be trusted";
+    let status = blocked_deletion_status(Some(&world.graph), &world.instance, why, world.now);
+    let conditions = status.get("conditions").unwrap().as_list().unwrap();
+    let ready = conditions.last().unwrap();
+    assert_eq!(ready.get("type").unwrap().as_str(), Some("Ready"));
+    assert_eq!(
+        ready.get("message").unwrap().as_str(),
+        Some("deletion blocked: the inventory cannot be trusted")
+    );
 }

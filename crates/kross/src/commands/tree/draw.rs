@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use kross_api::{ClusterStatus, ManagedResource};
+use kross_api::{ClusterStatus, ManagedResource, annotations};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
@@ -22,7 +22,9 @@ pub(crate) fn draw(instance: &Json, coloured: bool) -> String {
     let home = text("/metadata/namespace");
     let name = text("/metadata/name").unwrap_or_default();
     let place = home.map_or_else(|| name.to_owned(), |home| format!("{home}/{name}"));
-    let state = text("/status/state").unwrap_or("not reconciled yet");
+    // The status of an existing type belongs to another controller; ours is in annotations there.
+    let noted = |key: &str| instance.pointer("/metadata/annotations")?.get(key)?.as_str();
+    let state = noted(annotations::STATE).or(text("/status/state")).unwrap_or("not reconciled yet");
     let tone = match state {
         "ACTIVE" => Tone::Good,
         "ERROR" => Tone::Bad,
@@ -30,7 +32,8 @@ pub(crate) fn draw(instance: &Json, coloured: bool) -> String {
     };
     let mut drawn =
         format!("{} {place}  {}\n", text("/kind").unwrap_or_default(), tone.paint(state, coloured));
-    if let Some(message) = unready(instance) {
+    let message = noted(annotations::MESSAGE).map(str::to_owned).filter(|message| !message.is_empty());
+    if let Some(message) = message.or_else(|| unready(instance)) {
         // Writing to a string cannot fail.
         let _ = writeln!(drawn, "│ {}", tone.paint(&message, coloured));
     }
@@ -160,6 +163,15 @@ mod tests {
         let trimmed = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
         assert_ne!(coloured, plain);
         assert_eq!(trimmed(&plain), trimmed(&draw(&instance(), false)));
+    }
+
+    #[test]
+    fn of_an_existing_type_annotations_tell_how_it_is() {
+        let existing = json!({
+            "kind": "ConfigMap",
+            "metadata": {"name": "web", "annotations": {"kro.run/state": "ERROR", "kro.run/message": "it is dark"}},
+        });
+        assert_eq!(draw(&existing, false), "ConfigMap web  ERROR\n│ it is dark\n");
     }
 
     #[test]
