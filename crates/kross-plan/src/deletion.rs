@@ -203,6 +203,8 @@ pub struct Doom {
     pub told: bool,
     /// Whether it stays, and only loses our labels.
     pub stays: bool,
+    /// Whether it exists for the deletion: it is deleted, not left behind, when nobody waits for it any more.
+    pub hook: bool,
     /// When nobody waits for it any more.
     pub until: Option<Timestamp>,
 }
@@ -335,7 +337,11 @@ fn retained(objects: &[DoomedObject]) -> (BTreeSet<usize>, BTreeSet<usize>) {
 fn due(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) -> bool {
     let over = is_over(&object.key, &object.answers, deletion, plan);
     if over && is_forced(object, deletion) {
-        leave(object, "it did not go in time", plan);
+        let why = match readiness(object, deletion) {
+            Readiness::Wait(why) => format!("it {why}"),
+            Readiness::Go | Readiness::Never(_) => "it did not go in time".to_owned(),
+        };
+        leave(object, &why, plan);
         return false;
     }
     let awaited = Doom { until: end(&object.key, &object.answers, plan), ..doom(object) };
@@ -506,6 +512,7 @@ fn doom(object: &DoomedObject) -> Doom {
         why: None,
         told: false,
         stays: false,
+        hook: object.answers.deletion,
         until: None,
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn report(walk: &Walk<'_>, prune: &DeletionPlan, scope: &Scope<'_>) -
     if !is_authors("managedResources") && !resources.is_empty() {
         status.insert("managedResources", wire(&resources));
     }
-    let clusters = clusters::entries(walk);
+    let clusters = clusters::entries(walk, prune);
     if !is_authors("clusters") && !clusters.is_empty() {
         status.insert("clusters", wire(&clusters));
     }

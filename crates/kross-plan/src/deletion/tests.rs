@@ -254,7 +254,7 @@ fn behind_a_secret() -> Vec<DoomedObject> {
         id: ClusterId::new("eu"),
         holds_objects: true,
     };
-    let secret = object("Secret", "x", "eu-kubeconfig", 5).with_ways(&[recorded.clone()]);
+    let secret = object("Secret", "x", "eu-kubeconfig", 5).with_ways(std::slice::from_ref(&recorded));
     assert_eq!(secret.opens, BTreeSet::from([ClusterId::new("eu")]));
     let other = object("Secret", "y", "eu-kubeconfig", 5).with_ways(&[recorded]);
     assert!(other.opens.is_empty(), "another namespace");
@@ -297,4 +297,17 @@ fn what_must_not_go_yet_is_waited_for_and_says_why() {
     let plan = next(&objects);
     assert!(plan.delete.is_empty());
     assert_eq!(plan.waiting[0].1, Wait::For("it is the way to cluster `eu`".into()));
+}
+
+#[test]
+fn what_is_left_behind_since_it_waits_says_for_what() {
+    let waits = r#"{"awaits":["backup"],"forceAfter":"60s"}"#;
+    let objects = vec![limited(object("A", "x", "data", 1), waits)];
+    let hooks = [hook("backup", true, r#"{"deletion":true}"#)];
+    let first = plan(&objects, Hooks::Planned(&hooks), None, now());
+    let over = plan(&objects, Hooks::Planned(&hooks), first.kept.as_deref(), later(60));
+    assert_eq!(
+        over.left_behind[0].why.as_deref(),
+        Some("it waits for `backup` to be ready: it takes its time")
+    );
 }

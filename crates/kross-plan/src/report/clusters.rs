@@ -1,7 +1,10 @@
 //! What the instance says of the clusters it uses: one entry each, and the three conditions about them.
 
+use std::collections::{HashMap, HashSet};
+
 use kross_api::{
-    ClusterStatus, ConditionSet, ConditionType, FailureReason, Reason, ResolvedCredentials, SyncMode,
+    ClusterId, ClusterStatus, ConditionSet, ConditionType, FailureReason, ObjectKey, Reason,
+    ResolvedCredentials, SyncMode,
 };
 use kross_graph::Placement;
 
@@ -17,8 +20,10 @@ use crate::ways::Way;
 pub(super) const RESOLVED: &str = "every cluster reference has a value";
 
 /// Entries of `status.clusters`, in the order of their first use.
-pub(super) fn entries(walk: &Walk<'_>) -> Vec<ClusterStatus> {
+pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ClusterStatus> {
     let before = walk.input.instance.clusters();
+    let unplanned = unplanned(walk, prune);
+    let first = |used: &UsedCluster| walk.clusters.iter().find(|other| other.id == used.id);
     let there = |used: &UsedCluster| {
         let objects = walk.nodes.iter().flat_map(|node| &node.objects);
         let by = |way: &Way| way.reference == used.reference;
@@ -28,9 +33,28 @@ pub(super) fn entries(walk: &Walk<'_>) -> Vec<ClusterStatus> {
                 object.key.cluster == used.id && way.map_or(!used.former, by)
             })
             .collect();
-        (there.iter().filter(|object| object.progress.is_ready()).count(), there.len())
+        let is_first = first(used).is_some_and(|first| first.key == used.key);
+        let more = unplanned.get(&used.id).filter(|_| is_first).copied().unwrap_or_default();
+        (there.iter().filter(|object| object.progress.is_ready()).count(), there.len() + more)
     };
     settled(walk.clusters.iter().map(|used| entry(used, there(used))), &before)
+}
+
+/// How many objects are there although the plan has nothing to say of them: those of nodes that wait, and in clusters that
+/// nobody uses any more those that are to go.
+fn unplanned(walk: &Walk<'_>, prune: &DeletionPlan) -> HashMap<ClusterId, usize> {
+    let waits = |node: &&NodePlan| node.objects.is_empty() && !node.progress.is_settled();
+    let waiting = walk.nodes.iter().filter(waits).flat_map(|node| walk.objects_of(&node.id));
+    let mut there: HashSet<&ObjectKey> = waiting.map(|(key, _)| *key).collect();
+    let awaited = prune.waiting.iter().map(|(doom, _)| doom);
+    let going = prune.delete.iter().chain(&prune.release).chain(awaited).map(|doom| &doom.key);
+    let former = |key: &&ObjectKey| walk.clusters.iter().any(|used| used.former && used.id == key.cluster);
+    there.extend(going.filter(former));
+    let mut counts = HashMap::new();
+    for key in there {
+        *counts.entry(key.cluster.clone()).or_default() += 1;
+    }
+    counts
 }
 
 /// One entry for each name. The time of the last contact alone is no news.

@@ -1,7 +1,7 @@
 //! Entries of `status.managedResources`: every object, and large collections as a sum with their unready items, so that
 //! status stays small.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kross_api::{ManagedResource, ObjectKey, Operation, ResourceState};
 use kross_graph::Node;
@@ -88,7 +88,7 @@ fn of_node(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<Mana
     }
     let ready = plan.objects.iter().filter(|object| object.progress.is_ready()).count();
     let mut sum = bare(node, &plan.progress);
-    sum.cluster = place(walk, plan);
+    sum.cluster = place(walk, plan).or_else(|| several(plan));
     let message = format!("{ready} of {} items are ready", plan.objects.len());
     sum.message = Some(match plan.progress.message() {
         Some(first) => bounded(&format!("{message}; {first}"), MESSAGE),
@@ -121,6 +121,12 @@ fn existing(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<Man
 fn place(walk: &Walk<'_>, plan: &NodePlan) -> Option<String> {
     let used = walk.used_by(walk.ways.to_node(&plan.id), plan.cluster.as_ref()?)?;
     Some(used.reference.display.clone())
+}
+
+/// The clusters of a collection, if they are more than one: they are too many to be named.
+fn several(plan: &NodePlan) -> Option<String> {
+    let clusters: HashSet<_> = plan.objects.iter().map(|object| &object.key.cluster).collect();
+    (clusters.len() > 1).then(|| format!("{} clusters", clusters.len()))
 }
 
 fn of_object(walk: &Walk<'_>, plan: &NodePlan, object: &PlannedObject, limit: usize) -> ManagedResource {
@@ -228,7 +234,11 @@ pub(super) fn awaited(doom: &Doom, wait: &Wait, limit: usize) -> String {
         other => other.message(),
     };
     if let Some(until) = doom.until {
-        times.push_str(&format!("; left behind at {} if that does not change", seconds(until)));
+        let end = match wait {
+            Wait::For(_) if doom.hook => "deleted all the same",
+            _ => "left behind",
+        };
+        times.push_str(&format!("; {end} at {} if that does not change", seconds(until)));
     }
     let stays = if doom.stays { "stays, and loses our labels once that is possible: " } else { "" };
     let message = bounded(&format!("{stays}{message}"), limit.saturating_sub(times.len()));

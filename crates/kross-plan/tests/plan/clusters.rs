@@ -108,6 +108,63 @@ fn an_instance_that_moves_leaves_nothing_behind() {
     assert_eq!(plan.inventory.len(), 3);
 }
 
+const CHAIN: &str = r"
+schema: {apiVersion: v1, kind: App, spec: {region: string}}
+cluster: {name: '${schema.spec.region}-kubeconfig', namespace: clusters}
+resources:
+- id: first
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: first}}
+- id: second
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: second}, data: {uid: '${first.metadata.uid}'}}
+";
+
+/// Ready and total of each cluster.
+fn counts(plan: &kross_plan::Plan) -> Vec<(i64, i64)> {
+    let clusters = plan.status.get("clusters").unwrap().as_list().unwrap();
+    let count = |entry: &kross_value::Value, field| entry.get(field).unwrap().as_int().unwrap();
+    clusters.iter().map(|entry| (count(entry, "ready"), count(entry, "total"))).collect()
+}
+
+#[test]
+fn a_cluster_counts_what_is_there_also_while_it_waits_or_is_to_go() {
+    let mut world = World::of(CHAIN, "{region: eu}");
+    world.settings.assume_namespaced = true;
+    let plan = world.settle();
+    world.connect(&plan, &connected());
+    let plan = world.settle();
+    assert_eq!(counts(&plan), [(2, 2)]);
+    world.connect(&plan, &dark());
+    assert_eq!(counts(&world.plan()), [(0, 2)], "the second waits for the first, and is there");
+    world.set_spec("{region: us}");
+    let mut plan = world.plan();
+    plan.clusters.retain(|used| !used.former);
+    world.connect(&plan, &connected());
+    let plan = world.settle();
+    assert_eq!(counts(&plan), [(2, 2), (0, 2)], "what is owed to the former one counts too");
+}
+
+const SPREAD: &str = r"
+schema: {apiVersion: v1, kind: App, spec: {numbers: '[]integer'}}
+resources:
+- id: parts
+  forEach: [{number: '${schema.spec.numbers}'}]
+  cluster: {name: '${number % 2 == 0 ? ''eu'' : ''us''}-kubeconfig', namespace: clusters}
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: 'part-${string(number)}'}}
+";
+
+#[test]
+fn a_collection_over_several_clusters_is_summed_up_as_in_none_of_them() {
+    let numbers: Vec<String> = (0..50).map(|number| number.to_string()).collect();
+    let mut world = World::of(SPREAD, &format!("{{numbers: [{}]}}", numbers.join(", ")));
+    world.settings.assume_namespaced = true;
+    let plan = world.settle();
+    world.connect(&plan, &connected());
+    let plan = world.settle();
+    assert_eq!(plan.resources.len(), 1);
+    assert_eq!(plan.resources[0].cluster.as_deref(), Some("2 clusters"));
+    assert_eq!(plan.resources[0].message.as_deref(), Some("50 of 50 items are ready"));
+}
+
 const STANDBY: &str = r"
 schema: {apiVersion: v1, kind: App, spec: {}}
 resources:
