@@ -42,8 +42,8 @@ struct State {
     wanted: bool,
     /// Who asked before there was a Secret.
     waiting: HashSet<Who>,
-    /// Who may not use the Secret as it is and why, as far as somebody asked.
-    verdicts: HashMap<Who, Option<SecretRefusal>>,
+    /// Who may not use the Secret as it is and why, as far as somebody asked, and since when.
+    verdicts: HashMap<Who, (Option<SecretRefusal>, Timestamp)>,
     /// The credential that counts.
     current: Option<Arc<Entry>>,
     /// The one that the Secret holds by now, until it has been tried.
@@ -172,7 +172,7 @@ impl Slot {
                     return;
                 }
                 // Who was refused may not be any more, whatever becomes of the connection.
-                permissions |= state.verdicts.drain().any(|(_, refusal)| refusal.is_some());
+                permissions |= state.verdicts.drain().any(|(_, (refusal, _))| refusal.is_some());
                 let intake = Intake::of(&secret, &self.address, &inner.options);
                 permissions |= matches!((&state.intake, &intake),
                     (Intake::Usable(before, _), Intake::Usable(after, _)) if before == after);
@@ -279,15 +279,14 @@ impl Slot {
     pub(super) fn link(&self, inner: &Arc<Inner>, asker: Asker<'_>) -> Link {
         let mut state = self.lock();
         if let Some(secret) = state.secret.clone() {
-            let verdict = state
-                .verdicts
-                .entry(asker.into())
-                .or_insert_with(|| judge(&secret, &self.address, asker, &inner.options.secrets).err());
-            if let Some(refusal) = verdict {
-                // Nothing else is told to who may not use it.
-                let (failure, theirs) = (Failure::from(refusal.clone()), is_for_them(refusal));
+            let verdict = state.verdicts.entry(asker.into()).or_insert_with(|| {
+                (judge(&secret, &self.address, asker, &inner.options.secrets).err(), Timestamp::now())
+            });
+            if let (Some(refusal), since) = verdict {
+                // Nothing else is told to who may not use it, not even for how long others have.
+                let (failure, theirs, since) = (Failure::from(refusal.clone()), is_for_them(refusal), *since);
                 state.wanted |= theirs;
-                return Link::NotConnected(self.refusal(&failure, state.since));
+                return Link::NotConnected(self.refusal(&failure, since));
             }
             if !state.wanted {
                 state.wanted = true;

@@ -1,5 +1,6 @@
 //! From a Secret to a connection, and every way in which that does not come about.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::{FailureReason, SecretAddress};
 use kross_cluster::{
@@ -145,6 +146,11 @@ async fn who_may_not_use_a_secret_learns_no_more_than_that() {
     allow(&format!("elsewhere, {}", setup.namespace())).await;
     setup.connected(&hold).await;
     told(&mut events, &hold, ClusterChange::Permissions).await;
+
+    let before = Timestamp::now();
+    allow("elsewhere").await;
+    let refused = setup.down(&hold, Step::Secret).await;
+    assert!(refused.since >= before, "until now they could use it: {}", refused.since);
 }
 
 #[tokio::test(flavor = "multi_thread")]
