@@ -259,12 +259,13 @@ fn message(instances: &[StoredObject], asked: bool) -> String {
     if count > NAMED {
         names.push(format!("and {} more", count - NAMED));
     }
-    let noun = if count == 1 { "instance" } else { "instances" };
+    let (noun, them, they_are) =
+        if count == 1 { ("instance", "it", "it is") } else { ("instances", "them", "they are") };
     let advice = if asked {
-        "they are being deleted".to_owned()
+        format!("{they_are} being deleted")
     } else {
         format!(
-            "delete them, or set the annotation `{}: \"true\"` to have them deleted",
+            "delete {them}, or set the annotation `{}: \"true\"` to have {them} deleted",
             annotations::DELETE_INSTANCES
         )
     };
@@ -303,8 +304,8 @@ mod tests {
     fn the_message_says_how_many_which_and_what_to_do() {
         assert_eq!(
             message(&[instance("a")], false),
-            "waiting for 1 instance to go: `shop/a`; delete them, or set the annotation \
-             `kro.run/delete-instances: \"true\"` to have them deleted"
+            "waiting for 1 instance to go: `shop/a`; delete it, or set the annotation \
+             `kro.run/delete-instances: \"true\"` to have it deleted"
         );
         let many: Vec<_> = (0..7).map(|number| instance(&number.to_string())).collect();
         assert_eq!(
