@@ -138,12 +138,7 @@ impl Connection {
         version: Option<&str>,
         kind: &str,
     ) -> Result<Arc<ApiKind>, ApiError> {
-        let discovery = self.discovery();
-        if let Some(found) = discovery.cached(group, version, kind) {
-            return Ok(found);
-        }
-        self.refresh(LEAST_INTERVAL).await?;
-        discovery.cached(group, version, kind).ok_or_else(|| self.not_served(group, version, kind))
+        self.kind_within(LEAST_INTERVAL, group, version, kind).await
     }
 
     /// Like [`Connection::kind`], where something is lost if the kind is there after all: that it is not is never taken from
@@ -157,11 +152,23 @@ impl Connection {
         version: Option<&str>,
         kind: &str,
     ) -> Result<Arc<ApiKind>, ApiError> {
-        if let Some(found) = self.discovery().cached(group, version, kind) {
+        self.kind_within(Duration::ZERO, group, version, kind).await
+    }
+
+    /// Where a kind is served. That it is not may be taken from an answer that is no older than the interval.
+    async fn kind_within(
+        &self,
+        interval: Duration,
+        group: &str,
+        version: Option<&str>,
+        kind: &str,
+    ) -> Result<Arc<ApiKind>, ApiError> {
+        let discovery = self.discovery();
+        if let Some(found) = discovery.cached(group, version, kind) {
             return Ok(found);
         }
-        self.refresh_discovery().await?;
-        self.discovery().cached(group, version, kind).ok_or_else(|| self.not_served(group, version, kind))
+        self.refresh(interval).await?;
+        discovery.cached(group, version, kind).ok_or_else(|| self.not_served(group, version, kind))
     }
 
     /// Asks the cluster what it serves, whatever is known.
