@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kross_api::{FailureReason, SyncMode};
-use kross_value::Value;
+use kross_value::{Text, Value};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -406,6 +406,12 @@ impl Watch {
         if of_kind && selection.selects(written) {
             self.core.change(|store| store.observed(written));
         }
+    }
+
+    /// Whether it tells when this object goes: it follows, and has it.
+    #[must_use]
+    pub fn will_tell_of(&self, namespace: Option<&str>, name: &str, uid: &Text) -> bool {
+        self.is_live() && matches!(self.get(namespace, name), Lookup::Found(found) if found.uid() == uid)
     }
 
     /// Takes out what a delete of ours found gone, where the next look would be the first to tell. A watch tells soon enough,

@@ -239,11 +239,11 @@ async fn wait(
     let served = hub.graphs.get(definition.name());
     let told = dependents.crd.is_some()
         && served.is_some_and(|served| {
-            let is_known = |instance: &StoredObject| {
-                let found = served.instances.get(instance.namespace().map(|it| &**it), instance.name());
-                matches!(found, Lookup::Found(found) if found.uid() == instance.uid())
-            };
-            served.instances.is_live() && instances.iter().all(is_known)
+            served.instances.is_live()
+                && instances.iter().all(|instance| {
+                    let namespace = instance.namespace().map(|namespace| &**namespace);
+                    served.instances.will_tell_of(namespace, instance.name(), instance.uid())
+                })
         });
     Ok(if told { Next::Done } else { Next::Wait(hub.settings.progress_delay) })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_api::{FINALIZER, LifecyclePhase, Operation, managers};
-use kross_cluster::{Lookup, ObjectKey, Selection, StoredObject};
+use kross_cluster::{ObjectKey, Selection, StoredObject};
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
     Deletion, DeletionPlan, Doom, DoomedObject, Hooks, Leaving, Plan, Wait, blocked_deletion_status,
@@ -260,10 +260,8 @@ fn next(hub: &Hub, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Option<Times
     let told = |Doom { key, uid, .. }: &Doom| {
         let watch = reach.child(&key.cluster, &key.group, &key.kind);
         watch.is_some_and(|watch| {
-            let found = watch.get(key.namespace.as_deref(), &key.name);
             watch.key().selection == Selection::Managed
-                && watch.is_live()
-                && matches!(found, Lookup::Found(found) if found.uid() == uid)
+                && watch.will_tell_of(key.namespace.as_deref(), &key.name, uid)
         })
     };
     let untold = plan.waiting.iter().any(|(doom, wait)| match wait {
