@@ -40,7 +40,7 @@ pub(super) async fn write(
         hub.connection.replace(&served.kind, &object.into(), Some("status"), managers::CONTROLLER).await?;
     served.instances.observe(&written);
     count_transition(hub, &instance, &written);
-    log(hub, &instance, &written);
+    log(hub, (&instance, &before), (&written, &after));
     tell(hub, &written, &before, &after);
     Ok(Arc::new(written))
 }
@@ -98,16 +98,16 @@ async fn note(
     status: &Value,
 ) -> Result<Arc<StoredObject>, InstanceError> {
     let state = status.get("state").and_then(Value::as_str).unwrap_or_default();
-    let ready = conditions(Some(status)).into_iter().find(|one| one.type_ == ConditionType::Ready.as_str());
-    let message = ready.and_then(|ready| ready.message).unwrap_or_default();
+    let conditions = conditions(Some(status));
+    let message = why(&conditions);
     if instance.annotation(annotations::STATE) == Some(state)
-        && instance.annotation(annotations::MESSAGE) == Some(message.as_str())
+        && instance.annotation(annotations::MESSAGE) == Some(message)
     {
         return Ok(instance);
     }
     let notes = Value::object([
         (annotations::STATE, Value::from(state)),
-        (annotations::MESSAGE, Value::from(message.as_str())),
+        (annotations::MESSAGE, Value::from(message)),
     ]);
     // Exactly this version: what comes back to us is ours, and whoever changed it in between would not be noticed.
     let version = ("resourceVersion", Value::from(instance.resource_version().clone()));
@@ -131,15 +131,11 @@ fn count_transition(hub: &Hub, before: &StoredObject, after: &StoredObject) {
 
 /// Writes into the log what became of an instance: trouble whenever it is another one, and how it ended; the rest is for
 /// those who look closely.
-fn log(hub: &Hub, before: &StoredObject, after: &StoredObject) {
-    let ready = |object: &StoredObject| {
-        let ready = conditions(object.value().get("status"));
-        ready.into_iter().find(|one| one.type_ == ConditionType::Ready.as_str()).and_then(|one| one.message)
-    };
-    let (from, to) = (state(before), state(after));
-    let instance = after.key(hub.connection.cluster());
-    let message = ready(after).unwrap_or_default();
-    if to == InstanceState::Error.as_str() && (from != to || ready(before).as_ref() != Some(&message)) {
+fn log(hub: &Hub, (old, before): (&StoredObject, &[Condition]), (new, after): (&StoredObject, &[Condition])) {
+    let (from, to) = (state(old), state(new));
+    let instance = new.key(hub.connection.cluster());
+    let message = why(after);
+    if to == InstanceState::Error.as_str() && (from != to || why(before) != message) {
         tracing::warn!(%instance, from, why = message, "an instance is in trouble");
     } else if from == InstanceState::Error.as_str() && from != to {
         tracing::info!(%instance, to, why = message, "an instance is out of trouble");
@@ -151,6 +147,12 @@ fn log(hub: &Hub, before: &StoredObject, after: &StoredObject) {
 fn state(object: &StoredObject) -> &'static str {
     let word = object.value().at(&["status", "state"]).and_then(Value::as_str);
     word.and_then(InstanceState::parse).map_or("", InstanceState::as_str)
+}
+
+/// What `Ready` says.
+fn why(conditions: &[Condition]) -> &str {
+    let ready = conditions.iter().find(|one| one.type_ == ConditionType::Ready.as_str());
+    ready.and_then(|ready| ready.message.as_deref()).unwrap_or_default()
 }
 
 fn conditions(status: Option<&Value>) -> Vec<Condition> {
