@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::time::{Duration, Instant};
 
 use kube::Api;
+use kube::api::{DynamicObject, PostParams};
 use serde::de::DeserializeOwned;
 
 /// How long [`until`] waits. Long enough for a busy machine: a test that passes never waits that long.
@@ -47,6 +48,22 @@ where
 #[track_caller]
 pub fn until_true(what: impl Into<String>, mut condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
     until(what, move || std::future::ready(if condition() { Ok(()) } else { Err("not yet".to_owned()) }))
+}
+
+/// Makes an object. The server takes a moment to serve a kind that it has established.
+///
+/// # Panics
+/// As [`until`], and at once if the server refuses the object.
+#[expect(clippy::panic, reason = "ending a test with the reason is what this is for")]
+pub async fn until_taken(api: &Api<DynamicObject>, object: &DynamicObject) {
+    until("the object to be taken", || async {
+        match api.create(&PostParams::default(), object).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Err(status.message.clone()),
+            Err(error) => panic!("{error}"),
+        }
+    })
+    .await;
 }
 
 /// Waits until the object `name` is there and satisfies `condition`, and gives it.

@@ -215,17 +215,8 @@ impl Objects {
     }
 }
 
-/// Makes an object. The server takes a moment to serve a kind that it has established.
 pub async fn make(api: &Api<DynamicObject>, object: Json) {
-    let object: DynamicObject = serde_json::from_value(object).unwrap();
-    wait::until("the object to be taken", || async {
-        match api.create(&PostParams::default(), &object).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 => Err(status.message.clone()),
-            Err(error) => panic!("{error}"),
-        }
-    })
-    .await;
+    wait::until_taken(api, &serde_json::from_value(object).unwrap()).await;
 }
 
 #[track_caller]

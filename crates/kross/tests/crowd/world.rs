@@ -115,16 +115,7 @@ impl World {
         let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": kind,
             "metadata": {"name": name}, "spec": {"text": text}});
         let instance = serde_json::from_value(instance).unwrap();
-        let instances = self.instances(kind);
-        // The server takes a moment to serve a kind that it has established.
-        wait::until("the instance to be taken", || async {
-            match instances.create(&PostParams::default(), &instance).await {
-                Ok(_) => Ok(()),
-                Err(kube::Error::Api(status)) if status.code == 404 => Err(status.message.clone()),
-                Err(error) => panic!("{error}"),
-            }
-        })
-        .await;
+        wait::until_taken(&self.instances(kind), &instance).await;
     }
 
     pub async fn create_many(&self, kind: &str, names: &[String]) {
