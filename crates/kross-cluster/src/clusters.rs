@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, mpsc};
 
 use crate::audit::{Audit, AuditStats};
-use crate::connection::{Connection, ConnectionOptions, Tally};
+use crate::client::{ClientOptions, ClusterClient, Tally};
 use crate::discovery::ApiKind;
 use crate::kubeconfig::{Accepted, KubeconfigPolicy};
 use crate::queue::Backoff;
@@ -38,7 +38,7 @@ use slot::Slot;
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
     /// How they are talked to.
-    pub connection: ConnectionOptions,
+    pub client: ClientOptions,
     /// How long an attempt to connect may wait for an answer.
     pub attempt_timeout: Duration,
     /// The waits between attempts.
@@ -68,7 +68,7 @@ impl ClusterOptions {
     #[must_use]
     pub fn for_version(version: &str) -> Self {
         Self {
-            connection: ConnectionOptions::for_remotes(version),
+            client: ClientOptions::for_remotes(version),
             attempt_timeout: Duration::from_secs(8),
             backoff: Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(30) },
             probe_interval: Duration::from_secs(8),
@@ -93,7 +93,7 @@ impl Default for ClusterOptions {
 /// The clusters of a process, other than the local one. Clones share them.
 ///
 /// ```no_run
-/// # async fn example(hub: kross_cluster::Connection, watches: kross_cluster::Watches) {
+/// # async fn example(hub: kross_cluster::ClusterClient, watches: kross_cluster::Watches) {
 /// use kross_api::SecretAddress;
 /// use kross_cluster::{ClusterOptions, Clusters, Link};
 ///
@@ -120,7 +120,7 @@ pub struct Clusters {
 }
 
 pub(crate) struct Inner {
-    hub: Connection,
+    hub: ClusterClient,
     /// The watches in all clusters.
     watches: Watches,
     /// The watches of the Secrets, apart: nobody else gets to see what is in them.
@@ -141,7 +141,7 @@ pub(crate) struct Inner {
 impl Clusters {
     /// No clusters yet. Secrets are read from the hub; tasks will run on the runtime that this is called on.
     #[must_use]
-    pub fn new(hub: Connection, watches: Watches, options: ClusterOptions) -> Self {
+    pub fn new(hub: ClusterClient, watches: Watches, options: ClusterOptions) -> Self {
         Self {
             inner: Arc::new(Inner {
                 hub,

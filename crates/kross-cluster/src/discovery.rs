@@ -9,7 +9,7 @@ use kross_api::Operation;
 use kross_value::Text;
 use tokio::time::Instant;
 
-use crate::connection::Connection;
+use crate::client::ClusterClient;
 use crate::error::{ApiError, Attempt};
 
 mod fetch;
@@ -126,7 +126,7 @@ impl Discovery {
     }
 }
 
-impl Connection {
+impl ClusterClient {
     /// Where the cluster serves a kind. Asks the cluster if it is not known and was not asked just now. Without a version:
     /// in the one that the cluster prefers.
     ///
@@ -141,11 +141,11 @@ impl Connection {
         self.kind_within(LEAST_INTERVAL, group, version, kind).await
     }
 
-    /// Like [`Connection::kind`], where something is lost if the kind is there after all: that it is not is never taken from
+    /// Like [`ClusterClient::kind`], where something is lost if the kind is there after all: that it is not is never taken from
     /// an answer of before the question.
     ///
     /// # Errors
-    /// As [`Connection::kind`].
+    /// As [`ClusterClient::kind`].
     pub async fn kind_for_certain(
         &self,
         group: &str,

@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 use kross_api::{FailureReason, Operation, RetryClass};
 
 use crate::ClusterId;
-use crate::connection::ApiAnswer;
+use crate::client::ApiAnswer;
 use crate::object::UnreadableObject;
 use crate::transport::TransportError;
 

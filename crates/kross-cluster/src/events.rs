@@ -10,7 +10,7 @@ use kross_value::{Object, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::connection::Connection;
+use crate::client::ClusterClient;
 use crate::discovery::ApiKind;
 use crate::lease::now_text;
 use crate::object::StoredObject;
@@ -116,12 +116,12 @@ enum Message {
 impl Events {
     /// Begins to write events as `controller`, from the process `instance`.
     #[must_use]
-    pub fn start(connection: Connection, controller: &str, instance: &str) -> Self {
+    pub fn start(client: ClusterClient, controller: &str, instance: &str) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
         let counters = Arc::new(Counters::default());
         let writer = Writer {
             kind: ApiKind::custom("events.k8s.io", "v1", "Event", "events", true),
-            connection,
+            client,
             controller: controller.to_owned(),
             instance: cut(instance, LONGEST_WORD),
             counters: Arc::clone(&counters),
@@ -160,7 +160,7 @@ impl Events {
 
 struct Writer {
     kind: ApiKind,
-    connection: Connection,
+    client: ClusterClient,
     controller: String,
     instance: String,
     counters: Arc<Counters>,
@@ -209,7 +209,7 @@ impl Writer {
     }
 
     async fn write(&self, report: &Report, name: &str) {
-        let written = self.connection.create(&self.kind, &self.event(report, name), &self.controller).await;
+        let written = self.client.create(&self.kind, &self.event(report, name), &self.controller).await;
         match written {
             Ok(_) => drop(self.counters.written.fetch_add(1, Ordering::Relaxed)),
             Err(error) => {
@@ -226,7 +226,7 @@ impl Writer {
                 Value::object([("count", Value::Int(*count)), ("lastObservedTime", now_text().into())]);
             let patch = Value::object([("series", counted)]);
             let patched = self
-                .connection
+                .client
                 .merge_patch(&self.kind, Some(namespace), name, None, &self.controller, &patch)
                 .await;
             if let Err(error) = patched {

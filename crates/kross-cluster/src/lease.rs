@@ -7,7 +7,7 @@ use kross_value::{Object, Value};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
-use crate::connection::Connection;
+use crate::client::ClusterClient;
 use crate::discovery::ApiKind;
 use crate::error::ApiError;
 use crate::object::StoredObject;
@@ -72,13 +72,13 @@ pub struct Election {
 impl Election {
     /// Begins to ask for the Lease. Give it a connection of its own where possible, so that renewals wait for nobody.
     #[must_use]
-    pub fn start(connection: Connection, options: LeaseOptions) -> Self {
+    pub fn start(client: ClusterClient, options: LeaseOptions) -> Self {
         let (told, leadership) = watch::channel(Leadership::Unknown);
         let (stop, stopped) = oneshot::channel();
         let runner = Runner {
             kind: ApiKind::custom("coordination.k8s.io", "v1", "Lease", "leases", true),
             candidate: Candidate::new(&options),
-            connection,
+            client,
             options: Arc::new(options),
             told,
             known: None,
@@ -117,7 +117,7 @@ impl Drop for Election {
 struct Runner {
     kind: ApiKind,
     candidate: Candidate,
-    connection: Connection,
+    client: ClusterClient,
     options: Arc<LeaseOptions>,
     told: watch::Sender<Leadership>,
     /// The Lease as it was last, so that a renewal needs no read.
@@ -210,7 +210,7 @@ impl Runner {
 
     async fn read(&self) -> Result<Option<StoredObject>, ApiError> {
         let LeaseOptions { namespace, name, .. } = &*self.options;
-        match self.connection.get(&self.kind, Some(namespace), name).await {
+        match self.client.get(&self.kind, Some(namespace), name).await {
             Ok(lease) => Ok(Some(lease)),
             Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(error),
@@ -253,8 +253,8 @@ impl Runner {
         lease.insert("spec", spec.into());
         let lease = Value::Object(lease);
         match known {
-            Some(_) => self.connection.replace(&self.kind, &lease, None, identity).await,
-            None => self.connection.create(&self.kind, &lease, identity).await,
+            Some(_) => self.client.replace(&self.kind, &lease, None, identity).await,
+            None => self.client.create(&self.kind, &lease, identity).await,
         }
     }
 

@@ -1,18 +1,18 @@
 //! Turns a cluster reference into a live connection: discovery, schemas, watch, poll, apply, inventory, audit.
 //!
-//! A [`Connection`] is one cluster; the local one is a value like any other, and every key carries its [`ClusterId`]. What is
+//! A [`ClusterClient`] is one cluster; the local one is a value like any other, and every key carries its [`ClusterId`]. What is
 //! watched is in [`Watches`] and answers at once; what has to be done is in a [`Queue`]; what is done is one request, whose
 //! answer goes back into the watch, so that nothing is read that was just written.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use kross_cluster::{
-//!     Apply, Connection, ConnectionOptions, LocalCluster, Lookup, Selection, WatchOptions, Watches,
+//!     Apply, Connection, ClientOptions, LocalCluster, Lookup, Selection, WatchOptions, Watches,
 //! };
 //! use kross_value::Value;
 //!
 //! let connection =
-//!     Connection::local(&LocalCluster::default(), ConnectionOptions::for_version("devel")).await?;
+//!     Connection::local(&LocalCluster::default(), ClientOptions::for_version("devel")).await?;
 //! let watches = Watches::new(WatchOptions::default());
 //! let kind = connection.kind("", Some("v1"), "ConfigMap").await?;
 //! let maps = watches.watch(&connection, &kind, Selection::Managed);
@@ -33,10 +33,9 @@
 //! # }
 //! ```
 
-mod apply;
 mod audit;
+mod client;
 mod clusters;
-mod connection;
 mod discovery;
 mod error;
 mod events;
@@ -48,16 +47,18 @@ mod secrets;
 mod transport;
 mod watch;
 
-pub use apply::{Apply, Delete, Deleted, FieldValidation, Marks, Propagation, Released};
 pub use audit::{
     AUDIT_TARGET, Audit, AuditCluster, AuditFile, AuditObject, AuditOutcome, AuditRecord, AuditStats,
     AuditVerb,
+};
+pub use client::{
+    Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,
+    LocalCluster, LocalError, Marks, Propagation, Released,
 };
 pub use clusters::{
     ClusterChange, ClusterEvent, ClusterOptions, ClusterState, ClusterTotals, ClusterView, Clusters, Down,
     Hold, Identity, Link, Live, Step,
 };
-pub use connection::{Connection, ConnectionOptions, ConnectionStats, Credential, LocalCluster, LocalError};
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry};
 pub use events::{EventStats, Events, Regarding, Report, Severity};

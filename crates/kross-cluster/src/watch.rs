@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
-use crate::connection::Connection;
+use crate::client::ClusterClient;
 use crate::discovery::ApiKind;
 use crate::object::{ClusterId, ObjectKey, StoredObject};
 use kross_value::Text;
@@ -101,7 +101,7 @@ pub enum Change {
 /// The watches of a process. Clones share them.
 ///
 /// ```no_run
-/// # async fn example(connection: kross_cluster::Connection) -> Result<(), kross_cluster::ApiError> {
+/// # async fn example(connection: kross_cluster::ClusterClient) -> Result<(), kross_cluster::ApiError> {
 /// use kross_cluster::{Lookup, Selection, WatchOptions, Watches};
 ///
 /// let watches = Watches::new(WatchOptions::default());
@@ -137,7 +137,7 @@ type KindKey = (ClusterId, Text, Text);
 struct Entry {
     core: Arc<Core>,
     /// Those who share the copy came with this credential, whatever their Secrets say later.
-    connection: Connection,
+    client: ClusterClient,
     users: usize,
     /// Counts the times that it got a user, so that a grace time can tell whether somebody came and went meanwhile.
     arrivals: u64,
@@ -169,22 +169,22 @@ impl Watches {
     /// The watch on some objects of a kind: the one that runs already, or a new one. Returns at once. The watch runs as long
     /// as somebody holds it.
     #[must_use]
-    pub fn watch(&self, connection: &Connection, kind: &Arc<ApiKind>, selection: Selection) -> Watch {
-        self.follow(connection, kind, selection, Sync::Watch)
+    pub fn watch(&self, client: &ClusterClient, kind: &Arc<ApiKind>, selection: Selection) -> Watch {
+        self.follow(client, kind, selection, Sync::Watch)
     }
 
     /// Like [`Watches::watch`], by a watch or by polls. They tell the same, a poll somewhat later.
     #[must_use]
     pub fn follow(
         &self,
-        connection: &Connection,
+        client: &ClusterClient,
         kind: &Arc<ApiKind>,
         selection: Selection,
         sync: Sync,
     ) -> Watch {
         let key = WatchKey {
-            cluster: connection.cluster().clone(),
-            access: connection.access().clone(),
+            cluster: client.cluster().clone(),
+            access: client.access().clone(),
             group: kind.group.clone(),
             version: kind.version.clone(),
             kind: kind.kind.clone(),
@@ -198,21 +198,21 @@ impl Watches {
         let core = if let Some(entry) = known {
             entry.users += 1;
             entry.arrivals += 1;
-            if !key.access.is_empty() && connection.is_later_than(&entry.connection) {
+            if !key.access.is_empty() && client.is_later_than(&entry.client) {
                 // The way that it follows by was given up, and the same credential is in use again.
                 let method = registry.budget.method(&key.cluster, sync);
                 entry.task.abort();
-                entry.task = registry.spawn(&entry.core, connection, kind, method);
-                entry.connection = connection.pinned();
+                entry.task = registry.spawn(&entry.core, client, kind, method);
+                entry.client = client.pinned();
             }
             Arc::clone(&entry.core)
         } else {
             let method = registry.budget.method(&key.cluster, sync);
             let everybody = Arc::clone(&registry.subscribers);
             let core = Arc::new(Core::new(key, &registry.options, everybody));
-            let task = registry.spawn(&core, connection, kind, method);
-            let connection = connection.pinned();
-            of_kind.push(Entry { core: Arc::clone(&core), connection, users: 1, arrivals: 1, task });
+            let task = registry.spawn(&core, client, kind, method);
+            let client = client.pinned();
+            of_kind.push(Entry { core: Arc::clone(&core), client, users: 1, arrivals: 1, task });
             core
         };
         drop(entries);
@@ -234,12 +234,12 @@ impl Watches {
 
     /// What is known about an object from whichever watch of the same credential knows it.
     #[must_use]
-    pub fn find(&self, connection: &Connection, object: &ObjectKey) -> Lookup {
+    pub fn find(&self, client: &ClusterClient, object: &ObjectKey) -> Lookup {
         let kind = (object.cluster.clone(), object.group.clone(), object.kind.clone());
         let entries = self.registry.lock();
         let mut answer = Lookup::Unknown;
         let watches = entries.get(&kind).into_iter().flatten();
-        for entry in watches.filter(|entry| entry.core.key.access == *connection.access()) {
+        for entry in watches.filter(|entry| entry.core.key.access == *client.access()) {
             match entry.core.get(object.namespace.as_deref(), &object.name) {
                 found @ Lookup::Found(_) => return found,
                 // Only a watch that would see the object can say that it is not there.
@@ -287,14 +287,14 @@ impl Registry {
     fn spawn(
         &self,
         core: &Arc<Core>,
-        connection: &Connection,
+        client: &ClusterClient,
         kind: &Arc<ApiKind>,
         method: Method,
     ) -> AbortHandle {
         let lists = self.lists_of(&core.key.cluster);
-        let (connection, kind) = (connection.pinned(), Arc::clone(kind));
+        let (client, kind) = (client.pinned(), Arc::clone(kind));
         let seat = Seat::take(core, method.mode());
-        let follower = follow::follow(seat, connection, kind, lists, method);
+        let follower = follow::follow(seat, client, kind, lists, method);
         self.runtime.spawn(follower).abort_handle()
     }
 
@@ -381,32 +381,32 @@ impl Subscribers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::{ConnectionOptions, Credential, Wires};
+    use crate::client::{ClientOptions, Credential, Wires};
     use crate::transport::Endpoint;
 
     /// A way to a cluster that nobody answers at.
-    fn connection() -> Connection {
+    fn client() -> ClusterClient {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let tls = rustls::ClientConfig::builder()
             .with_root_certificates(rustls::RootCertStore::empty())
             .with_no_client_auth();
         let address = http::Uri::from_static("http://127.0.0.1:1");
         let endpoint = Endpoint::new(&address, tls, None).unwrap();
-        let options = ConnectionOptions::default();
+        let options = ClientOptions::default();
         let wires = Wires::new(&endpoint, Credential::none(), &options);
-        Connection::over(ClusterId::new("eu"), "one".into(), wires, options, None).unwrap()
+        ClusterClient::over(ClusterId::new("eu"), "one".into(), wires, options, None).unwrap()
     }
 
     #[tokio::test]
     async fn somebody_who_still_has_a_way_that_was_given_up_does_not_lead_others_back_to_it() {
         let watches = Watches::new(WatchOptions::default());
         let kind = Arc::new(ApiKind::custom("", "v1", "ConfigMap", "configmaps", true));
-        let (earlier, later) = (connection(), connection());
-        let follows = |connection: &Connection| {
-            let watch = watches.watch(connection, &kind, Selection::All);
+        let (earlier, later) = (client(), client());
+        let follows = |client: &ClusterClient| {
+            let watch = watches.watch(client, &kind, Selection::All);
             let mut entries = watches.registry.lock();
             let entry = find(&mut entries, watch.key()).unwrap();
-            !later.is_later_than(&entry.connection)
+            !later.is_later_than(&entry.client)
         };
         assert!(!follows(&earlier));
         assert!(follows(&later));

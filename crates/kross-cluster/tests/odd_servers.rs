@@ -17,7 +17,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kross_api::{FailureReason, Operation};
 use kross_cluster::{
-    ApiKind, Change, ClusterId, Connection, ConnectionOptions, Lookup, Missing, Selection, WatchOptions,
+    ApiKind, Change, ClientOptions, ClusterClient, ClusterId, Lookup, Missing, Selection, WatchOptions,
     Watches,
 };
 use kross_local::{CertificateAuthority, Validity};
@@ -136,14 +136,14 @@ impl Server {
         Self { url, authority: None, connections }
     }
 
-    async fn connect(&self) -> Connection {
-        self.connect_with(ConnectionOptions::default()).await
+    async fn connect(&self) -> ClusterClient {
+        self.connect_with(ClientOptions::default()).await
     }
 
-    async fn connect_with(&self, options: ConnectionOptions) -> Connection {
+    async fn connect_with(&self, options: ClientOptions) -> ClusterClient {
         let mut config = kube::Config::new(self.url.parse().unwrap());
         config.root_cert = self.authority.as_ref().map(|authority| vec![authority.to_vec()]);
-        Connection::trusted(ClusterId::new("odd"), config, options).await.unwrap()
+        ClusterClient::trusted(ClusterId::new("odd"), config, options).await.unwrap()
     }
 }
 
@@ -163,30 +163,30 @@ fn status(code: u16, reason: &str) -> serde_json::Value {
 #[tokio::test]
 async fn a_server_without_http2_gets_as_many_connections_as_needed_and_keeps_them() {
     let server = Server::secure(|_| answer(200, &object("web", 1).to_string())).await;
-    let connection = server.connect().await;
+    let client = server.connect().await;
     let kind = config_map();
     for _ in 0..5 {
-        let reads = (0..10).map(|_| connection.get(&kind, Some("shop"), "web"));
+        let reads = (0..10).map(|_| client.get(&kind, Some("shop"), "web"));
         for read in futures::future::join_all(reads).await {
             assert_eq!(read.unwrap().name().as_str(), "web");
         }
     }
     assert!(server.connections.load(Ordering::Relaxed) <= 10);
-    assert_eq!(connection.stats().requests.streams, 0);
+    assert_eq!(client.stats().requests.streams, 0);
 }
 
 #[tokio::test]
 async fn a_server_that_allows_few_streams_gets_more_connections() {
     let (handler, _) = scripted(vec![(10, vec![])], vec![]);
     let server = Server::narrow(handler).await;
-    let connection = server.connect().await;
+    let client = server.connect().await;
     let watches = Watches::new(WatchOptions::default());
     let kind = Arc::new(config_map());
     let all: Vec<_> = (0..35)
         .map(|n| {
             let selection =
                 Selection::Name { namespace: Some("shop".into()), name: format!("item-{n}").into() };
-            watches.watch(&connection, &kind, selection)
+            watches.watch(&client, &kind, selection)
         })
         .collect();
     for watch in &all {
@@ -196,7 +196,7 @@ async fn a_server_that_allows_few_streams_gets_more_connections() {
         watches.states().iter().all(|state| state.opened == 1)
     })
     .await;
-    let stats = connection.stats();
+    let stats = client.stats();
     assert_eq!((stats.watches.streams, stats.watches.connections), (35, 4), "{stats:?}");
 }
 
@@ -205,32 +205,30 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up_in_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let config = kube::Config::new(format!("http://{address}").parse().unwrap());
-    let options =
-        ConnectionOptions { request_timeout: Duration::from_millis(300), ..ConnectionOptions::default() };
-    let connection = Connection::trusted(ClusterId::new("silent"), config, options).await.unwrap();
+    let options = ClientOptions { request_timeout: Duration::from_millis(300), ..ClientOptions::default() };
+    let client = ClusterClient::trusted(ClusterId::new("silent"), config, options).await.unwrap();
     let started = Stopwatch::start();
-    let error = connection.get(&config_map(), Some("shop"), "web").await.unwrap_err();
+    let error = client.get(&config_map(), Some("shop"), "web").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Timeout);
     started.assert_within(Duration::from_secs(5));
-    assert_eq!(connection.stats().requests.streams, 0);
+    assert_eq!(client.stats().requests.streams, 0);
 }
 
 #[tokio::test]
 async fn a_body_that_never_ends_is_given_up_in_time() {
     let server = Server::plain(|_| Response::new(endless(vec!["{\"kind\":".to_owned()]))).await;
-    let options =
-        ConnectionOptions { request_timeout: Duration::from_millis(300), ..ConnectionOptions::default() };
-    let connection = server.connect_with(options).await;
-    let error = connection.get(&config_map(), Some("shop"), "web").await.unwrap_err();
+    let options = ClientOptions { request_timeout: Duration::from_millis(300), ..ClientOptions::default() };
+    let client = server.connect_with(options).await;
+    let error = client.get(&config_map(), Some("shop"), "web").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Timeout);
 }
 
 #[tokio::test]
 async fn an_answer_that_is_too_large_is_refused() {
     let server = Server::plain(|_| Response::new(body(vec!["x".repeat(1 << 16); 64]))).await;
-    let options = ConnectionOptions { max_answer: 1 << 20, ..ConnectionOptions::default() };
-    let connection = server.connect_with(options).await;
-    let error = connection.get(&config_map(), Some("shop"), "web").await.unwrap_err();
+    let options = ClientOptions { max_answer: 1 << 20, ..ClientOptions::default() };
+    let client = server.connect_with(options).await;
+    let error = client.get(&config_map(), Some("shop"), "web").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::ServerError);
     assert!(error.to_string().contains("larger than"), "{error}");
 }
@@ -241,18 +239,18 @@ async fn a_dead_server_is_dialled_once_for_all_who_wait() {
     let address = listener.local_addr().unwrap();
     // The backlog accepts, TLS never comes.
     let config = kube::Config::new(format!("https://{address}").parse().unwrap());
-    let mut options = ConnectionOptions::default();
+    let mut options = ClientOptions::default();
     options.requests.tls_timeout = Duration::from_secs(1);
-    let connection = Connection::trusted(ClusterId::new("dead"), config, options).await.unwrap();
+    let client = ClusterClient::trusted(ClusterId::new("dead"), config, options).await.unwrap();
     let kind = config_map();
     let started = Stopwatch::start();
-    let reads = (0..200).map(|_| connection.get(&kind, Some("shop"), "web"));
+    let reads = (0..200).map(|_| client.get(&kind, Some("shop"), "web"));
     for read in futures::future::join_all(reads).await {
         let error = read.unwrap_err();
         assert_eq!((error.reason(), error.operation()), (FailureReason::Unreachable, Operation::Connect));
     }
     started.assert_within(Duration::from_secs(5));
-    assert_eq!(connection.stats().requests.failed_dials, 1);
+    assert_eq!(client.stats().requests.failed_dials, 1);
 }
 
 #[tokio::test]
@@ -266,9 +264,9 @@ async fn an_answer_about_another_object_and_a_redirect_are_errors() {
         _ => answer(200, &object("other", 1).to_string()),
     })
     .await;
-    let connection = server.connect().await;
+    let client = server.connect().await;
     for name in ["web", "moved"] {
-        let error = connection.get(&config_map(), Some("shop"), name).await.unwrap_err();
+        let error = client.get(&config_map(), Some("shop"), name).await.unwrap_err();
         assert_eq!(error.reason(), FailureReason::ServerError, "{error}");
     }
 }
@@ -294,17 +292,17 @@ async fn an_old_server_is_asked_for_each_group_and_silent_groups_are_not_missing
         answers.get(path).map_or_else(|| answer(503, "down"), |found| answer(200, &found.to_string()))
     })
     .await;
-    let connection = server.connect().await;
-    let deployment = connection.kind("apps", None, "Deployment").await.unwrap();
+    let client = server.connect().await;
+    let deployment = client.kind("apps", None, "Deployment").await.unwrap();
     assert_eq!((deployment.version.as_str(), deployment.plural.as_str()), ("v1", "deployments"));
-    assert!(connection.kind("apps", Some("v1beta1"), "Deployment").await.is_ok());
-    let node = connection.kind("", None, "Node").await.unwrap();
+    assert!(client.kind("apps", Some("v1beta1"), "Deployment").await.is_ok());
+    let node = client.kind("", None, "Node").await.unwrap();
     assert!(node.has_status && !node.namespaced);
-    assert!(!connection.kind("", None, "ConfigMap").await.unwrap().has_status);
+    assert!(!client.kind("", None, "ConfigMap").await.unwrap().has_status);
 
-    let silent = connection.kind("broken.example.com", Some("v1"), "Ox").await.unwrap_err();
+    let silent = client.kind("broken.example.com", Some("v1"), "Ox").await.unwrap_err();
     assert_eq!(silent.reason(), FailureReason::ServerError);
-    let missing = connection.kind("apps", Some("v1"), "Nothing").await.unwrap_err();
+    let missing = client.kind("apps", Some("v1"), "Nothing").await.unwrap_err();
     assert_eq!(missing.missing(), Some(&Missing::Kind));
 }
 
@@ -326,14 +324,14 @@ async fn that_a_kind_is_gone_is_not_taken_from_an_answer_of_before_the_question(
         answer(200, &json!({"kind": "APIGroupDiscoveryList", "items": kinds}).to_string())
     })
     .await;
-    let connection = server.connect().await;
+    let client = server.connect().await;
     let first = tokio::spawn({
-        let connection = connection.clone();
-        async move { connection.kind("late.example.com", Some("v1"), "Ox").await.map(drop) }
+        let client = client.clone();
+        async move { client.kind("late.example.com", Some("v1"), "Ox").await.map(drop) }
     });
     asked.notified().await;
     served.store(1, Ordering::SeqCst);
-    let found = connection.kind_for_certain("late.example.com", Some("v1"), "Ox").await;
+    let found = client.kind_for_certain("late.example.com", Some("v1"), "Ox").await;
     assert_eq!(first.await.unwrap().unwrap_err().missing(), Some(&Missing::Kind), "it was asked before");
     assert_eq!(found.unwrap().plural, "oxen");
 }
@@ -457,10 +455,10 @@ async fn a_server_without_metadata_lists_is_polled_by_whole_lists() {
         answer(200, &list.to_string())
     })
     .await;
-    let connection = server.connect().await;
+    let client = server.connect().await;
     let watches = Watches::new(WatchOptions::default());
     let sync = kross_cluster::Sync::Poll { interval: Duration::from_millis(50), jitter: Duration::ZERO };
-    let watch = watches.follow(&connection, &Arc::new(config_map()), Selection::All, sync);
+    let watch = watches.follow(&client, &Arc::new(config_map()), Selection::All, sync);
     kross_testing::wait::until_true("the copy to follow", || match watch.get(Some("shop"), "web") {
         Lookup::Found(web) => web.version() > Some(4),
         Lookup::Absent | Lookup::Unknown => false,
@@ -480,8 +478,8 @@ async fn a_refusal_without_a_reason_gets_one() {
         _ => answer(403, &refusal.to_string()),
     })
     .await;
-    let connection = server.connect().await;
-    let error = connection.get(&config_map(), Some("shop"), "web").await.unwrap_err();
+    let client = server.connect().await;
+    let error = client.get(&config_map(), Some("shop"), "web").await.unwrap_err();
     let reason = r#"User "agent" cannot get resource "configmaps" in API group "" in the namespace "shop""#;
     assert_eq!(error.message(), format!(r#"configmaps "web" is forbidden: {reason}"#));
 }

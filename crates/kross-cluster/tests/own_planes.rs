@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kross_api::managers;
 use kross_cluster::{
-    Apply, ClusterId, Connection, ConnectionOptions, Delete, Lookup, Selection, Sync, WatchOptions,
+    Apply, ClientOptions, ClusterClient, ClusterId, Delete, Lookup, Selection, Sync, WatchOptions,
     WatchPhase, Watches,
 };
 use kross_local::ControlPlane;
@@ -41,18 +41,17 @@ async fn a_watch_survives_the_loss_of_the_history_that_it_would_resume_from() {
         .await
         .unwrap();
     let config = plane.admin().config().await.unwrap();
-    let direct = Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap();
+    let direct = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
     let proxy = FaultProxy::start(plane.admin()).unwrap();
     let config = proxy.kubeconfig(plane.admin()).unwrap().config().await.unwrap();
-    let connection =
-        Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap();
+    let client = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
     let kind = direct.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let ours = Apply::by(managers::APPLYSET).force();
     for name in ["kept", "gone"] {
         direct.apply(&kind, &object(name), ours).await.unwrap();
     }
     let watches = Watches::new(WatchOptions::default());
-    let watch = watches.watch(&connection, &kind, Selection::Managed);
+    let watch = watches.watch(&client, &kind, Selection::Managed);
     watch.complete().await;
     wait::until_true("the watch to be open", || watches.states()[0].opened > 0).await;
 
@@ -120,17 +119,16 @@ impl Drop for Restarted {
 async fn a_watch_and_a_poll_survive_a_restart_of_the_server_and_miss_nothing() {
     let plane = ControlPlane::named("restarted").start().await.unwrap();
     let config = plane.admin().config().await.unwrap();
-    let connection =
-        Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap();
-    let kind = connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
+    let client = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
+    let kind = client.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let ours = Apply::by(managers::APPLYSET).force();
     for name in ["kept", "gone"] {
-        connection.apply(&kind, &object(name), ours).await.unwrap();
+        client.apply(&kind, &object(name), ours).await.unwrap();
     }
     let watches = Watches::new(WatchOptions::default());
     let sync = Sync::Poll { interval: Duration::from_millis(300), jitter: Duration::ZERO };
-    let watch = watches.watch(&connection, &kind, Selection::Managed);
-    let poll = watches.follow(&connection, &kind, Selection::Managed, sync);
+    let watch = watches.watch(&client, &kind, Selection::Managed);
+    let poll = watches.follow(&client, &kind, Selection::Managed, sync);
     watch.complete().await;
     poll.complete().await;
 
@@ -143,11 +141,11 @@ async fn a_watch_and_a_poll_survive_a_restart_of_the_server_and_miss_nothing() {
     .await;
     let _server = start();
     wait::until("the server to be back", || async {
-        connection.fetch("/readyz").await.map_err(|error| error.to_string())
+        client.fetch("/readyz").await.map_err(|error| error.to_string())
     })
     .await;
-    connection.delete(&kind, Some("default"), "gone", Delete::default()).await.unwrap();
-    connection.apply(&kind, &object("new"), ours).await.unwrap();
+    client.delete(&kind, Some("default"), "gone", Delete::default()).await.unwrap();
+    client.apply(&kind, &object("new"), ours).await.unwrap();
     for (name, copy) in [("the watch", &watch), ("the poll", &poll)] {
         wait::until_true(format!("{name} to be right again"), || {
             copy.get(Some("default"), "gone") == Lookup::Absent

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kross_api::{FailureReason, ResourceGraphDefinitionSpec};
-use kross_cluster::{Connection, ObjectKey};
+use kross_cluster::{ClusterClient, ObjectKey};
 use kross_diagnostics::render;
 use kross_value::Text;
 
@@ -42,7 +42,7 @@ pub(crate) struct Question<'a> {
     pub(crate) revision: &'a Revision,
     /// What messages call the cluster.
     pub(crate) display: &'a str,
-    pub(crate) connection: &'a Connection,
+    pub(crate) client: &'a ClusterClient,
     /// The places in `spec.resources` of what goes there, and whether each is watched; else it is polled.
     pub(crate) resources: &'a [(usize, bool)],
 }
@@ -65,11 +65,11 @@ enum Outcome {
 impl Analyses {
     /// Holds a part of a graph to a cluster. Returns at once.
     pub(crate) fn check(&self, hub: &Hub, question: &Question<'_>) -> Check {
-        let Question { instance, revision, display, connection, resources } = question;
+        let Question { instance, revision, display, client, resources } = question;
         let home = instance.namespace.clone().map_or(Place::Anywhere, Place::Namespace);
         let needs = Arc::new(Needs::of(&revision.spec, resources.iter().copied(), &home));
         let asker = Asker::Instance((*instance).clone());
-        let findings = match hub.surveys.ask(connection, &needs, asker) {
+        let findings = match hub.surveys.ask(client, &needs, asker) {
             Survey::Known(findings) => findings,
             // A cluster that does not tell is found out about soon enough: the first request says what is wrong.
             Survey::Failed(_) => return Check::Passed,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 use kross_api::FailureReason;
-use kross_cluster::{ApiKind, ClusterView, Connection, Election, Leadership, Queue, Watches, Work};
+use kross_cluster::{ApiKind, ClusterClient, ClusterView, Election, Leadership, Queue, Watches, Work};
 use kross_value::Text;
 use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
@@ -30,8 +30,8 @@ const LEADERSHIP: &str = "leadership";
 
 /// The controller of one cluster.
 pub struct Controller {
-    connection: Connection,
-    lease_connection: Connection,
+    client: ClusterClient,
+    lease_client: ClusterClient,
     settings: Settings,
     metrics: Metrics,
     readiness: Readiness,
@@ -61,16 +61,16 @@ impl Controller {
     /// A controller that does nothing yet. The Lease is renewed over a connection of its own, so that nothing holds it up.
     #[must_use]
     pub fn new(
-        connection: Connection,
-        lease_connection: Connection,
+        client: ClusterClient,
+        lease_client: ClusterClient,
         settings: Settings,
         registry: &mut Registry,
     ) -> Self {
         let graphs = Arc::<Graphs>::default();
         let checks = [WATCHES].into_iter().chain(settings.leader_election.as_ref().map(|_| LEADERSHIP));
         Self {
-            connection,
-            lease_connection,
+            client,
+            lease_client,
             readiness: Readiness::new(checks),
             metrics: Metrics::new(registry, settings.condition_metrics.then(|| Arc::clone(&graphs))),
             graphs,
@@ -101,16 +101,16 @@ impl Controller {
     /// # Errors
     /// Leadership is lost, or work does not finish in time.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ControllerError> {
-        let Self { connection, lease_connection, settings, metrics, readiness, graphs } = self;
+        let Self { client, lease_client, settings, metrics, readiness, graphs } = self;
         tokio::pin!(stop);
         let uid = tokio::select! {
             () = &mut stop => return Ok(()),
-            uid = identify(&connection) => uid,
+            uid = identify(&client) => uid,
         };
         let watches = Watches::new(settings.watches.clone());
         // Before anything is watched, so that nothing is missed.
         let mut events = watches.subscribe();
-        let hub = Arc::new(Hub::new((connection, &uid), watches, settings, metrics, graphs));
+        let hub = Arc::new(Hub::new((client, &uid), watches, settings, metrics, graphs));
         let queue = hub.definition_queue.clone();
         let mut dispatch = Dispatch::new(Arc::clone(&hub), queue.clone());
         let (told, synced) = watch::channel(false);
@@ -131,7 +131,7 @@ impl Controller {
         });
 
         let election =
-            hub.settings.leader_election.clone().map(|options| Election::start(lease_connection, options));
+            hub.settings.leader_election.clone().map(|options| Election::start(lease_client, options));
         let leadership = election.as_ref().map(Election::leadership);
         let (led, has_led) = oneshot::channel();
         let ended = {
@@ -171,13 +171,13 @@ impl Controller {
 
 /// The UID of the hub: that of its `kube-system` namespace or, where that may not be read, that of our own CRD. Objects in
 /// other clusters carry it, so nothing can begin without it.
-async fn identify(connection: &Connection) -> Text {
+async fn identify(client: &ClusterClient) -> Text {
     let namespaces = ApiKind::custom("", "v1", "Namespace", "namespaces", false);
     let mut wait = Duration::from_millis(200);
     loop {
-        let found = match connection.get(&namespaces, None, "kube-system").await {
+        let found = match client.get(&namespaces, None, "kube-system").await {
             Err(error) if matches!(error.reason(), FailureReason::Forbidden | FailureReason::NotFound) => {
-                connection.get(&kinds::crd(), None, "resourcegraphdefinitions.kro.run").await
+                client.get(&kinds::crd(), None, "resourcegraphdefinitions.kro.run").await
             }
             found => found,
         };

@@ -118,7 +118,7 @@ impl Dispatch {
             Subject::Crd => {
                 self.hub.schemas.follow(&self.hub.crds, old);
                 if let Some(kind) = kinds::served_by(old.value()) {
-                    self.hub.connection.discovery().forget(&kind.group, &kind.kind);
+                    self.hub.client.discovery().forget(&kind.group, &kind.kind);
                 }
                 self.wake_concerned(old, true);
             }
@@ -135,8 +135,8 @@ impl Dispatch {
             self.hub.schemas.follow(&self.hub.crds, new);
         }
         if let (true, false, Some(kind)) = (established, was_established, kinds::served_by(new.value())) {
-            self.hub.watches.retry(self.hub.connection.cluster(), &kind.group, &kind.kind);
-            self.hub.connection.discovery().learn(kind);
+            self.hub.watches.retry(self.hub.client.cluster(), &kind.group, &kind.kind);
+            self.hub.client.discovery().learn(kind);
         }
         if schema_changed || !ours {
             self.wake_concerned(new, schema_changed);

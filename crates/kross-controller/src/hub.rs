@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kross_api::{SecretAddress, label_version, labels};
-use kross_cluster::{ApiKind, Backoff, Clusters, Connection, Events, Queue, Selection, Watch, Watches};
+use kross_cluster::{ApiKind, Backoff, ClusterClient, Clusters, Events, Queue, Selection, Watch, Watches};
 use kross_value::{Object, Value};
 
 use crate::analysis::Analyses;
@@ -24,7 +24,7 @@ const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), 
 
 /// The cluster that the controller runs in.
 pub(crate) struct Hub {
-    pub(crate) connection: Connection,
+    pub(crate) client: ClusterClient,
     pub(crate) watches: Watches,
     /// The clusters that Secrets lead to.
     pub(crate) clusters: Clusters,
@@ -56,7 +56,7 @@ pub(crate) struct Hub {
 impl Hub {
     /// Begins to watch. The UID is what tells this hub from others.
     pub(crate) fn new(
-        (connection, uid): (Connection, &str),
+        (client, uid): (ClusterClient, &str),
         watches: Watches,
         settings: Settings,
         metrics: Metrics,
@@ -64,10 +64,10 @@ impl Hub {
     ) -> Self {
         let (definition_kind, revision_kind, crd_kind) =
             (kinds::definition(), kinds::revision(), kinds::crd());
-        let watch = |kind| watches.watch(&connection, kind, Selection::All);
-        let events = settings.condition_events.then(|| {
-            Events::start(connection.clone(), "kro.run/resource-graph-definition-controller", "kross")
-        });
+        let watch = |kind| watches.watch(&client, kind, Selection::All);
+        let events = settings
+            .condition_events
+            .then(|| Events::start(client.clone(), "kro.run/resource-graph-definition-controller", "kross"));
         let definition_queue = Queue::new(DEFINITION_BACKOFF);
         let instance_queue = Queue::new(settings.instance_backoff);
         let definitions = watch(&definition_kind);
@@ -77,12 +77,12 @@ impl Hub {
             graphs: Arc::clone(&graphs),
             instance_queue: instance_queue.clone(),
         };
-        let clusters = Clusters::new(connection.clone(), watches.clone(), settings.clusters.clone());
+        let clusters = Clusters::new(client.clone(), watches.clone(), settings.clusters.clone());
         metrics.show(Sources {
             queue: instance_queue.clone(),
             watches: watches.clone(),
             clusters: clusters.clone(),
-            connection: connection.clone(),
+            client: client.clone(),
             events: events.clone(),
             graphs: Arc::clone(&graphs),
         });
@@ -93,7 +93,7 @@ impl Hub {
             definitions,
             revisions: watch(&revision_kind),
             crds: watch(&crd_kind),
-            schemas: Arc::new(Schemas::new(connection.clone())),
+            schemas: Arc::new(Schemas::new(client.clone())),
             graphs,
             instances: Instances::default(),
             definition_queue,
@@ -108,7 +108,7 @@ impl Hub {
             definition_kind,
             revision_kind,
             crd_kind,
-            connection,
+            client,
             watches,
             metrics,
             settings,
@@ -120,7 +120,7 @@ impl Hub {
     pub(crate) fn wake_instances(&self, served: &Served) {
         // Also those of a copy that is not complete: what it has was told already, perhaps when nobody served it yet.
         for instance in served.instances.known() {
-            self.instance_queue.add(&InstanceKey(instance.key(self.connection.cluster())));
+            self.instance_queue.add(&InstanceKey(instance.key(self.client.cluster())));
         }
     }
 

@@ -5,7 +5,7 @@
 //! from watches, so that a pass over something that needs nothing sends no request.
 //!
 //! ```no_run
-//! # async fn example(connection: kross_cluster::Connection) -> Result<(), kross_controller::ControllerError> {
+//! # async fn example(client: kross_cluster::ClusterClient) -> Result<(), kross_controller::ControllerError> {
 //! use kross_controller::{Controller, Settings};
 //!
 //! let mut metrics = prometheus_client::registry::Registry::default();

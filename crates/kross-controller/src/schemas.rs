@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use kross_cluster::{Connection, Lookup, StoredObject, Watch};
+use kross_cluster::{ClusterClient, Lookup, StoredObject, Watch};
 use kross_schema::{CrdSchemas, GroupVersionKind, LiveSchemas, Overlay, ResolvedKind, SchemaResolver};
 use kross_value::Text;
 use kube::client::Body;
@@ -24,7 +24,7 @@ const MISS_LIFE: Duration = Duration::from_secs(10);
 /// The schemas of one cluster.
 #[derive(Debug)]
 pub(crate) struct Schemas {
-    connection: Connection,
+    client: ClusterClient,
     crds: Arc<CrdSchemas>,
     live: Arc<LiveSchemas>,
     both: Overlay,
@@ -65,12 +65,12 @@ pub enum SchemaError {
 }
 
 impl Schemas {
-    pub(crate) fn new(connection: Connection) -> Self {
+    pub(crate) fn new(client: ClusterClient) -> Self {
         let (crds, live) = (Arc::new(CrdSchemas::new()), Arc::new(LiveSchemas::new()));
         let both =
             Overlay::new(vec![Arc::<CrdSchemas>::clone(&crds) as _, Arc::<LiveSchemas>::clone(&live) as _]);
         Self {
-            connection,
+            client,
             crds,
             live,
             both,
@@ -192,7 +192,7 @@ impl Schemas {
         let failed = |problem: String| SchemaError::Fetch { path: path.to_owned(), problem };
         let request =
             http::Request::get(path).body(Body::empty()).map_err(|error| failed(error.to_string()))?;
-        let answer = self.connection.client().send(request).await;
+        let answer = self.client.client().send(request).await;
         let answer = answer.map_err(|error| failed(error.to_string()))?;
         let status = answer.status();
         let body = answer.into_body().collect_bytes().await.map_err(|error| failed(error.to_string()))?;

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use kross_cluster::{Backoff, ClusterId, Connection, Lookup, ObjectKey, Queue, Watch};
+use kross_cluster::{Backoff, ClusterClient, ClusterId, Lookup, ObjectKey, Queue, Watch};
 use kross_value::Text;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -150,7 +150,7 @@ type SurveyKey = (ClusterId, Text, Arc<Needs>);
 struct State {
     answer: Mutex<Answer>,
     /// The latest way to the cluster by which somebody asked: an older one may have been given up meanwhile.
-    connection: Mutex<Connection>,
+    client: Mutex<ClusterClient>,
     /// Ends a wait.
     again: Notify,
 }
@@ -181,16 +181,16 @@ impl Surveys {
     }
 
     /// What a cluster has to say about what is needed there. Returns at once; the asker is woken when that changes.
-    pub(crate) fn ask(&self, connection: &Connection, needs: &Arc<Needs>, asker: Asker) -> Survey {
-        let key = (connection.cluster().clone(), connection.access().clone(), Arc::clone(needs));
+    pub(crate) fn ask(&self, client: &ClusterClient, needs: &Arc<Needs>, asker: Asker) -> Survey {
+        let key = (client.cluster().clone(), client.access().clone(), Arc::clone(needs));
         let mut running = lock(&self.running);
         if let Some(state) = running.get(&key) {
-            return state.ask(connection, asker);
+            return state.ask(client, asker);
         }
-        let state = Arc::new(State::new(connection, asker));
+        let state = Arc::new(State::new(client, asker));
         running.insert(key.clone(), Arc::clone(&state));
         drop(running);
-        let site = self.site(connection);
+        let site = self.site(client);
         // Half the time between two surveys, so that each of them asks if nobody else does.
         let age = self.pace.unsettled / 2;
         let surveyor = Surveyor::new(site, Arc::clone(needs), Arc::clone(&self.documents), age);
@@ -206,8 +206,8 @@ impl Surveys {
     }
 
     /// What is shared by all who ask about a cluster with one credential.
-    fn site(&self, connection: &Connection) -> Arc<Site> {
-        let key = (connection.cluster().clone(), connection.access().clone());
+    fn site(&self, client: &ClusterClient) -> Arc<Site> {
+        let key = (client.cluster().clone(), client.access().clone());
         let mut sites = lock(&self.sites);
         if let Some(known) = sites.get(&key).and_then(Weak::upgrade) {
             return known;
@@ -220,16 +220,16 @@ impl Surveys {
 }
 
 impl State {
-    fn new(connection: &Connection, asker: Asker) -> Self {
+    fn new(client: &ClusterClient, asker: Asker) -> Self {
         let asked = Instant::now();
         let answer = Answer { survey: Survey::Pending, askers: HashSet::from([asker]), asked, hurried: None };
-        Self { answer: Mutex::new(answer), connection: Mutex::new(connection.pinned()), again: Notify::new() }
+        Self { answer: Mutex::new(answer), client: Mutex::new(client.pinned()), again: Notify::new() }
     }
 
-    fn ask(&self, connection: &Connection, asker: Asker) -> Survey {
-        let mut known = lock(&self.connection);
-        if connection.is_later_than(&known) {
-            *known = connection.pinned();
+    fn ask(&self, client: &ClusterClient, asker: Asker) -> Survey {
+        let mut known = lock(&self.client);
+        if client.is_later_than(&known) {
+            *known = client.pinned();
         }
         drop(known);
         let mut answer = lock(&self.answer);
@@ -259,8 +259,8 @@ impl Follow {
         let mut failures = 0_u32;
         let mut healthy = Instant::now();
         loop {
-            let connection = lock(&self.state.connection).clone();
-            let surveyed = surveyor.survey(&connection).await;
+            let client = lock(&self.state.client).clone();
+            let surveyed = surveyor.survey(&client).await;
             let wait = match surveyed {
                 Ok(findings) => {
                     failures = 0;

@@ -18,7 +18,7 @@ use super::own;
 use super::reach::{Answer, identify, knock};
 use super::{ClusterOptions, Inner};
 use crate::audit::{AuditCluster, AuditVerb};
-use crate::connection::{Connection, Guard, Outage, Trail, Wires};
+use crate::client::{ClusterClient, Guard, Outage, Trail, Wires};
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
 use crate::queue::random;
@@ -77,7 +77,7 @@ struct State {
     phase: Phase,
     since: Timestamp,
     /// Stays when the cluster is lost, with what was found out about it, and goes on when it is back.
-    connection: Option<Connection>,
+    client: Option<ClusterClient>,
     /// As it was when the cluster was last connected.
     identity: Option<Identity>,
     endpoint: Option<Endpoint>,
@@ -90,7 +90,7 @@ struct State {
 #[derive(Clone)]
 pub(super) enum Phase {
     Connecting,
-    Up(Connection, Identity),
+    Up(ClusterClient, Identity),
     Down { failure: Failure, next: Timestamp },
 }
 
@@ -140,7 +140,7 @@ impl Core {
             state: Mutex::new(State {
                 phase: Phase::Connecting,
                 since: Timestamp::now(),
-                connection: None,
+                client: None,
                 identity: None,
                 endpoint: None,
                 exposed: false,
@@ -213,8 +213,8 @@ impl Core {
     }
 
     /// The connection for who has the credential from a Secret, with what is done over it written down.
-    pub(super) fn audited(&self, connection: &Connection, secret: &SecretAddress) -> Connection {
-        if self.options.audit.is_on() { connection.audited(self.trail(secret)) } else { connection.clone() }
+    pub(super) fn audited(&self, client: &ClusterClient, secret: &SecretAddress) -> ClusterClient {
+        if self.options.audit.is_on() { client.audited(self.trail(secret)) } else { client.clone() }
     }
 
     /// Where it is written down what is done with the credential.
@@ -233,7 +233,7 @@ impl Core {
 
     async fn try_attempt(&self) -> Result<Reached, Failure> {
         let (endpoint, credential) = intake::prepare(&self.source).await?;
-        let wires = Wires::new(&endpoint, credential, &self.options.connection);
+        let wires = Wires::new(&endpoint, credential, &self.options.client);
         self.lock().endpoint = Some(endpoint);
         let registry = self.registry.upgrade();
         let answer = match (self.ask(&wires).await, &registry) {
@@ -267,20 +267,20 @@ impl Core {
     /// Asks over these wires, whatever the guard says.
     async fn ask(&self, wires: &Arc<Wires>) -> Result<Answer, Failure> {
         let id = ClusterId::new(&self.server);
-        let connection = self.connection(id, Arc::clone(wires), None)?;
-        let answer = identify(&connection, self.options.attempt_timeout).await?;
+        let client = self.client(id, Arc::clone(wires), None)?;
+        let answer = identify(&client, self.options.attempt_timeout).await?;
         self.guard.heard();
         Ok(answer)
     }
 
-    fn connection(
+    fn client(
         &self,
         id: ClusterId,
         wires: Arc<Wires>,
         guard: Option<Arc<Guard>>,
-    ) -> Result<Connection, Failure> {
-        let options = self.options.connection.clone();
-        Connection::over(id, self.access.clone(), wires, options, guard).map_err(|error| Failure {
+    ) -> Result<ClusterClient, Failure> {
+        let options = self.options.client.clone();
+        ClusterClient::over(id, self.access.clone(), wires, options, guard).map_err(|error| Failure {
             step: Step::Reach,
             reason: FailureReason::Unreachable,
             cause: error.to_string(),
@@ -292,20 +292,20 @@ impl Core {
     fn connected(&self, reached: Reached) -> Result<(), Failure> {
         let Reached { wires, identity } = reached;
         let mut state = self.lock();
-        let connection = match &state.connection {
-            Some(connection) if *connection.cluster() == identity.id => {
-                connection.rewire(wires);
-                connection.clone()
+        let client = match &state.client {
+            Some(client) if *client.cluster() == identity.id => {
+                client.rewire(wires);
+                client.clone()
             }
             // What is known about one cluster says nothing about another.
-            _ => self.connection(identity.id.clone(), wires, Some(Arc::clone(&self.guard)))?,
+            _ => self.client(identity.id.clone(), wires, Some(Arc::clone(&self.guard)))?,
         };
         if !matches!(state.phase, Phase::Up(..)) {
             state.since = Timestamp::now();
         }
-        state.connection = Some(connection.clone());
+        state.client = Some(client.clone());
         state.identity = Some(identity.clone());
-        state.phase = Phase::Up(connection, identity.clone());
+        state.phase = Phase::Up(client, identity.clone());
         // Whoever sees that it is connected gets through.
         self.guard.close();
         drop(state);
@@ -378,7 +378,7 @@ impl Core {
     }
 
     async fn try_probe(&self) -> Result<(), Failure> {
-        let wires = self.lock().connection.as_ref().map(Connection::wires);
+        let wires = self.lock().client.as_ref().map(ClusterClient::wires);
         if let Some(wires) = &wires {
             match timeout(self.options.probe_timeout / 2, self.ask(wires)).await {
                 Ok(Ok(Answer::Uid(uid))) if self.is_known(&uid) => return Ok(()),
@@ -397,7 +397,7 @@ impl Core {
 
     /// Returns shortly before what was opened stops working, since its certificate ends.
     async fn end_of_certificate(&self) {
-        let wires = self.lock().connection.as_ref().map(Connection::wires);
+        let wires = self.lock().client.as_ref().map(ClusterClient::wires);
         let Some(ends) = wires.and_then(|wires| wires.ends()) else { return std::future::pending().await };
         let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
         // What is renewed too late is renewed now, though not without a pause.

@@ -7,7 +7,7 @@ use kross_value::Text;
 
 use super::ClusterOptions;
 use super::link::{Failure, Step};
-use crate::connection::Credential;
+use crate::client::Credential;
 use crate::kubeconfig::{Accepted, PrepareError, accept};
 use crate::object::StoredObject;
 use crate::secrets::{Asker, SecretRefusal, judge};

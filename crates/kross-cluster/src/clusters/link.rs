@@ -7,7 +7,7 @@ use kross_api::{FailureReason, SecretAddress};
 use kross_value::Text;
 use serde::Serialize;
 
-use crate::connection::Connection;
+use crate::client::ClusterClient;
 use crate::object::ClusterId;
 
 /// Which cluster a credential leads to.
@@ -70,7 +70,7 @@ impl Link {
 pub struct Live {
     /// The connection. It stays with the cluster: when the Secret changes, requests go by the new credential as long as it
     /// leads to the same cluster, and fail otherwise.
-    pub connection: Connection,
+    pub client: ClusterClient,
     /// Which cluster it is.
     pub identity: Identity,
     /// The address of its API server, which is its identity where nothing better is known.

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::Inner;
 use super::link::{Failure, Identity, Step};
 use super::reach::{Answer, identify};
-use crate::connection::ApiRequest;
+use crate::client::ApiRequest;
 use crate::kubeconfig::Accepted;
 
 /// Open to every ServiceAccount.

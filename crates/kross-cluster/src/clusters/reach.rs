@@ -7,7 +7,7 @@ use kross_api::FailureReason;
 use tokio::time::{Instant, timeout};
 
 use super::link::{Failure, Identity, Step};
-use crate::connection::{ApiRequest, Connection};
+use crate::client::{ApiRequest, ClusterClient};
 use crate::error::{Status, sanitise};
 use crate::object::read_object;
 use crate::transport::{Call, Endpoint, Transport, TransportError, TransportOptions};
@@ -26,8 +26,8 @@ pub(super) enum Answer {
 }
 
 /// Asks a cluster who it is. Whatever it answers, it is there.
-pub(super) async fn identify(connection: &Connection, limit: Duration) -> Result<Answer, Failure> {
-    let request = connection.exchange(ApiRequest::get(IDENTITY.to_owned()));
+pub(super) async fn identify(client: &ClusterClient, limit: Duration) -> Result<Answer, Failure> {
+    let request = client.exchange(ApiRequest::get(IDENTITY.to_owned()));
     let answer = match timeout(limit, request).await {
         Ok(answer) => answer.map_err(|error| unanswered(&error))?,
         Err(_) => return Err(unanswered(&TransportError::Timeout { after: limit })),

@@ -13,7 +13,7 @@ use super::entry::{Entry, Phase, Snapshot};
 use super::intake::Intake;
 use super::link::{ClusterChange, Down, Failure, Identity, Link, Live, Step};
 use crate::audit::{AuditCluster, AuditRecord, AuditVerb};
-use crate::connection::Route;
+use crate::client::Route;
 use crate::error::ApiError;
 use crate::object::StoredObject;
 use crate::secrets::{Asker, SecretRefusal, judge};
@@ -269,7 +269,7 @@ impl Slot {
     /// The way is open while the credential that counts opens it. One that counted before may still work for others.
     fn follow(&self, phase: &Phase) {
         match phase {
-            Phase::Up(connection, _) => self.route.open(connection),
+            Phase::Up(client, _) => self.route.open(client),
             Phase::Down { failure, .. } => self.route.close(failure.reason, &failure.cause),
             Phase::Connecting => self.route.close(FailureReason::Unreachable, NOT_YET),
         }
@@ -327,8 +327,8 @@ impl Slot {
         self.follow(&phase);
         match phase {
             Phase::Connecting => Link::Connecting { since },
-            Phase::Up(connection, identity) => Link::Connected(Live {
-                connection: entry.core.audited(&connection, &self.address).routed(&self.route),
+            Phase::Up(client, identity) => Link::Connected(Live {
+                client: entry.core.audited(&client, &self.address).routed(&self.route),
                 identity,
                 server: entry.core.server.clone(),
                 since,

@@ -149,7 +149,7 @@ fn view(slot: &Slot) -> ClusterView {
             view.identity = Some(live.identity);
             view.last_contact = Some(live.last_contact.to_string());
             view.warnings = live.warnings.iter().map(ToString::to_string).collect();
-            view.watches = live.connection.stats().watches.streams;
+            view.watches = live.client.stats().watches.streams;
         }
         Link::NotConnected(down) => {
             view.state = ClusterState::NotConnected;

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::Table;
 use super::kind::ApiKind;
-use crate::connection::{ApiRequest, Connection, JSON};
+use crate::client::{ApiRequest, ClusterClient, JSON};
 use crate::error::{ApiError, Attempt};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -108,15 +108,14 @@ struct OldResource {
     verbs: Vec<String>,
 }
 
-pub(super) async fn table(connection: &Connection) -> Result<Table, ApiError> {
-    let (core, groups) =
-        futures::try_join!(ask::<Root>(connection, "/api"), ask::<Root>(connection, "/apis"))?;
+pub(super) async fn table(client: &ClusterClient) -> Result<Table, ApiError> {
+    let (core, groups) = futures::try_join!(ask::<Root>(client, "/api"), ask::<Root>(client, "/apis"))?;
     let mut table = Table::default();
     for root in [core, groups] {
         if root.kind == "APIGroupDiscoveryList" {
             root.items.into_iter().for_each(|group| add_group(&mut table, group));
         } else {
-            add_old_groups(connection, &mut table, root).await;
+            add_old_groups(client, &mut table, root).await;
         }
     }
     Ok(table)
@@ -143,7 +142,7 @@ fn add_group(table: &mut Table, group: Group) {
     }
 }
 
-async fn add_old_groups(connection: &Connection, table: &mut Table, root: Root) {
+async fn add_old_groups(client: &ClusterClient, table: &mut Table, root: Root) {
     let core = root.versions.into_iter().map(|version| (String::new(), version));
     let others = root.groups.into_iter().flat_map(|group| {
         let OldGroup { name, mut versions, preferred } = group;
@@ -155,7 +154,7 @@ async fn add_old_groups(connection: &Connection, table: &mut Table, root: Root) 
     for (group, version) in core.chain(others) {
         let path =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        match ask::<OldResources>(connection, &path).await {
+        match ask::<OldResources>(client, &path).await {
             Ok(list) => add_old_resources(table, &group, &version, list),
             Err(_) => drop(table.silent.insert(group.into())),
         }
@@ -184,16 +183,16 @@ fn add_old_resources(table: &mut Table, group: &str, version: &str, list: OldRes
     }
 }
 
-async fn ask<T: DeserializeOwned>(connection: &Connection, path: &str) -> Result<T, ApiError> {
+async fn ask<T: DeserializeOwned>(client: &ClusterClient, path: &str) -> Result<T, ApiError> {
     let attempt = || Attempt {
-        cluster: connection.cluster().clone(),
+        cluster: client.cluster().clone(),
         operation: Operation::Get,
         target: format!("the list of kinds at `{path}`"),
     };
     let accept = if matches!(path, "/api" | "/apis") { AGGREGATED } else { JSON };
     let request = ApiRequest { accept, ..ApiRequest::list(path.to_owned()) };
     let answer =
-        connection.exchange(request).await.map_err(|error| ApiError::from_transport(attempt(), &error))?;
+        client.exchange(request).await.map_err(|error| ApiError::from_transport(attempt(), &error))?;
     if answer.status != StatusCode::OK {
         return Err(ApiError::from_answer(attempt(), &answer));
     }

@@ -9,7 +9,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::exec::{ExecError, ExecSource};
 use super::{Accepted, Proof};
-use crate::connection::Credential;
+use crate::client::Credential;
 use crate::transport::{Endpoint, TransportError};
 
 /// An accepted kubeconfig that cannot be used now. No byte of a credential is in it.

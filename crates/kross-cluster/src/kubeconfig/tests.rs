@@ -436,14 +436,14 @@ async fn a_name_that_resolves_to_a_denied_address_is_not_connected_to() {
         let text = with_cluster(&secure(&format!("https://{host}:{port}")));
         let Ok(accepted) = accept(text.as_bytes(), &policy) else { continue };
         let (endpoint, credential) = accepted.prepare().await.unwrap();
-        let connection = crate::Connection::new(
+        let client = crate::ClusterClient::new(
             crate::ClusterId::local(),
             &endpoint,
             credential,
-            crate::ConnectionOptions::default(),
+            crate::ClientOptions::default(),
         )
         .unwrap();
-        let error = connection.kind("", Some("v1"), "ConfigMap").await.unwrap_err().to_string();
+        let error = client.kind("", Some("v1"), "ConfigMap").await.unwrap_err().to_string();
         assert!(error.contains("is an address that may not be connected to"), "{error}");
     }
     assert!(futures::poll!(Box::pin(listener.accept())).is_pending(), "nobody came");

@@ -16,9 +16,9 @@ use super::lines::{Event, Lines};
 use super::metadata::{self, MetadataPage};
 use super::poll;
 use super::sync::Method;
-use crate::apply::{MOST_PAGES, Query};
 use crate::audit::AuditVerb;
-use crate::connection::{ApiAnswer, Attempted, Connection};
+use crate::client::{ApiAnswer, Attempted, ClusterClient};
+use crate::client::{MOST_PAGES, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
 use crate::queue::{Backoff, random};
@@ -46,7 +46,7 @@ enum Ended {
 
 pub(super) struct Follower {
     pub(super) seat: Seat,
-    pub(super) connection: Connection,
+    pub(super) client: ClusterClient,
     pub(super) kind: Arc<ApiKind>,
     /// Bounds the lists of this cluster that run at once.
     pub(super) lists: Arc<Semaphore>,
@@ -58,12 +58,12 @@ pub(super) struct Follower {
 /// Never returns.
 pub(super) async fn follow(
     seat: Seat,
-    connection: Connection,
+    client: ClusterClient,
     kind: Arc<ApiKind>,
     lists: Arc<Semaphore>,
     method: Method,
 ) {
-    let mut follower = Follower { seat, connection, kind, lists, failures: 0, missing: false };
+    let mut follower = Follower { seat, client, kind, lists, failures: 0, missing: false };
     let (version, _room) = match method {
         Method::Watch { room } => (None, room),
         Method::Poll { pace, rooms } => {
@@ -121,7 +121,7 @@ impl Follower {
         let selection = &self.seat.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
-        self.connection.list_page(&self.kind, selection.namespace(), &query, next).await
+        self.client.list_page(&self.kind, selection.namespace(), &query, next).await
     }
 
     pub(super) async fn metadata_page(&self, next: Option<&str>) -> Result<MetadataPage, ApiError> {
@@ -129,7 +129,7 @@ impl Follower {
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
         let page = self
-            .connection
+            .client
             .list_page_as(&self.kind, selection.namespace(), &query, next, metadata::ACCEPT)
             .await?;
         MetadataPage::read(&page).map_err(|_| {
@@ -139,7 +139,7 @@ impl Follower {
     }
 
     pub(super) fn endless(&self) -> ApiError {
-        self.connection.endless_list(&self.kind, self.seat.key().selection.namespace())
+        self.client.endless_list(&self.kind, self.seat.key().selection.namespace())
     }
 
     /// Watches from a version until only a new list helps.
@@ -169,7 +169,7 @@ impl Follower {
         let open_for = OPEN_FOR.mul_f64(1.0 + random());
         let deadline = Instant::now() + open_for + OVERTIME;
         let attempted = self.begin(AuditVerb::Watch);
-        let response = match self.connection.open_watch(self.watch_path(version, open_for)).await {
+        let response = match self.client.open_watch(self.watch_path(version, open_for)).await {
             Ok(response) => response,
             Err(error) => {
                 let failure = ApiError::from_transport(self.attempt(), &error);
@@ -260,7 +260,7 @@ impl Follower {
         const LIMIT: usize = 1 << 20;
         let read = timeout_at(Instant::now() + OVERTIME, body.all(LIMIT, OVERTIME)).await;
         let body = read.ok().and_then(Result::ok).unwrap_or_default();
-        let error = self.connection.refused(&self.kind, self.attempt(), &ApiAnswer { status, headers, body });
+        let error = self.client.refused(&self.kind, self.attempt(), &ApiAnswer { status, headers, body });
         let reason = error.reason();
         (if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }, reason)
     }
@@ -312,12 +312,12 @@ impl Follower {
             Selection::Name { name, .. } => name,
             Selection::All | Selection::Managed | Selection::Labels { .. } => "",
         };
-        self.connection.attempted(verb, &self.kind, self.seat.key().selection.namespace(), name)
+        self.client.attempted(verb, &self.kind, self.seat.key().selection.namespace(), name)
     }
 
     fn attempt(&self) -> Attempt {
         Attempt {
-            cluster: self.connection.cluster().clone(),
+            cluster: self.client.cluster().clone(),
             operation: Operation::Watch,
             target: format!("{} ({})", self.seat.key().kind, self.seat.key().selection),
         }

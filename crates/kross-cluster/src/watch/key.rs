@@ -37,7 +37,7 @@ pub enum Selection {
 pub struct WatchKey {
     /// The cluster.
     pub cluster: ClusterId,
-    /// The credential that it is read with, as [`Connection::access`](crate::Connection::access) tells them apart.
+    /// The credential that it is read with, as [`ClusterClient::access`](crate::ClusterClient::access) tells them apart.
     pub access: Text,
     /// The API group of the kind.
     pub group: Text,

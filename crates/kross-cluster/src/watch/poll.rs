@@ -12,8 +12,8 @@ use super::follow::{Follower, soon};
 use super::metadata::{Entry, MetadataPage};
 use super::store::Place;
 use super::sync::Pace;
-use crate::apply::MOST_PAGES;
 use crate::audit::AuditVerb;
+use crate::client::MOST_PAGES;
 use crate::error::ApiError;
 use crate::object::StoredObject;
 use crate::queue::random;
@@ -159,7 +159,7 @@ impl Poller<'_> {
         let read = stream::iter(changed)
             .map(|entry| async move {
                 let object =
-                    follower.connection.get(&follower.kind, entry.namespace.as_deref(), &entry.name).await;
+                    follower.client.get(&follower.kind, entry.namespace.as_deref(), &entry.name).await;
                 match object {
                     Ok(object) => Ok(Some((entry, object))),
                     Err(error) if error.is_gone() => Ok(None),

@@ -40,17 +40,17 @@ async fn attempts_writes_watches_and_reads_are_written_down_with_who_and_how_it_
         namespace: Some("shop".into()),
         name: "web".into(),
     };
-    let connection = live.connection.on_behalf_of(&instance);
-    let kind = connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
+    let client = live.client.on_behalf_of(&instance);
+    let kind = client.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let namespace = setup.namespace();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": namespace},
         "data": {"secret": "c4n4ry-payload"}});
-    connection.apply(&kind, &map.into(), Apply::by("test")).await.unwrap();
-    connection.get(&kind, Some(namespace), "a").await.unwrap();
-    connection.get(&kind, Some("default"), "b").await.unwrap_err();
-    connection.delete(&kind, Some(namespace), "a", Delete::default()).await.unwrap();
+    client.apply(&kind, &map.into(), Apply::by("test")).await.unwrap();
+    client.get(&kind, Some(namespace), "a").await.unwrap();
+    client.get(&kind, Some("default"), "b").await.unwrap_err();
+    client.delete(&kind, Some(namespace), "a", Delete::default()).await.unwrap();
     let selection = Selection::Name { namespace: Some(namespace.into()), name: "a".into() };
-    let watch = setup.watches.watch(&connection, &kind, selection);
+    let watch = setup.watches.watch(&client, &kind, selection);
     watch.complete().await;
     wait::until_true("the watch to be open", || {
         setup.watches.states().iter().any(|state| state.key == *watch.key() && state.opened > 0)
@@ -58,7 +58,7 @@ async fn attempts_writes_watches_and_reads_are_written_down_with_who_and_how_it_
     .await;
     setup.proxy.set(Fault::Refuse);
     setup.down(&hold, Step::Reach).await;
-    connection.delete(&kind, Some(namespace), "a", Delete::default()).await.unwrap_err();
+    client.delete(&kind, Some(namespace), "a", Delete::default()).await.unwrap_err();
 
     let secret = format!("{namespace}/eu-kubeconfig");
     let cluster = json!({"name": secret, "uid": setup.proxy.url()});

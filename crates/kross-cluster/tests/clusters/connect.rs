@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::{FailureReason, SecretAddress};
 use kross_cluster::{
-    Asker, ClusterChange, ClusterId, ClusterOptions, Clusters, Connection, ConnectionOptions, Link,
-    Selection, Step,
+    Asker, ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, Clusters, Link, Selection,
+    Step,
 };
 use kross_local::{Access, Credential, Kubeconfig, rule};
 use kross_testing::{Action, Answer, Fault, Requests, wait};
@@ -27,14 +27,14 @@ async fn a_secret_becomes_a_connection_with_the_identity_of_its_cluster() {
     let live = setup.connected(&hold).await;
     assert_eq!(live.identity.uid.as_str(), setup.uid().await);
     assert!(live.identity.verified);
-    assert_eq!(live.connection.cluster(), &live.identity.id);
-    assert!(!live.connection.access().is_empty());
+    assert_eq!(live.client.cluster(), &live.identity.id);
+    assert!(!live.client.access().is_empty());
     assert_eq!(told(&mut events, &hold, ClusterChange::Connected).await, []);
 
-    let kind = live.connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
-    let watch = setup.watches.watch(&live.connection, &kind, Selection::Managed);
+    let kind = live.client.kind("", Some("v1"), "ConfigMap").await.unwrap();
+    let watch = setup.watches.watch(&live.client, &kind, Selection::Managed);
     watch.complete().await;
-    assert_eq!(watch.key().access, *live.connection.access());
+    assert_eq!(watch.key().access, *live.client.access());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,8 +45,8 @@ async fn who_may_not_read_the_uid_is_connected_to_an_address() {
     let live = setup.connected(&hold).await;
     assert!(!live.identity.verified);
     assert_eq!(live.identity.uid.as_str(), setup.proxy.url());
-    let kind = live.connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
-    live.connection.list(&kind, Some(setup.namespace()), None).await.unwrap();
+    let kind = live.client.kind("", Some("v1"), "ConfigMap").await.unwrap();
+    live.client.list(&kind, Some(setup.namespace()), None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,12 +112,12 @@ async fn a_secret_that_goes_takes_the_connection_with_it_and_brings_it_back() {
     let down = setup.down(&hold, Step::Secret).await;
     assert_eq!(down.identity, Some(live.identity.clone()), "which cluster it was is not forgotten");
     // Whoever was in the middle of something does not go on with a credential that was taken away.
-    let error = live.connection.fetch("/version").await.unwrap_err();
+    let error = live.client.fetch("/version").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Credentials, "{error}");
 
     setup.put("late-kubeconfig", &setup.admin()).await;
     assert_eq!(setup.connected(&hold).await.identity, live.identity);
-    live.connection.fetch("/version").await.unwrap();
+    live.client.fetch("/version").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,7 +164,7 @@ async fn a_secret_that_the_controller_itself_may_not_read_is_told_apart_until_it
     };
     let narrow = plane.mint_token(namespace, "narrow", &may_read(&["ours-kubeconfig"])).await.unwrap();
     let config = narrow.config().await.unwrap();
-    let hub = Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap();
+    let hub = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
     let clusters = Clusters::new(hub, setup.watches.clone(), ClusterOptions::default());
     for name in ["ours-kubeconfig", "theirs-kubeconfig"] {
         setup.put(name, &setup.admin()).await;
@@ -262,7 +262,7 @@ async fn whoever_sees_that_a_cluster_is_connected_gets_through() {
                 _ => tokio::task::yield_now().await,
             }
         };
-        live.connection.fetch("/version").await.unwrap();
+        live.client.fetch("/version").await.unwrap();
     }
 }
 
@@ -280,7 +280,7 @@ async fn whoever_sees_that_a_secret_is_gone_does_not_get_through() {
             while matches!(hold.link(Some(setup.namespace())), Link::Connected(_)) {
                 tokio::task::yield_now().await;
             }
-            live.connection.fetch("/version").await
+            live.client.fetch("/version").await
         };
         let ((), fetched) = tokio::join!(deleted, gone);
         assert_eq!(fetched.unwrap_err().reason(), FailureReason::Credentials, "in round {round}");

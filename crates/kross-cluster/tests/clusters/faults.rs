@@ -21,17 +21,17 @@ async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
     let mut events = setup.clusters.subscribe();
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     let live = setup.connected(&hold).await;
-    let kind = live.connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
+    let kind = live.client.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let namespace = Some(setup.namespace().into());
     let selection = Selection::Labels { namespace, selector: "tier=web".into() };
-    let watch = setup.watches.watch(&live.connection, &kind, selection);
+    let watch = setup.watches.watch(&live.client, &kind, selection);
     watch.complete().await;
 
     begin(&setup);
     let dark = Stopwatch::start();
     let waiting = {
-        let connection = live.connection.clone();
-        tokio::spawn(async move { connection.fetch("/version").await })
+        let client = live.client.clone();
+        tokio::spawn(async move { client.fetch("/version").await })
     };
     let down = setup.down(&hold, Step::Reach).await;
     assert_eq!(down.identity, Some(live.identity.clone()));
@@ -41,7 +41,7 @@ async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
     // Nobody waits longer than it takes to notice.
     dark.assert_within(DETECTION);
     assert!(matches!(error.reason(), FailureReason::Unreachable | FailureReason::Timeout), "{error}");
-    let error = live.connection.fetch("/version").await.unwrap_err();
+    let error = live.client.fetch("/version").await.unwrap_err();
     assert_eq!(error.operation(), Operation::Connect, "nothing is sent to a lost cluster");
 
     let mut map = objects::config_map("meanwhile", &[]);
@@ -53,7 +53,7 @@ async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
     let healed = Stopwatch::start();
     let back = setup.connected(&hold).await;
     assert_eq!(back.identity, live.identity);
-    live.connection.fetch("/version").await.unwrap();
+    live.client.fetch("/version").await.unwrap();
     wait::until("what happened meanwhile", || async {
         match watch.get(Some(setup.namespace()), "meanwhile") {
             Lookup::Found(_) => Ok(()),
@@ -116,7 +116,7 @@ async fn sockets_that_break_are_replaced_without_a_word() {
         setup.proxy.cut_connections();
         // A request that was under way may have been done, so it is not repeated by itself.
         wait::until("an answer", || async {
-            live.connection.fetch("/version").await.map_err(|error| error.to_string())
+            live.client.fetch("/version").await.map_err(|error| error.to_string())
         })
         .await;
         assert_eq!(setup.connected(&hold).await.since, live.since);
@@ -156,7 +156,7 @@ async fn a_busy_cluster_is_still_a_connected_one() {
         Requests::any().resource("/version"),
         Action::Answer(kross_testing::Answer::status(401)),
     );
-    live.connection.fetch("/version").await.unwrap_err();
+    live.client.fetch("/version").await.unwrap_err();
     wait::until_true("the cluster to be asked", || setup.proxy.count(&probes) > before).await;
     assert_eq!(setup.connected(&hold).await.since, live.since);
 }
@@ -164,21 +164,21 @@ async fn a_busy_cluster_is_still_a_connected_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_hang_end_in_time_and_do_not_take_the_cluster_with_them() {
     let mut options = ClusterOptions::default();
-    options.connection.request_timeout = Duration::from_secs(2);
+    options.client.request_timeout = Duration::from_secs(2);
     let setup = Setup::with(options).await;
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     let live = setup.connected(&hold).await;
     let kind = ApiKind::custom("", "v1", "ConfigMap", "configmaps", true);
     let hanging = Requests::any().resource("configmaps").name("hangs");
     setup.proxy.on(hanging.clone(), Action::Hang);
-    let gets = (0..3).map(|_| live.connection.get(&kind, Some("default"), "hangs"));
+    let gets = (0..3).map(|_| live.client.get(&kind, Some("default"), "hangs"));
     for answer in futures::future::join_all(gets).await {
         let error = answer.unwrap_err();
         assert_eq!(error.reason(), FailureReason::Timeout, "{error}");
     }
     // So many in a row make the controller ask before anything else is sent; the cluster is there, so it goes on.
     wait::until("the cluster to be used again", || async {
-        live.connection.fetch("/version").await.map_err(|error| error.to_string())
+        live.client.fetch("/version").await.map_err(|error| error.to_string())
     })
     .await;
     assert_eq!(setup.connected(&hold).await.since, live.since);
@@ -187,14 +187,14 @@ async fn requests_that_hang_end_in_time_and_do_not_take_the_cluster_with_them() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_gets_only_so_many_requests_at_once_and_the_others_wait_in_line() {
     let mut options = ClusterOptions::default();
-    options.connection.requests.max_streams = 2;
+    options.client.requests.max_streams = 2;
     let setup = Setup::with(options).await;
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     let live = setup.connected(&hold).await;
     let delay = Duration::from_millis(200);
     setup.proxy.on(Requests::any().resource("/version"), Action::Delay(delay));
     let started = Instant::now();
-    let answers = futures::future::join_all((0..6).map(|_| live.connection.fetch("/version"))).await;
+    let answers = futures::future::join_all((0..6).map(|_| live.client.fetch("/version"))).await;
     for answer in answers {
         answer.unwrap();
     }

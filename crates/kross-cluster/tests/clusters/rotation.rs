@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use kross_api::FailureReason;
-use kross_cluster::{ApiError, Apply, ClusterChange, Connection, Lookup, Selection, Step};
+use kross_cluster::{ApiError, Apply, ClusterChange, ClusterClient, Lookup, Selection, Step};
 use kross_local::{Access, Kubeconfig};
 use kross_testing::{FaultProxy, wait};
 use serde_json::json;
@@ -19,9 +19,9 @@ struct Writer {
 }
 
 impl Writer {
-    async fn start(connection: Connection, namespace: String) -> Self {
+    async fn start(client: ClusterClient, namespace: String) -> Self {
         let (written, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
-        let kind = connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
+        let kind = client.kind("", Some("v1"), "ConfigMap").await.unwrap();
         let (count, stopped) = (Arc::clone(&written), Arc::clone(&stop));
         let task = tokio::spawn(async move {
             let mut failed = Vec::new();
@@ -29,7 +29,7 @@ impl Writer {
                 let data = count.load(Ordering::Relaxed).to_string();
                 let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
                     "metadata": {"name": "counter", "namespace": namespace}, "data": {"count": data}});
-                match connection.apply(&kind, &map.into(), Apply::by("test")).await {
+                match client.apply(&kind, &map.into(), Apply::by("test")).await {
                     Ok(_) => drop(count.fetch_add(1, Ordering::Relaxed)),
                     Err(error) => failed.push(error),
                 }
@@ -56,12 +56,12 @@ async fn rotate(setup: &Setup, from: &Kubeconfig, to: &Kubeconfig, revoke: impl 
     let hold = setup.hold("eu-kubeconfig", from).await;
     let live = setup.connected(&hold).await;
     let mut events = setup.clusters.subscribe();
-    let writer = Writer::start(live.connection.clone(), setup.namespace().to_owned()).await;
+    let writer = Writer::start(live.client.clone(), setup.namespace().to_owned()).await;
     writer.goes_on(2).await;
     setup.put("eu-kubeconfig", to).await;
     told(&mut events, &hold, ClusterChange::Credential).await;
     let switched = setup.connected(&hold).await;
-    assert_ne!(switched.connection.access(), live.connection.access());
+    assert_ne!(switched.client.access(), live.client.access());
     // Whoever began with the old credential goes on with the new one, so that nobody misses the old one.
     writer.goes_on(2).await;
     revoke().await;
@@ -115,13 +115,13 @@ async fn a_new_kubeconfig_that_does_not_work_is_reported() {
     setup.put("eu-kubeconfig", &bad).await;
     let down = setup.down(&hold, Step::Authenticate).await;
     assert_eq!(down.identity, Some(live.identity.clone()));
-    live.connection.fetch("/version").await.unwrap_err();
+    live.client.fetch("/version").await.unwrap_err();
     let broken = Kubeconfig { server: "http://127.0.0.1:1".to_owned(), ..good.clone() };
     setup.put("eu-kubeconfig", &broken).await;
     setup.down(&hold, Step::Parse).await;
     setup.put("eu-kubeconfig", &good).await;
     setup.connected(&hold).await;
-    live.connection.fetch("/version").await.unwrap();
+    live.client.fetch("/version").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +138,7 @@ async fn a_secret_that_leads_to_another_cluster_gives_that_ones_identity_and_sto
     .await;
     assert!(other.identity.verified);
     told(&mut events, &hold, ClusterChange::Connected).await;
-    let error = live.connection.fetch("/version").await.unwrap_err();
+    let error = live.client.fetch("/version").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Credentials);
     assert!(error.message().contains("another cluster"), "{error}");
 }
@@ -149,29 +149,29 @@ async fn a_copy_follows_again_when_its_credential_comes_back() {
     let (one, other) = (setup.user("one").await, setup.user("other").await);
     let hold = setup.hold("eu-kubeconfig", &one).await;
     let first = setup.connected(&hold).await;
-    let kind = first.connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
+    let kind = first.client.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let namespace = setup.namespace();
     let selection = Selection::Name { namespace: Some(namespace.into()), name: "web".into() };
-    let before = setup.watches.watch(&first.connection, &kind, selection.clone());
+    let before = setup.watches.watch(&first.client, &kind, selection.clone());
     before.complete().await;
 
-    let access = first.connection.access().clone();
+    let access = first.client.access().clone();
     setup.put("eu-kubeconfig", &other).await;
     wait::until_true("the other credential to count", || {
-        hold.link(Some(namespace)).connected().is_some_and(|live| *live.connection.access() != access)
+        hold.link(Some(namespace)).connected().is_some_and(|live| *live.client.access() != access)
     })
     .await;
     setup.put("eu-kubeconfig", &one).await;
     wait::until_true("the first credential to count again", || {
-        hold.link(Some(namespace)).connected().is_some_and(|live| *live.connection.access() == access)
+        hold.link(Some(namespace)).connected().is_some_and(|live| *live.client.access() == access)
     })
     .await;
     let again = setup.connected(&hold).await;
-    let after = setup.watches.watch(&again.connection, &kind, selection);
+    let after = setup.watches.watch(&again.client, &kind, selection);
     assert_eq!(before.key(), after.key());
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": namespace}});
-    again.connection.apply(&kind, &map.into(), Apply::by("test")).await.unwrap();
+    again.client.apply(&kind, &map.into(), Apply::by("test")).await.unwrap();
     wait::until_true("the copy to know it", || matches!(after.get(Some(namespace), "web"), Lookup::Found(_)))
         .await;
 }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::SecretAddress;
 use kross_cluster::{
-    ClusterChange, ClusterEvent, ClusterId, ClusterOptions, Clusters, Connection, ConnectionOptions, Down,
+    ClientOptions, ClusterChange, ClusterClient, ClusterEvent, ClusterId, ClusterOptions, Clusters, Down,
     Hold, Link, Live, Step, WatchOptions, Watches,
 };
 use kross_local::{Kubeconfig, rule};
@@ -27,8 +27,7 @@ impl Setup {
         // Starting control planes takes a deep stack.
         let fixture = Box::pin(Fixture::with(&["eu"])).await;
         let config = fixture.hub.plane.admin().config().await.unwrap();
-        let hub =
-            Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap();
+        let hub = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
         let watches = Watches::new(WatchOptions::default());
         let clusters = Clusters::new(hub, watches.clone(), options);
         let proxy = FaultProxy::start(fixture.remote("eu").plane.admin()).unwrap();

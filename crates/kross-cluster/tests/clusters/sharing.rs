@@ -18,14 +18,14 @@ async fn secrets_with_the_same_kubeconfig_share_a_connection_and_others_do_not()
     let weaker = setup.hold("weaker-kubeconfig", &setup.user("weaker").await).await;
     let lives =
         [setup.connected(&first).await, setup.connected(&second).await, setup.connected(&weaker).await];
-    assert_eq!(lives[0].connection.access(), lives[1].connection.access());
-    assert_ne!(lives[0].connection.access(), lives[2].connection.access());
+    assert_eq!(lives[0].client.access(), lives[1].client.access());
+    assert_ne!(lives[0].client.access(), lives[2].client.access());
     let attempts: Vec<u64> = setup.clusters.states().iter().map(|state| state.attempts).collect();
     assert_eq!(attempts, [1, 1, 1], "one attempt for each credential");
 
     // What the strong one sees, the weak one does not get to see through it.
-    let kind = lives[0].connection.kind("", Some("v1"), "Secret").await.unwrap();
-    let watch = |live: &Live| setup.watches.watch(&live.connection, &kind, Selection::All);
+    let kind = lives[0].client.kind("", Some("v1"), "Secret").await.unwrap();
+    let watch = |live: &Live| setup.watches.watch(&live.client, &kind, Selection::All);
     let watches = [watch(&lives[0]), watch(&lives[1]), watch(&lives[2])];
     watches[0].complete().await;
     assert!(watches[1].is_complete() && !watches[2].is_complete());
@@ -35,14 +35,14 @@ async fn secrets_with_the_same_kubeconfig_share_a_connection_and_others_do_not()
     // One that goes its own way takes nobody along.
     setup.put("first-kubeconfig", &setup.user("other").await).await;
     wait::until_true("the first one to be another", || match first.link(Some(setup.namespace())) {
-        Link::Connected(live) => live.connection.access() != lives[1].connection.access(),
+        Link::Connected(live) => live.client.access() != lives[1].client.access(),
         _ => false,
     })
     .await;
     drop(first);
     let second = setup.connected(&second).await;
-    assert_eq!(second.connection.access(), lives[1].connection.access());
-    second.connection.fetch("/version").await.unwrap();
+    assert_eq!(second.client.access(), lives[1].client.access());
+    second.client.fetch("/version").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +57,7 @@ async fn a_cluster_that_nobody_holds_is_let_go() {
     drop(again);
     wait::until_true("nobody to be there", || setup.clusters.states().is_empty()).await;
     wait::until("requests to be refused", || async {
-        let answered = live.connection.fetch("/version").await;
+        let answered = live.client.fetch("/version").await;
         answered.err().ok_or_else(|| "they are answered".to_owned())
     })
     .await;
@@ -77,7 +77,7 @@ async fn a_label_on_the_secret_does_not_reconnect() {
     secrets.patch("eu-kubeconfig", &PatchParams::default(), &patch).await.unwrap();
     told(&mut events, &hold, ClusterChange::Permissions).await;
     let after = setup.connected(&hold).await;
-    assert_eq!((after.since, after.connection.access()), (live.since, live.connection.access()));
+    assert_eq!((after.since, after.client.access()), (live.since, live.client.access()));
     assert_eq!(setup.clusters.states()[0].attempts, 1);
 }
 

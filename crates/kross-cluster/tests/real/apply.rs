@@ -16,37 +16,36 @@ const OURS: Apply<'static> = Apply {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_applied_object_comes_back_with_a_digest_of_our_fields() {
     let setup = Setup::new().await;
-    let (connection, kind) = (&setup.connection, &setup.config_map);
+    let (client, kind) = (&setup.client, &setup.config_map);
     let desired = setup.object("web", &[("a", "1")]);
-    let created = connection.apply(kind, &desired, OURS).await.unwrap();
+    let created = client.apply(kind, &desired, OURS).await.unwrap();
     assert!(created.is_applied(&desired));
     let digest = created.owned_digest().unwrap();
 
     // Applying the same again changes nothing, and the server agrees.
-    let again = connection.apply(kind, &desired, OURS).await.unwrap();
+    let again = client.apply(kind, &desired, OURS).await.unwrap();
     assert_eq!((again.resource_version(), again.owned_digest()), (created.resource_version(), Some(digest)));
 
     // Somebody else's field is noise.
     let patch: Value = json!({"data": {"b": "2"}}).into();
-    let noise =
-        connection.merge_patch(kind, setup.namespace(), "web", None, "kubectl", &patch).await.unwrap();
+    let noise = client.merge_patch(kind, setup.namespace(), "web", None, "kubectl", &patch).await.unwrap();
     assert_ne!(noise.resource_version(), created.resource_version());
     assert_eq!(noise.owned_digest(), Some(digest));
     assert!(noise.is_applied(&desired));
 
     // Somebody else's value in our field is drift, and so is our field removed.
     for change in [json!({"data": {"a": "changed"}}), json!({"data": {"a": null}})] {
-        let drifted = connection
+        let drifted = client
             .merge_patch(kind, setup.namespace(), "web", None, "kubectl", &change.into())
             .await
             .unwrap();
         assert_ne!(drifted.owned_digest(), Some(digest));
         assert!(!drifted.is_applied(&desired));
-        let repaired = connection.apply(kind, &desired, OURS.force()).await.unwrap();
+        let repaired = client.apply(kind, &desired, OURS.force()).await.unwrap();
         assert_eq!(repaired.owned_digest(), Some(digest));
         assert!(repaired.is_applied(&desired));
     }
-    let read = connection.get(kind, setup.namespace(), "web").await.unwrap();
+    let read = client.get(kind, setup.namespace(), "web").await.unwrap();
     assert_eq!(read.owned_digest(), Some(digest));
     assert_eq!(read.value().at(&["data", "b"]), Some(&"2".into()));
 }
@@ -54,35 +53,35 @@ async fn an_applied_object_comes_back_with_a_digest_of_our_fields() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conflict_names_the_owner_and_force_takes_the_field() {
     let setup = Setup::new().await;
-    let (connection, kind) = (&setup.connection, &setup.config_map);
+    let (client, kind) = (&setup.client, &setup.config_map);
     let theirs = setup.labelled("web", &[(labels::APPLYSET_PART_OF, "applyset-theirs-v1")], &[("a", "1")]);
-    connection.apply(kind, &theirs, Apply::by("other-tool")).await.unwrap();
+    client.apply(kind, &theirs, Apply::by("other-tool")).await.unwrap();
 
     let ours = setup.labelled("web", &[(labels::APPLYSET_PART_OF, "applyset-ours-v1")], &[("a", "2")]);
-    let error = connection.apply(kind, &ours, OURS).await.unwrap_err();
+    let error = client.apply(kind, &ours, OURS).await.unwrap_err();
     assert_eq!((error.reason(), error.code()), (FailureReason::Conflict, Some(409)));
     assert_eq!(error.conflicts().len(), 2);
     assert_eq!(error.label_conflict(labels::APPLYSET_PART_OF).unwrap().manager, "other-tool");
     assert!(error.to_string().starts_with("cannot update ConfigMap `test-"), "{error}");
 
     let same = setup.labelled("web", &[], &[("a", "2")]);
-    let error = connection.apply(kind, &same, OURS).await.unwrap_err();
+    let error = client.apply(kind, &same, OURS).await.unwrap_err();
     assert_eq!(error.label_conflict(labels::APPLYSET_PART_OF), None);
     assert_eq!(error.conflicts()[0].field, ".data.a");
 
-    let taken = connection.apply(kind, &ours, OURS.force()).await.unwrap();
+    let taken = client.apply(kind, &ours, OURS.force()).await.unwrap();
     assert_eq!(taken.label(labels::APPLYSET_PART_OF), Some("applyset-ours-v1"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
     let setup = Setup::new().await;
-    let (connection, kind) = (&setup.connection, &setup.config_map);
+    let (client, kind) = (&setup.client, &setup.config_map);
     let marks = Marks { manager: managers::APPLYSET, is_mark: |key, _| key.starts_with("kro.run/") };
     let ours = setup.labelled("web", &[("kro.run/owned", "true"), ("tier", "web")], &[("a", "1")]);
-    let applied = connection.apply(kind, &ours, OURS).await.unwrap();
+    let applied = client.apply(kind, &ours, OURS).await.unwrap();
     let namespace = setup.namespace();
-    let release = |uid: String| async move { connection.release(kind, namespace, "web", &uid, marks).await };
+    let release = |uid: String| async move { client.release(kind, namespace, "web", &uid, marks).await };
     assert_eq!(release("another".to_owned()).await.unwrap(), Released::Gone);
     assert_eq!(release(applied.uid().to_string()).await.unwrap(), Released::Done);
     let config_maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = setup.fixture.hub.api();
@@ -95,15 +94,15 @@ async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
     assert_eq!(left.metadata.managed_fields.unwrap_or_default(), []);
     let version = left.metadata.resource_version.unwrap();
     assert_eq!(release(applied.uid().to_string()).await.unwrap(), Released::Done);
-    let again = connection.get(kind, setup.namespace(), "web").await.unwrap();
+    let again = client.get(kind, setup.namespace(), "web").await.unwrap();
     assert_eq!(*again.resource_version(), *version, "what has no mark is not written");
 
     // Claims of others stay.
     let other = setup.labelled("other", &[("kro.run/owned", "true")], &[("a", "1")]);
-    let applied = connection.apply(kind, &other, OURS).await.unwrap();
+    let applied = client.apply(kind, &other, OURS).await.unwrap();
     let patch: Value = json!({"data": {"b": "2"}}).into();
-    connection.merge_patch(kind, namespace, "other", None, "kubectl", &patch).await.unwrap();
-    let released = connection.release(kind, namespace, "other", applied.uid(), marks).await.unwrap();
+    client.merge_patch(kind, namespace, "other", None, "kubectl", &patch).await.unwrap();
+    let released = client.release(kind, namespace, "other", applied.uid(), marks).await.unwrap();
     assert_eq!(released, Released::Done);
     let left = config_maps.get("other").await.unwrap();
     let managers: Vec<_> =
@@ -115,32 +114,32 @@ async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_of_an_old_version_is_a_conflict() {
     let setup = Setup::new().await;
-    let (connection, kind) = (&setup.connection, &setup.config_map);
-    let first = connection.create(kind, &setup.object("web", &[]), "test").await.unwrap();
+    let (client, kind) = (&setup.client, &setup.config_map);
+    let first = client.create(kind, &setup.object("web", &[]), "test").await.unwrap();
     let patch = |data: &str| -> Value {
         json!({"metadata": {"resourceVersion": first.resource_version().as_str()}, "data": {"a": data}})
             .into()
     };
     let namespace = setup.namespace();
-    connection.merge_patch(kind, namespace, "web", None, "test", &patch("1")).await.unwrap();
-    let error = connection.merge_patch(kind, namespace, "web", None, "test", &patch("2")).await.unwrap_err();
+    client.merge_patch(kind, namespace, "web", None, "test", &patch("1")).await.unwrap();
+    let error = client.merge_patch(kind, namespace, "web", None, "test", &patch("2")).await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Conflict);
     assert!(error.conflicts().is_empty());
-    let exists = connection.create(kind, &setup.object("web", &[]), "test").await.unwrap_err();
+    let exists = client.create(kind, &setup.object("web", &[]), "test").await.unwrap_err();
     assert!(exists.already_exists() && exists.operation() == Operation::Create);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delete_spares_an_object_that_is_another_one() {
     let setup = Setup::new().await;
-    let (connection, kind, namespace) = (&setup.connection, &setup.config_map, setup.namespace());
+    let (client, kind, namespace) = (&setup.client, &setup.config_map, setup.namespace());
     let mut object = setup.object("web", &[]);
     let metadata = object.as_object_mut().unwrap().get_mut("metadata").unwrap().as_object_mut().unwrap();
     metadata.insert("finalizers", Value::list(["kro.run/finalizer".into()]));
-    let created = connection.create(kind, &object, "test").await.unwrap();
+    let created = client.create(kind, &object, "test").await.unwrap();
 
     let wrong = Delete { uid: Some("00000000-0000-0000-0000-000000000000"), ..Delete::default() };
-    let error = connection.delete(kind, namespace, "web", wrong).await.unwrap_err();
+    let error = client.delete(kind, namespace, "web", wrong).await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Conflict);
 
     let right = Delete {
@@ -148,69 +147,66 @@ async fn a_delete_spares_an_object_that_is_another_one() {
         resource_version: Some(created.resource_version()),
         propagation: Some(Propagation::Background),
     };
-    let Deleted::Terminating(left) = connection.delete(kind, namespace, "web", right).await.unwrap() else {
+    let Deleted::Terminating(left) = client.delete(kind, namespace, "web", right).await.unwrap() else {
         panic!("the finalizer keeps it");
     };
     assert!(left.deletion_timestamp().is_some());
     let patch =
         json!({"metadata": {"finalizers": null, "resourceVersion": left.resource_version().as_str()}});
-    connection.merge_patch(kind, namespace, "web", None, "test", &patch.into()).await.unwrap();
-    let error = connection.delete(kind, namespace, "web", Delete::default()).await.unwrap_err();
+    client.merge_patch(kind, namespace, "web", None, "test", &patch.into()).await.unwrap();
+    let error = client.delete(kind, namespace, "web", Delete::default()).await.unwrap_err();
     assert!(error.is_gone());
     assert_eq!(error.missing(), Some(&Missing::Object));
 
-    connection.create(kind, &setup.object("web", &[]), "test").await.unwrap();
-    assert!(matches!(
-        connection.delete(kind, namespace, "web", Delete::default()).await.unwrap(),
-        Deleted::Gone
-    ));
+    client.create(kind, &setup.object("web", &[]), "test").await.unwrap();
+    assert!(matches!(client.delete(kind, namespace, "web", Delete::default()).await.unwrap(), Deleted::Gone));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_are_told_apart() {
     let setup = Setup::new().await;
-    let (connection, kind) = (&setup.connection, &setup.config_map);
+    let (client, kind) = (&setup.client, &setup.config_map);
 
     let nowhere: Value =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "not-there"}})
             .into();
-    let error = connection.apply(kind, &nowhere, OURS).await.unwrap_err();
+    let error = client.apply(kind, &nowhere, OURS).await.unwrap_err();
     assert_eq!(error.missing(), Some(&Missing::Namespace("not-there".into())));
 
     let mut unknown = setup.object("web", &[]);
     unknown.as_object_mut().unwrap().insert("dta", Value::object([]));
-    let error = connection.apply(kind, &unknown, OURS).await.unwrap_err();
+    let error = client.apply(kind, &unknown, OURS).await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Invalid, "{error}");
 
     let nameless: Value =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default"}}).into();
-    let error = connection.apply(kind, &nameless, OURS).await.unwrap_err();
+    let error = client.apply(kind, &nameless, OURS).await.unwrap_err();
     assert_eq!((error.reason(), error.code()), (FailureReason::Invalid, None));
 
     let vanished = kross_cluster::ApiKind::custom("example.com", "v1", "Gone", "gones", true);
-    let error = connection.get(&vanished, Some("default"), "x").await.unwrap_err();
+    let error = client.get(&vanished, Some("default"), "x").await.unwrap_err();
     assert_eq!(error.missing(), Some(&Missing::Kind));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_span_pages_kinds_and_namespaces() {
     let setup = Setup::new().await;
-    let (connection, kind) = (&setup.connection, &setup.config_map);
+    let (client, kind) = (&setup.client, &setup.config_map);
     let names: Vec<String> = (0..620).map(|n| format!("item-{n}")).collect();
     let label = [("kro.run/instance-id", setup.fixture.namespace.as_str())];
     let writes = names.iter().map(|name| async {
-        connection.apply(kind, &setup.labelled(name, &label, &[]), OURS).await.unwrap();
+        client.apply(kind, &setup.labelled(name, &label, &[]), OURS).await.unwrap();
     });
     futures::future::join_all(writes).await;
 
     let selector = format!("kro.run/instance-id={}", setup.fixture.namespace);
-    let secret = connection.kind("", None, "Secret").await.unwrap();
+    let secret = client.kind("", None, "Secret").await.unwrap();
     let places = [(&**kind, setup.namespace()), (&*secret, setup.namespace()), (&**kind, None)];
-    let lists = connection.list_many(&places, &selector).await;
+    let lists = client.list_many(&places, &selector).await;
     let counts: Vec<usize> = lists.into_iter().map(|list| list.unwrap().len()).collect();
     assert_eq!(counts, [620, 0, 620]);
     // 620 writes at once fit on a few connections.
-    let stats = connection.stats().requests;
+    let stats = client.stats().requests;
     assert!(stats.dials <= 4, "{stats:?}");
     assert_eq!((stats.failed, stats.streams), (0, 0), "{stats:?}");
 }
@@ -219,10 +215,9 @@ async fn lists_span_pages_kinds_and_namespaces() {
 async fn a_client_of_kube_runs_on_the_same_connection() {
     use k8s_openapi::api::core::v1::ConfigMap;
     let setup = Setup::new().await;
-    let maps: kube::Api<ConfigMap> =
-        kube::Api::namespaced(setup.connection.client(), &setup.fixture.namespace);
+    let maps: kube::Api<ConfigMap> = kube::Api::namespaced(setup.client.client(), &setup.fixture.namespace);
     let map = kross_testing::objects::config_map("web", &[("a", "1")]);
     maps.create(&kube::api::PostParams::default(), &map).await.unwrap();
     assert_eq!(maps.list(&kube::api::ListParams::default()).await.unwrap().items.len(), 1);
-    assert_eq!(setup.connection.stats().requests.dials, 1);
+    assert_eq!(setup.client.stats().requests.dials, 1);
 }

@@ -2,7 +2,7 @@
 
 use kross_api::FailureReason;
 use kross_cluster::{
-    ClusterId, Connection, ConnectionOptions, Credential, Endpoint, Lookup, Selection, WatchOptions,
+    ClientOptions, ClusterClient, ClusterId, Credential, Endpoint, Lookup, Selection, WatchOptions,
     WatchPhase, Watches,
 };
 use kross_local::{Access, Kubeconfig, rule};
@@ -12,14 +12,14 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 use crate::setup::Setup;
 
 /// A connection built field by field, as remote clusters get theirs.
-fn connect(kubeconfig: &Kubeconfig) -> Connection {
+fn connect(kubeconfig: &Kubeconfig) -> ClusterClient {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(kubeconfig.authority.as_bytes()).unwrap()).unwrap();
     let tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     let endpoint = Endpoint::new(&kubeconfig.server.parse().unwrap(), tls, None).unwrap();
     let kross_local::Credential::Token(token) = &kubeconfig.credential else { panic!("a token") };
     let credential = Credential::bearer(token).unwrap();
-    Connection::new(ClusterId::new("remote"), &endpoint, credential, ConnectionOptions::default()).unwrap()
+    ClusterClient::new(ClusterId::new("remote"), &endpoint, credential, ClientOptions::default()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,21 +29,21 @@ async fn a_token_may_do_what_its_rules_allow_and_nothing_else() {
     let access =
         Access::none().in_namespace(namespace, [rule(&[""], &["configmaps"], &["get", "list", "watch"])]);
     let kubeconfig = plane.mint_token(namespace, "reader", &access).await.unwrap();
-    let connection = connect(&kubeconfig);
-    let kind = connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
-    assert!(connection.list(&kind, Some(namespace), None).await.is_ok());
+    let client = connect(&kubeconfig);
+    let kind = client.kind("", Some("v1"), "ConfigMap").await.unwrap();
+    assert!(client.list(&kind, Some(namespace), None).await.is_ok());
 
-    let error = connection.create(&kind, &setup.object("web", &[]), "test").await.unwrap_err();
+    let error = client.create(&kind, &setup.object("web", &[]), "test").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Forbidden);
     assert!(error.message().contains("cannot create resource \"configmaps\""), "{error}");
 
     // One watch may not see all namespaces, and says so; the other one is not disturbed.
     let watches = Watches::new(WatchOptions::default());
-    let everywhere = watches.watch(&connection, &kind, Selection::Managed);
+    let everywhere = watches.watch(&client, &kind, Selection::Managed);
     let here = Selection::Labels { namespace: Some(namespace.into()), selector: "kro.run/owned=true".into() };
-    let here = watches.watch(&connection, &kind, here);
+    let here = watches.watch(&client, &kind, here);
     here.complete().await;
-    setup.connection.create(&kind, &setup.object("web", &[]), "test").await.unwrap();
+    setup.client.create(&kind, &setup.object("web", &[]), "test").await.unwrap();
     wait::until_true("the object", || matches!(here.get(Some(namespace), "web"), Lookup::Found(_))).await;
     wait::until_true("the failure", || {
         watches.states().iter().any(|state| {
@@ -66,10 +66,10 @@ async fn credentials_that_are_not_accepted_are_unauthorized_and_never_repeated()
     let token = token.clone();
     for credential in [token, "no-token-at-all-s3cret".to_owned()] {
         expired.credential = kross_local::Credential::Token(credential.clone());
-        let connection = connect(&expired);
-        let error = connection.list(&setup.config_map, Some(namespace), None).await.unwrap_err();
+        let client = connect(&expired);
+        let error = client.list(&setup.config_map, Some(namespace), None).await.unwrap_err();
         assert_eq!(error.reason(), FailureReason::Unauthorized, "{error}");
-        assert!(!format!("{error} {error:?} {connection:?}").contains(&credential));
+        assert!(!format!("{error} {error:?} {client:?}").contains(&credential));
     }
 }
 

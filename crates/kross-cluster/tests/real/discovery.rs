@@ -21,57 +21,57 @@ fn definition(group: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn kinds_are_found_with_their_plurals_scopes_and_versions() {
     let setup = Setup::new().await;
-    let connection = &setup.connection;
-    let ingress = connection.kind("networking.k8s.io", None, "Ingress").await.unwrap();
+    let client = &setup.client;
+    let ingress = client.kind("networking.k8s.io", None, "Ingress").await.unwrap();
     assert_eq!((ingress.plural.as_str(), ingress.version.as_str()), ("ingresses", "v1"));
     assert!(ingress.namespaced && ingress.has_status && ingress.supports("watch"));
-    let namespace = connection.kind("", Some("v1"), "Namespace").await.unwrap();
+    let namespace = client.kind("", Some("v1"), "Namespace").await.unwrap();
     assert!(!namespace.namespaced);
-    let endpoints = connection.kind("", Some("v1"), "Endpoints").await.unwrap();
+    let endpoints = client.kind("", Some("v1"), "Endpoints").await.unwrap();
     assert_eq!(endpoints.plural, "endpoints");
-    let before = connection.stats().requests.answered;
-    connection.kind("apps", Some("v1"), "Deployment").await.unwrap();
-    assert_eq!(connection.stats().requests.answered, before, "a known kind costs no request");
+    let before = client.stats().requests.answered;
+    client.kind("apps", Some("v1"), "Deployment").await.unwrap();
+    assert_eq!(client.stats().requests.answered, before, "a known kind costs no request");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_appears_later_is_found_and_one_that_does_not_is_missing() {
     let setup = Setup::new().await;
-    let connection = &setup.connection;
+    let client = &setup.client;
     let group = format!("{}.example.com", setup.fixture.namespace);
-    let error = connection.kind(&group, Some("v1"), "Ox").await.unwrap_err();
+    let error = client.kind(&group, Some("v1"), "Ox").await.unwrap_err();
     assert_eq!(error.missing(), Some(&Missing::Kind));
 
-    let before = connection.stats().requests.answered;
+    let before = client.stats().requests.answered;
     for _ in 0..50 {
-        connection.kind(&group, Some("v1"), "Ox").await.unwrap_err();
+        client.kind(&group, Some("v1"), "Ox").await.unwrap_err();
     }
-    assert!(connection.stats().requests.answered <= before + 4, "misses do not flood the cluster");
+    assert!(client.stats().requests.answered <= before + 4, "misses do not flood the cluster");
 
-    let crd = connection.kind("apiextensions.k8s.io", Some("v1"), "CustomResourceDefinition").await.unwrap();
-    connection.create(&crd, &definition(&group), "test").await.unwrap();
+    let crd = client.kind("apiextensions.k8s.io", Some("v1"), "CustomResourceDefinition").await.unwrap();
+    client.create(&crd, &definition(&group), "test").await.unwrap();
     let ox = kross_testing::wait::until("discovery to list the kind", || async {
-        connection.kind(&group, Some("v1"), "Ox").await.map_err(|error| error.to_string())
+        client.kind(&group, Some("v1"), "Ox").await.map_err(|error| error.to_string())
     })
     .await;
     assert_eq!((ox.plural.as_str(), ox.namespaced, ox.has_status), ("oxen", true, true));
-    assert!(connection.kind(&group, Some("v2"), "Ox").await.is_err());
+    assert!(client.kind(&group, Some("v2"), "Ox").await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_can_be_learned_from_its_definition_without_a_question() {
     let setup = Setup::new().await;
-    let connection = &setup.connection;
-    let before = connection.stats().requests.answered;
-    connection.discovery().learn(ApiKind::custom("learned.example.com", "v1", "Ox", "oxen", true));
-    let ox = connection.kind("learned.example.com", Some("v1"), "Ox").await.unwrap();
+    let client = &setup.client;
+    let before = client.stats().requests.answered;
+    client.discovery().learn(ApiKind::custom("learned.example.com", "v1", "Ox", "oxen", true));
+    let ox = client.kind("learned.example.com", Some("v1"), "Ox").await.unwrap();
     assert_eq!(ox.plural, "oxen");
-    assert_eq!(connection.stats().requests.answered, before);
+    assert_eq!(client.stats().requests.answered, before);
     // What the cluster says of itself comes later than its definitions.
-    connection.refresh_discovery().await.unwrap();
-    assert!(connection.discovery().cached("learned.example.com", None, "Ox").is_some());
-    let before = connection.stats().requests.answered;
-    connection.discovery().forget("learned.example.com", "Ox");
-    assert!(connection.discovery().cached("learned.example.com", None, "Ox").is_none());
-    assert_eq!(connection.stats().requests.answered, before);
+    client.refresh_discovery().await.unwrap();
+    assert!(client.discovery().cached("learned.example.com", None, "Ox").is_some());
+    let before = client.stats().requests.answered;
+    client.discovery().forget("learned.example.com", "Ox");
+    assert!(client.discovery().cached("learned.example.com", None, "Ox").is_none());
+    assert_eq!(client.stats().requests.answered, before);
 }

@@ -6,8 +6,8 @@ use crate::setup::Setup;
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_become_events_and_repetitions_are_counted() {
     let setup = Setup::new().await;
-    let object = setup.connection.create(&setup.config_map, &setup.object("web", &[]), "test").await.unwrap();
-    let events = Events::start(setup.connection.clone(), "kro.run/webs", "pod-1");
+    let object = setup.client.create(&setup.config_map, &setup.object("web", &[]), "test").await.unwrap();
+    let events = Events::start(setup.client.clone(), "kro.run/webs", "pod-1");
     let report = |note: &str| Report {
         regarding: Regarding::from(&object),
         severity: Severity::Warning,
@@ -23,7 +23,7 @@ async fn reports_become_events_and_repetitions_are_counted() {
     events.flush().await;
     assert_eq!(events.stats(), EventStats { written: 2, repeated: 6, dropped: 0, failed: 0 });
 
-    let api: kube::Api<Event> = kube::Api::namespaced(setup.connection.client(), &setup.fixture.namespace);
+    let api: kube::Api<Event> = kube::Api::namespaced(setup.client.client(), &setup.fixture.namespace);
     let written = api.list(&kube::api::ListParams::default()).await.unwrap().items;
     assert_eq!(written.len(), 2);
     let event =
@@ -40,14 +40,14 @@ async fn reporting_never_waits_for_the_cluster() {
     let proxy = kross_testing::FaultProxy::start(setup.fixture.hub.plane.admin()).unwrap();
     let config = proxy.kubeconfig(setup.fixture.hub.plane.admin()).unwrap().config().await.unwrap();
     proxy.set(kross_testing::Fault::Hang);
-    let connection = kross_cluster::Connection::trusted(
+    let client = kross_cluster::ClusterClient::trusted(
         kross_cluster::ClusterId::local(),
         config,
-        kross_cluster::ConnectionOptions::default(),
+        kross_cluster::ClientOptions::default(),
     )
     .await
     .unwrap();
-    let events = Events::start(connection, "kro.run/webs", "pod-1");
+    let events = Events::start(client, "kro.run/webs", "pod-1");
     let started = kross_testing::Stopwatch::start();
     for n in 0..10_000 {
         events.report(Report {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use kross_api::FailureReason;
-use kross_cluster::{AuthMethod, ClusterId, Connection, ConnectionOptions, KubeconfigPolicy, accept};
+use kross_cluster::{AuthMethod, ClientOptions, ClusterClient, ClusterId, KubeconfigPolicy, accept};
 use kross_local::{Access, CertificateAuthority, Credential, Kubeconfig, Validity};
 use kross_testing::wait;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
@@ -12,11 +12,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::setup::Setup;
 
-async fn connect(text: &str, policy: &KubeconfigPolicy) -> (AuthMethod, Connection) {
+async fn connect(text: &str, policy: &KubeconfigPolicy) -> (AuthMethod, ClusterClient) {
     let accepted = accept(text.as_bytes(), policy).unwrap();
     let (endpoint, credential) = accepted.prepare().await.unwrap();
-    let options = ConnectionOptions::default();
-    (accepted.method(), Connection::new(ClusterId::new("remote"), &endpoint, credential, options).unwrap())
+    let options = ClientOptions::default();
+    (accepted.method(), ClusterClient::new(ClusterId::new("remote"), &endpoint, credential, options).unwrap())
 }
 
 /// The kubeconfig with another user.
@@ -75,9 +75,9 @@ async fn certificates_tokens_and_commands_are_taken_by_a_real_cluster() {
         ),
     ];
     for (expected, text, policy) in cases {
-        let (method, connection) = connect(&text, &policy).await;
+        let (method, client) = connect(&text, &policy).await;
         assert_eq!(method, expected);
-        let listed = connection.list(&setup.config_map, Some(namespace), None).await;
+        let listed = client.list(&setup.config_map, Some(namespace), None).await;
         assert!(listed.is_ok(), "{expected}: {listed:?}");
     }
 }
@@ -91,12 +91,12 @@ async fn a_command_is_asked_again_when_its_credential_is_no_longer_taken() {
     let folder = tempfile::tempdir().unwrap();
     let policy = plugin(folder.path());
     print(folder.path(), &serde_json::json!({"token": "no-longer-good"}));
-    let (_, connection) = connect(&with_user(plane.admin(), &exec_user(folder.path())), &policy).await;
-    let error = connection.list(&setup.config_map, Some(namespace), None).await.unwrap_err();
+    let (_, client) = connect(&with_user(plane.admin(), &exec_user(folder.path())), &policy).await;
+    let error = client.list(&setup.config_map, Some(namespace), None).await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Unauthorized, "{error}");
     print(folder.path(), &serde_json::json!({"token": token}));
     wait::until("the new credential", async || {
-        connection.list(&setup.config_map, Some(namespace), None).await.map_err(|error| error.to_string())
+        client.list(&setup.config_map, Some(namespace), None).await.map_err(|error| error.to_string())
     })
     .await;
 }
@@ -141,9 +141,9 @@ async fn server(answer: &'static str) -> (Kubeconfig, Arc<Mutex<Vec<String>>>) {
 async fn a_password_reaches_a_server_that_still_asks_for_one() {
     let (kubeconfig, asked) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let text = with_user(&kubeconfig, "{username: admin, password: 's3cret: with colon'}");
-    let (method, connection) = connect(&text, &KubeconfigPolicy::default()).await;
+    let (method, client) = connect(&text, &KubeconfigPolicy::default()).await;
     assert_eq!(method, AuthMethod::Basic);
-    assert_eq!(connection.fetch("/version").await.unwrap(), "ok");
+    assert_eq!(client.fetch("/version").await.unwrap(), "ok");
     let asked = asked.lock().unwrap().join("");
     let expected = "authorization: Basic YWRtaW46czNjcmV0OiB3aXRoIGNvbG9u\r\n";
     assert!(asked.to_lowercase().contains(&expected.to_lowercase()), "{asked}");
@@ -160,8 +160,8 @@ async fn a_server_cannot_send_the_credential_elsewhere() {
         .into_boxed_str(),
     );
     let (kubeconfig, asked) = server(answer).await;
-    let (_, connection) = connect(&kubeconfig.to_string(), &KubeconfigPolicy::default()).await;
-    let error = connection.fetch("/version").await.unwrap_err();
+    let (_, client) = connect(&kubeconfig.to_string(), &KubeconfigPolicy::default()).await;
+    let error = client.fetch("/version").await.unwrap_err();
     assert!(!error.to_string().contains(&elsewhere.server), "{error}");
     assert_eq!((asked.lock().unwrap().len(), asked_elsewhere.lock().unwrap().len()), (1, 0));
 }

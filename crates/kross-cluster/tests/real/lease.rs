@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use kross_cluster::{ApiKind, ClusterId, Connection, ConnectionOptions, Election, Leadership, LeaseOptions};
+use kross_cluster::{ApiKind, ClientOptions, ClusterClient, ClusterId, Election, Leadership, LeaseOptions};
 use kross_testing::{Fault, FaultProxy, Stopwatch, wait};
 use kross_value::Value;
 
@@ -28,9 +28,9 @@ async fn until_leading(election: &Election) {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_leads_the_other_follows_and_takes_over_at_once_when_the_first_resigns() {
     let setup = Setup::new().await;
-    let first = Election::start(setup.connection.clone(), options(&setup, "first"));
+    let first = Election::start(setup.client.clone(), options(&setup, "first"));
     until_leading(&first).await;
-    let second = Election::start(setup.connection.clone(), options(&setup, "second"));
+    let second = Election::start(setup.client.clone(), options(&setup, "second"));
     let follows = Leadership::Following { leader: Some("first".to_owned()) };
     second.leadership().wait_for(|leadership| *leadership == follows).await.unwrap();
     tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
@@ -42,7 +42,7 @@ async fn one_leads_the_other_follows_and_takes_over_at_once_when_the_first_resig
     until_leading(&second).await;
     started.assert_within(LEASE / 2);
     let kind = ApiKind::custom("coordination.k8s.io", "v1", "Lease", "leases", true);
-    let lease = setup.connection.get(&kind, setup.namespace(), "controller.kro.run").await.unwrap();
+    let lease = setup.client.get(&kind, setup.namespace(), "controller.kro.run").await.unwrap();
     assert_eq!(lease.value().at(&["spec", "holderIdentity"]), Some(&"second".into()));
     assert_eq!(lease.value().at(&["spec", "leaseTransitions"]), Some(&Value::Int(1)));
 }
@@ -53,10 +53,10 @@ async fn a_leader_that_loses_its_cluster_stops_before_the_other_begins() {
     let admin = setup.fixture.hub.plane.admin();
     let proxy = FaultProxy::start(admin).unwrap();
     let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
-    let behind = Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap();
+    let behind = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
     let first = Election::start(behind, options(&setup, "first"));
     until_leading(&first).await;
-    let second = Election::start(setup.connection.clone(), options(&setup, "second"));
+    let second = Election::start(setup.client.clone(), options(&setup, "second"));
     // A hanging request is the worst case: nothing says that something is wrong.
     proxy.set(Fault::Hang);
     until_leading(&second).await;

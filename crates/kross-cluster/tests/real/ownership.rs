@@ -68,12 +68,12 @@ async fn objects_of_many_kinds_are_recognised_after_the_server_filled_them_in() 
         let api_version = desired.get("apiVersion").and_then(Value::as_str).unwrap();
         let name = desired.get("kind").and_then(Value::as_str).unwrap();
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let kind = setup.connection.kind(group, Some(version), name).await.unwrap();
-        let created = setup.connection.apply(&kind, &desired, ours).await.unwrap();
+        let kind = setup.client.kind(group, Some(version), name).await.unwrap();
+        let created = setup.client.apply(&kind, &desired, ours).await.unwrap();
         if !created.is_applied(&desired) {
             unrecognised.push(name.to_owned());
         }
-        let again = setup.connection.apply(&kind, &desired, ours).await.unwrap();
+        let again = setup.client.apply(&kind, &desired, ours).await.unwrap();
         assert_eq!(again.owned_digest(), created.owned_digest(), "{name}");
         assert_eq!(again.resource_version(), created.resource_version(), "{name}");
     }
@@ -88,10 +88,10 @@ async fn values_that_the_server_writes_in_another_way_keep_their_digest() {
         "metadata": {"name": "web", "namespace": setup.fixture.namespace},
         "spec": {"limits": [{"type": "Container", "max": {"cpu": "1000m"}}]}})
     .into();
-    let kind = setup.connection.kind("", Some("v1"), "LimitRange").await.unwrap();
-    let created = setup.connection.apply(&kind, &desired, ours).await.unwrap();
+    let kind = setup.client.kind("", Some("v1"), "LimitRange").await.unwrap();
+    let created = setup.client.apply(&kind, &desired, ours).await.unwrap();
     assert_eq!(created.value().at(&["spec", "limits", "0", "max", "cpu"]), Some(&"1".into()));
     assert!(!created.is_applied(&desired), "this is why digests are remembered");
-    let again = setup.connection.apply(&kind, &desired, ours).await.unwrap();
+    let again = setup.client.apply(&kind, &desired, ours).await.unwrap();
     assert_eq!(again.owned_digest(), created.owned_digest());
 }

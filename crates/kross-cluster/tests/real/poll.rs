@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use kross_api::SyncMode;
 use kross_cluster::{
-    ClusterId, Connection, ConnectionOptions, Lookup, Selection, Sync, Watch, WatchOptions, WatchPhase,
+    ClientOptions, ClusterClient, ClusterId, Lookup, Selection, Sync, Watch, WatchOptions, WatchPhase,
     Watches,
 };
 use kross_testing::{Action, Answer, Fault, Requests, Stopwatch, Verb, wait};
@@ -23,7 +23,7 @@ fn of_test(scene: &Scene) -> Selection {
 
 async fn poll(scene: &Scene) -> Watch {
     let sync = Sync::Poll { interval: INTERVAL, jitter: JITTER };
-    let watch = scene.watches.follow(&scene.connection, &scene.setup.config_map, of_test(scene), sync);
+    let watch = scene.watches.follow(&scene.client, &scene.setup.config_map, of_test(scene), sync);
     watch.complete().await;
     watch
 }
@@ -54,7 +54,7 @@ async fn a_poll_tells_what_a_watch_would_and_never_opens_one() {
     assert_eq!((state.mode, state.phase, state.opened), (SyncMode::Poll, WatchPhase::Live, 0));
     assert_eq!(watch.mode(), SyncMode::Poll);
     assert_eq!(scene.proxy.count(&Requests::any().verb(Verb::Watch)), 0);
-    assert_eq!(scene.connection.stats().watches.connections, 0);
+    assert_eq!(scene.client.stats().watches.connections, 0);
     assert_eq!(scene.proxy.count(&reading()), 2, "only what changed is read");
 }
 
@@ -141,10 +141,10 @@ async fn our_own_writes_and_deletes_are_known_before_the_next_poll() {
     let sync = Sync::Poll { interval: Duration::from_secs(600), jitter: Duration::ZERO };
     let namespace = scene.setup.fixture.namespace.as_str();
     let selection = Selection::Name { namespace: Some(namespace.into()), name: "web".into() };
-    let watch = scene.watches.follow(&scene.connection, &scene.setup.config_map, selection, sync);
+    let watch = scene.watches.follow(&scene.client, &scene.setup.config_map, selection, sync);
     watch.complete().await;
     let object = scene.setup.object("web", &[("a", "1")]);
-    let written = scene.setup.connection.apply(&scene.setup.config_map, &object, OURS).await.unwrap();
+    let written = scene.setup.client.apply(&scene.setup.config_map, &object, OURS).await.unwrap();
     watch.observe(&written);
     assert!(matches!(watch.get(Some(namespace), "web"), Lookup::Found(_)));
     scene.delete("web").await;
@@ -159,7 +159,7 @@ async fn a_watch_without_room_polls_until_there_is_some() {
     let admin = scene.setup.fixture.hub.plane.admin();
     let config = scene.proxy.kubeconfig(admin).unwrap().config().await.unwrap();
     let remote =
-        Connection::trusted(ClusterId::new("eu"), config, ConnectionOptions::default()).await.unwrap();
+        ClusterClient::trusted(ClusterId::new("eu"), config, ClientOptions::default()).await.unwrap();
     let watches = Watches::new(WatchOptions {
         grace: Duration::from_millis(50),
         budget: 1,
@@ -170,7 +170,7 @@ async fn a_watch_without_room_polls_until_there_is_some() {
     let secret = remote.kind("", Some("v1"), "Secret").await.unwrap();
     let first = watches.watch(&remote, &secret, Selection::Managed);
     let second = watches.watch(&remote, &scene.setup.config_map, of_test(&scene));
-    let local = watches.watch(&scene.connection, &scene.setup.config_map, of_test(&scene));
+    let local = watches.watch(&scene.client, &scene.setup.config_map, of_test(&scene));
     assert_eq!(
         [first.mode(), second.mode(), local.mode()],
         [SyncMode::Watch, SyncMode::Poll, SyncMode::Watch]

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use kross_cluster::{ApiKind, ClusterId, Connection, ConnectionOptions};
+use kross_cluster::{ApiKind, ClientOptions, ClusterClient, ClusterId};
 use kross_testing::Fixture;
 use kross_value::Value;
 use serde_json::json;
 
 pub struct Setup {
     pub fixture: Fixture,
-    pub connection: Connection,
+    pub client: ClusterClient,
     pub config_map: Arc<ApiKind>,
 }
 
 impl Setup {
     pub async fn new() -> Self {
         let fixture = Fixture::hub().await;
-        let connection = connect(&fixture).await;
-        let config_map = connection.kind("", Some("v1"), "ConfigMap").await.unwrap();
-        Self { fixture, connection, config_map }
+        let client = connect(&fixture).await;
+        let config_map = client.kind("", Some("v1"), "ConfigMap").await.unwrap();
+        Self { fixture, client, config_map }
     }
 
     pub fn namespace(&self) -> Option<&str> {
@@ -46,7 +46,7 @@ impl Setup {
     }
 }
 
-pub async fn connect(fixture: &Fixture) -> Connection {
+pub async fn connect(fixture: &Fixture) -> ClusterClient {
     let config = fixture.hub.plane.admin().config().await.unwrap();
-    Connection::trusted(ClusterId::local(), config, ConnectionOptions::for_version("devel")).await.unwrap()
+    ClusterClient::trusted(ClusterId::local(), config, ClientOptions::for_version("devel")).await.unwrap()
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use kross_api::{FailureReason, Operation, labels, managers};
 use kross_cluster::{
-    Apply, Change, ClusterId, Connection, ConnectionOptions, Delete, FieldValidation, Lookup, ObjectKey,
+    Apply, Change, ClientOptions, ClusterClient, ClusterId, Delete, FieldValidation, Lookup, ObjectKey,
     Selection, Watch, WatchEvent, WatchOptions, WatchPhase, Watches,
 };
 use kross_testing::{Action, Answer, Fault, FaultProxy, Requests, Stopwatch, Verb, wait};
@@ -28,23 +28,23 @@ const GRACE: Duration = Duration::from_millis(700);
 pub struct Scene {
     pub setup: Setup,
     pub proxy: FaultProxy,
-    pub connection: Connection,
+    pub client: ClusterClient,
     pub watches: Watches,
 }
 
 impl Scene {
     pub async fn new() -> Self {
-        Self::with(ConnectionOptions::for_version("devel")).await
+        Self::with(ClientOptions::for_version("devel")).await
     }
 
-    async fn with(options: ConnectionOptions) -> Self {
+    async fn with(options: ClientOptions) -> Self {
         let setup = Setup::new().await;
         let admin = setup.fixture.hub.plane.admin();
         let proxy = FaultProxy::start(admin).unwrap();
         let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
-        let connection = Connection::trusted(ClusterId::local(), config, options).await.unwrap();
+        let client = ClusterClient::trusted(ClusterId::local(), config, options).await.unwrap();
         let watches = Watches::new(WatchOptions { grace: GRACE, ..WatchOptions::default() });
-        Self { setup, proxy, connection, watches }
+        Self { setup, proxy, client, watches }
     }
 
     /// Watches the objects of this test alone.
@@ -53,7 +53,7 @@ impl Scene {
             namespace: Some(self.setup.fixture.namespace.as_str().into()),
             selector: "kro.run/owned=true".into(),
         };
-        let watch = self.watches.watch(&self.connection, &self.setup.config_map, selection);
+        let watch = self.watches.watch(&self.client, &self.setup.config_map, selection);
         watch.complete().await;
         wait::until_true("the watch to be open", || {
             self.watches.states().iter().any(|state| state.key == *watch.key() && state.opened > 0)
@@ -64,12 +64,12 @@ impl Scene {
 
     pub async fn apply(&self, name: &str, data: &str) {
         let object = self.setup.object(name, &[("a", data)]);
-        self.setup.connection.apply(&self.setup.config_map, &object, OURS).await.unwrap();
+        self.setup.client.apply(&self.setup.config_map, &object, OURS).await.unwrap();
     }
 
     pub async fn delete(&self, name: &str) {
-        let Setup { connection, config_map, .. } = &self.setup;
-        connection.delete(config_map, self.setup.namespace(), name, Delete::default()).await.unwrap();
+        let Setup { client, config_map, .. } = &self.setup;
+        client.delete(config_map, self.setup.namespace(), name, Delete::default()).await.unwrap();
     }
 
     pub fn watching(&self) -> Requests {
@@ -144,16 +144,16 @@ async fn hundreds_of_watches_on_one_connection_are_all_live() {
                 namespace: Some(setup.fixture.namespace.as_str().into()),
                 name: format!("item-{n}").into(),
             };
-            watches.watch(&setup.connection, &setup.config_map, selection)
+            watches.watch(&setup.client, &setup.config_map, selection)
         })
         .collect();
     for watch in &all {
         watch.complete().await;
     }
-    wait::until_true("all watches to be open", || setup.connection.stats().watches.streams == MANY).await;
+    wait::until_true("all watches to be open", || setup.client.stats().watches.streams == MANY).await;
     for n in 0..MANY {
         let object = setup.object(&format!("item-{n}"), &[]);
-        setup.connection.apply(&setup.config_map, &object, OURS).await.unwrap();
+        setup.client.apply(&setup.config_map, &object, OURS).await.unwrap();
     }
     for (n, watch) in all.iter().enumerate() {
         wait::until_true(format!("watch {n} to see its object"), || {
@@ -161,8 +161,8 @@ async fn hundreds_of_watches_on_one_connection_are_all_live() {
         })
         .await;
     }
-    setup.connection.get(&setup.config_map, setup.namespace(), "item-1").await.unwrap();
-    let stats = setup.connection.stats();
+    setup.client.get(&setup.config_map, setup.namespace(), "item-1").await.unwrap();
+    let stats = setup.client.stats();
     assert_eq!((stats.watches.connections, stats.watches.streams), (3, MANY), "{stats:?}");
     assert_eq!(stats.requests.connections, 1, "{stats:?}");
     assert!(watches.states().iter().all(|state| state.phase == WatchPhase::Live && state.lists == 1));
@@ -206,7 +206,7 @@ async fn what_happens_while_the_cluster_is_out_of_reach_is_told_afterwards() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_hangs_is_given_up_within_seconds() {
-    let mut options = ConnectionOptions::for_version("devel");
+    let mut options = ClientOptions::for_version("devel");
     options.watches.ping_interval = Duration::from_secs(1);
     options.watches.ping_timeout = Duration::from_secs(3);
     let scene = Scene::with(options).await;
@@ -254,7 +254,7 @@ async fn a_kind_that_may_not_be_read_says_so_and_recovers() {
     let scene = Scene::new().await;
     let rule =
         scene.proxy.on(scene.listing(), Action::Answer(Answer::status(403).message("no list for you")));
-    let watch = scene.watches.watch(&scene.connection, &scene.setup.config_map, Selection::Managed);
+    let watch = scene.watches.watch(&scene.client, &scene.setup.config_map, Selection::Managed);
     let mut events = watch.subscribe();
     assert_eq!(next(&mut events).await, "failed Forbidden");
     let state = &scene.watches.states()[0];
@@ -271,9 +271,9 @@ async fn a_kind_that_may_not_be_read_says_so_and_recovers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_vanishes_takes_its_objects_along_and_comes_back() {
     let scene = Scene::new().await;
-    let connection = &scene.setup.connection;
+    let client = &scene.setup.client;
     let group = format!("{}.vanish.example.com", scene.setup.fixture.namespace);
-    let crd = connection.kind("apiextensions.k8s.io", None, "CustomResourceDefinition").await.unwrap();
+    let crd = client.kind("apiextensions.k8s.io", None, "CustomResourceDefinition").await.unwrap();
     let definition: Value = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("oxen.{group}")},
@@ -282,21 +282,21 @@ async fn a_kind_that_vanishes_takes_its_objects_along_and_comes_back() {
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}
     })
     .into();
-    connection.create(&crd, &definition, "test").await.unwrap();
+    client.create(&crd, &definition, "test").await.unwrap();
     let ox = wait::until("discovery to list the kind", || async {
-        connection.kind(&group, Some("v1"), "Ox").await.map_err(|error| error.to_string())
+        client.kind(&group, Some("v1"), "Ox").await.map_err(|error| error.to_string())
     })
     .await;
-    let watch = scene.watches.watch(&scene.connection, &ox, Selection::All);
+    let watch = scene.watches.watch(&scene.client, &ox, Selection::All);
     watch.complete().await;
     let mut events = watch.subscribe();
     until(&mut events, "synced").await;
     let object: Value =
         json!({"apiVersion": format!("{group}/v1"), "kind": "Ox", "metadata": {"name": "one"}}).into();
-    connection.apply(&ox, &object, OURS).await.unwrap();
+    client.apply(&ox, &object, OURS).await.unwrap();
     assert_eq!(next(&mut events).await, "+one=");
 
-    connection.delete(&crd, None, &format!("oxen.{group}"), Delete::default()).await.unwrap();
+    client.delete(&crd, None, &format!("oxen.{group}"), Delete::default()).await.unwrap();
     // The server may end the watch before it has told of the object: then that is found out a moment later.
     let mut seen = Vec::new();
     while !["-one", "failed NotFound"].iter().all(|event| seen.iter().any(|seen| seen == event)) {
@@ -305,13 +305,13 @@ async fn a_kind_that_vanishes_takes_its_objects_along_and_comes_back() {
     assert_eq!(watch.get(None, "one"), Lookup::Unknown);
 
     wait::until("the definition to be gone", || async {
-        match connection.get(&crd, None, &format!("oxen.{group}")).await {
+        match client.get(&crd, None, &format!("oxen.{group}")).await {
             Err(error) if error.is_gone() => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })
     .await;
-    connection.create(&crd, &definition, "test").await.unwrap();
+    client.create(&crd, &definition, "test").await.unwrap();
     until(&mut events, "synced").await;
     assert_eq!(watch.get(None, "one"), Lookup::Absent);
 }
@@ -319,7 +319,7 @@ async fn a_kind_that_vanishes_takes_its_objects_along_and_comes_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn our_own_write_is_known_before_the_cluster_tells() {
     let scene = Scene::new().await;
-    let watch = scene.watches.watch(&scene.connection, &scene.setup.config_map, Selection::Managed);
+    let watch = scene.watches.watch(&scene.client, &scene.setup.config_map, Selection::Managed);
     watch.complete().await;
     let mut events = watch.subscribe();
     until(&mut events, "synced").await;
@@ -339,7 +339,7 @@ async fn our_own_write_is_known_before_the_cluster_tells() {
     };
     scene.proxy.set(Fault::Hang);
     let object = scene.setup.object("web", &[("a", "1")]);
-    let written = scene.setup.connection.apply(&scene.setup.config_map, &object, OURS).await.unwrap();
+    let written = scene.setup.client.apply(&scene.setup.config_map, &object, OURS).await.unwrap();
     watch.observe(&written);
     assert_eq!(own(&mut events).await, "+web=1 (ours)");
     let Lookup::Found(known) = watch.get(scene.setup.namespace(), "web") else { panic!("it is known") };
@@ -366,7 +366,7 @@ async fn watches_are_shared_and_go_when_nobody_holds_them() {
     assert_eq!((scene.watches.states().len(), scene.proxy.count(&scene.listing())), (1, 1));
     drop(again);
     wait::until_true("the watch to be let go", || scene.watches.states().is_empty()).await;
-    wait::until_true("its stream to be closed", || scene.connection.stats().watches.streams == 0).await;
+    wait::until_true("its stream to be closed", || scene.client.stats().watches.streams == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -374,13 +374,13 @@ async fn objects_are_found_by_key_and_by_instance() {
     let scene = Scene::new().await;
     let setup = &scene.setup;
     let mut everything = scene.watches.subscribe();
-    let watch = scene.watches.watch(&setup.connection, &setup.config_map, Selection::Managed);
+    let watch = scene.watches.watch(&setup.client, &setup.config_map, Selection::Managed);
     watch.complete().await;
     for (name, instance) in [("a", "one"), ("b", "one"), ("c", "two")] {
         let instance = format!("{}-{instance}", setup.fixture.namespace);
         let labels = [(labels::OWNED, "true"), (labels::INSTANCE_ID, instance.as_str())];
         let object = setup.labelled(name, &labels, &[]);
-        setup.connection.apply(&setup.config_map, &object, OURS).await.unwrap();
+        setup.client.apply(&setup.config_map, &object, OURS).await.unwrap();
     }
     let one = format!("{}-one", setup.fixture.namespace);
     wait::until_true("the objects to be known", || {
@@ -396,13 +396,13 @@ async fn objects_are_found_by_key_and_by_instance() {
         namespace: Some(setup.fixture.namespace.as_str().into()),
         name: name.into(),
     };
-    assert!(matches!(scene.watches.find(&scene.setup.connection, &key("a")), Lookup::Found(_)));
+    assert!(matches!(scene.watches.find(&scene.setup.client, &key("a")), Lookup::Found(_)));
     // The watch on managed objects cannot know whether an object without the label is there.
-    assert_eq!(scene.watches.find(&scene.setup.connection, &key("z")), Lookup::Unknown);
+    assert_eq!(scene.watches.find(&scene.setup.client, &key("z")), Lookup::Unknown);
     let name = Selection::Name { namespace: key("z").namespace, name: "z".into() };
-    let single = scene.watches.watch(&setup.connection, &setup.config_map, name);
+    let single = scene.watches.watch(&setup.client, &setup.config_map, name);
     single.complete().await;
-    assert_eq!(scene.watches.find(&scene.setup.connection, &key("z")), Lookup::Absent);
+    assert_eq!(scene.watches.find(&scene.setup.client, &key("z")), Lookup::Absent);
 
     let mut kinds = std::collections::HashSet::new();
     while let Ok(event) = everything.try_recv() {
@@ -414,7 +414,7 @@ async fn objects_are_found_by_key_and_by_instance() {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_on_the_way_have_their_class() {
     let scene = Scene::new().await;
-    let get = || scene.connection.get(&scene.setup.config_map, scene.setup.namespace(), "none");
+    let get = || scene.client.get(&scene.setup.config_map, scene.setup.namespace(), "none");
     for (fault, reason) in [
         (Fault::Pass, FailureReason::NotFound),
         (Fault::Refuse, FailureReason::Unreachable),

@@ -124,7 +124,7 @@ pub(super) fn look(hub: &Hub, definition: &Text, spec: &ResourceGraphDefinitionS
             Link::NotConnected(down) => Standing::Down(down),
             Link::Connected(live) => {
                 let needs = Arc::new(Needs::of(spec, resources, &Place::Anywhere));
-                match hub.surveys.ask(&live.connection, &needs, Asker::Definition(definition.clone())) {
+                match hub.surveys.ask(&live.client, &needs, Asker::Definition(definition.clone())) {
                     Survey::Pending => Standing::Asking,
                     Survey::Failed(message) => Standing::Silent(message),
                     Survey::Known(findings) => Standing::Known(findings),

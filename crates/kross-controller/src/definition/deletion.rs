@@ -84,10 +84,7 @@ pub(super) async fn write_finalizers(
     ]);
     let patch = Value::object([("metadata", metadata)]);
     let name = definition.name();
-    Ok(hub
-        .connection
-        .merge_patch(&hub.definition_kind, None, name, None, managers::CONTROLLER, &patch)
-        .await?)
+    Ok(hub.client.merge_patch(&hub.definition_kind, None, name, None, managers::CONTROLLER, &patch).await?)
 }
 
 /// Whose instances have to go; none for a definition that never owned its CRD.
@@ -178,7 +175,7 @@ fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>, halt: O
     hub.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
-        instances: hub.watches.watch(&hub.connection, kind, selection),
+        instances: hub.watches.watch(&hub.client, kind, selection),
         kind: Arc::clone(kind),
         children,
         external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),
@@ -200,7 +197,7 @@ async fn instances(
 ) -> Result<Vec<StoredObject>, DefinitionError> {
     let labelled = format!("{}={}", labels::DEFINITION_NAME, definition.name());
     let selector = dependents.crd.is_none().then_some(labelled.as_str());
-    let mut instances = match hub.connection.list(&dependents.kind, None, selector).await {
+    let mut instances = match hub.client.list(&dependents.kind, None, selector).await {
         Ok(instances) => instances,
         // The kind went meanwhile, and its objects with it.
         Err(error) if error.missing().is_some() => Vec::new(),
@@ -224,7 +221,7 @@ async fn wait(
         for instance in instances.iter().filter(|instance| instance.deletion_timestamp().is_none()) {
             let options = Delete { uid: Some(instance.uid()), ..Delete::default() };
             let namespace = instance.namespace().map(|namespace| &**namespace);
-            match hub.connection.delete(&dependents.kind, namespace, instance.name(), options).await {
+            match hub.client.delete(&dependents.kind, namespace, instance.name(), options).await {
                 Ok(_) => {}
                 Err(error) if error.is_gone() => {}
                 Err(error) => return Err(error.into()),
@@ -277,7 +274,7 @@ async fn delete_crd(hub: &Hub, crd: &StoredObject) -> Result<(), DefinitionError
         return Ok(());
     }
     let options = Delete { uid: Some(crd.uid()), ..Delete::default() };
-    match hub.connection.delete(&hub.crd_kind, None, crd.name(), options).await {
+    match hub.client.delete(&hub.crd_kind, None, crd.name(), options).await {
         Ok(_) => {
             tracing::info!(crd = %crd.name(), "deleted a CustomResourceDefinition");
             Ok(())

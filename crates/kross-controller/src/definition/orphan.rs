@@ -37,7 +37,7 @@ pub(super) async fn proceed(hub: &Hub, name: &Text) -> Result<Next, DefinitionEr
 }
 
 async fn is_needed(hub: &Hub, kind: &ApiKind) -> Result<bool, DefinitionError> {
-    match hub.connection.list(kind, None, None).await {
+    match hub.client.list(kind, None, None).await {
         Ok(instances) => Ok(instances.iter().any(|instance| is_held(&finalizers(instance)))),
         // The kind went meanwhile, and its objects with it.
         Err(error) if error.missing().is_some() => Ok(false),
@@ -53,7 +53,7 @@ fn serve(hub: &Hub, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>) {
     hub.graphs.publish(Served {
         definition: name.clone(),
         uid: crd.label(labels::DEFINITION_ID).unwrap_or_default().into(),
-        instances: hub.watches.watch(&hub.connection, kind, Selection::All),
+        instances: hub.watches.watch(&hub.client, kind, Selection::All),
         kind: Arc::clone(kind),
         children: Vec::new(),
         external: false,

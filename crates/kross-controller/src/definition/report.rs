@@ -211,7 +211,7 @@ impl Report {
         }
         let patch = patch(&definition.object, &status, &FIELDS);
         let written = hub
-            .connection
+            .client
             .merge_patch(
                 &hub.definition_kind,
                 None,

@@ -176,7 +176,7 @@ pub(super) async fn issue(
     hash: &Text,
 ) -> Result<Revision, DefinitionError> {
     let body = body(hub, definition, number, hash);
-    let written = hub.connection.create(&hub.revision_kind, &body, managers::CONTROLLER).await?;
+    let written = hub.client.create(&hub.revision_kind, &body, managers::CONTROLLER).await?;
     hub.revisions.observe(&written);
     tracing::info!(rgd = %definition.name(), revision = number, "issued a revision");
     Ok(Revision::read(Arc::new(written), number))
@@ -206,10 +206,8 @@ pub(super) async fn adopt(
     ]);
     let patch = Value::object([("metadata", metadata)]);
     let name = revision.object.name();
-    let written = hub
-        .connection
-        .merge_patch(&hub.revision_kind, None, name, None, managers::CONTROLLER, &patch)
-        .await?;
+    let written =
+        hub.client.merge_patch(&hub.revision_kind, None, name, None, managers::CONTROLLER, &patch).await?;
     hub.revisions.observe(&written);
     tracing::info!(rgd = %definition.name(), revision = revision.number, "adopted a revision");
     Ok(())
@@ -236,7 +234,7 @@ pub(super) async fn record(
     }
     let patch = patch(&object, &status, &FIELDS);
     let written = hub
-        .connection
+        .client
         .merge_patch(&hub.revision_kind, None, object.name(), Some("status"), managers::CONTROLLER, &patch)
         .await?;
     hub.revisions.observe(&written);
@@ -276,7 +274,7 @@ pub(super) async fn collect(hub: &Hub, revisions: &Revisions) {
     let Some(keep) = hub.settings.max_revisions else { return };
     for revision in revisions.surplus(keep) {
         let options = Delete { uid: Some(revision.object.uid()), ..Delete::default() };
-        match hub.connection.delete(&hub.revision_kind, None, revision.object.name(), options).await {
+        match hub.client.delete(&hub.revision_kind, None, revision.object.name(), options).await {
             Ok(kross_cluster::Deleted::Terminating(object)) => {
                 hub.metrics.collected.inc();
                 hub.revisions.observe(&object);
@@ -313,7 +311,7 @@ pub(super) async fn release(hub: &Hub, object: &StoredObject) -> Result<(), Defi
     ]);
     let patch = Value::object([("metadata", metadata)]);
     let written = hub
-        .connection
+        .client
         .merge_patch(&hub.revision_kind, None, object.name(), None, managers::CONTROLLER, &patch)
         .await;
     match written {

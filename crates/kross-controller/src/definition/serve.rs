@@ -93,9 +93,9 @@ async fn ensure(
     };
     let written = match (&action, existing) {
         (Action::Keep, Some(existing)) => return Ok(existing),
-        (Action::Create(body), _) => hub.connection.create(&hub.crd_kind, body, managers::CONTROLLER).await?,
+        (Action::Create(body), _) => hub.client.create(&hub.crd_kind, body, managers::CONTROLLER).await?,
         (Action::Update(patch), _) => {
-            hub.connection.merge_patch(&hub.crd_kind, None, name, None, managers::CONTROLLER, patch).await?
+            hub.client.merge_patch(&hub.crd_kind, None, name, None, managers::CONTROLLER, patch).await?
         }
         (Action::Keep, None) => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
     };
@@ -146,7 +146,7 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
     hub.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
-        instances: hub.watches.watch(&hub.connection, &kind, selection.clone()),
+        instances: hub.watches.watch(&hub.client, &kind, selection.clone()),
         kind,
         children,
         external: graph.instance.external,
@@ -171,10 +171,10 @@ fn children(hub: &Hub, graph: &Graph) -> Vec<Watch> {
         let kind = &node.kind;
         let kind = ApiKind::custom(&kind.group, &kind.version, &kind.kind, &known.plural, known.namespaced);
         // The schema has told already where the kind is served.
-        if hub.connection.discovery().cached(&kind.group, Some(&kind.version), &kind.kind).is_none() {
-            hub.connection.discovery().learn(kind.clone());
+        if hub.client.discovery().cached(&kind.group, Some(&kind.version), &kind.kind).is_none() {
+            hub.client.discovery().learn(kind.clone());
         }
-        let watch = hub.watches.watch(&hub.connection, &Arc::new(kind), Selection::Managed);
+        let watch = hub.watches.watch(&hub.client, &Arc::new(kind), Selection::Managed);
         if !watches.iter().any(|known| known.key() == watch.key()) {
             watches.push(watch);
         }

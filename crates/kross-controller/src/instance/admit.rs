@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::Operation;
-use kross_cluster::{Connection, ObjectKey};
+use kross_cluster::{ClusterClient, ObjectKey};
 use kross_graph::{Graph, NodeIndex, Placement, RemotePlacement};
 use kross_plan::{ApplyAction, ExternalRead, Plan, Way};
 
@@ -61,22 +61,22 @@ impl Visitor<'_> {
         let Some(object) = plan.object(action) else { return Check::Passed };
         let Some(way) = plan.ways.to(&object.key) else { return Check::Passed };
         match reach.connection_by(&object.key.cluster, Some(&way.key)) {
-            Ok(connection) => self.ask(action.node, way, connection),
+            Ok(client) => self.ask(action.node, way, client),
             Err(_) => Check::Passed,
         }
     }
 
     /// Whether an external reference may be read.
-    pub(super) fn check_read(&self, plan: &Plan, read: &ExternalRead, connection: &Connection) -> Check {
+    pub(super) fn check_read(&self, plan: &Plan, read: &ExternalRead, client: &ClusterClient) -> Check {
         let Some((node, way)) = plan.ways.to_read(read) else { return Check::Passed };
         let revision = self.served.revision.as_ref();
         match revision.and_then(|revision| revision.graph.find(node)) {
-            Some((index, _)) => self.ask(index, way, connection),
+            Some((index, _)) => self.ask(index, way, client),
             None => Check::Passed,
         }
     }
 
-    fn ask(&self, node: NodeIndex, way: &Way, connection: &Connection) -> Check {
+    fn ask(&self, node: NodeIndex, way: &Way, client: &ClusterClient) -> Check {
         let Some(revision) = &self.served.revision else { return Check::Passed };
         let Some(Placement::Remote(placement)) = revision.graph.node(node).map(|node| &node.placement) else {
             return Check::Passed;
@@ -94,7 +94,7 @@ impl Visitor<'_> {
                 instance: self.instance,
                 revision,
                 display: &way.reference.display,
-                connection,
+                client,
                 resources: &resources,
             },
         )

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
 use kross_cluster::{
-    ApiError, ApiKind, Apply, Connection, Delete, Deleted, Marks, Missing, ObjectKey, Propagation,
+    ApiError, ApiKind, Apply, ClusterClient, Delete, Deleted, Marks, Missing, ObjectKey, Propagation,
     StoredObject,
 };
 use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject, Way};
@@ -176,11 +176,11 @@ impl Write<'_> {
         let Self { object, create, .. } = *self;
         let Some(desired) = &object.desired else { return Ok(Written::Claimed) };
         let key = &object.key;
-        let connection = self.reach.connection_by(&key.cluster, self.way.map(|way| &way.key))?;
+        let client = self.reach.connection_by(&key.cluster, self.way.map(|way| &way.key))?;
         let version = version_of(&object.api_version);
-        let kind = connection.kind(&key.group, Some(&version), &key.kind).await?;
+        let kind = client.kind(&key.group, Some(&version), &key.kind).await?;
         if create && (object.exclusive || self.contested) {
-            match self.look(connection, &kind).await {
+            match self.look(client, &kind).await {
                 Ok(other) if self.is_in_the_way(&other, applyset) => {
                     return Ok(Written::Taken(Box::new(other)));
                 }
@@ -191,13 +191,13 @@ impl Write<'_> {
         }
         let options = Apply { operation, ..Apply::by(managers::APPLYSET) };
         let first = if create { options } else { options.force() };
-        match connection.apply(&kind, desired, first).await {
+        match client.apply(&kind, desired, first).await {
             Ok(written) => Ok(Written::Applied(Box::new(written))),
             Err(error) if create && error.label_conflict(labels::APPLYSET_PART_OF).is_some() => {
-                Ok(Written::Taken(Box::new(self.look(connection, &kind).await?)))
+                Ok(Written::Taken(Box::new(self.look(client, &kind).await?)))
             }
             Err(error) if create && !error.conflicts().is_empty() => {
-                let written = connection.apply(&kind, desired, options.force()).await?;
+                let written = client.apply(&kind, desired, options.force()).await?;
                 Ok(Written::Applied(Box::new(written)))
             }
             Err(error) => Err(error.into()),
@@ -205,10 +205,10 @@ impl Write<'_> {
     }
 
     /// Looks at what is in the place of the object. From before that on it is told when it goes.
-    async fn look(&self, connection: &Connection, kind: &ApiKind) -> Result<StoredObject, ApiError> {
+    async fn look(&self, client: &ClusterClient, kind: &ApiKind) -> Result<StoredObject, ApiError> {
         let key = &self.object.key;
         self.hub.instances.want_too(self.instance, key);
-        connection.get(kind, key.namespace.as_deref(), &key.name).await
+        client.get(kind, key.namespace.as_deref(), &key.name).await
     }
 
     fn is_in_the_way(&self, other: &StoredObject, applyset: &Text) -> bool {
@@ -271,12 +271,12 @@ pub(super) async fn delete(
 /// Deletes one object; gives it if it is still there.
 async fn delete_one(reach: &Reach<'_>, doom: &Doom) -> Result<Option<StoredObject>, ReachError> {
     let key = &doom.key;
-    let connection = reach.connection_for(&key.cluster, &key.group, &key.kind)?;
-    let kind = connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
+    let client = reach.connection_for(&key.cluster, &key.group, &key.kind)?;
+    let kind = client.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
     // As kubectl does: left to itself a Job would leave its Pods behind.
     let propagation = Some(Propagation::Background);
     let options = Delete { uid: Some(&doom.uid), propagation, ..Delete::default() };
-    match connection.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
+    match client.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
         Ok(Deleted::Gone) => Ok(None),
         Ok(Deleted::Terminating(object)) => Ok(Some(object)),
         Err(error) if error.is_gone() => Ok(None),
@@ -334,10 +334,10 @@ pub(super) async fn release(
 
 async fn release_one(reach: &Reach<'_>, doom: &Doom) -> Result<(), ReachError> {
     let key = &doom.key;
-    let connection = reach.connection_for(&key.cluster, &key.group, &key.kind)?;
-    let kind = connection.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
+    let client = reach.connection_for(&key.cluster, &key.group, &key.kind)?;
+    let kind = client.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
     let marks = Marks { manager: managers::APPLYSET, is_mark };
-    connection.release(&kind, key.namespace.as_deref(), &key.name, &doom.uid, marks).await?;
+    client.release(&kind, key.namespace.as_deref(), &key.name, &doom.uid, marks).await?;
     Ok(())
 }
 

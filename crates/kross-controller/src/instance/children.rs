@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Inventory, Operation, SyncMode, labels};
-use kross_cluster::{ApiError, Connection, ObjectKey, Selection, Watch};
+use kross_cluster::{ApiError, ClusterClient, ObjectKey, Selection, Watch};
 use kross_graph::Graph;
 use kross_plan::{Failure, KindKey, Plan};
 use kross_value::Text;
@@ -82,12 +82,12 @@ pub(super) async fn see(
 ) -> bool {
     let mut news = false;
     for (key, version) in wanted {
-        let Ok(connection) = reach.connection_for(&key.0, &key.1, &key.2).cloned() else { continue };
+        let Ok(client) = reach.connection_for(&key.0, &key.1, &key.2).cloned() else { continue };
         if !sight.looked.insert(key.clone()) {
             continue;
         }
         news = true;
-        let opened = open(hub, instance.0, &connection, &key, version.as_ref(), reach, memory).await;
+        let opened = open(hub, instance.0, &client, &key, version.as_ref(), reach, memory).await;
         if let Err(error) = opened {
             // A kind that nobody wants any more and that is gone took its objects with it.
             if version.is_some() || error.missing().is_none() {
@@ -146,9 +146,9 @@ pub(super) async fn find_scopes(
         if sight.observed.scopes.contains_key(key) || sight.observed.blind.contains_key(key) {
             continue;
         }
-        let Ok(connection) = reach.connection(&key.0) else { continue };
+        let Ok(client) = reach.client(&key.0) else { continue };
         news = true;
-        match reach.wait([&key.0], connection.kind(&key.1, Some(version), &key.2)).await {
+        match reach.wait([&key.0], client.kind(&key.1, Some(version), &key.2)).await {
             Ok(kind) => {
                 memory.blind.remove(key);
                 sight.observed.scopes.insert(key.clone(), kind.namespaced);
@@ -166,7 +166,7 @@ pub(super) async fn find_scopes(
 async fn open(
     hub: &Hub,
     instance: &ObjectKey,
-    connection: &Connection,
+    client: &ClusterClient,
     key: &KindKey,
     version: Option<&Text>,
     reach: &Reach<'_>,
@@ -174,16 +174,16 @@ async fn open(
 ) -> Result<(), ApiError> {
     let good = memory.children.get(key).is_some_and(|child| {
         let watch = child.watch.key();
-        watch.access == *connection.access()
+        watch.access == *client.access()
             && watch.sync == reach.sync(&key.0)
             && version.is_none_or(|version| watch.version == *version)
     });
     if good {
         return Ok(());
     }
-    let kind = connection.kind(&key.1, version.map(Text::as_str), &key.2);
+    let kind = client.kind(&key.1, version.map(Text::as_str), &key.2);
     let kind = reach.wait([&key.0], kind).await?;
-    let watch = Arc::new(reach.follow(hub, connection, &kind, Selection::Managed));
+    let watch = Arc::new(reach.follow(hub, client, &kind, Selection::Managed));
     hub.instances.look_at(instance, watch.key());
     let before = memory.children.remove(key).map(|child| child.watch);
     if let Some(before) = &before {

@@ -141,7 +141,7 @@ impl Asker<'_> {
                     }
                     let state = connected(&live);
                     forgive(&state.id, live.since, memory);
-                    reach.join(&state.id, key, live.connection.on_behalf_of(self.key));
+                    reach.join(&state.id, key, live.client.on_behalf_of(self.key));
                     state
                 }
             },

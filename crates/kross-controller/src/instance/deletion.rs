@@ -51,7 +51,7 @@ pub(super) async fn proceed(
             return Err(error);
         }
     };
-    let (mut reach, key) = (Reach::local(hub, served, turn), instance.key(hub.connection.cluster()));
+    let (mut reach, key) = (Reach::local(hub, served, turn), instance.key(hub.client.cluster()));
     let asker = Asker { hub, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
     let mut remains = match gather(&asker, served, &record, &mut reach, memory).await {
         Ok(remains) => remains,
@@ -226,8 +226,7 @@ impl Departure<'_> {
         ]);
         let patch = Value::object([("metadata", metadata)]);
         let (namespace, manager) = (instance.namespace().map(|namespace| &**namespace), managers::LABELLER);
-        let patched =
-            self.hub.connection.merge_patch(kind, namespace, instance.name(), None, manager, &patch);
+        let patched = self.hub.client.merge_patch(kind, namespace, instance.name(), None, manager, &patch);
         match patched.await {
             Ok(_) => {}
             Err(error) if error.is_gone() => {}

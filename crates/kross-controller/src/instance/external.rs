@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::{FailureReason, Operation};
-use kross_cluster::{ApiError, Connection, Lookup, ObjectKey, Selection, Watch, WatchKey};
+use kross_cluster::{ApiError, ClusterClient, Lookup, ObjectKey, Selection, Watch, WatchKey};
 use kross_plan::{CollectionQuery, ExternalRead, Failure, ObservedObject, Plan};
 use kross_value::Text;
 
@@ -30,9 +30,9 @@ pub(super) async fn answer(
     for read in &plan.reads {
         let way = plan.ways.to_read(read).map(|(_, way)| &way.key);
         // What is in a cluster that does not answer is read once it does.
-        let connection = reach.connection_by(read.cluster(), way).ok();
-        if let Some(connection) = connection {
-            match visitor.check_read(plan, read, connection) {
+        let client = reach.connection_by(read.cluster(), way).ok();
+        if let Some(client) = client {
+            match visitor.check_read(plan, read, client) {
                 Check::Passed => {}
                 // What is read already has been through this; only what is new waits.
                 Check::Pending if memory.externals.contains_key(read) => {}
@@ -43,7 +43,7 @@ pub(super) async fn answer(
                 }
             }
         }
-        if let Err(error) = open(visitor, reach, connection, read, memory).await {
+        if let Err(error) = open(visitor, reach, client, read, memory).await {
             news |= cannot_read(read, Operation::Get, &error, sight, memory);
             continue;
         }
@@ -68,19 +68,19 @@ pub(super) async fn answer(
 async fn open(
     visitor: &Visitor<'_>,
     reach: &Reach<'_>,
-    connection: Option<&Connection>,
+    client: Option<&ClusterClient>,
     read: &ExternalRead,
     memory: &mut Memory,
 ) -> Result<(), ApiError> {
-    let Some(connection) = connection else { return Ok(()) };
+    let Some(client) = client else { return Ok(()) };
     let Visitor { hub, instance, .. } = visitor;
     let known = memory.externals.get(read);
     let sync = reach.sync(read.cluster());
-    let good = |watch: &Watch| watch.key().access == *connection.access() && watch.key().sync == sync;
+    let good = |watch: &Watch| watch.key().access == *client.access() && watch.key().sync == sync;
     if known.is_some_and(|known| known.iter().all(good)) {
         return Ok(());
     }
-    let watches = reach.wait([read.cluster()], watch(hub, reach, connection, read)).await?;
+    let watches = reach.wait([read.cluster()], watch(hub, reach, client, read)).await?;
     watches.iter().for_each(|watch| hub.instances.look_at(instance, watch.key()));
     for before in memory.externals.insert(read.clone(), watches).into_iter().flatten() {
         hub.instances.look_away(instance, before.key());
@@ -133,24 +133,24 @@ pub(super) fn retain(hub: &Hub, instance: &ObjectKey, plan: &Plan, memory: &mut 
 async fn watch(
     hub: &Hub,
     reach: &Reach<'_>,
-    connection: &Connection,
+    client: &ClusterClient,
     read: &ExternalRead,
 ) -> Result<Vec<Watch>, ApiError> {
     match read {
         ExternalRead::Object { key, version } => {
-            let kind = connection.kind(&key.group, Some(version), &key.kind).await?;
+            let kind = client.kind(&key.group, Some(version), &key.kind).await?;
             let selection = Selection::Name { namespace: key.namespace.clone(), name: key.name.clone() };
-            Ok(vec![reach.follow(hub, connection, &kind, selection)])
+            Ok(vec![reach.follow(hub, client, &kind, selection)])
         }
         ExternalRead::Collection(query) => {
-            let kind = connection.kind(&query.group, Some(&query.version), &query.kind).await?;
+            let kind = client.kind(&query.group, Some(&query.version), &query.kind).await?;
             let selection =
                 Selection::Labels { namespace: query.namespace.clone(), selector: text(&query.selector()) };
-            let mut watches = vec![reach.follow(hub, connection, &kind, selection)];
+            let mut watches = vec![reach.follow(hub, client, &kind, selection)];
             if let Some(namespaces) = query.namespace_selector() {
-                let kind = connection.kind("", Some("v1"), "Namespace").await?;
+                let kind = client.kind("", Some("v1"), "Namespace").await?;
                 let selection = Selection::Labels { namespace: None, selector: text(&namespaces) };
-                watches.push(reach.follow(hub, connection, &kind, selection));
+                watches.push(reach.follow(hub, client, &kind, selection));
             }
             Ok(watches)
         }

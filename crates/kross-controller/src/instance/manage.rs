@@ -110,7 +110,7 @@ pub(super) async fn write(
     };
     let namespace = instance.namespace().map(|namespace| &**namespace);
     let written = hub
-        .connection
+        .client
         .merge_patch(&served.kind, namespace, instance.name(), None, managers::LABELLER, &patch)
         .await
         .map_err(InstanceError::Manage)?;

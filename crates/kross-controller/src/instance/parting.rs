@@ -53,7 +53,7 @@ impl Parting<'_> {
 
     fn tell(&self, reason: &str, severity: Severity, what: &str, dooms: &[Doom]) {
         let Some((first, others)) = dooms.split_first() else { return };
-        let owner = self.instance.key(self.hub.connection.cluster());
+        let owner = self.instance.key(self.hub.client.cluster());
         for doom in dooms {
             let why = doom.why.as_deref().unwrap_or_default();
             tracing::info!(instance = %owner, object = %self.describe(&doom.key), why, "{what}");
@@ -86,7 +86,7 @@ impl Parting<'_> {
         let cluster = &doom.key.cluster;
         let mut named = AuditCluster::named(self.display(&doom.key).unwrap_or("local"));
         named.uid = if cluster.is_local() { "".into() } else { cluster.as_str().into() };
-        let owner = self.instance.key(self.hub.connection.cluster());
+        let owner = self.instance.key(self.hub.client.cluster());
         let mut record = AuditRecord::new(named, AuditVerb::Leave)
             .on_behalf_of(Some(&owner))
             .on(AuditObject::from(&doom.key));

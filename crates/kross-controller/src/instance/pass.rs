@@ -147,7 +147,7 @@ impl Pass<'_> {
         if inventory.group_kinds.is_empty() {
             return Ok(());
         }
-        let kinds = inventory.group_kinds.iter().map(|kind| (kind, &self.hub.connection)).collect();
+        let kinds = inventory.group_kinds.iter().map(|kind| (kind, &self.hub.client)).collect();
         let left = remains::members(kinds, &self.instance, &applyset, &inventory, self.memory).await?;
         sight.extend(left);
         Ok(())
@@ -232,7 +232,7 @@ impl Pass<'_> {
     /// When to look again without an event.
     fn next(&self, plan: &Plan, reach: &Reach<'_>) -> Next {
         // What failed in a cluster that does not answer is tried again when it does, which wakes us.
-        let open = |cluster: &ClusterId| reach.connection(cluster).is_ok();
+        let open = |cluster: &ClusterId| reach.client(cluster).is_ok();
         let (_, left_out) = &self.memory.left_out;
         let tried = |(_, failure): &(&ObjectKey, &Failure)| !left_out.contains(&failure.node);
         let recheck = plan.recheck_at.map(until);

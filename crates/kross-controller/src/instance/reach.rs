@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kross_api::{ClusterId, FailureReason, GroupKind, Inventory};
-use kross_cluster::{ApiError, ApiKind, Connection, Selection, StoredObject, Sync, Watch};
+use kross_cluster::{ApiError, ApiKind, ClusterClient, Selection, StoredObject, Sync, Watch};
 use kross_plan::{KindKey, ReferenceKey};
 use kross_value::Text;
 
@@ -15,7 +15,7 @@ use crate::turns::Turn;
 
 /// The clusters that a pass can reach.
 pub(super) struct Reach<'a> {
-    local: &'a Connection,
+    local: &'a ClusterClient,
     local_children: &'a [Watch],
     turn: &'a Turn,
     remotes: BTreeMap<ClusterId, Site>,
@@ -27,7 +27,7 @@ pub(super) struct Reach<'a> {
 #[derive(Debug)]
 struct Site {
     /// One for each reference that leads there, the first one for whoever does not care.
-    connections: Vec<(ReferenceKey, Connection)>,
+    connections: Vec<(ReferenceKey, ClusterClient)>,
     /// The objects of instances there, one watch for each kind.
     children: Vec<Arc<Watch>>,
     /// How it is followed.
@@ -66,7 +66,7 @@ impl ReachError {
 impl<'a> Reach<'a> {
     /// The local cluster alone.
     pub(super) fn local(hub: &'a Hub, served: &'a Served, turn: &'a Turn) -> Self {
-        let (local, local_children) = (&hub.connection, &*served.children);
+        let (local, local_children) = (&hub.client, &*served.children);
         Self { local, local_children, turn, remotes: BTreeMap::new(), kinds: BTreeMap::new() }
     }
 
@@ -80,10 +80,10 @@ impl<'a> Reach<'a> {
     }
 
     /// A remote cluster is connected by a reference.
-    pub(super) fn join(&mut self, cluster: &ClusterId, reference: &ReferenceKey, connection: Connection) {
+    pub(super) fn join(&mut self, cluster: &ClusterId, reference: &ReferenceKey, client: ClusterClient) {
         let site = || Site { connections: Vec::new(), children: Vec::new(), sync: Sync::Watch };
         let site = self.remotes.entry(cluster.clone()).or_insert_with(site);
-        site.connections.push((reference.clone(), connection));
+        site.connections.push((reference.clone(), client));
     }
 
     /// Objects of a kind in a cluster go by this reference.
@@ -111,7 +111,7 @@ impl<'a> Reach<'a> {
     }
 
     /// The connection to a cluster.
-    pub(super) fn connection(&self, cluster: &ClusterId) -> Result<&Connection, ReachError> {
+    pub(super) fn client(&self, cluster: &ClusterId) -> Result<&ClusterClient, ReachError> {
         if cluster.is_local() {
             return Ok(self.local);
         }
@@ -123,13 +123,13 @@ impl<'a> Reach<'a> {
         &self,
         cluster: &ClusterId,
         reference: Option<&ReferenceKey>,
-    ) -> Result<&Connection, ReachError> {
+    ) -> Result<&ClusterClient, ReachError> {
         if cluster.is_local() {
             return Ok(self.local);
         }
         let connections = self.remotes.get(cluster).map_or(&[][..], |site| &site.connections);
         let by = connections.iter().find(|(by, _)| Some(by) == reference).or(connections.first());
-        by.map(|(_, connection)| connection).ok_or_else(|| ReachError::NotConnected(cluster.clone()))
+        by.map(|(_, client)| client).ok_or_else(|| ReachError::NotConnected(cluster.clone()))
     }
 
     /// The connection to a cluster for objects of a kind, by the reference that they were made by.
@@ -138,7 +138,7 @@ impl<'a> Reach<'a> {
         cluster: &ClusterId,
         group: &Text,
         kind: &Text,
-    ) -> Result<&Connection, ReachError> {
+    ) -> Result<&ClusterClient, ReachError> {
         let route = self.kinds.get(&(cluster.clone(), group.clone(), kind.clone()));
         self.connection_by(cluster, route)
     }
@@ -148,7 +148,7 @@ impl<'a> Reach<'a> {
         &self,
         cluster: &ClusterId,
         inventory: &'i Inventory,
-    ) -> Result<Vec<(&'i GroupKind, &Connection)>, ReachError> {
+    ) -> Result<Vec<(&'i GroupKind, &ClusterClient)>, ReachError> {
         let of = |kind: &'i GroupKind| {
             let (group, name) = (kind.group.as_str().into(), kind.kind.as_str().into());
             Ok((kind, self.connection_for(cluster, &group, &name)?))
@@ -160,11 +160,11 @@ impl<'a> Reach<'a> {
     pub(super) fn follow(
         &self,
         hub: &Hub,
-        connection: &Connection,
+        client: &ClusterClient,
         kind: &Arc<ApiKind>,
         selection: Selection,
     ) -> Watch {
-        hub.watches.follow(connection, kind, selection, self.sync(connection.cluster()))
+        hub.watches.follow(client, kind, selection, self.sync(client.cluster()))
     }
 
     /// The copies of the local cluster.

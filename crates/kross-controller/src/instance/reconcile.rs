@@ -65,7 +65,7 @@ async fn let_go(
     served: &Served,
     key: &ObjectKey,
 ) -> Result<Option<Arc<StoredObject>>, kross_cluster::ApiError> {
-    let found = match hub.connection.get(&served.kind, key.namespace.as_deref(), &key.name).await {
+    let found = match hub.client.get(&served.kind, key.namespace.as_deref(), &key.name).await {
         Ok(found) => Some(found),
         Err(error) if error.missing().is_some() => None,
         Err(error) => return Err(error),

@@ -11,7 +11,7 @@ use kross_api::{
     ClusterId, ClusterInventory, GroupKind, Inventory, ManagedResource, Operation, ResourceState, SyncMode,
     annotations, labels,
 };
-use kross_cluster::{ApiError, ApiKind, Connection, ObjectKey, StoredObject};
+use kross_cluster::{ApiError, ApiKind, ClusterClient, ObjectKey, StoredObject};
 use kross_graph::{Graph, Node, Placement};
 use kross_plan::{Answers, DoomedObject, Instance, ObservedObject, ReferenceKey, Trouble, UsedCluster};
 use kross_value::{Object, Text, Value};
@@ -69,7 +69,7 @@ pub(super) async fn gather(
 ) -> Result<Remains, InstanceError> {
     let (hub, instance) = (asker.hub, asker.instance);
     let applyset = manage::applyset(served, instance);
-    let kinds = record.local.group_kinds.iter().map(|kind| (kind, &hub.connection)).collect();
+    let kinds = record.local.group_kinds.iter().map(|kind| (kind, &hub.client)).collect();
     let sight = members(kinds, instance, &applyset, &record.local, memory).await?;
     let mut remains = Remains {
         sight,
@@ -323,7 +323,7 @@ fn unlisted(name: &Text, error: &ApiError) -> Trouble {
 
 /// Everything that the inventory of a cluster may contain, as that cluster has it: each of its kinds by its connection.
 pub(super) async fn members(
-    wanted: Vec<(&GroupKind, &Connection)>,
+    wanted: Vec<(&GroupKind, &ClusterClient)>,
     instance: &StoredObject,
     applyset: &str,
     inventory: &Inventory,
@@ -331,30 +331,30 @@ pub(super) async fn members(
 ) -> Result<Sight, ApiError> {
     let selector = format!("{}={applyset}", labels::APPLYSET_PART_OF);
     let home = instance.namespace().map(|namespace| &**namespace);
-    let mut kinds: Vec<(Arc<ApiKind>, &Connection)> = Vec::new();
-    for (kind, connection) in wanted {
-        match connection.kind_for_certain(&kind.group, None, &kind.kind).await {
-            Ok(kind) => kinds.push((kind, connection)),
+    let mut kinds: Vec<(Arc<ApiKind>, &ClusterClient)> = Vec::new();
+    for (kind, client) in wanted {
+        match client.kind_for_certain(&kind.group, None, &kind.kind).await {
+            Ok(kind) => kinds.push((kind, client)),
             // The type is gone, and its objects with it.
             Err(error) if error.missing().is_some() => {}
             Err(error) => return Err(error),
         }
     }
-    let mut places: Vec<(&Connection, &ApiKind, Option<&str>)> = Vec::new();
-    for (kind, connection) in &kinds {
+    let mut places: Vec<(&ClusterClient, &ApiKind, Option<&str>)> = Vec::new();
+    for (kind, client) in &kinds {
         if kind.namespaced {
             let namespaces = inventory.namespaces.iter().map(String::as_str).chain(home);
-            places.extend(namespaces.map(|namespace| (*connection, &**kind, Some(namespace))));
+            places.extend(namespaces.map(|namespace| (*client, &**kind, Some(namespace))));
         } else {
-            places.push((connection, kind, None));
+            places.push((client, kind, None));
         }
     }
     let mut sight = Sight::default();
     let lists: Vec<BoxFuture<'_, _>> = places
         .iter()
-        .map(|(connection, kind, namespace)| {
-            let listed = connection.list(kind, *namespace, Some(&selector));
-            async move { (connection.cluster(), listed.await) }.boxed()
+        .map(|(client, kind, namespace)| {
+            let listed = client.list(kind, *namespace, Some(&selector));
+            async move { (client.cluster(), listed.await) }.boxed()
         })
         .collect();
     let answers: Vec<_> = stream::iter(lists).buffer_unordered(AT_ONCE).collect().await;

@@ -37,7 +37,7 @@ pub(super) async fn write(
     let mut object = instance.value().as_object().cloned().unwrap_or_default();
     object.insert("status", status);
     let written =
-        hub.connection.replace(&served.kind, &object.into(), Some("status"), managers::CONTROLLER).await?;
+        hub.client.replace(&served.kind, &object.into(), Some("status"), managers::CONTROLLER).await?;
     served.instances.observe(&written);
     count_transition(hub, &instance, &written);
     log(hub, (&instance, &before), (&written, &after));
@@ -114,7 +114,7 @@ async fn note(
     let patch = Value::object([("metadata", Value::object([version, ("annotations", notes)]))]);
     let namespace = instance.namespace().map(|namespace| &**namespace);
     let written = hub
-        .connection
+        .client
         .merge_patch(&served.kind, namespace, instance.name(), None, managers::STATE, &patch)
         .await?;
     served.instances.observe(&written);
@@ -133,7 +133,7 @@ fn count_transition(hub: &Hub, before: &StoredObject, after: &StoredObject) {
 /// those who look closely.
 fn log(hub: &Hub, (old, before): (&StoredObject, &[Condition]), (new, after): (&StoredObject, &[Condition])) {
     let (from, to) = (state(old), state(new));
-    let instance = new.key(hub.connection.cluster());
+    let instance = new.key(hub.client.cluster());
     let message = why(after);
     if to == InstanceState::Error.as_str() && (from != to || why(before) != message) {
         tracing::warn!(%instance, from, why = message, "an instance is in trouble");
@@ -169,7 +169,7 @@ pub(super) fn abandoned(hub: &Hub, instance: &StoredObject, cluster: &RecordedCl
         cluster.uid,
         if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
     );
-    tracing::warn!(instance = %instance.key(hub.connection.cluster()), "{note}");
+    tracing::warn!(instance = %instance.key(hub.client.cluster()), "{note}");
     if let Some(events) = &hub.events {
         events.report(kross_cluster::Report {
             regarding: Regarding::from(instance),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use kross_cluster::{ClusterView, Clusters, Connection, Events, Queue, Watches};
+use kross_cluster::{ClusterClient, ClusterView, Clusters, Events, Queue, Watches};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -19,7 +19,7 @@ pub(crate) struct Sources {
     pub(crate) queue: Queue<InstanceKey>,
     pub(crate) watches: Watches,
     pub(crate) clusters: Clusters,
-    pub(crate) connection: Connection,
+    pub(crate) client: ClusterClient,
     pub(crate) events: Option<Events>,
     pub(crate) graphs: Arc<Graphs>,
 }
@@ -77,7 +77,7 @@ const GAUGES: [Gauge; 5] = [
         name: "kross_api_connections",
         help: "Connections to the local cluster that are open",
         read: |sources| {
-            let stats = sources.connection.stats();
+            let stats = sources.client.stats();
             stats.requests.connections + stats.watches.connections
         },
     },
@@ -99,7 +99,7 @@ const TALLIES: [Tally; 2] = [
         help: "Requests to the local cluster, watches apart",
         results: &["answered", "unanswered"],
         read: |sources| {
-            let requests = sources.connection.stats().requests;
+            let requests = sources.client.stats().requests;
             vec![requests.answered, requests.failed]
         },
     },

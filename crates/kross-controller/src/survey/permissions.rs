@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use kross_cluster::{ApiError, Connection};
+use kross_cluster::{ApiError, ClusterClient};
 use kross_schema::SchemaResolver;
 use kross_value::Text;
 use serde::Deserialize;
@@ -73,7 +73,7 @@ struct ReviewStatus {
 
 /// What we lack, of all that is needed. Answers that are known already are good for some time.
 pub(super) async fn missing(
-    connection: &Connection,
+    client: &ClusterClient,
     site: &Site,
     needs: &Needs,
     schemas: &dyn SchemaResolver,
@@ -88,16 +88,16 @@ pub(super) async fn missing(
         verb: "*",
         definite: true,
     };
-    if questions.is_empty() || find_out(connection, site, &everything, age).await? == Some(true) {
+    if questions.is_empty() || find_out(client, site, &everything, age).await? == Some(true) {
         return Ok(Vec::new());
     }
     let answers: Vec<(Question, Option<bool>)> = stream::iter(questions)
         .map(|question| async move {
             let everywhere = Question { namespace: None, name: None, definite: true, ..question.clone() };
-            let answer = match find_out(connection, site, &everywhere, age).await? {
+            let answer = match find_out(client, site, &everywhere, age).await? {
                 // Who may everywhere may there, and that need be asked only once.
                 answer if answer == Some(true) || !question.is_narrow() => answer,
-                _ => find_out(connection, site, &question, age).await?,
+                _ => find_out(client, site, &question, age).await?,
             };
             Ok::<_, ApiError>((question, answer))
         })
@@ -164,7 +164,7 @@ fn verbs(need: &Need) -> Vec<&'static str> {
 
 /// Asks, unless the answer is known.
 async fn find_out(
-    connection: &Connection,
+    client: &ClusterClient,
     site: &Site,
     question: &Question,
     age: Duration,
@@ -172,19 +172,19 @@ async fn find_out(
     if let Some(answer) = site.answer(question, age) {
         return Ok(answer);
     }
-    let answer = ask(connection, question).await?;
+    let answer = ask(client, question).await?;
     site.keep(question.clone(), answer);
     Ok(answer)
 }
 
 /// Whether we may; none where the cluster cannot tell.
-async fn ask(connection: &Connection, question: &Question) -> Result<Option<bool>, ApiError> {
+async fn ask(client: &ClusterClient, question: &Question) -> Result<Option<bool>, ApiError> {
     let Question { group, resource, namespace, name, verb, definite: _ } = question;
     let attributes = json!({"group": group.as_str(), "resource": resource.as_str(), "verb": verb,
         "namespace": namespace.as_deref().unwrap_or_default(), "name": name.as_deref().unwrap_or_default()});
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes}});
-    match connection.submit(ACCESS_REVIEWS, review.to_string().into()).await {
+    match client.submit(ACCESS_REVIEWS, review.to_string().into()).await {
         Ok(answer) => {
             let Ok(Review { status }) = serde_json::from_slice(&answer) else { return Ok(None) };
             Ok((status.allowed || status.evaluation_error.is_empty()).then_some(status.allowed))

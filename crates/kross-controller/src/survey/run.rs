@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kross_cluster::Connection;
+use kross_cluster::ClusterClient;
 
 use super::Findings;
 use super::documents::{ClusterSchemas, Documents};
@@ -28,19 +28,19 @@ impl Surveyor {
         Self { site, needs, documents, age, schemas: None }
     }
 
-    pub(super) async fn survey(&mut self, connection: &Connection) -> Result<Findings, SurveyError> {
-        let schemas = self.schemas(connection).await?;
-        let denied = permissions::missing(connection, &self.site, &self.needs, &*schemas, self.age).await?;
-        let user = if denied.is_empty() { None } else { connection.user().await };
+    pub(super) async fn survey(&mut self, client: &ClusterClient) -> Result<Findings, SurveyError> {
+        let schemas = self.schemas(client).await?;
+        let denied = permissions::missing(client, &self.site, &self.needs, &*schemas, self.age).await?;
+        let user = if denied.is_empty() { None } else { client.user().await };
         Ok(Findings { schemas, denied, user })
     }
 
-    async fn schemas(&mut self, connection: &Connection) -> Result<Arc<ClusterSchemas>, SurveyError> {
-        let index = self.site.index(connection, self.age).await?;
+    async fn schemas(&mut self, client: &ClusterClient) -> Result<Arc<ClusterSchemas>, SurveyError> {
+        let index = self.site.index(client, self.age).await?;
         let mut documents = BTreeMap::new();
         for version in self.wanted(&index) {
             let Some(url) = index.url(&version) else { continue };
-            let document = self.site.document(connection, &self.documents, &version, url).await?;
+            let document = self.site.document(client, &self.documents, &version, url).await?;
             documents.insert(version, document);
         }
         let schemas = ClusterSchemas::new(documents, self.needs.kinds());

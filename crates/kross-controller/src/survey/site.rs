@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kross_cluster::{ApiError, Connection};
+use kross_cluster::{ApiError, ClusterClient};
 use tokio::time::Instant;
 
 use super::documents::{Document, Documents, Unreadable};
@@ -43,14 +43,14 @@ impl Site {
     /// The list of documents, no older than this.
     pub(super) async fn index(
         &self,
-        connection: &Connection,
+        client: &ClusterClient,
         age: Duration,
     ) -> Result<Arc<Index>, SurveyError> {
         let mut held = self.index.lock().await;
         if let Some((_, index)) = held.as_ref().filter(|(fetched, _)| fetched.elapsed() < age) {
             return Ok(Arc::clone(index));
         }
-        let bytes = connection.fetch(INDEX).await?;
+        let bytes = client.fetch(INDEX).await?;
         let index: Arc<Index> = Arc::new(serde_json::from_slice(&bytes).map_err(|_| SurveyError::Index)?);
         *held = Some((Instant::now(), Arc::clone(&index)));
         drop(held);
@@ -63,7 +63,7 @@ impl Site {
     /// The document of a group and version at an address.
     pub(super) async fn document(
         &self,
-        connection: &Connection,
+        client: &ClusterClient,
         documents: &Arc<Documents>,
         version: &str,
         url: &str,
@@ -76,7 +76,7 @@ impl Site {
         if !url.starts_with("/openapi/v3/") {
             return Err(SurveyError::Index);
         }
-        let bytes = connection.fetch(url).await?;
+        let bytes = client.fetch(url).await?;
         let (documents, version) = (Arc::clone(documents), version.to_owned());
         // Large documents take long enough to hold up others on the same thread.
         let read = tokio::task::spawn_blocking(move || documents.read(&version, &bytes)).await;

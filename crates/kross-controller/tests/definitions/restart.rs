@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kross_cluster::{ClusterId, Connection, ConnectionOptions, LeaseOptions};
+use kross_cluster::{ClientOptions, ClusterClient, ClusterId, LeaseOptions};
 use kross_controller::{Controller, ControllerError, Settings};
 use kross_testing::{Action, Fault, FaultProxy, Requests, Verb, shared, wait};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -327,7 +327,7 @@ async fn whoever_loses_the_lease_writes_nothing_more() {
     let (proxy, lease_proxy) = (FaultProxy::start(admin).unwrap(), FaultProxy::start(admin).unwrap());
     let connect = async |proxy: &FaultProxy| {
         let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
-        Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await.unwrap()
+        ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap()
     };
     let lease = LeaseOptions {
         lease_duration: Duration::from_secs(3),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kross_cluster::{ClusterId, Connection, ConnectionOptions};
+use kross_cluster::{ClientOptions, ClusterClient, ClusterId};
 use kross_controller::{Controller, Graphs, Settings};
 use kross_testing::{Fixture, shared, wait};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -33,10 +33,10 @@ impl Running {
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async move {
-                let options = ConnectionOptions::for_version("devel");
-                let connection = Connection::trusted(ClusterId::local(), config, options).await.unwrap();
+                let options = ClientOptions::for_version("devel");
+                let client = ClusterClient::trusted(ClusterId::local(), config, options).await.unwrap();
                 let mut registry = Registry::default();
-                let controller = Controller::new(connection.clone(), connection, settings, &mut registry);
+                let controller = Controller::new(client.clone(), client, settings, &mut registry);
                 let _ = tell.send((controller.readiness(), controller.graphs(), Arc::new(registry)));
                 controller.run(async { drop(stopped.await) }).await.unwrap();
             });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use kross_cluster::{Audit, Connection, ConnectionOptions};
+use kross_cluster::{Audit, ClientOptions, ClusterClient};
 use kross_controller::Controller;
 use kross_server::{BindAddress, LogControl, admin_pages, cluster_pages, metrics_page, probe_pages, serve};
 use prometheus_client::registry::Registry;
@@ -66,13 +66,13 @@ async fn control(meaning: Meaning, log: Arc<dyn LogControl>, audit: Audit) -> an
     // Listening begins before there is anything to finish, so that an early signal ends it as well.
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let options = ConnectionOptions::for_version(&settings.kro_version);
-    let connection = Connection::local(&cluster, options.clone()).await?;
+    let options = ClientOptions::for_version(&settings.kro_version);
+    let client = ClusterClient::local(&cluster, options.clone()).await?;
     // Renewals of the Lease must wait for nothing else.
-    let lease_connection = Connection::local(&cluster, options).await?;
+    let lease_client = ClusterClient::local(&cluster, options).await?;
 
     let mut registry = Registry::default();
-    let controller = Controller::new(connection, lease_connection, settings, &mut registry);
+    let controller = Controller::new(client, lease_client, settings, &mut registry);
     let pages = Pages::default();
     pages.open(probes, "probes", probe_pages(controller.readiness())).await?;
     pages.open(metrics, "metrics", metrics_page(Arc::new(registry))).await?;

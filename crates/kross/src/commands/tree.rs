@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use kross_cluster::{
-    ApiKind, Change, Connection, ConnectionOptions, LocalCluster, Selection, WatchOptions, Watches,
+    ApiKind, Change, ClientOptions, ClusterClient, LocalCluster, Selection, WatchOptions, Watches,
 };
 use kross_diagnostics::render::Format;
 use serde_json::Value as Json;
@@ -69,15 +69,15 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 async fn show(arguments: &Arguments, kind: &str, name: &str, output: &mut Output) -> anyhow::Result<Outcome> {
     let cluster =
         LocalCluster { kubeconfig: arguments.kubeconfig.clone(), context: arguments.context.clone() };
-    let connection = Connection::local(&cluster, ConnectionOptions::default()).await?;
-    connection.refresh_discovery().await.context("cannot ask the cluster what it serves")?;
-    let kind = find::kind(&connection.discovery().kinds(), kind)?;
-    let namespace = arguments.namespace.as_deref().unwrap_or_else(|| connection.default_namespace());
+    let client = ClusterClient::local(&cluster, ClientOptions::default()).await?;
+    client.refresh_discovery().await.context("cannot ask the cluster what it serves")?;
+    let kind = find::kind(&client.discovery().kinds(), kind)?;
+    let namespace = arguments.namespace.as_deref().unwrap_or_else(|| client.default_namespace());
     let namespace = kind.namespaced.then_some(namespace);
-    let found = connection.get(&kind, namespace, name).await?;
+    let found = client.get(&kind, namespace, name).await?;
     print(&serde_json::to_value(found.value())?, arguments, output)?;
     if arguments.watch {
-        follow(arguments, &connection, &kind, namespace, name, output).await?;
+        follow(arguments, &client, &kind, namespace, name, output).await?;
     }
     Ok(Outcome::Success)
 }
@@ -85,7 +85,7 @@ async fn show(arguments: &Arguments, kind: &str, name: &str, output: &mut Output
 /// Prints the instance whenever it changes, until it is gone or Ctrl-C.
 async fn follow(
     arguments: &Arguments,
-    connection: &Connection,
+    client: &ClusterClient,
     kind: &Arc<ApiKind>,
     namespace: Option<&str>,
     name: &str,
@@ -93,7 +93,7 @@ async fn follow(
 ) -> anyhow::Result<()> {
     let watches = Watches::new(WatchOptions::default());
     let selection = Selection::Name { namespace: namespace.map(Into::into), name: name.into() };
-    let watch = watches.watch(connection, kind, selection);
+    let watch = watches.watch(client, kind, selection);
     let mut events = watch.subscribe();
     let mut last = None;
     loop {

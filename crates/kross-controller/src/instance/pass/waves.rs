@@ -34,7 +34,7 @@ impl Pass<'_> {
         clusters::rename(&mut self.record.remote, sight);
         let owned = children::recorded(&clusters::contents(&self.record.remote), Some(self.graph));
         for (kind, _) in &owned {
-            if reach.connection(&kind.0).is_err() {
+            if reach.client(&kind.0).is_err() {
                 children::remember(instance.uid(), &kind.0, sight, self.memory);
             }
         }

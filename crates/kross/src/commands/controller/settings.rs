@@ -147,17 +147,17 @@ impl Values {
             }
         }
         let connect = self.duration("cluster-connect-timeout");
-        let connection = &mut options.connection;
-        for transport in [&mut connection.requests, &mut connection.watches] {
+        let client = &mut options.client;
+        for transport in [&mut client.requests, &mut client.watches] {
             transport.connect_timeout = connect;
             transport.tls_timeout = connect;
         }
         if let Some(most) = self.count("cluster-max-requests") {
-            connection.requests.max_streams = most;
+            client.requests.max_streams = most;
         }
-        connection.request_timeout = self.duration("cluster-request-timeout");
-        connection.list_timeout = self.duration("cluster-list-timeout");
-        connection.read_timeout = self.duration("cluster-read-timeout");
+        client.request_timeout = self.duration("cluster-request-timeout");
+        client.list_timeout = self.duration("cluster-list-timeout");
+        client.read_timeout = self.duration("cluster-read-timeout");
         options.probe_interval = self.duration("cluster-probe-interval");
         options.probe_timeout = self.duration("cluster-probe-timeout");
         options.idle_timeout = self.duration("cluster-idle-timeout");
@@ -357,24 +357,23 @@ mod tests {
         let defaults = ClusterOptions::for_version("devel");
         let options = meaning("").unwrap().controller.clusters;
         let times = |options: &ClusterOptions| {
-            let ClusterOptions { connection, probe_interval, probe_timeout, idle_timeout, .. } =
-                options.clone();
-            [connection.request_timeout, connection.list_timeout, connection.read_timeout]
+            let ClusterOptions { client, probe_interval, probe_timeout, idle_timeout, .. } = options.clone();
+            [client.request_timeout, client.list_timeout, client.read_timeout]
                 .into_iter()
-                .chain([connection.requests.connect_timeout, connection.watches.tls_timeout])
+                .chain([client.requests.connect_timeout, client.watches.tls_timeout])
                 .chain([probe_interval, probe_timeout, idle_timeout])
                 .collect::<Vec<_>>()
         };
         assert_eq!(times(&options), times(&defaults), "flags and defaults agree");
         assert_eq!(options.breaker_threshold, defaults.breaker_threshold);
-        assert_eq!(options.connection.requests.max_streams, defaults.connection.requests.max_streams);
+        assert_eq!(options.client.requests.max_streams, defaults.client.requests.max_streams);
 
         let line = "--cluster-request-timeout=1s --cluster-list-timeout=2s --cluster-read-timeout=3s \
             --cluster-connect-timeout=4s --cluster-probe-interval=5s --cluster-probe-timeout=6s \
             --cluster-idle-timeout=7s --cluster-max-requests=8 --cluster-breaker-threshold=9";
         let options = meaning(line).unwrap().controller.clusters;
         assert_eq!(times(&options), [1, 2, 3, 4, 4, 5, 6, 7].map(Duration::from_secs));
-        assert_eq!((options.connection.requests.max_streams, options.breaker_threshold), (8, 9));
+        assert_eq!((options.client.requests.max_streams, options.breaker_threshold), (8, 9));
     }
 
     #[test]

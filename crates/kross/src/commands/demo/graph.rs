@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use kross_cluster::{ApiKind, Apply, ClusterId, Connection, ConnectionOptions, StoredObject, Watch};
+use kross_cluster::{ApiKind, Apply, ClientOptions, ClusterClient, ClusterId, StoredObject, Watch};
 use kross_cluster::{Selection, WatchOptions, Watches};
 use kross_controller::{Controller, Settings};
 use kross_local::ControlPlane;
@@ -20,13 +20,13 @@ pub(super) const NAME: &str = "demo";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection to the hub.
-pub(super) async fn connect([hub, ..]: &[ControlPlane; 3]) -> anyhow::Result<Connection> {
+pub(super) async fn connect([hub, ..]: &[ControlPlane; 3]) -> anyhow::Result<ClusterClient> {
     let config = hub.admin().config().await?;
-    Ok(Connection::trusted(ClusterId::local(), config, ConnectionOptions::default()).await?)
+    Ok(ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await?)
 }
 
 /// Installs what `kross crds` prints.
-pub(super) async fn install(hub: &Connection) -> anyhow::Result<()> {
+pub(super) async fn install(hub: &ClusterClient) -> anyhow::Result<()> {
     for crd in kross_api::crds() {
         apply(hub, &serde_json::to_value(crd)?).await?;
     }
@@ -34,14 +34,14 @@ pub(super) async fn install(hub: &Connection) -> anyhow::Result<()> {
 }
 
 /// Runs the controller until the demo ends.
-pub(super) fn control(hub: &Connection) {
+pub(super) fn control(hub: &ClusterClient) {
     let mut registry = prometheus_client::registry::Registry::default();
     let controller = Controller::new(hub.clone(), hub.clone(), Settings::default(), &mut registry);
     tokio::spawn(controller.run(std::future::pending()));
 }
 
 /// Makes the Secrets of the regions, the definition, and an instance of it as soon as its API is there.
-pub(super) async fn define(hub: &Connection, planes: &[ControlPlane; 3]) -> anyhow::Result<Watch> {
+pub(super) async fn define(hub: &ClusterClient, planes: &[ControlPlane; 3]) -> anyhow::Result<Watch> {
     let [_, regions @ ..] = planes;
     for plane in regions {
         let secret = json!({
@@ -73,7 +73,7 @@ fn example() -> anyhow::Result<Json> {
 }
 
 /// Applies an object once its kind is served.
-async fn apply(hub: &Connection, object: &Json) -> anyhow::Result<StoredObject> {
+async fn apply(hub: &ClusterClient, object: &Json) -> anyhow::Result<StoredObject> {
     let text = |path: &str| object.pointer(path).and_then(Json::as_str).unwrap_or_default();
     let (group, version) = text("/apiVersion").rsplit_once('/').unwrap_or(("", text("/apiVersion")));
     let value: Value = serde_json::from_value(object.clone())?;
@@ -81,7 +81,7 @@ async fn apply(hub: &Connection, object: &Json) -> anyhow::Result<StoredObject> 
     Ok(hub.apply(&kind, &value, Apply::by(MANAGER).force()).await?)
 }
 
-async fn served(hub: &Connection, group: &str, version: &str, kind: &str) -> anyhow::Result<Arc<ApiKind>> {
+async fn served(hub: &ClusterClient, group: &str, version: &str, kind: &str) -> anyhow::Result<Arc<ApiKind>> {
     let ask = async {
         loop {
             match hub.kind(group, Some(version), kind).await {

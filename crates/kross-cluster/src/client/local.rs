@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use tower::{BoxError, ServiceBuilder};
 
 use super::credential::HeaderService;
-use super::{Connection, ConnectionOptions, Credential};
+use super::{ClientOptions, ClusterClient, Credential};
 use crate::ClusterId;
 use crate::transport::{Endpoint, TransportError};
 
@@ -48,12 +48,12 @@ pub enum LocalError {
     Cancelled,
 }
 
-impl Connection {
+impl ClusterClient {
     /// A connection to the local cluster.
     ///
     /// # Errors
     /// There is no configuration, or it cannot be used. Whether the cluster answers is not tried.
-    pub async fn local(source: &LocalCluster, options: ConnectionOptions) -> Result<Self, LocalError> {
+    pub async fn local(source: &LocalCluster, options: ClientOptions) -> Result<Self, LocalError> {
         let config = load(source).await?;
         Self::trusted(ClusterId::local(), config, options).await
     }
@@ -65,7 +65,7 @@ impl Connection {
     pub async fn trusted(
         cluster: ClusterId,
         config: kube::Config,
-        options: ConnectionOptions,
+        options: ClientOptions,
     ) -> Result<Self, LocalError> {
         if config.proxy_url.is_some() {
             tracing::warn!(%cluster, "the configured proxy is not used: the cluster is connected to directly");
@@ -75,11 +75,11 @@ impl Connection {
         let (endpoint, service) = tokio::task::spawn_blocking(move || prepare(&config))
             .await
             .map_err(|_| LocalError::Cancelled)??;
-        let mut connection = Self::new(cluster, &endpoint, Credential::trusted(service), options)?;
-        if let Some(shared) = std::sync::Arc::get_mut(&mut connection.shared) {
+        let mut client = Self::new(cluster, &endpoint, Credential::trusted(service), options)?;
+        if let Some(shared) = std::sync::Arc::get_mut(&mut client.shared) {
             shared.default_namespace = default_namespace;
         }
-        Ok(connection)
+        Ok(client)
     }
 }
 

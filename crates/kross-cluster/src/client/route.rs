@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use kross_api::FailureReason;
 
-use super::{Connection, Shared};
+use super::{ClusterClient, Shared};
 use crate::transport::TransportError;
 
 /// The way that a Secret opens.
@@ -25,8 +25,8 @@ impl Route {
     }
 
     /// From now on this connection counts.
-    pub(crate) fn open(&self, connection: &Connection) {
-        self.set(Way::Open(Arc::clone(&connection.shared)));
+    pub(crate) fn open(&self, client: &ClusterClient) {
+        self.set(Way::Open(Arc::clone(&client.shared)));
     }
 
     /// From now on nothing gets through.

@@ -21,20 +21,26 @@ use crate::transport::{
 mod credential;
 mod guard;
 mod local;
+mod release;
+mod rest;
 mod route;
+mod self_review;
 mod service;
 mod trail;
 
 pub use credential::Credential;
 pub use local::{LocalCluster, LocalError};
+pub use release::{Marks, Released};
+pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 
 pub(crate) use guard::{Guard, Outage, Tally};
+pub(crate) use rest::{MOST_PAGES, Query};
 pub(crate) use route::Route;
 pub(crate) use trail::{Attempted, Trail};
 
 /// How a connection behaves.
 #[derive(Clone, Debug)]
-pub struct ConnectionOptions {
+pub struct ClientOptions {
     /// What the cluster's logs call us.
     pub user_agent: String,
     /// How long a request may take, from the first byte sent to the last one received.
@@ -51,7 +57,7 @@ pub struct ConnectionOptions {
     pub watches: TransportOptions,
 }
 
-impl ConnectionOptions {
+impl ClientOptions {
     /// The options of a controller that stands for this kro version.
     #[must_use]
     pub fn for_version(version: &str) -> Self {
@@ -80,7 +86,7 @@ impl ConnectionOptions {
     }
 }
 
-impl Default for ConnectionOptions {
+impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             user_agent: "kro/devel".to_owned(),
@@ -99,7 +105,7 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A connection to one cluster. Clones share it; it opens sockets only when it is used.
 #[derive(Clone)]
-pub struct Connection {
+pub struct ClusterClient {
     shared: Arc<Shared>,
     /// Where a Secret decides which credential counts at the moment.
     route: Option<Arc<Route>>,
@@ -117,7 +123,7 @@ struct Shared {
     access: Text,
     wires: RwLock<Arc<Wires>>,
     headers: HeaderMap,
-    options: ConnectionOptions,
+    options: ClientOptions,
     default_namespace: String,
     discovery: Discovery,
     /// None where nobody looks after the connection.
@@ -132,7 +138,7 @@ pub(crate) struct Wires {
 }
 
 impl Wires {
-    pub(crate) fn new(endpoint: &Endpoint, credential: Credential, options: &ConnectionOptions) -> Arc<Self> {
+    pub(crate) fn new(endpoint: &Endpoint, credential: Credential, options: &ClientOptions) -> Arc<Self> {
         Arc::new(Self {
             requests: Transport::new(endpoint.clone(), options.requests.clone()),
             watches: Transport::new(endpoint.clone(), options.watches.clone()),
@@ -155,7 +161,7 @@ impl Wires {
 
 /// What the connection has done so far, and what it holds open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConnectionStats {
+pub struct ClientStats {
     /// Requests.
     pub requests: TransportStats,
     /// Watches.
@@ -198,7 +204,7 @@ impl ApiRequest {
     }
 }
 
-impl Connection {
+impl ClusterClient {
     /// A connection to a cluster. Whoever makes the endpoint has judged what it is made from.
     ///
     /// # Errors
@@ -207,7 +213,7 @@ impl Connection {
         cluster: ClusterId,
         endpoint: &Endpoint,
         credential: Credential,
-        options: ConnectionOptions,
+        options: ClientOptions,
     ) -> Result<Self, TransportError> {
         let wires = Wires::new(endpoint, credential, &options);
         Self::over(cluster, Text::from(""), wires, options, None)
@@ -218,7 +224,7 @@ impl Connection {
         cluster: ClusterId,
         access: Text,
         wires: Arc<Wires>,
-        options: ConnectionOptions,
+        options: ClientOptions,
         guard: Option<Arc<Guard>>,
     ) -> Result<Self, TransportError> {
         let mut headers = HeaderMap::new();
@@ -311,9 +317,9 @@ impl Connection {
 
     /// What it has done so far, and what it holds open.
     #[must_use]
-    pub fn stats(&self) -> ConnectionStats {
+    pub fn stats(&self) -> ClientStats {
         let wires = self.shared.wires();
-        ConnectionStats { requests: wires.requests.stats(), watches: wires.watches.stats() }
+        ClientStats { requests: wires.requests.stats(), watches: wires.watches.stats() }
     }
 
     /// The namespace that its configuration names, or `default`.
@@ -326,7 +332,7 @@ impl Connection {
     /// made on.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        kube::Client::new(service::ConnectionService::new(self.clone()), &self.shared.default_namespace)
+        kube::Client::new(service::ClientService::new(self.clone()), &self.shared.default_namespace)
     }
 
     /// Sends a request and reads the whole answer.
@@ -429,7 +435,7 @@ async fn within<T>(
     tokio::time::timeout(limit, step).await.unwrap_or(Err(TransportError::Timeout { after: limit }))
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for ClusterClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Connection({} at {:?})", self.shared.cluster, self.shared.wires().requests)
     }

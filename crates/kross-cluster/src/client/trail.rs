@@ -7,7 +7,7 @@ use std::time::Instant;
 use kross_api::FailureReason;
 use kross_value::Text;
 
-use super::Connection;
+use super::ClusterClient;
 use crate::audit::{Audit, AuditCluster, AuditObject, AuditRecord, AuditVerb};
 use crate::discovery::ApiKind;
 use crate::error::ApiError;
@@ -76,7 +76,7 @@ impl Drop for Attempted {
     }
 }
 
-impl Connection {
+impl ClusterClient {
     /// The same connection with its doings written down.
     pub(crate) fn audited(&self, trail: Trail) -> Self {
         Self { trail: Some(Arc::new(trail)), ..self.clone() }

@@ -8,21 +8,21 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service};
 
-use super::{Connection, Shared};
+use super::{ClusterClient, Shared};
 use crate::transport::{Call, ResponseBody, TransportError};
 
 #[derive(Clone)]
-pub(super) struct ConnectionService {
-    connection: Connection,
+pub(super) struct ClientService {
+    client: ClusterClient,
 }
 
-impl ConnectionService {
-    pub(super) fn new(connection: Connection) -> Self {
-        Self { connection }
+impl ClientService {
+    pub(super) fn new(client: ClusterClient) -> Self {
+        Self { client }
     }
 }
 
-impl Service<Request<Body>> for ConnectionService {
+impl Service<Request<Body>> for ClientService {
     type Response = Response<ResponseBody>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Response<ResponseBody>, BoxError>>;
@@ -32,9 +32,9 @@ impl Service<Request<Body>> for ConnectionService {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let connection = self.connection.clone();
+        let client = self.client.clone();
         Box::pin(async move {
-            let shared = connection.way()?;
+            let shared = client.way()?;
             match &shared.guard {
                 Some(guard) => {
                     let answer = guard.watch_over(send(&shared, request), Response::status).await?;

@@ -6,8 +6,8 @@ use kross_value::Text;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Target;
-use crate::connection::Connection;
+use super::rest::Target;
+use crate::client::ClusterClient;
 use crate::error::ApiError;
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -28,7 +28,7 @@ struct UserInfo {
     username: String,
 }
 
-impl Connection {
+impl ClusterClient {
     /// Who we are there, if the cluster tells.
     pub async fn user(&self) -> Option<Text> {
         let question = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});

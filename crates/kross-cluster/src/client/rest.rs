@@ -9,18 +9,13 @@ use kross_value::Value;
 use serde_json::json;
 
 use crate::audit::AuditVerb;
-use crate::connection::{ApiAnswer, ApiRequest, Connection, JSON};
+use crate::client::{ApiAnswer, ApiRequest, ClusterClient, JSON};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Status};
 use crate::object::{ObjectList, StoredObject, read_list, read_object};
 
-mod release;
-mod user;
-
-pub use release::{Marks, Released};
-
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
-const MERGE_PATCH: &str = "application/merge-patch+json";
+pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Objects per page. Larger pages save requests and cost memory on both sides.
 const PAGE: usize = 500;
 /// Pages that are read before a list counts as endless.
@@ -123,7 +118,7 @@ pub enum Deleted {
     Terminating(StoredObject),
 }
 
-impl Connection {
+impl ClusterClient {
     /// Reads an object.
     ///
     /// # Errors
@@ -394,7 +389,11 @@ impl Connection {
         Ok(answer.body)
     }
 
-    async fn perform(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
+    pub(super) async fn perform(
+        &self,
+        target: &Target<'_>,
+        request: ApiRequest,
+    ) -> Result<ApiAnswer, ApiError> {
         let verb = match request.method {
             Method::POST => AuditVerb::Create,
             Method::PATCH => AuditVerb::Patch,
@@ -471,25 +470,25 @@ impl Query<'_> {
 }
 
 /// What a request is about.
-struct Target<'a> {
-    kind: &'a ApiKind,
-    namespace: Option<&'a str>,
-    name: &'a str,
-    operation: Operation,
+pub(super) struct Target<'a> {
+    pub(super) kind: &'a ApiKind,
+    pub(super) namespace: Option<&'a str>,
+    pub(super) name: &'a str,
+    pub(super) operation: Operation,
 }
 
 impl Target<'_> {
-    fn attempt(&self, connection: &Connection) -> Attempt {
+    fn attempt(&self, client: &ClusterClient) -> Attempt {
         let target = match (self.name, self.namespace) {
             ("", Some(namespace)) => format!("the {} objects of namespace `{namespace}`", self.kind.kind),
             ("", None) => format!("the {} objects", self.kind.kind),
             (name, namespace) => self.kind.display(namespace, name),
         };
-        Attempt { cluster: connection.cluster().clone(), operation: self.operation, target }
+        Attempt { cluster: client.cluster().clone(), operation: self.operation, target }
     }
 
     /// The path of the object, whose name must be one: dots alone would lead elsewhere.
-    fn path(&self, connection: &Connection, subresource: Option<&str>) -> Result<String, ApiError> {
+    pub(super) fn path(&self, client: &ClusterClient, subresource: Option<&str>) -> Result<String, ApiError> {
         let problem = match (self.name, self.namespace) {
             ("" | "." | "..", _) => Some("`metadata.name` is empty or not a name"),
             (_, Some("" | "." | "..")) => Some("`metadata.namespace` is empty or not a name"),
@@ -497,7 +496,7 @@ impl Target<'_> {
             _ => None,
         };
         if let Some(problem) = problem {
-            return Err(ApiError::own(self.attempt(connection), FailureReason::Invalid, problem));
+            return Err(ApiError::own(self.attempt(client), FailureReason::Invalid, problem));
         }
         let mut path = self.kind.object_path(self.namespace, self.name);
         if let Some(subresource) = subresource {
@@ -508,7 +507,7 @@ impl Target<'_> {
     }
 }
 
-fn managed(mut path: String, manager: &str) -> String {
+pub(super) fn managed(mut path: String, manager: &str) -> String {
     path.push_str("?fieldManager=");
     push_encoded(&mut path, manager);
     path
@@ -519,7 +518,7 @@ fn identity(object: &Value) -> (Option<&str>, &str) {
     (text("namespace").filter(|namespace| !namespace.is_empty()), text("name").unwrap_or_default())
 }
 
-fn body(value: &Value) -> Bytes {
+pub(super) fn body(value: &Value) -> Bytes {
     // Values have text keys and finite numbers, which is all that JSON can refuse.
     serde_json::to_vec(value).unwrap_or_default().into()
 }

@@ -6,8 +6,8 @@ use kross_api::{FailureReason, Operation};
 use kross_value::Value;
 use serde_json::{Value as Json, json};
 
-use super::{MERGE_PATCH, Target, body, managed};
-use crate::connection::{ApiRequest, Connection};
+use super::rest::{MERGE_PATCH, Target, body, managed};
+use crate::client::{ApiRequest, ClusterClient};
 use crate::discovery::ApiKind;
 use crate::error::ApiError;
 
@@ -32,7 +32,7 @@ pub enum Released {
     Gone,
 }
 
-impl Connection {
+impl ClusterClient {
     /// Takes every mark off the object with this UID.
     ///
     /// # Errors
