@@ -8,8 +8,8 @@ use kross_api::{ClusterId, DeletePolicy, FailureReason, ObjectKey, Operation, Re
 use kross_value::Text;
 
 use crate::lifecycle::Answers;
-use crate::observed::{Failure, ObservedObject, Recorded};
-use crate::progress::Trouble;
+use crate::observed::{ObservedObject, OperationFailure, Recorded};
+use crate::progress::ResourceFailure;
 use rank::ranks;
 
 pub use attempts::promised;
@@ -21,7 +21,7 @@ mod tests;
 
 /// An object that is to go.
 #[derive(Clone, Debug)]
-pub struct DoomedObject {
+pub struct OwnedObject {
     /// What identifies it.
     pub key: ObjectKey,
     /// Its API version, such as `apps/v1`.
@@ -49,12 +49,12 @@ pub struct DoomedObject {
     /// How it goes.
     pub answers: Answers,
     /// Why nothing can be done there, if so.
-    pub closed: Option<Trouble>,
+    pub closed: Option<ResourceFailure>,
     /// What went wrong the last time.
-    pub failure: Option<Failure>,
+    pub failure: Option<OperationFailure>,
 }
 
-impl DoomedObject {
+impl OwnedObject {
     /// An object as it was observed, with the answers kept on it.
     #[must_use]
     pub fn new(key: ObjectKey, object: &ObservedObject) -> Self {
@@ -85,7 +85,7 @@ impl DoomedObject {
 
     /// The same object with the clusters that it is the way to, of those where the instance may have something.
     #[must_use]
-    pub fn with_ways(mut self, recorded: &[Recorded]) -> Self {
+    pub fn with_credentials_for(mut self, recorded: &[Recorded]) -> Self {
         let is_secret =
             self.key.cluster.is_local() && self.key.group.is_empty() && self.key.kind == *"Secret";
         if is_secret {
@@ -122,7 +122,7 @@ fn leads(secret: &ObjectKey, recorded: &Recorded) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Deletion<'a> {
     /// Every object that is to go.
-    pub objects: &'a [DoomedObject],
+    pub objects: &'a [OwnedObject],
     /// The nodes that exist for the deletion. Objects may have to wait for them.
     pub hooks: Hooks<'a>,
     /// When the deletion of an object was first attempted.
@@ -165,13 +165,13 @@ pub struct Hook {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeletionPlan {
     /// To delete now, with their UID as a precondition.
-    pub delete: Vec<Doom>,
+    pub delete: Vec<PendingDeletion>,
     /// To release now: ownership labels, apply set and field manager go, the object stays.
-    pub release: Vec<Doom>,
+    pub release: Vec<PendingDeletion>,
     /// No longer waited for, since their author said so. Those in `release` too lose their labels.
-    pub left_behind: Vec<Doom>,
+    pub left_behind: Vec<PendingDeletion>,
     /// Waited for.
-    pub waiting: Vec<(Doom, Wait)>,
+    pub waiting: Vec<(PendingDeletion, Wait)>,
     /// Nodes that exist for the deletion, of which there is no object yet, with why.
     pub unmade: Vec<(Text, Text)>,
     /// UIDs of objects that people were told would be left behind: they are not deleted any more.
@@ -186,7 +186,7 @@ pub struct DeletionPlan {
 
 /// An object in a plan of deletion.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Doom {
+pub struct PendingDeletion {
     /// What identifies it.
     pub key: ObjectKey,
     /// Its API version.
@@ -219,9 +219,9 @@ pub enum Wait {
     /// A node that exists for the deletion is not ready.
     For(Text),
     /// Its cluster does not answer.
-    Closed(Trouble),
+    Closed(ResourceFailure),
     /// Its deletion failed, and is tried again.
-    Failed(Trouble),
+    Failed(ResourceFailure),
 }
 
 impl Wait {
@@ -231,7 +231,7 @@ impl Wait {
         match self {
             Self::Turn => "waits for its turn".into(),
             Self::Gone(message) | Self::For(message) => message.clone(),
-            Self::Closed(trouble) | Self::Failed(trouble) => trouble.message.clone(),
+            Self::Closed(failure) | Self::Failed(failure) => failure.message.clone(),
         }
     }
 }
@@ -262,7 +262,7 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
     let remembered = attempts::remembered(&deletion);
     let deletion = Deletion { attempts: &remembered, ..deletion };
     let mut plan = DeletionPlan { promised: deletion.promised.clone(), ..DeletionPlan::default() };
-    let mut doomed: Vec<(usize, &DoomedObject)> = Vec::new();
+    let mut pending: Vec<(usize, &OwnedObject)> = Vec::new();
     let (retained, containers) = retained(deletion.objects);
     for (at, object) in deletion.objects.iter().enumerate() {
         if plan.promised.contains(&object.uid) {
@@ -270,18 +270,18 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
         } else if containers.contains(&at) {
             release(object, &deletion, &mut plan);
         } else if !retained.contains(&at) {
-            doomed.push((at, object));
+            pending.push((at, object));
         } else if containers.is_empty() {
             release(object, &deletion, &mut plan);
         } else {
             let wait = Wait::For("stays, once what it is in was released".into());
-            plan.waiting.push((Doom { stays: true, ..doom(object) }, wait));
+            plan.waiting.push((PendingDeletion { stays: true, ..pending_deletion(object) }, wait));
         }
     }
     let ranks = ranks(deletion.objects);
     let rank = |at: usize| ranks.get(at).copied().unwrap_or_default();
-    doomed.sort_by(|(a, left), (b, right)| rank(*b).cmp(&rank(*a)).then_with(|| left.key.cmp(&right.key)));
-    let mut rest = doomed.as_slice();
+    pending.sort_by(|(a, left), (b, right)| rank(*b).cmp(&rank(*a)).then_with(|| left.key.cmp(&right.key)));
+    let mut rest = pending.as_slice();
     // A wave whose objects are all left behind does not hold up the next one.
     while let Some(((first, _), _)) = rest.split_first() {
         let end = rest.partition_point(|(at, _)| rank(*at) == rank(*first));
@@ -295,7 +295,7 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
             break;
         }
     }
-    plan.waiting.extend(rest.iter().map(|(_, object)| (doom(object), Wait::Turn)));
+    plan.waiting.extend(rest.iter().map(|(_, object)| (pending_deletion(object), Wait::Turn)));
     unmade(&deletion, &mut plan);
     if deletion.told {
         let closed = plan.left_behind.iter().filter(|left| !plan.release.contains(left));
@@ -317,14 +317,14 @@ fn unmade(deletion: &Deletion<'_>, plan: &mut DeletionPlan) {
 
 /// What stays, and the namespaces and definitions of kinds around it: they stay too, and are released first, since their
 /// deletion would take it with them.
-fn retained(objects: &[DoomedObject]) -> (BTreeSet<usize>, BTreeSet<usize>) {
-    let stays = |object: &DoomedObject| object.answers.policy == DeletePolicy::Retain && !object.terminating;
+fn retained(objects: &[OwnedObject]) -> (BTreeSet<usize>, BTreeSet<usize>) {
+    let stays = |object: &OwnedObject| object.answers.policy == DeletePolicy::Retain && !object.terminating;
     let indexed = || objects.iter().enumerate();
     let retained: BTreeSet<usize> = indexed().filter(|(_, object)| stays(object)).map(|(at, _)| at).collect();
     if retained.is_empty() {
         return Default::default();
     }
-    let around = |object: &DoomedObject| {
+    let around = |object: &OwnedObject| {
         !object.terminating
             && indexed().any(|(at, inner)| retained.contains(&at) && rank::contains(object, inner))
     };
@@ -334,7 +334,7 @@ fn retained(objects: &[DoomedObject]) -> (BTreeSet<usize>, BTreeSet<usize>) {
 }
 
 /// An object whose turn it is. Gives whether those after it must wait.
-fn due(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) -> bool {
+fn due(object: &OwnedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) -> bool {
     let over = is_over(&object.key, &object.answers, deletion, plan);
     if over && is_forced(object, deletion) {
         let why = match readiness(object, deletion) {
@@ -344,7 +344,8 @@ fn due(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) 
         leave(object, &why, plan);
         return false;
     }
-    let awaited = Doom { until: end(&object.key, &object.answers, plan), ..doom(object) };
+    let awaited =
+        PendingDeletion { until: end(&object.key, &object.answers, plan), ..pending_deletion(object) };
     if let Some(why) = &object.held {
         plan.waiting.push((awaited, Wait::For(why.clone())));
         return true;
@@ -353,8 +354,8 @@ fn due(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) 
         plan.waiting.push((awaited, Wait::Turn));
         return true;
     }
-    if let Some(trouble) = &object.closed {
-        plan.waiting.push((awaited, Wait::Closed(trouble.clone())));
+    if let Some(failure) = &object.closed {
+        plan.waiting.push((awaited, Wait::Closed(failure.clone())));
         return true;
     }
     if object.terminating {
@@ -373,33 +374,37 @@ fn due(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) 
         }
         Readiness::Go => {}
     }
-    plan.delete.push(doom(object));
+    plan.delete.push(pending_deletion(object));
     if let Some(failure) = &object.failure {
-        plan.waiting.push((doom(object), Wait::Failed(trouble(object, failure))));
+        plan.waiting.push((pending_deletion(object), Wait::Failed(resource_failure(object, failure))));
     }
     true
 }
 
 /// Whether an object is the way to others that are about to lose our labels.
-fn is_needed(object: &DoomedObject, plan: &DeletionPlan) -> bool {
-    let stays = plan.waiting.iter().map(|(doom, _)| doom).filter(|doom| doom.stays);
+fn is_needed(object: &OwnedObject, plan: &DeletionPlan) -> bool {
+    let stays = plan.waiting.iter().map(|(pending, _)| pending).filter(|pending| pending.stays);
     !object.opens.is_empty()
-        && plan.release.iter().chain(stays).any(|doom| object.opens.contains(&doom.key.cluster))
+        && plan.release.iter().chain(stays).any(|pending| object.opens.contains(&pending.key.cluster))
 }
 
 /// Leaves an object behind, without our labels where they can be removed.
-fn leave(object: &DoomedObject, short: &str, plan: &mut DeletionPlan) {
+fn leave(object: &OwnedObject, short: &str, plan: &mut DeletionPlan) {
     let why = match (&object.closed, &object.failure) {
-        (Some(trouble), _) => trouble.message.clone(),
-        (None, Some(failure)) => trouble(object, failure).message,
+        (Some(failure), _) => failure.message.clone(),
+        (None, Some(failure)) => resource_failure(object, failure).message,
         (None, None) if object.terminating => going(object),
         (None, None) => short.into(),
     };
-    let doom = Doom { why: Some(why), told: plan.promised.contains(&object.uid), ..doom(object) };
+    let pending = PendingDeletion {
+        why: Some(why),
+        told: plan.promised.contains(&object.uid),
+        ..pending_deletion(object)
+    };
     if object.closed.is_none() {
-        plan.release.push(doom.clone());
+        plan.release.push(pending.clone());
     }
-    plan.left_behind.push(doom);
+    plan.left_behind.push(pending);
 }
 
 /// When waiting for something ends, if its author lets it end and nothing changes.
@@ -428,7 +433,7 @@ fn is_over(key: &ObjectKey, answers: &Answers, deletion: &Deletion<'_>, plan: &m
 
 /// Whether an object that need not be waited for any more is to be left behind. Whatever can be deleted is tried once before
 /// it is given up; what exists for the deletion is also deleted where it never got ready.
-fn is_forced(object: &DoomedObject, deletion: &Deletion<'_>) -> bool {
+fn is_forced(object: &OwnedObject, deletion: &Deletion<'_>) -> bool {
     let stuck = object.closed.is_some() || object.terminating;
     if object.answers.deletion {
         return stuck || object.failure.is_some();
@@ -444,7 +449,7 @@ enum Readiness {
 }
 
 /// Whether everything is ready that must be before an object goes.
-fn readiness(object: &DoomedObject, deletion: &Deletion<'_>) -> Readiness {
+fn readiness(object: &OwnedObject, deletion: &Deletion<'_>) -> Readiness {
     let awaits = &object.answers.awaits;
     match deletion.hooks {
         Hooks::Planned(hooks) => {
@@ -468,22 +473,22 @@ fn readiness(object: &DoomedObject, deletion: &Deletion<'_>) -> Readiness {
     }
 }
 
-fn release(object: &DoomedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) {
+fn release(object: &OwnedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) {
     match &object.closed {
-        None => plan.release.push(doom(object)),
-        Some(trouble) => {
+        None => plan.release.push(pending_deletion(object)),
+        Some(failure) => {
             if is_over(&object.key, &object.answers, deletion, plan) {
-                leave(object, &trouble.message, plan);
+                leave(object, &failure.message, plan);
             } else {
                 let until = end(&object.key, &object.answers, plan);
-                let waits = Doom { stays: true, until, ..doom(object) };
-                plan.waiting.push((waits, Wait::Closed(trouble.clone())));
+                let waits = PendingDeletion { stays: true, until, ..pending_deletion(object) };
+                plan.waiting.push((waits, Wait::Closed(failure.clone())));
             }
         }
     }
 }
 
-fn going(object: &DoomedObject) -> Text {
+fn going(object: &OwnedObject) -> Text {
     if object.finalizers.is_empty() {
         return "is being deleted".into();
     }
@@ -491,9 +496,9 @@ fn going(object: &DoomedObject) -> Text {
     format!("is being deleted, which waits for its finalizers: {}", finalizers.join(", ")).into()
 }
 
-fn trouble(object: &DoomedObject, failure: &Failure) -> Trouble {
+fn resource_failure(object: &OwnedObject, failure: &OperationFailure) -> ResourceFailure {
     let key = &object.key;
-    Trouble {
+    ResourceFailure {
         operation: Some(Operation::Delete),
         reason: failure.reason,
         message: format!("cannot delete {} {}: {}", key.kind, key.namespaced_name(), failure.message).into(),
@@ -502,8 +507,8 @@ fn trouble(object: &DoomedObject, failure: &Failure) -> Trouble {
     }
 }
 
-fn doom(object: &DoomedObject) -> Doom {
-    Doom {
+fn pending_deletion(object: &OwnedObject) -> PendingDeletion {
+    PendingDeletion {
         key: object.key.clone(),
         api_version: object.api_version.clone(),
         node: object.node.clone(),
@@ -522,7 +527,7 @@ impl Wait {
     #[must_use]
     pub fn reason(&self) -> Option<FailureReason> {
         match self {
-            Self::Closed(trouble) | Self::Failed(trouble) => Some(trouble.reason),
+            Self::Closed(failure) | Self::Failed(failure) => Some(failure.reason),
             _ => None,
         }
     }

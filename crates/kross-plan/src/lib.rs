@@ -38,6 +38,7 @@
 //! assert_eq!(simulation.plan.state.as_str(), "ACTIVE");
 //! ```
 
+mod access_paths;
 mod deletion;
 mod desired;
 mod instance;
@@ -54,21 +55,22 @@ mod settings;
 pub mod simulate;
 mod tracked;
 mod walk;
-mod ways;
 
-pub use deletion::{Deletion, DeletionPlan, Doom, DoomedObject, Hook, Hooks, Wait, plan_deletion, promised};
+pub use access_paths::{AccessPath, AccessPaths};
+pub use deletion::{
+    Deletion, DeletionPlan, Hook, Hooks, OwnedObject, PendingDeletion, Wait, plan_deletion, promised,
+};
 pub use instance::Instance;
 pub use lifecycle::Answers;
 pub use observed::{
-    ClusterState, CollectionQuery, Connection, Failure, KindKey, Observed, ObservedObject, Recorded,
-    ReferenceKey,
+    CollectionQuery, Connection, KindKey, Observed, ObservedCluster, ObservedObject, OperationFailure,
+    Recorded, ReferenceKey,
 };
 pub use plan::{ApplyAction, ExternalRead, NodePlan, Plan, PlannedObject, UsedCluster};
 pub use planner::{plan, plan_for_deletion};
-pub use progress::{Progress, Skip, Trouble};
+pub use progress::{Progress, ResourceFailure, Skip};
 pub use report::{
-    Leaving, blocked_deletion_status, deletion_status, failed_status, is_detail, suspended_status,
+    DeletionProgress, blocked_deletion_status, deletion_status, failed_status, is_detail, suspended_status,
 };
 pub use settings::Settings;
 pub use simulate::{Simulation, simulate};
-pub use ways::{Way, Ways};

@@ -22,15 +22,15 @@ pub struct Observed {
     /// Objects of external references by selector: no entry where nobody listed yet.
     pub collections: HashMap<CollectionQuery, Vec<ObservedObject>>,
     /// What went wrong the last time, by object. Whoever keeps them drops one when the operation succeeds.
-    pub failures: BTreeMap<ObjectKey, Failure>,
+    pub failures: BTreeMap<ObjectKey, OperationFailure>,
     /// Clusters by reference: no entry where nobody dialled yet.
-    pub clusters: HashMap<ReferenceKey, ClusterState>,
+    pub clusters: HashMap<ReferenceKey, ObservedCluster>,
     /// Whether objects of a kind live in namespaces, where the graph does not know.
     pub scopes: HashMap<KindKey, bool>,
     /// Kinds of which nobody can tell what is there: since they are being read, or since that failed.
-    pub blind: HashMap<KindKey, Option<Failure>>,
+    pub blind: HashMap<KindKey, Option<OperationFailure>>,
     /// What external references ask for and cannot be read.
-    pub unreadable: HashMap<ExternalRead, Failure>,
+    pub unreadable: HashMap<ExternalRead, OperationFailure>,
     /// The clusters that the instance's inventory names, whether or not the graph still does.
     pub recorded: Vec<Recorded>,
     /// When the removal of objects was first attempted.
@@ -163,7 +163,7 @@ impl ObservedObject {
 
 /// What went wrong with an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct OperationFailure {
     /// The node that the object is of.
     pub node: Text,
     /// What was being done.
@@ -178,7 +178,7 @@ pub struct Failure {
 
 /// A cluster as the registry sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ClusterState {
+pub struct ObservedCluster {
     /// What its objects are found under. References that lead to one cluster have one id.
     pub id: ClusterId,
     /// UID of its `kube-system` namespace, or its URL.

@@ -7,7 +7,7 @@ use kross_api::{ClusterId, FailureReason, ObjectKey, Operation};
 use kross_value::{Text, Value};
 
 use crate::observed::ObservedObject;
-use crate::progress::{Progress, Trouble};
+use crate::progress::{Progress, ResourceFailure};
 use crate::walk::Walk;
 
 /// Marks objects that two nodes lay claim to. Neither is written.
@@ -29,7 +29,7 @@ pub(crate) fn mark_conflicts(walk: &mut Walk<'_>) {
             walk.describe(&key),
             crate::progress::quoted(&ids)
         );
-        let failed = Progress::Failed(Trouble::conflict(message));
+        let failed = Progress::Failed(ResourceFailure::conflict(message));
         for at in nodes {
             let Some(node) = walk.nodes.get_mut(at) else { continue };
             node.progress = failed.clone();
@@ -64,13 +64,13 @@ pub(crate) fn hold(walk: &mut Walk<'_>) {
 
 /// Whether it is to be written now, or would be if its kind were known.
 fn is_due(progress: &Progress) -> bool {
-    let unknown = |trouble: &Trouble| {
-        matches!(trouble.operation, Some(Operation::Get | Operation::Watch))
-            && trouble.reason == FailureReason::NotFound
+    let unknown = |failure: &ResourceFailure| {
+        matches!(failure.operation, Some(Operation::Get | Operation::Watch))
+            && failure.reason == FailureReason::NotFound
     };
     match progress {
         Progress::Applying => true,
-        Progress::Failed(trouble) => unknown(trouble),
+        Progress::Failed(failure) => unknown(failure),
         _ => false,
     }
 }

@@ -10,11 +10,11 @@ use kross_api::{
 use kross_graph::NodeIndex;
 use kross_value::{Text, Value};
 
+use crate::access_paths::AccessPaths;
 use crate::deletion::{DeletionPlan, Hook};
 use crate::lifecycle::Answers;
-use crate::observed::{ClusterState, CollectionQuery, KindKey, ReferenceKey};
+use crate::observed::{CollectionQuery, KindKey, ObservedCluster, ReferenceKey};
 use crate::progress::Progress;
-use crate::ways::Ways;
 
 /// What to do for an instance, and what to say of it.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Plan {
     /// What may exist in which cluster once `apply` is done. To be kept before the first write.
     pub inventory: BTreeMap<ClusterId, Inventory>,
     /// By which references objects are reached.
-    pub ways: Ways,
+    pub access_paths: AccessPaths,
     /// The apply sets that objects belong to, by cluster.
     pub applysets: BTreeMap<ClusterId, Text>,
     /// The state of the instance.
@@ -168,7 +168,7 @@ pub struct UsedCluster {
     /// What its objects are found under.
     pub id: ClusterId,
     /// What is known of it; none where nobody dialled yet.
-    pub state: Option<ClusterState>,
+    pub state: Option<ObservedCluster>,
     /// Whether a node that is not skipped uses it.
     pub needed: bool,
     /// Whether no node names it any more: it is here for what may be left in it.

@@ -10,14 +10,14 @@ use kross_cel::value::Value as CelValue;
 use kross_graph::{Graph, Node, NodeIndex, Scope};
 use kross_value::{Text, Value};
 
-use crate::deletion::{Deletion, DeletionPlan, DoomedObject, Hook, Hooks, plan_deletion, promised};
+use crate::deletion::{Deletion, DeletionPlan, Hook, Hooks, OwnedObject, plan_deletion, promised};
 use crate::instance::Instance;
 use crate::inventory::inventory;
 use crate::lifecycle::{self, Answers};
 use crate::observed::{Observed, ObservedObject};
 use crate::order;
 use crate::plan::{ApplyAction, NodePlan, Plan};
-use crate::progress::{Progress, Trouble};
+use crate::progress::{Progress, ResourceFailure};
 use crate::recheck::recheck_at;
 use crate::report::{Report, report};
 use crate::settings::Settings;
@@ -122,7 +122,7 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
     let recheck = recheck_at(walk.input.graph, tracked, walk.input.now);
     let recheck_at = [recheck, prune.recheck_at].into_iter().flatten().min();
     let applysets = inventory.keys().map(|id| (id.clone(), walk.ownership.applyset(id).clone())).collect();
-    let Walk { nodes, clusters, mut reads, unscoped, ways, .. } = walk;
+    let Walk { nodes, clusters, mut reads, unscoped, access_paths, .. } = walk;
     reads.sort();
     reads.dedup();
     let mut unscoped = unscoped.into_inner();
@@ -136,7 +136,7 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
         unscoped,
         clusters,
         inventory,
-        ways,
+        access_paths,
         applysets,
         state,
         conditions,
@@ -164,7 +164,7 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
             let retry = match &object.progress {
                 Progress::Applying => false,
                 // Only what a write ran into goes away by writing again.
-                Progress::Failed(Trouble { operation: Some(operation), .. }) if object.differs => {
+                Progress::Failed(ResourceFailure { operation: Some(operation), .. }) if object.differs => {
                     if !matches!(operation, Operation::Create | Operation::Update | Operation::Delete) {
                         continue;
                     }
@@ -181,17 +181,17 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
 
 /// What to remove: objects of ours that nobody desires, once it is certain what is desired.
 fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>, hooks: &[Hook]) -> DeletionPlan {
-    let mut doomed: Vec<DoomedObject> =
-        unwanted(walk).into_iter().map(|(key, object)| doomed(walk, key, object, answers)).collect();
+    let mut owned: Vec<OwnedObject> =
+        unwanted(walk).into_iter().map(|(key, object)| owned_object(walk, key, object, answers)).collect();
     let kept = walk.input.instance.annotation(kross_api::annotations::DELETE_ATTEMPTS);
-    let promised = promises(walk, &doomed, kept);
-    if doomed.is_empty() && promised.is_empty() {
+    let promised = promises(walk, &owned, kept);
+    if owned.is_empty() && promised.is_empty() {
         return DeletionPlan::default();
     }
-    doomed.sort_by(|a, b| a.key.cmp(&b.key));
-    let attempts = crate::report::attempts(walk.input.previous, &doomed, walk);
+    owned.sort_by(|a, b| a.key.cmp(&b.key));
+    let attempts = crate::report::attempts(walk.input.previous, &owned, walk);
     plan_deletion(Deletion {
-        objects: &doomed,
+        objects: &owned,
         hooks: Hooks::Planned(hooks),
         attempts: &attempts,
         kept,
@@ -202,14 +202,14 @@ fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>, hooks: &[Hook]) -> 
 }
 
 /// Which objects people were told are left behind, of those that may still be there and that nobody desires again.
-fn promises(walk: &Walk<'_>, doomed: &[DoomedObject], kept: Option<&str>) -> BTreeSet<Text> {
+fn promises(walk: &Walk<'_>, owned: &[OwnedObject], kept: Option<&str>) -> BTreeSet<Text> {
     let mut promised = promised(kept);
     if !promised.is_empty() {
         // What is in a cluster that does not answer may be known to nobody, as after a restart.
         let unseen = walk.clusters.iter().any(|used| used.closed().is_some());
         let known: BTreeSet<&str> = walk.own_objects().map(|(_, object)| object.uid()).collect();
         promised.retain(|uid| {
-            doomed.iter().any(|object| object.uid == *uid) || (unseen && !known.contains(uid.as_str()))
+            owned.iter().any(|object| object.uid == *uid) || (unseen && !known.contains(uid.as_str()))
         });
     }
     promised
@@ -246,8 +246,8 @@ fn awaited(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeSet<Text> {
         return BTreeSet::new();
     }
     let answers = answers(walk, scope);
-    let doomed = unwanted.into_iter().map(|(key, object)| doomed(walk, key, object, &answers));
-    let leaving = doomed.filter(|object| object.answers.policy == DeletePolicy::Delete);
+    let owned = unwanted.into_iter().map(|(key, object)| owned_object(walk, key, object, &answers));
+    let leaving = owned.filter(|object| object.answers.policy == DeletePolicy::Delete);
     let awaited = leaving.flat_map(|object| object.answers.awaits);
     awaited
         .filter(|id| graph.find(id).is_some_and(|(_, node)| lifecycle::is_hook(node)))
@@ -255,27 +255,27 @@ fn awaited(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeSet<Text> {
         .collect()
 }
 
-fn doomed(
+fn owned_object(
     walk: &Walk<'_>,
     key: &ObjectKey,
     object: &ObservedObject,
     answers: &BTreeMap<Text, Answers>,
-) -> DoomedObject {
-    let mut doomed = DoomedObject::new(key.clone(), object);
-    if let Some(answers) = answers.get(&doomed.node) {
-        doomed = doomed.with_answers(answers.clone());
+) -> OwnedObject {
+    let mut owned = OwnedObject::new(key.clone(), object);
+    if let Some(answers) = answers.get(&owned.node) {
+        owned = owned.with_answers(answers.clone());
     }
     let recorded = &walk.input.observed.recorded;
-    doomed = doomed.with_ways(recorded);
+    owned = owned.with_credentials_for(recorded);
     // Also where nothing is left over there: only the cluster itself can say so, and until then it must be asked.
-    doomed.held = recorded.iter().find(|recorded| doomed.opens.contains(&recorded.id)).map(|recorded| {
+    owned.held = recorded.iter().find(|recorded| owned.opens.contains(&recorded.id)).map(|recorded| {
         format!("is the way to cluster `{}`, and goes when nothing is left there", recorded.display).into()
     });
-    doomed.closed = walk.closed(&key.cluster);
-    doomed.failure = walk.input.observed.failures.get(key).cloned();
+    owned.closed = walk.closed(&key.cluster);
+    owned.failure = walk.input.observed.failures.get(key).cloned();
     // Nodes that left the graph go first, in their own order: nobody in the graph can need them.
-    if walk.input.graph.find(&doomed.node).is_none() && doomed.answers.order.is_none() {
-        doomed.order = doomed.order.saturating_add(1 << 32);
+    if walk.input.graph.find(&owned.node).is_none() && owned.answers.order.is_none() {
+        owned.order = owned.order.saturating_add(1 << 32);
     }
-    doomed
+    owned
 }

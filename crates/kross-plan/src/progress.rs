@@ -25,11 +25,11 @@ pub enum Progress {
     /// An expression waits for data that is not there yet.
     Unresolved(Text),
     /// Its cluster did not answer yet.
-    Unconnected(Trouble),
+    Unconnected(ResourceFailure),
     /// Somebody deleted the object, and it is not gone yet.
     Deleting(Text),
     /// Failed.
-    Failed(Trouble),
+    Failed(ResourceFailure),
 }
 
 /// Why a node is left out.
@@ -47,7 +47,7 @@ pub enum Skip {
 
 /// What went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ResourceFailure {
     /// What was being done.
     pub operation: Option<Operation>,
     /// The class of the failure.
@@ -60,7 +60,7 @@ pub struct Trouble {
     pub since: Option<Timestamp>,
 }
 
-impl Trouble {
+impl ResourceFailure {
     /// An expression, or what came out of it, cannot be used.
     #[must_use]
     pub fn expression(message: impl Into<Text>) -> Self {
@@ -123,14 +123,14 @@ impl Progress {
     /// Whether its cluster does not answer.
     #[must_use]
     pub fn is_dark(&self) -> bool {
-        self.trouble().is_some_and(|trouble| trouble.operation == Some(Operation::Connect))
+        self.failure().is_some_and(|failure| failure.operation == Some(Operation::Connect))
     }
 
     /// What went wrong, if something did.
     #[must_use]
-    pub fn trouble(&self) -> Option<&Trouble> {
+    pub fn failure(&self) -> Option<&ResourceFailure> {
         match self {
-            Self::Failed(trouble) | Self::Unconnected(trouble) => Some(trouble),
+            Self::Failed(failure) | Self::Unconnected(failure) => Some(failure),
             _ => None,
         }
     }
@@ -146,7 +146,7 @@ impl Progress {
             | Self::Unresolved(message)
             | Self::Deleting(message) => message.clone(),
             Self::Blocked { by } => format!("waits for {}", quoted(by)).into(),
-            Self::Unconnected(trouble) | Self::Failed(trouble) => trouble.message.clone(),
+            Self::Unconnected(failure) | Self::Failed(failure) => failure.message.clone(),
         })
     }
 

@@ -11,9 +11,9 @@ use kross_graph::{Field, Placement, Scope};
 use kross_value::{Object, Text, Value};
 use serde::Serialize;
 
-use crate::deletion::{DeletionPlan, DoomedObject, Wait};
+use crate::deletion::{DeletionPlan, OwnedObject, Wait};
 use crate::plan::NodePlan;
-use crate::progress::{Progress, Trouble};
+use crate::progress::{Progress, ResourceFailure};
 use crate::walk::Walk;
 
 mod author;
@@ -24,7 +24,9 @@ mod outside;
 mod resources;
 
 pub use detail::is_detail;
-pub use outside::{Leaving, blocked_deletion_status, deletion_status, failed_status, suspended_status};
+pub use outside::{
+    DeletionProgress, blocked_deletion_status, deletion_status, failed_status, suspended_status,
+};
 
 /// What the instance says.
 pub(crate) struct Report {
@@ -142,11 +144,11 @@ const READY: &str = "all resources are created and ready";
 /// When the removal of objects was first attempted, as far as anybody remembers.
 pub(crate) fn attempts(
     previous: &[ManagedResource],
-    doomed: &[DoomedObject],
+    pending: &[OwnedObject],
     walk: &Walk<'_>,
 ) -> BTreeMap<ObjectKey, Timestamp> {
     let mut attempts = walk.input.observed.attempts.clone();
-    for object in doomed {
+    for object in pending {
         let same = |entry: &&ManagedResource| {
             entry.state == ResourceState::Deleting
                 && entry.id == object.node.as_str()
@@ -170,10 +172,10 @@ pub(crate) fn seconds(time: Timestamp) -> String {
 }
 
 /// The message with the time it began, where it is known.
-fn since(trouble: &Trouble) -> String {
-    match trouble.since {
-        Some(time) => format!("{} (since {})", trouble.message, seconds(time)),
-        None => trouble.message.to_string(),
+fn since(failure: &ResourceFailure) -> String {
+    match failure.since {
+        Some(time) => format!("{} (since {})", failure.message, seconds(time)),
+        None => failure.message.to_string(),
     }
 }
 

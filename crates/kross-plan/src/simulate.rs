@@ -8,7 +8,7 @@ use kross_api::{ClusterId, ObjectKey, SyncMode};
 use kross_graph::Graph;
 use kross_value::{Object, Text, Value};
 
-use crate::observed::{ClusterState, Connection, Observed, ObservedObject};
+use crate::observed::{Connection, Observed, ObservedCluster, ObservedObject};
 use crate::plan::{ExternalRead, Plan, PlannedObject};
 use crate::planner::plan;
 use crate::settings::Settings;
@@ -176,8 +176,8 @@ impl World {
     }
 }
 
-fn connected(id: ClusterId, now: Timestamp) -> ClusterState {
-    ClusterState {
+fn connected(id: ClusterId, now: Timestamp) -> ObservedCluster {
+    ObservedCluster {
         id,
         uid: None,
         unverified: false,

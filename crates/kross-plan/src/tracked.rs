@@ -100,7 +100,7 @@ impl TrackedSet {
                 .map(|object| Tracked::from_progress(&object.progress, object.generation, input.now))
                 .collect();
             for (status, object) in tracked.iter_mut().zip(&plan.objects) {
-                status.overlay_cluster(walk.used_by(walk.ways.to(&object.key), &object.key.cluster));
+                status.overlay_cluster(walk.used_by(walk.access_paths.to(&object.key), &object.key.cluster));
             }
             if tracked.is_empty() {
                 tracked.extend(lived(walk, node, scope));
@@ -109,7 +109,7 @@ impl TrackedSet {
                 tracked.push(Tracked::from_progress(&plan.progress, None, input.now));
             }
             if let (Some(cluster), [status]) = (&plan.cluster, tracked.as_mut_slice()) {
-                status.overlay_cluster(walk.used_by(walk.ways.to_node(&node.id), cluster));
+                status.overlay_cluster(walk.used_by(walk.access_paths.to_node(&node.id), cluster));
             }
             overlay_failure(&mut tracked, node, input.observed);
             tracked
@@ -200,7 +200,7 @@ fn lived(walk: &Walk<'_>, node: &Node, scope: &Scope<'_>) -> Vec<Tracked> {
     let tracked = |(key, object): &(&ObjectKey, &ObservedObject)| {
         let progress = walk.readiness(node, object, scope);
         let mut status = Tracked::from_progress(&progress, object.generation(), walk.input.now);
-        status.overlay_cluster(walk.used_by(walk.ways.to_node(&node.id), &key.cluster));
+        status.overlay_cluster(walk.used_by(walk.access_paths.to_node(&node.id), &key.cluster));
         status
     };
     objects.iter().map(tracked).collect()
@@ -292,14 +292,14 @@ impl Tracked {
     }
 
     fn from_progress(progress: &Progress, generation: Option<i64>, now: Timestamp) -> Self {
-        let trouble = progress.trouble();
+        let failure = progress.failure();
         Self {
             state: progress.state(),
-            reason: trouble.map(|trouble| trouble.reason),
-            error: trouble.map_or_else(|| "".into(), |trouble| trouble.error.clone()),
-            operation: trouble.and_then(|trouble| trouble.operation),
+            reason: failure.map(|failure| failure.reason),
+            error: failure.map_or_else(|| "".into(), |failure| failure.error.clone()),
+            operation: failure.and_then(|failure| failure.operation),
             generation: generation.unwrap_or(0),
-            failing_since: trouble.map(|trouble| trouble.since.unwrap_or(now)),
+            failing_since: failure.map(|failure| failure.since.unwrap_or(now)),
             ..Self::unknown(now)
         }
     }
@@ -323,13 +323,13 @@ impl Tracked {
         };
         self.cluster = cluster.reference.display.as_str().into();
         self.connected = cluster.state.as_ref().map(|state| state.connection.is_connected());
-        if let Some(trouble) = cluster.closed().as_ref().and_then(Progress::trouble)
-            && let Some(since) = trouble.since
+        if let Some(failure) = cluster.closed().as_ref().and_then(Progress::failure)
+            && let Some(since) = failure.since
         {
             self.state = ResourceState::Error;
-            self.reason = Some(trouble.reason);
-            self.error = trouble.error.clone();
-            self.operation = trouble.operation;
+            self.reason = Some(failure.reason);
+            self.error = failure.error.clone();
+            self.operation = failure.operation;
             self.failing_since = Some(since);
         }
     }

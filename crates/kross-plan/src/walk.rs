@@ -13,15 +13,15 @@ use kross_cel::value::Value as CelValue;
 use kross_graph::{Expression, Graph, Node, NodeIndex, RenderError, Scope, Source};
 use kross_value::{Text, Value};
 
+use crate::access_paths::AccessPaths;
 use crate::desired::Ownership;
 use crate::instance::Instance;
 use crate::lifecycle::{self, Answers};
 use crate::observed::{KindKey, Observed, ObservedObject};
 use crate::plan::{ExternalRead, NodePlan, PlannedObject, UsedCluster};
-use crate::progress::{Progress, Skip, Trouble};
+use crate::progress::{Progress, ResourceFailure, Skip};
 use crate::settings::Settings;
 use crate::tracked::TrackedSet;
-use crate::ways::Ways;
 
 mod collection;
 mod external;
@@ -58,7 +58,7 @@ pub(crate) struct Walk<'a> {
     /// Kinds whose scope has to be found out.
     pub(crate) unscoped: RefCell<Vec<(KindKey, Text)>>,
     /// By which references objects are reached.
-    pub(crate) ways: Ways,
+    pub(crate) access_paths: AccessPaths,
     /// The instance's objects by node, in the order of the collection.
     by_node: HashMap<&'a str, Vec<(&'a ObjectKey, &'a ObservedObject)>>,
     tracked: TrackedSet,
@@ -101,8 +101,9 @@ impl<'a> Walk<'a> {
         let nodes = graph.nodes.iter().map(unvisited).collect();
         let (clusters, reads) = (Vec::new(), Vec::new());
         let unscoped = RefCell::default();
-        let ways = Ways::default();
-        let mut walk = Self { input, ownership, nodes, clusters, reads, unscoped, ways, by_node, tracked };
+        let access_paths = AccessPaths::default();
+        let mut walk =
+            Self { input, ownership, nodes, clusters, reads, unscoped, access_paths, by_node, tracked };
         for index in &graph.order {
             if let Some(node) = graph.node(*index) {
                 // A collection does the same work many times over.
@@ -291,7 +292,7 @@ pub(super) fn not_evaluated(expression: &Expression, error: &EvalError) -> Progr
     if error.fault.is_pending() {
         Progress::Unresolved(message.into())
     } else {
-        Progress::Failed(Trouble::expression(message))
+        Progress::Failed(ResourceFailure::expression(message))
     }
 }
 
@@ -300,6 +301,6 @@ pub(super) fn not_rendered(error: &RenderError) -> Progress {
     if error.is_pending() {
         Progress::Unresolved(error.to_string().into())
     } else {
-        Progress::Failed(Trouble::expression(error.to_string()))
+        Progress::Failed(ResourceFailure::expression(error.to_string()))
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kross_api::Operation;
 use kross_cluster::{ClusterClient, ObjectKey};
 use kross_graph::{Graph, NodeIndex, Placement, RemotePlacement};
-use kross_plan::{ApplyAction, ExternalRead, Plan, Way};
+use kross_plan::{AccessPath, ApplyAction, ExternalRead, Plan};
 
 use super::apply::fail;
 use super::memory::Memory;
@@ -59,24 +59,24 @@ impl Visitor<'_> {
 
     fn check(&self, plan: &Plan, action: &ApplyAction, reach: &Reach<'_>) -> Check {
         let Some(object) = plan.object(action) else { return Check::Passed };
-        let Some(way) = plan.ways.to(&object.key) else { return Check::Passed };
-        match reach.connection_by(&object.key.cluster, Some(&way.key)) {
-            Ok(client) => self.ask(action.node, way, client),
+        let Some(access_path) = plan.access_paths.to(&object.key) else { return Check::Passed };
+        match reach.connection_by(&object.key.cluster, Some(&access_path.key)) {
+            Ok(client) => self.ask(action.node, access_path, client),
             Err(_) => Check::Passed,
         }
     }
 
     /// Whether an external reference may be read.
     pub(super) fn check_read(&self, plan: &Plan, read: &ExternalRead, client: &ClusterClient) -> Check {
-        let Some((node, way)) = plan.ways.to_read(read) else { return Check::Passed };
+        let Some((node, access_path)) = plan.access_paths.to_read(read) else { return Check::Passed };
         let revision = self.served.revision.as_ref();
         match revision.and_then(|revision| revision.graph.find(node)) {
-            Some((index, _)) => self.ask(index, way, client),
+            Some((index, _)) => self.ask(index, access_path, client),
             None => Check::Passed,
         }
     }
 
-    fn ask(&self, node: NodeIndex, way: &Way, client: &ClusterClient) -> Check {
+    fn ask(&self, node: NodeIndex, access_path: &AccessPath, client: &ClusterClient) -> Check {
         let Some(revision) = &self.served.revision else { return Check::Passed };
         let Some(Placement::Remote(placement)) = revision.graph.node(node).map(|node| &node.placement) else {
             return Check::Passed;
@@ -85,7 +85,7 @@ impl Visitor<'_> {
         if placement.fixed.is_some() {
             return Check::Passed;
         }
-        let watched = way.reference.poll.is_none();
+        let watched = access_path.reference.poll.is_none();
         let resources: Vec<(usize, bool)> =
             companions(&revision.graph, node, placement).map(|index| (index, watched)).collect();
         self.hub.analyses.check(
@@ -93,7 +93,7 @@ impl Visitor<'_> {
             &Question {
                 instance: self.instance,
                 revision,
-                display: &way.reference.display,
+                display: &access_path.reference.display,
                 client,
                 resources: &resources,
             },

@@ -11,7 +11,7 @@ use kross_cluster::{
     ApiError, ApiKind, Apply, ClusterClient, Delete, Deleted, Marks, Missing, ObjectKey, Propagation,
     StoredObject,
 };
-use kross_plan::{ApplyAction, Doom, Failure, NodePlan, Plan, PlannedObject, Way};
+use kross_plan::{AccessPath, ApplyAction, NodePlan, OperationFailure, PendingDeletion, Plan, PlannedObject};
 use kross_value::Text;
 
 use super::memory::Memory;
@@ -46,9 +46,9 @@ pub(super) async fn wave(
     let writes = actions.iter().filter_map(|action| {
         let (node, object) = (plan.nodes.get(action.node.0)?, plan.object(action)?);
         let applyset = plan.applysets.get(&object.key.cluster)?;
-        let way = plan.ways.to(&object.key);
+        let access_path = plan.access_paths.to(&object.key);
         let contested = memory.contested.contains(&object.key);
-        let write = Write { hub, instance, reach, object, way, create: action.create, contested };
+        let write = Write { hub, instance, reach, object, access_path, create: action.create, contested };
         let write = write.run(node, applyset, memory.since).boxed();
         Some((&object.key.cluster, write))
     });
@@ -130,10 +130,11 @@ pub(super) fn fail(
     memory: &mut Memory,
 ) {
     // How long it fails goes on whatever the reason, but a deletion is another matter than what went before it.
-    let same =
-        |before: &&Failure| (before.operation == Operation::Delete) == (operation == Operation::Delete);
+    let same = |before: &&OperationFailure| {
+        (before.operation == Operation::Delete) == (operation == Operation::Delete)
+    };
     let since = memory.failures.get(&key).filter(same).map_or(now, |before| before.since);
-    let failure = Failure { node, operation, reason, message: message.into(), since };
+    let failure = OperationFailure { node, operation, reason, message: message.into(), since };
     memory.failures.insert(key.clone(), failure.clone());
     sight.observed.failures.insert(key, failure);
 }
@@ -144,7 +145,7 @@ struct Write<'a> {
     instance: &'a ObjectKey,
     reach: &'a Reach<'a>,
     object: &'a PlannedObject,
-    way: Option<&'a Way>,
+    access_path: Option<&'a AccessPath>,
     create: bool,
     /// Whether it may be another instance's, though the copies do not say so.
     contested: bool,
@@ -176,7 +177,8 @@ impl Write<'_> {
         let Self { object, create, .. } = *self;
         let Some(desired) = &object.desired else { return Ok(Written::Claimed) };
         let key = &object.key;
-        let client = self.reach.connection_by(&key.cluster, self.way.map(|way| &way.key))?;
+        let client =
+            self.reach.connection_by(&key.cluster, self.access_path.map(|access_path| &access_path.key))?;
         let version = version_of(&object.api_version);
         let kind = client.kind(&key.group, Some(&version), &key.kind).await?;
         if create && (object.exclusive || self.contested) {
@@ -222,28 +224,28 @@ impl Write<'_> {
 /// Deletes objects. Gives whether all that could be done was done.
 pub(super) async fn delete(
     reach: &Reach<'_>,
-    dooms: &[Doom],
+    deletions: &[PendingDeletion],
     sight: &mut Sight,
     memory: &mut Memory,
 ) -> bool {
-    let deletes = dooms.iter().map(|doom| {
-        let delete = async move { (doom, delete_one(reach, doom).await) };
-        (&doom.key.cluster, delete.boxed())
+    let deletes = deletions.iter().map(|pending| {
+        let delete = async move { (pending, delete_one(reach, pending).await) };
+        (&pending.key.cluster, delete.boxed())
     });
     let answers = at_once(reach, deletes).await;
     let now = Timestamp::now();
     let mut fine = true;
-    for (doom, answer) in answers {
-        let key = doom.key.clone();
+    for (pending, answer) in answers {
+        let key = pending.key.clone();
         match answer {
             Ok(Some(terminating)) => {
-                tracing::debug!(node = %doom.node, object = %key, "asked to go");
+                tracing::debug!(node = %pending.node, object = %key, "asked to go");
                 memory.failures.remove(&key);
                 sight.observed.failures.remove(&key);
                 sight.see(key, Arc::new(terminating), memory);
             }
             Ok(None) => {
-                tracing::debug!(node = %doom.node, object = %key, "deleted");
+                tracing::debug!(node = %pending.node, object = %key, "deleted");
                 memory.failures.remove(&key);
                 memory.digests.remove(&key);
                 sight.observed.failures.remove(&key);
@@ -259,7 +261,7 @@ pub(super) async fn delete(
             }
             Err(error) => {
                 fine = false;
-                let node = doom.node.clone();
+                let node = pending.node.clone();
                 tracing::debug!(%node, object = %key, why = error.message(), "cannot delete");
                 fail(key, node, Operation::Delete, error.reason(), error.message(), now, sight, memory);
             }
@@ -269,13 +271,16 @@ pub(super) async fn delete(
 }
 
 /// Deletes one object; gives it if it is still there.
-async fn delete_one(reach: &Reach<'_>, doom: &Doom) -> Result<Option<StoredObject>, ReachError> {
-    let key = &doom.key;
+async fn delete_one(
+    reach: &Reach<'_>,
+    pending: &PendingDeletion,
+) -> Result<Option<StoredObject>, ReachError> {
+    let key = &pending.key;
     let client = reach.connection_for(&key.cluster, &key.group, &key.kind)?;
-    let kind = client.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
+    let kind = client.kind(&key.group, Some(&version_of(&pending.api_version)), &key.kind).await?;
     // As kubectl does: left to itself a Job would leave its Pods behind.
     let propagation = Some(Propagation::Background);
-    let options = Delete { uid: Some(&doom.uid), propagation, ..Delete::default() };
+    let options = Delete { uid: Some(&pending.uid), propagation, ..Delete::default() };
     match client.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
         Ok(Deleted::Gone) => Ok(None),
         Ok(Deleted::Terminating(object)) => Ok(Some(object)),
@@ -288,9 +293,9 @@ async fn delete_one(reach: &Reach<'_>, doom: &Doom) -> Result<Option<StoredObjec
 #[derive(Debug, Default)]
 pub(super) struct Released {
     /// They belong to nobody now.
-    pub(super) parted: Vec<Doom>,
+    pub(super) parted: Vec<PendingDeletion>,
     /// They could not be changed, and nobody waits for them any more.
-    pub(super) stuck: Vec<(Doom, FailureReason)>,
+    pub(super) stuck: Vec<(PendingDeletion, FailureReason)>,
     /// Whether one of them is to be tried again.
     pub(super) again: bool,
 }
@@ -298,33 +303,33 @@ pub(super) struct Released {
 /// Lets objects stay without us: the labels, notes and claims that make them ours go.
 pub(super) async fn release(
     reach: &Reach<'_>,
-    dooms: &[Doom],
+    deletions: &[PendingDeletion],
     sight: &mut Sight,
     memory: &mut Memory,
 ) -> Released {
-    let releases = dooms.iter().map(|doom| {
-        let release = async move { (doom, release_one(reach, doom).await) };
-        (&doom.key.cluster, release.boxed())
+    let releases = deletions.iter().map(|pending| {
+        let release = async move { (pending, release_one(reach, pending).await) };
+        (&pending.key.cluster, release.boxed())
     });
     let answers = at_once(reach, releases).await;
     let mut released = Released::default();
-    for (doom, answer) in answers {
-        let key = doom.key.clone();
+    for (pending, answer) in answers {
+        let key = pending.key.clone();
         match answer {
             Ok(()) => {
                 memory.digests.remove(&key);
                 memory.failures.remove(&key);
                 sight.lose(&key);
-                released.parted.push(doom.clone());
+                released.parted.push(pending.clone());
             }
             // Its author does not wait for it any longer.
-            Err(error) if doom.why.is_some() => {
+            Err(error) if pending.why.is_some() => {
                 sight.lose(&key);
-                released.stuck.push((doom.clone(), error.reason()));
+                released.stuck.push((pending.clone(), error.reason()));
             }
             Err(error) => {
                 released.again = true;
-                let (node, now) = (doom.node.clone(), Timestamp::now());
+                let (node, now) = (pending.node.clone(), Timestamp::now());
                 fail(key, node, Operation::Update, error.reason(), error.message(), now, sight, memory);
             }
         }
@@ -332,12 +337,12 @@ pub(super) async fn release(
     released
 }
 
-async fn release_one(reach: &Reach<'_>, doom: &Doom) -> Result<(), ReachError> {
-    let key = &doom.key;
+async fn release_one(reach: &Reach<'_>, pending: &PendingDeletion) -> Result<(), ReachError> {
+    let key = &pending.key;
     let client = reach.connection_for(&key.cluster, &key.group, &key.kind)?;
-    let kind = client.kind(&key.group, Some(&version_of(&doom.api_version)), &key.kind).await?;
+    let kind = client.kind(&key.group, Some(&version_of(&pending.api_version)), &key.kind).await?;
     let marks = Marks { manager: managers::APPLYSET, is_mark };
-    client.release(&kind, key.namespace.as_deref(), &key.name, &doom.uid, marks).await?;
+    client.release(&kind, key.namespace.as_deref(), &key.name, &pending.uid, marks).await?;
     Ok(())
 }
 

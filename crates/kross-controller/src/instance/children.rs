@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Inventory, Operation, SyncMode, labels};
 use kross_cluster::{ApiError, ClusterClient, ObjectKey, Selection, Watch};
 use kross_graph::Graph;
-use kross_plan::{Failure, KindKey, Plan};
+use kross_plan::{KindKey, OperationFailure, Plan};
 use kross_value::Text;
 
 use super::memory::Memory;
@@ -194,7 +194,12 @@ async fn open(
 }
 
 /// The failure of a kind, with the time it began.
-pub(super) fn failed(key: &KindKey, operation: Operation, error: &ApiError, memory: &mut Memory) -> Failure {
+pub(super) fn failed(
+    key: &KindKey,
+    operation: Operation,
+    error: &ApiError,
+    memory: &mut Memory,
+) -> OperationFailure {
     let before = memory.blind.get(key).filter(|before| before.reason == error.reason());
     let failure = failure(&key.0, operation, error, before.map(|before| before.since));
     memory.blind.insert(key.clone(), failure.clone());
@@ -207,7 +212,7 @@ pub(super) fn failure(
     operation: Operation,
     error: &ApiError,
     since: Option<Timestamp>,
-) -> Failure {
+) -> OperationFailure {
     let advice = match error.reason() {
         FailureReason::Forbidden if cluster.is_local() => {
             "; `kross rbac FILE` prints what the controller must be allowed"
@@ -215,7 +220,7 @@ pub(super) fn failure(
         FailureReason::Forbidden => "; `kross rbac FILE --remote` prints what the credential must be allowed",
         _ => "",
     };
-    Failure {
+    OperationFailure {
         node: "".into(),
         operation,
         reason: error.reason(),

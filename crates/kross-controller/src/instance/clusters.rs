@@ -11,7 +11,8 @@ use kross_api::{
 };
 use kross_cluster::{Down, Identity, Link, Live, ObjectKey, Step, StoredObject};
 use kross_plan::{
-    ClusterState, Connection, KindKey, Plan, PlannedObject, Recorded, ReferenceKey, UsedCluster, Way,
+    AccessPath, Connection, KindKey, ObservedCluster, Plan, PlannedObject, Recorded, ReferenceKey,
+    UsedCluster,
 };
 use kross_value::{Text, Value};
 
@@ -72,13 +73,13 @@ impl Asker<'_> {
         for used in &plan.clusters {
             news |= self.meet(&used.reference, &used.key, reach, sight, memory);
         }
-        let mut routes: BTreeMap<KindKey, &Way> = BTreeMap::new();
-        for (object, way) in written(plan) {
+        let mut routes: BTreeMap<KindKey, &AccessPath> = BTreeMap::new();
+        for (object, access_path) in written(plan) {
             let ObjectKey { cluster, group, kind, .. } = &object.key;
-            routes.entry((cluster.clone(), group.clone(), kind.clone())).or_insert(way);
+            routes.entry((cluster.clone(), group.clone(), kind.clone())).or_insert(access_path);
         }
-        for (kind, way) in routes {
-            reach.route(kind, &way.key);
+        for (kind, access_path) in routes {
+            reach.route(kind, &access_path.key);
         }
         let used = || plan.clusters.iter().filter(|used| !used.former);
         for one in used() {
@@ -159,7 +160,7 @@ impl Asker<'_> {
         known: Option<&'r RecordedCluster>,
         live: &Live,
         secret: &SecretAddress,
-    ) -> Result<Known<'r>, ClusterState> {
+    ) -> Result<Known<'r>, ObservedCluster> {
         let Identity { uid, verified, .. } = &live.identity;
         let Some(known) = known.filter(|known| known.uid != **uid) else { return Ok(Known::Same) };
         // The same address: only now may we ask who it is.
@@ -203,7 +204,7 @@ impl Asker<'_> {
         known: Option<&RecordedCluster>,
         down: &Down,
         secret: &SecretAddress,
-    ) -> ClusterState {
+    ) -> ObservedCluster {
         // The plan says what is not connected; here is why.
         let opening = format!("cannot connect to cluster `{secret}`: ");
         let message = down.message.strip_prefix(opening.as_str()).unwrap_or(&down.message);
@@ -216,7 +217,7 @@ impl Asker<'_> {
         };
         let mut state = match (known, &down.identity) {
             (Some(known), _) => dark(known, down.since, step, down.reason, message),
-            (None, Some(identity)) => ClusterState {
+            (None, Some(identity)) => ObservedCluster {
                 id: identity.id.clone(),
                 uid: Some(identity.uid.clone()),
                 unverified: !identity.verified,
@@ -229,7 +230,7 @@ impl Asker<'_> {
     }
 
     /// Takes over the times that the status remembers: whether a cluster answers is no news because we are new.
-    fn go_on(&self, state: &mut ClusterState, secret: &SecretAddress) {
+    fn go_on(&self, state: &mut ObservedCluster, secret: &SecretAddress) {
         let entries = self.instance.value().at(&["status", "clusters"]).and_then(Value::as_list);
         let secret = secret.to_string();
         let text = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).map(str::to_owned);
@@ -247,7 +248,7 @@ impl Asker<'_> {
     }
 
     /// References that lead somewhere by other means than a Secret.
-    fn unsupported(&self, key: &ReferenceKey) -> ClusterState {
+    fn unsupported(&self, key: &ReferenceKey) -> ObservedCluster {
         let message = "this version of the controller does not follow published targets; name a Secret";
         unknown(key, created(self.instance), Reason::NotConnected, FailureReason::Credentials, message)
     }
@@ -326,10 +327,10 @@ pub(super) fn needed(plan: &Plan) -> Vec<RecordedCluster> {
 }
 
 /// What a plan makes in remote clusters, and by which way.
-fn written(plan: &Plan) -> impl Iterator<Item = (&PlannedObject, &Way)> {
+fn written(plan: &Plan) -> impl Iterator<Item = (&PlannedObject, &AccessPath)> {
     let objects = plan.nodes.iter().flat_map(|node| &node.objects);
     let desired = objects.filter(|object| object.desired.is_some());
-    desired.filter_map(|object| Some((object, plan.ways.to(&object.key)?)))
+    desired.filter_map(|object| Some((object, plan.access_paths.to(&object.key)?)))
 }
 
 /// What a plan makes in remote clusters, by cluster and way.
@@ -342,10 +343,10 @@ impl<'a> Made<'a> {
     pub(super) fn by(plan: &'a Plan) -> Self {
         let mut seen: HashSet<(&ClusterId, &ReferenceKey, &Text, &Text)> = HashSet::new();
         let mut kinds: HashMap<(&ClusterId, &ReferenceKey), BTreeSet<GroupKind>> = HashMap::new();
-        for (object, way) in written(plan) {
+        for (object, access_path) in written(plan) {
             let ObjectKey { cluster, group, kind, .. } = &object.key;
-            if seen.insert((cluster, &way.key, group, kind)) {
-                kinds.entry((cluster, &way.key)).or_default().insert(GroupKind::new(group, kind));
+            if seen.insert((cluster, &access_path.key, group, kind)) {
+                kinds.entry((cluster, &access_path.key)).or_default().insert(GroupKind::new(group, kind));
             }
         }
         Self { plan, kinds }
@@ -427,8 +428,8 @@ fn forgive(cluster: &ClusterId, since: Timestamp, memory: &mut Memory) {
     });
 }
 
-fn connected(live: &Live) -> ClusterState {
-    ClusterState {
+fn connected(live: &Live) -> ObservedCluster {
+    ObservedCluster {
         id: live.identity.id.clone(),
         uid: Some(live.identity.uid.clone()),
         unverified: !live.identity.verified,
@@ -446,8 +447,8 @@ fn dark(
     step: Reason,
     reason: FailureReason,
     message: &str,
-) -> ClusterState {
-    ClusterState {
+) -> ObservedCluster {
+    ObservedCluster {
         uid: Some(known.uid.as_str().into()),
         unverified: known.unverified,
         ..closed(ClusterId::new(&known.uid), since, step, reason, message)
@@ -461,7 +462,7 @@ fn unknown(
     step: Reason,
     reason: FailureReason,
     message: &str,
-) -> ClusterState {
+) -> ObservedCluster {
     closed(ClusterId::new(key.as_str()), since, step, reason, message)
 }
 
@@ -472,8 +473,8 @@ fn closed(
     step: Reason,
     reason: FailureReason,
     message: &str,
-) -> ClusterState {
-    ClusterState {
+) -> ObservedCluster {
+    ObservedCluster {
         id,
         uid: None,
         unverified: false,

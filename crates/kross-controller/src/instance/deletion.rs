@@ -9,8 +9,8 @@ use kross_api::{FINALIZER, LifecyclePhase, Operation, managers};
 use kross_cluster::{ObjectKey, Selection, StoredObject};
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
-    Deletion, DeletionPlan, Doom, DoomedObject, Hooks, Leaving, Plan, Wait, blocked_deletion_status,
-    deletion_status, plan_deletion, promised,
+    Deletion, DeletionPlan, DeletionProgress, Hooks, OwnedObject, PendingDeletion, Plan, Wait,
+    blocked_deletion_status, deletion_status, plan_deletion, promised,
 };
 use kross_value::Value;
 
@@ -166,9 +166,9 @@ impl Departure<'_> {
     }
 
     fn step(&self, hooks: Option<&Plan>) -> DeletionPlan {
-        let mut objects = self.remains.doomed(self.memory);
+        let mut objects = self.remains.pending(self.memory);
         if let Some(plan) = hooks {
-            let newer = |object: DoomedObject| match plan.answers.get(&object.node) {
+            let newer = |object: OwnedObject| match plan.answers.get(&object.node) {
                 Some(answers) => object.with_answers(answers.clone()),
                 None => object,
             };
@@ -193,7 +193,7 @@ impl Departure<'_> {
     }
 
     async fn report(&mut self, plan: &DeletionPlan, hooks: Option<&Plan>) -> Result<(), InstanceError> {
-        let leaving = Leaving { plan, hooks, clusters: &self.remains.clusters };
+        let leaving = DeletionProgress { plan, hooks, clusters: &self.remains.clusters };
         let status = deletion_status(self.graph, self.instance.value(), &leaving, Timestamp::now());
         let instance = Arc::clone(&self.instance);
         self.instance = report::write(self.hub, self.served, instance, status).await?;
@@ -256,19 +256,19 @@ fn has_say(graph: &Graph) -> bool {
 /// When to look again. Events tell when something is gone; a copy that does not follow would not, nor would one of a kind
 /// that nobody watches, nor one that never had the object.
 fn next(hub: &Hub, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Option<Timestamp>) -> Next {
-    let told = |Doom { key, uid, .. }: &Doom| {
+    let told = |PendingDeletion { key, uid, .. }: &PendingDeletion| {
         let watch = reach.child(&key.cluster, &key.group, &key.kind);
         watch.is_some_and(|watch| {
             watch.key().selection == Selection::Managed
                 && watch.will_tell_of(key.namespace.as_deref(), &key.name, uid)
         })
     };
-    let untold = plan.waiting.iter().any(|(doom, wait)| match wait {
+    let untold = plan.waiting.iter().any(|(pending, wait)| match wait {
         // Whoever goes before it is in this list too.
         Wait::Turn => false,
-        Wait::Gone(_) => !told(doom),
+        Wait::Gone(_) => !told(pending),
         // A cluster that is connected wakes those who wait for it.
-        Wait::Closed(trouble) => trouble.operation != Some(Operation::Connect),
+        Wait::Closed(failure) => failure.operation != Some(Operation::Connect),
         Wait::For(_) | Wait::Failed(_) => true,
     });
     let interval = hub.settings.instance_interval.unwrap_or(Duration::from_secs(60));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kross_api::{FailureReason, Operation};
 use kross_cluster::{ApiError, ClusterClient, Lookup, ObjectKey, Selection, Watch, WatchKey};
-use kross_plan::{CollectionQuery, ExternalRead, Failure, ObservedObject, Plan};
+use kross_plan::{CollectionQuery, ExternalRead, ObservedObject, OperationFailure, Plan};
 use kross_value::Text;
 
 use super::admit::Visitor;
@@ -28,9 +28,9 @@ pub(super) async fn answer(
 ) -> bool {
     let mut news = false;
     for read in &plan.reads {
-        let way = plan.ways.to_read(read).map(|(_, way)| &way.key);
+        let access_path = plan.access_paths.to_read(read).map(|(_, access_path)| &access_path.key);
         // What is in a cluster that does not answer is read once it does.
-        let client = reach.connection_by(read.cluster(), way).ok();
+        let client = reach.connection_by(read.cluster(), access_path).ok();
         if let Some(client) = client {
             match visitor.check_read(plan, read, client) {
                 Check::Passed => {}
@@ -96,7 +96,7 @@ fn cannot_read(
     sight: &mut Sight,
     memory: &mut Memory,
 ) -> bool {
-    let Failure { reason, message, .. } = failure(read.cluster(), operation, error, None);
+    let OperationFailure { reason, message, .. } = failure(read.cluster(), operation, error, None);
     refuse(read, (operation, reason, message), sight, memory)
 }
 
@@ -108,7 +108,7 @@ fn refuse(
 ) -> bool {
     let before = memory.unreadable.get(read).filter(|before| before.reason == reason);
     let since = before.map_or_else(Timestamp::now, |before| before.since);
-    let failure = Failure { node: "".into(), operation, reason, message, since };
+    let failure = OperationFailure { node: "".into(), operation, reason, message, since };
     memory.unreadable.insert(read.clone(), failure.clone());
     sight.observed.unreadable.insert(read.clone(), failure).is_none()
 }

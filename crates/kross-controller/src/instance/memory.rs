@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use kross_api::SecretAddress;
 use kross_cluster::{Digest, Hold, ObjectKey, Watch, WatchKey};
-use kross_plan::{ExternalRead, Failure, KindKey, ReferenceKey};
+use kross_plan::{ExternalRead, KindKey, OperationFailure, ReferenceKey};
 use kross_value::Text;
 
 use super::children::Child;
@@ -21,7 +21,7 @@ pub(super) struct Memory {
     /// The fields that we owned right after an apply: whoever changes one of them changes the digest.
     pub(super) digests: HashMap<ObjectKey, Digest>,
     /// What went wrong the last time.
-    pub(super) failures: BTreeMap<ObjectKey, Failure>,
+    pub(super) failures: BTreeMap<ObjectKey, OperationFailure>,
     /// When the removal of objects was first attempted.
     pub(super) attempts: BTreeMap<ObjectKey, Timestamp>,
     /// The watches on external objects.
@@ -31,9 +31,9 @@ pub(super) struct Memory {
     /// The copies of its objects in remote clusters.
     pub(super) children: HashMap<KindKey, Child>,
     /// Kinds in remote clusters that could not be read the last time.
-    pub(super) blind: HashMap<KindKey, Failure>,
+    pub(super) blind: HashMap<KindKey, OperationFailure>,
     /// External references that could not be read the last time.
-    pub(super) unreadable: HashMap<ExternalRead, Failure>,
+    pub(super) unreadable: HashMap<ExternalRead, OperationFailure>,
     /// UIDs of objects that were let go without deleting them, as everybody was told.
     pub(super) told: HashSet<Text>,
     /// Nodes that are left out and failed before, and the generation of the instance in which they did: they are tried again

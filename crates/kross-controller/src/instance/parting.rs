@@ -5,7 +5,7 @@ use kross_cluster::{
     AuditCluster, AuditObject, AuditOutcome, AuditRecord, AuditVerb, ObjectKey, Regarding, Severity,
     StoredObject,
 };
-use kross_plan::{Doom, UsedCluster};
+use kross_plan::{PendingDeletion, UsedCluster};
 
 use super::apply::Released;
 use super::memory::Memory;
@@ -24,46 +24,46 @@ pub(super) struct Parting<'a> {
 impl Parting<'_> {
     /// Tells of objects that were released, or could not be and are left as they are.
     pub(super) fn released(&self, released: &Released, memory: &mut Memory) {
-        let (left, kept): (Vec<&Doom>, Vec<&Doom>) =
-            released.parted.iter().partition(|doom| doom.why.is_some());
+        let (left, kept): (Vec<&PendingDeletion>, Vec<&PendingDeletion>) =
+            released.parted.iter().partition(|pending| pending.why.is_some());
         let (kept, left) = (news(kept, memory), news(left, memory));
         self.tell("Retained", Severity::Normal, "stays, without an owner", &kept);
         self.tell("LeftBehind", Severity::Warning, "is left behind", &left);
-        for doom in kept.iter().chain(&left) {
-            self.audit(doom, None);
+        for pending in kept.iter().chain(&left) {
+            self.audit(pending, None);
         }
-        let stuck: Vec<&Doom> = released.stuck.iter().map(|(doom, _)| doom).collect();
+        let stuck: Vec<&PendingDeletion> = released.stuck.iter().map(|(pending, _)| pending).collect();
         let stuck = news(stuck, memory);
         let what = "is left behind with our labels, which could not be removed";
         self.tell("LeftBehind", Severity::Warning, what, &stuck);
-        for (doom, reason) in released.stuck.iter().filter(|(doom, _)| stuck.contains(doom)) {
-            self.audit(doom, Some(*reason));
+        for (pending, reason) in released.stuck.iter().filter(|(pending, _)| stuck.contains(pending)) {
+            self.audit(pending, Some(*reason));
         }
     }
 
     /// Tells of objects in clusters that do not answer, which nobody waits for any more.
-    pub(super) fn left_behind(&self, dooms: &[Doom], memory: &mut Memory) {
-        let news = news(dooms, memory);
+    pub(super) fn left_behind(&self, deletions: &[PendingDeletion], memory: &mut Memory) {
+        let news = news(deletions, memory);
         let what = "is left behind with our labels, since its cluster does not answer";
         self.tell("LeftBehind", Severity::Warning, what, &news);
-        for doom in &news {
-            self.audit(doom, None);
+        for pending in &news {
+            self.audit(pending, None);
         }
     }
 
-    fn tell(&self, reason: &str, severity: Severity, what: &str, dooms: &[Doom]) {
-        let Some((first, others)) = dooms.split_first() else { return };
+    fn tell(&self, reason: &str, severity: Severity, what: &str, deletions: &[PendingDeletion]) {
+        let Some((first, others)) = deletions.split_first() else { return };
         let owner = self.instance.key(self.hub.client.cluster());
-        for doom in dooms {
-            let why = doom.why.as_deref().unwrap_or_default();
-            tracing::info!(instance = %owner, object = %self.describe(&doom.key), why, "{what}");
+        for pending in deletions {
+            let why = pending.why.as_deref().unwrap_or_default();
+            tracing::info!(instance = %owner, object = %self.describe(&pending.key), why, "{what}");
         }
         let mut note = match &first.why {
             Some(why) => format!("{} {what}: {why}", self.describe(&first.key)),
             None => format!("{} {what}", self.describe(&first.key)),
         };
-        for (told, doom) in others.iter().enumerate() {
-            let next = format!("; {}", self.describe(&doom.key));
+        for (told, pending) in others.iter().enumerate() {
+            let next = format!("; {}", self.describe(&pending.key));
             if note.len() + next.len() > LONGEST_NOTE {
                 note.push_str(&format!("; and {} more", others.len() - told));
                 break;
@@ -82,14 +82,14 @@ impl Parting<'_> {
     }
 
     /// Every one of them, where Events may be cut short.
-    fn audit(&self, doom: &Doom, failure: Option<kross_api::FailureReason>) {
-        let cluster = &doom.key.cluster;
-        let mut named = AuditCluster::named(self.display(&doom.key).unwrap_or("local"));
+    fn audit(&self, pending: &PendingDeletion, failure: Option<kross_api::FailureReason>) {
+        let cluster = &pending.key.cluster;
+        let mut named = AuditCluster::named(self.display(&pending.key).unwrap_or("local"));
         named.uid = if cluster.is_local() { "".into() } else { cluster.as_str().into() };
         let owner = self.instance.key(self.hub.client.cluster());
         let mut record = AuditRecord::new(named, AuditVerb::Leave)
             .on_behalf_of(Some(&owner))
-            .on(AuditObject::from(&doom.key));
+            .on(AuditObject::from(&pending.key));
         if let Some(reason) = failure {
             record.outcome = AuditOutcome::Failure;
             record.reason = Some(reason);
@@ -112,12 +112,15 @@ impl Parting<'_> {
 }
 
 /// Those of whom nobody was told yet.
-fn news<'a>(dooms: impl IntoIterator<Item = &'a Doom>, memory: &mut Memory) -> Vec<Doom> {
+fn news<'a>(
+    deletions: impl IntoIterator<Item = &'a PendingDeletion>,
+    memory: &mut Memory,
+) -> Vec<PendingDeletion> {
     // Of some it is known what they are called, and nothing else.
-    let known = |doom: &Doom| match doom.uid.as_str() {
-        "" => doom.key.to_string().into(),
-        _ => doom.uid.clone(),
+    let known = |pending: &PendingDeletion| match pending.uid.as_str() {
+        "" => pending.key.to_string().into(),
+        _ => pending.uid.clone(),
     };
-    let news = dooms.into_iter().filter(|doom| memory.told.insert(known(doom)) && !doom.told);
+    let news = deletions.into_iter().filter(|pending| memory.told.insert(known(pending)) && !pending.told);
     news.cloned().collect()
 }

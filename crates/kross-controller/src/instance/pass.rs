@@ -9,8 +9,8 @@ use kross_api::{ClusterId, ConditionType, FailureReason, LifecyclePhase, annotat
 use kross_cluster::{ObjectKey, StoredObject};
 use kross_graph::Graph;
 use kross_plan::{
-    Failure, KindKey, NodePlan, Plan, PlannedObject, Progress, Skip, failed_status, plan, plan_for_deletion,
-    suspended_status,
+    KindKey, NodePlan, OperationFailure, Plan, PlannedObject, Progress, Skip, failed_status, plan,
+    plan_for_deletion, suspended_status,
 };
 use kross_value::{Text, Value};
 
@@ -157,12 +157,12 @@ impl Pass<'_> {
     fn forget_failures(&mut self, plan: &Plan, sight: &Sight) {
         let planned: HashSet<&ObjectKey> =
             plan.nodes.iter().flat_map(|node| &node.objects).map(|object| &object.key).collect();
-        let doomed: HashSet<&ObjectKey> = plan
+        let pending: HashSet<&ObjectKey> = plan
             .prune
             .delete
             .iter()
-            .chain(plan.prune.waiting.iter().map(|(doom, _)| doom))
-            .map(|doom| &doom.key)
+            .chain(plan.prune.waiting.iter().map(|(pending, _)| pending))
+            .map(|pending| &pending.key)
             .collect();
         let is_left_out = |node: &NodePlan| matches!(node.progress, Progress::Skipped(Skip::Condition(_)));
         let failed = |node: &NodePlan| self.memory.failures.values().any(|failure| failure.node == node.id);
@@ -173,7 +173,7 @@ impl Pass<'_> {
             .map(|node| node.id.clone())
             .collect();
         self.memory.failures.retain(|key, failure| {
-            planned.contains(key) || doomed.contains(key) || left_out.contains(&failure.node)
+            planned.contains(key) || pending.contains(key) || left_out.contains(&failure.node)
         });
         self.memory.contested.retain(|key| planned.contains(key));
         self.memory.left_out.1 = left_out;
@@ -234,15 +234,15 @@ impl Pass<'_> {
         // What failed in a cluster that does not answer is tried again when it does, which wakes us.
         let open = |cluster: &ClusterId| reach.client(cluster).is_ok();
         let (_, left_out) = &self.memory.left_out;
-        let tried = |(_, failure): &(&ObjectKey, &Failure)| !left_out.contains(&failure.node);
+        let tried = |(_, failure): &(&ObjectKey, &OperationFailure)| !left_out.contains(&failure.node);
         let recheck = plan.recheck_at.map(until);
         if let Some(wait) = recheck {
             self.look_again(wait);
         }
         // An object that belongs to nobody may go without a word to us.
         let in_the_way = |object: &PlannedObject| {
-            let trouble = object.progress.trouble();
-            object.exclusive && trouble.is_some_and(|trouble| trouble.reason == FailureReason::Conflict)
+            let failure = object.progress.failure();
+            object.exclusive && failure.is_some_and(|failure| failure.reason == FailureReason::Conflict)
         };
         if self.memory.failures.iter().filter(tried).any(|(key, _)| open(&key.cluster))
             || plan.nodes.iter().flat_map(|node| &node.objects).any(in_the_way)
@@ -263,7 +263,7 @@ fn uses(plan: &Plan, (cluster, group, kind): &KindKey) -> bool {
 
 /// The objects that another instance has.
 fn foreign(plan: &Plan) -> HashSet<ObjectKey> {
-    let taken = |progress: &Progress| matches!(progress, Progress::Failed(trouble) if trouble.reason == FailureReason::Conflict);
+    let taken = |progress: &Progress| matches!(progress, Progress::Failed(failure) if failure.reason == FailureReason::Conflict);
     let objects = plan.nodes.iter().flat_map(|node| &node.objects);
     objects.filter(|object| taken(&object.progress)).map(|object| object.key.clone()).collect()
 }

@@ -13,7 +13,9 @@ use kross_api::{
 };
 use kross_cluster::{ApiError, ApiKind, ClusterClient, ObjectKey, StoredObject};
 use kross_graph::{Graph, Node, Placement};
-use kross_plan::{Answers, DoomedObject, Instance, ObservedObject, ReferenceKey, Trouble, UsedCluster};
+use kross_plan::{
+    Answers, Instance, ObservedObject, OwnedObject, ReferenceKey, ResourceFailure, UsedCluster,
+};
 use kross_value::{Object, Text, Value};
 
 use super::children;
@@ -32,9 +34,9 @@ const AT_ONCE: usize = 8;
 pub(super) struct Remains {
     pub(super) sight: Sight,
     /// Why nothing can be done in a cluster.
-    closed: BTreeMap<ClusterId, Trouble>,
+    closed: BTreeMap<ClusterId, ResourceFailure>,
     /// Objects in such clusters of which only the inventory tells.
-    reported: Vec<DoomedObject>,
+    reported: Vec<OwnedObject>,
     /// Whether the sight has objects of which only the status tells: how they are to go is not kept there.
     pub(super) remembered: bool,
     /// The remote clusters.
@@ -43,14 +45,15 @@ pub(super) struct Remains {
 
 impl Remains {
     /// Everything that is to go.
-    pub(super) fn doomed(&self, memory: &Memory) -> Vec<DoomedObject> {
+    pub(super) fn pending(&self, memory: &Memory) -> Vec<OwnedObject> {
         let seen = self.sight.observed.objects.iter().map(|(key, object)| {
-            let mut doomed = DoomedObject::new(key.clone(), object).with_ways(&self.sight.observed.recorded);
-            doomed.closed = self.closed.get(&key.cluster).cloned();
-            doomed.failure = memory.failures.get(key).cloned();
-            doomed
+            let mut pending =
+                OwnedObject::new(key.clone(), object).with_credentials_for(&self.sight.observed.recorded);
+            pending.closed = self.closed.get(&key.cluster).cloned();
+            pending.failure = memory.failures.get(key).cloned();
+            pending
         });
-        let mut objects: Vec<DoomedObject> = seen.chain(self.reported.iter().cloned()).collect();
+        let mut objects: Vec<OwnedObject> = seen.chain(self.reported.iter().cloned()).collect();
         objects.sort_by(|a, b| a.key.cmp(&b.key));
         objects
     }
@@ -100,8 +103,8 @@ pub(super) async fn gather(
                 follow(asker, &cluster, &contents, graph, reach, memory).await;
                 remains.sight.extend(found);
             }
-            Err(trouble) => {
-                remains.closed.insert(cluster.clone(), trouble.clone());
+            Err(failure) => {
+                remains.closed.insert(cluster.clone(), failure.clone());
                 remember(asker, (&cluster, &name, &contents), (graph, &applyset), &mut remains, memory);
             }
         }
@@ -257,7 +260,12 @@ fn remembered(
 }
 
 /// Any object of a kind. It goes before everything else, since nobody knows its place.
-fn of_kind(cluster: &ClusterId, kind: &GroupKind, node: &str, closed: Option<&Trouble>) -> DoomedObject {
+fn of_kind(
+    cluster: &ClusterId,
+    kind: &GroupKind,
+    node: &str,
+    closed: Option<&ResourceFailure>,
+) -> OwnedObject {
     let key = ObjectKey {
         cluster: cluster.clone(),
         group: kind.group.as_str().into(),
@@ -265,7 +273,7 @@ fn of_kind(cluster: &ClusterId, kind: &GroupKind, node: &str, closed: Option<&Tr
         namespace: None,
         name: "(any)".into(),
     };
-    DoomedObject {
+    OwnedObject {
         api_version: kind.group.as_str().into(),
         node: node.into(),
         uid: "".into(),
@@ -296,12 +304,12 @@ fn used(sight: &Sight, owed: &ClusterInventory, cluster: &ClusterId) -> Option<U
 }
 
 /// Why a cluster does not answer.
-fn dark(sight: &Sight, owed: &ClusterInventory, cluster: &ClusterId, name: &Text) -> Trouble {
+fn dark(sight: &Sight, owed: &ClusterInventory, cluster: &ClusterId, name: &Text) -> ResourceFailure {
     let led = owed.clusters().iter().filter(|owed| owed.uid == cluster.as_str());
     let mut states = led.filter_map(|owed| {
-        sight.observed.clusters.get(&ReferenceKey::parse(&owed.reference)?)?.trouble(name)
+        sight.observed.clusters.get(&ReferenceKey::parse(&owed.reference)?)?.failure(name)
     });
-    states.next().unwrap_or_else(|| Trouble {
+    states.next().unwrap_or_else(|| ResourceFailure {
         operation: Some(Operation::Connect),
         reason: kross_api::FailureReason::Unreachable,
         message: format!("cluster `{name}` is being connected").into(),
@@ -311,8 +319,8 @@ fn dark(sight: &Sight, owed: &ClusterInventory, cluster: &ClusterId, name: &Text
 }
 
 /// A cluster that is connected and does not tell what is there.
-fn unlisted(name: &Text, error: &ApiError) -> Trouble {
-    Trouble {
+fn unlisted(name: &Text, error: &ApiError) -> ResourceFailure {
+    ResourceFailure {
         operation: Some(Operation::Get),
         reason: error.reason(),
         message: format!("cannot list what is left in cluster `{name}`: {}", error.message()).into(),

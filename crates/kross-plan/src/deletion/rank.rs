@@ -4,13 +4,13 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::DoomedObject;
+use super::OwnedObject;
 
 /// The higher goes first: what exists for the deletion last, then the order, then the longer way to what it waits for.
 pub(super) type Rank = (bool, i64, Reverse<usize>);
 
 /// The rank of each object.
-pub(super) fn ranks(objects: &[DoomedObject]) -> Vec<Rank> {
+pub(super) fn ranks(objects: &[OwnedObject]) -> Vec<Rank> {
     let mut by_node: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, object) in objects.iter().enumerate().filter(|(_, object)| !object.node.is_empty()) {
         by_node.entry(&object.node).or_default().push(at);
@@ -21,7 +21,7 @@ pub(super) fn ranks(objects: &[DoomedObject]) -> Vec<Rank> {
 }
 
 struct Ranking<'a> {
-    objects: &'a [DoomedObject],
+    objects: &'a [OwnedObject],
     by_node: HashMap<&'a str, Vec<usize>>,
     known: Vec<Option<Rank>>,
     /// Objects on the way to the one at hand. Kept answers are not checked for circles, so one is simply cut.
@@ -57,7 +57,7 @@ impl Ranking<'_> {
     }
 
     /// What must be gone before the object goes.
-    fn before(&self, at: usize, object: &DoomedObject) -> Vec<usize> {
+    fn before(&self, at: usize, object: &OwnedObject) -> Vec<usize> {
         let waits_for =
             object.answers.after.iter().filter_map(|id| self.by_node.get(id.as_str())).flatten().copied();
         // What exists for the deletion is waited for until it is ready, not until it is gone.
@@ -68,7 +68,7 @@ impl Ranking<'_> {
             before.extend(others.filter(|(_, other)| contains(object, other)).map(|(other, _)| other));
         }
         if !object.opens.is_empty() {
-            let behind = |other: &DoomedObject| object.opens.contains(&other.key.cluster);
+            let behind = |other: &OwnedObject| object.opens.contains(&other.key.cluster);
             let others = self.objects.iter().enumerate().filter(|(_, other)| behind(other));
             before.extend(others.map(|(other, _)| other));
         }
@@ -77,12 +77,12 @@ impl Ranking<'_> {
 }
 
 /// Whether an object is a namespace or the definition of a kind.
-pub(super) fn is_container(object: &DoomedObject) -> bool {
+pub(super) fn is_container(object: &OwnedObject) -> bool {
     (object.key.group.is_empty() && object.key.kind == *"Namespace") || object.defines.is_some()
 }
 
 /// Whether an object is in the namespace, or of the kind, that another one is.
-pub(super) fn contains(outer: &DoomedObject, inner: &DoomedObject) -> bool {
+pub(super) fn contains(outer: &OwnedObject, inner: &OwnedObject) -> bool {
     if outer.key.cluster != inner.key.cluster {
         return false;
     }

@@ -4,8 +4,8 @@ use kross_api::ClusterId;
 
 use super::*;
 
-fn object(kind: &str, namespace: &str, name: &str, order: i64) -> DoomedObject {
-    DoomedObject {
+fn object(kind: &str, namespace: &str, name: &str, order: i64) -> OwnedObject {
+    OwnedObject {
         key: ObjectKey {
             cluster: ClusterId::local(),
             group: "".into(),
@@ -34,11 +34,11 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).unwrap()
 }
 
-fn next(objects: &[DoomedObject]) -> DeletionPlan {
+fn next(objects: &[OwnedObject]) -> DeletionPlan {
     plan(objects, Hooks::Planned(&[]), None, now())
 }
 
-fn plan(objects: &[DoomedObject], hooks: Hooks<'_>, kept: Option<&str>, now: Timestamp) -> DeletionPlan {
+fn plan(objects: &[OwnedObject], hooks: Hooks<'_>, kept: Option<&str>, now: Timestamp) -> DeletionPlan {
     let promised = promised(kept);
     plan_deletion(Deletion {
         objects,
@@ -52,13 +52,13 @@ fn plan(objects: &[DoomedObject], hooks: Hooks<'_>, kept: Option<&str>, now: Tim
 }
 
 /// The names of each wave until everything is gone.
-fn waves(mut objects: Vec<DoomedObject>) -> Vec<String> {
+fn waves(mut objects: Vec<OwnedObject>) -> Vec<String> {
     let mut waves = Vec::new();
     while !objects.is_empty() && waves.len() < 20 {
         let plan = next(&objects);
-        let gone: Vec<&Doom> = plan.delete.iter().chain(&plan.release).collect();
-        waves.push(gone.iter().map(|doom| doom.key.name.to_string()).collect::<Vec<_>>().join(" "));
-        objects.retain(|object| !gone.iter().any(|doom| doom.key == object.key));
+        let gone: Vec<&PendingDeletion> = plan.delete.iter().chain(&plan.release).collect();
+        waves.push(gone.iter().map(|pending| pending.key.name.to_string()).collect::<Vec<_>>().join(" "));
+        objects.retain(|object| !gone.iter().any(|pending| pending.key == object.key));
     }
     waves
 }
@@ -101,14 +101,14 @@ fn what_is_retained_keeps_its_namespace_too() {
     ];
     objects[1].answers.policy = DeletePolicy::Retain;
     let plan = next(&objects);
-    assert_eq!(plan.release.iter().map(|doom| doom.key.name.as_str()).collect::<Vec<_>>(), ["space"]);
+    assert_eq!(plan.release.iter().map(|pending| pending.key.name.as_str()).collect::<Vec<_>>(), ["space"]);
     assert_eq!(waves(objects), ["web space", "data"]);
 }
 
 #[test]
 fn a_failed_deletion_is_tried_again_and_named() {
     let mut objects = vec![object("A", "x", "a", 1)];
-    objects[0].failure = Some(Failure {
+    objects[0].failure = Some(OperationFailure {
         node: "a".into(),
         operation: Operation::Delete,
         reason: FailureReason::Forbidden,
@@ -148,7 +148,7 @@ fn answers_of_today_count_more_than_those_that_were_kept() {
     assert_eq!(kept.with_answers(today).order, 4);
 }
 
-fn limited(mut object: DoomedObject, text: &str) -> DoomedObject {
+fn limited(mut object: OwnedObject, text: &str) -> OwnedObject {
     object.answers = serde_json::from_str(text).unwrap();
     object
 }
@@ -222,7 +222,7 @@ fn a_hook_goes_once_it_is_ready_or_once_nobody_waits_for_it_any_more() {
 fn what_people_were_told_is_left_behind_is_not_deleted_when_its_cluster_is_back() {
     let mut objects =
         vec![limited(object("A", "x", "a", 2), r#"{"forceAfter":"0s"}"#), object("A", "x", "b", 1)];
-    let dark = Trouble {
+    let dark = ResourceFailure {
         operation: Some(Operation::Connect),
         reason: FailureReason::Unreachable,
         message: "it is dark".into(),
@@ -238,14 +238,14 @@ fn what_people_were_told_is_left_behind_is_not_deleted_when_its_cluster_is_back(
     objects[0].answers.force_when = Some(false);
     let back = plan(&objects, Hooks::Planned(&[]), dark.kept.as_deref(), later(9));
     assert_eq!(
-        back.release.iter().map(|doom| (doom.uid.as_str(), doom.told)).collect::<Vec<_>>(),
+        back.release.iter().map(|pending| (pending.uid.as_str(), pending.told)).collect::<Vec<_>>(),
         [("uid-a", true)]
     );
-    assert_eq!(back.delete.iter().map(|doom| doom.uid.as_str()).collect::<Vec<_>>(), ["uid-b"]);
+    assert_eq!(back.delete.iter().map(|pending| pending.uid.as_str()).collect::<Vec<_>>(), ["uid-b"]);
 }
 
 /// A Secret that goes first, and an object in the cluster that it is the way to.
-fn behind_a_secret() -> Vec<DoomedObject> {
+fn behind_a_secret() -> Vec<OwnedObject> {
     let mut inner = object("A", "x", "inner", 1);
     inner.key.cluster = ClusterId::new("eu");
     let recorded = Recorded {
@@ -254,9 +254,10 @@ fn behind_a_secret() -> Vec<DoomedObject> {
         id: ClusterId::new("eu"),
         holds_objects: true,
     };
-    let secret = object("Secret", "x", "eu-kubeconfig", 5).with_ways(std::slice::from_ref(&recorded));
+    let secret =
+        object("Secret", "x", "eu-kubeconfig", 5).with_credentials_for(std::slice::from_ref(&recorded));
     assert_eq!(secret.opens, BTreeSet::from([ClusterId::new("eu")]));
-    let other = object("Secret", "y", "eu-kubeconfig", 5).with_ways(&[recorded]);
+    let other = object("Secret", "y", "eu-kubeconfig", 5).with_credentials_for(&[recorded]);
     assert!(other.opens.is_empty(), "another namespace");
     vec![secret, inner]
 }
@@ -277,7 +278,7 @@ fn the_secret_that_leads_to_a_cluster_goes_after_what_stays_there_was_released()
 fn the_secret_that_leads_to_a_cluster_goes_when_nobody_waits_for_that_any_more() {
     let mut objects = behind_a_secret();
     objects[1] = limited(objects[1].clone(), r#"{"forceAfter":"0s"}"#);
-    objects[1].closed = Some(Trouble {
+    objects[1].closed = Some(ResourceFailure {
         operation: Some(Operation::Connect),
         reason: FailureReason::Unreachable,
         message: "it is dark".into(),

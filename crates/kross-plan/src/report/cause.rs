@@ -19,9 +19,9 @@ pub(super) fn of_resources(walk: &Walk<'_>, prune: &DeletionPlan) -> Option<(Rea
 }
 
 fn undeletable(prune: &DeletionPlan) -> Option<(Reason, String)> {
-    prune.waiting.iter().find_map(|(doom, wait)| match wait {
-        Wait::Failed(trouble) => {
-            Some((Reason::NotReady, format!("resource error: `{}`: {}", doom.node, since(trouble))))
+    prune.waiting.iter().find_map(|(pending, wait)| match wait {
+        Wait::Failed(failure) => {
+            Some((Reason::NotReady, format!("resource error: `{}`: {}", pending.node, since(failure))))
         }
         _ => None,
     })
@@ -34,7 +34,7 @@ pub(super) fn nodes(walk: &Walk<'_>, of_kind: &dyn Fn(&NodePlan) -> bool) -> Opt
     let failed: Vec<&&NodePlan> =
         open.iter().filter(|node| matches!(node.progress, Progress::Failed(_))).collect();
     if let Some(first) = failed.first() {
-        let message = first.progress.trouble().map_or_else(String::new, since);
+        let message = first.progress.failure().map_or_else(String::new, since);
         let more = if failed.len() > 1 { format!(" (and {} more)", failed.len() - 1) } else { String::new() };
         return Some((Reason::NotReady, format!("resource error: `{}`: {message}{more}", first.id)));
     }
@@ -77,7 +77,7 @@ fn unresolved(walk: &Walk<'_>, node: &NodePlan) -> String {
 fn what(walk: &Walk<'_>, node: &NodePlan) -> String {
     let message = match &node.progress {
         Progress::Applying => return "is being applied".to_owned(),
-        Progress::Unconnected(trouble) | Progress::Failed(trouble) => return since(trouble),
+        Progress::Unconnected(failure) | Progress::Failed(failure) => return since(failure),
         other => other.message().map_or_else(String::new, |message| message.to_string()),
     };
     let first = node.objects.iter().find(|object| !object.progress.is_ready());

@@ -9,12 +9,12 @@ use kross_api::{
 use kross_graph::Placement;
 
 use super::{cause, seconds, since, unknown};
-use crate::deletion::{DeletionPlan, Doom};
+use crate::access_paths::AccessPath;
+use crate::deletion::{DeletionPlan, PendingDeletion};
 use crate::observed::Connection;
 use crate::plan::{NodePlan, UsedCluster};
 use crate::progress::Progress;
 use crate::walk::Walk;
-use crate::ways::Way;
 
 /// What is said when there is nothing to say about references.
 pub(super) const RESOLVED: &str = "every cluster reference has a value";
@@ -26,11 +26,11 @@ pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ClusterStatu
     let first = |used: &UsedCluster| walk.clusters.iter().find(|other| other.id == used.id);
     let there = |used: &UsedCluster| {
         let objects = walk.nodes.iter().flat_map(|node| &node.objects);
-        let by = |way: &Way| way.reference == used.reference;
+        let by = |access_path: &AccessPath| access_path.reference == used.reference;
         let there: Vec<_> = objects
             .filter(|object| {
-                let way = walk.ways.to(&object.key);
-                object.key.cluster == used.id && way.map_or(!used.former, by)
+                let access_path = walk.access_paths.to(&object.key);
+                object.key.cluster == used.id && access_path.map_or(!used.former, by)
             })
             .collect();
         let is_first = first(used).is_some_and(|first| first.key == used.key);
@@ -46,8 +46,8 @@ fn unplanned(walk: &Walk<'_>, prune: &DeletionPlan) -> HashMap<ClusterId, usize>
     let waits = |node: &&NodePlan| node.objects.is_empty() && !node.progress.is_settled();
     let waiting = walk.nodes.iter().filter(waits).flat_map(|node| walk.objects_of(&node.id));
     let mut there: HashSet<&ObjectKey> = waiting.map(|(key, _)| *key).collect();
-    let awaited = prune.waiting.iter().map(|(doom, _)| doom);
-    let going = prune.delete.iter().chain(&prune.release).chain(awaited).map(|doom| &doom.key);
+    let awaited = prune.waiting.iter().map(|(pending, _)| pending);
+    let going = prune.delete.iter().chain(&prune.release).chain(awaited).map(|pending| &pending.key);
     let former = |key: &&ObjectKey| walk.clusters.iter().any(|used| used.former && used.id == key.cluster);
     there.extend(going.filter(former));
     let mut counts = HashMap::new();
@@ -139,7 +139,7 @@ pub(super) fn conditions(walk: &Walk<'_>, prune: &DeletionPlan, set: &mut Condit
             );
         }
         Some((used, progress)) => {
-            let message = progress.trouble().map_or_else(String::new, since);
+            let message = progress.failure().map_or_else(String::new, since);
             set.set_false(ConditionType::RemoteClusterConnected, reason(used), message, now);
         }
     }
@@ -167,7 +167,7 @@ fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<(Reason, S
         Connection::NotConnected {
             step: step @ (Reason::SecretNotAvailable | Reason::SecretKeyMissing | Reason::KubeconfigInvalid),
             ..
-        } => used.closed()?.trouble().map(|trouble| (*step, since(trouble))),
+        } => used.closed()?.failure().map(|failure| (*step, since(failure))),
         _ => None,
     }
 }
@@ -178,10 +178,10 @@ fn connected(walk: &Walk<'_>, prune: &DeletionPlan) -> String {
     let mut dark = walk.clusters.iter().filter_map(|used| Some((used, used.closed()?)));
     // One that nobody has dialled yet is no news.
     let Some((used, closed)) = dark.find(|(used, _)| used.state.is_some()) else { return all.to_owned() };
-    let why = closed.trouble().map_or_else(String::new, since);
+    let why = closed.failure().map_or_else(String::new, since);
     let name = &used.reference.display;
-    let there = |doom: &Doom| doom.key.cluster == used.id;
-    let awaited = prune.waiting.iter().map(|(doom, _)| doom).chain(&prune.delete).any(there);
+    let there = |pending: &PendingDeletion| pending.key.cluster == used.id;
+    let awaited = prune.waiting.iter().map(|(pending, _)| pending).chain(&prune.delete).any(there);
     if !awaited && prune.left_behind.iter().any(there) {
         return format!(
             "{all}; what was left behind in cluster `{name}` loses our labels once it answers: {why}"
@@ -203,7 +203,7 @@ fn unplaced_condition(set: &mut ConditionSet, node: &NodePlan, now: jiff::Timest
     match &node.progress {
         // A collection without items needs no cluster.
         Progress::Ready => set.set_true(kind, Reason::Resolved, RESOLVED, now),
-        Progress::Failed(trouble) if trouble.reason == FailureReason::Expression => {
+        Progress::Failed(failure) if failure.reason == FailureReason::Expression => {
             set.set_false(kind, Reason::ResolutionFailed, message, now)
         }
         _ => set.set_unknown(kind, Reason::AwaitingReconciliation, message, now),

@@ -14,7 +14,7 @@ use kross_graph::{Graph, Scope};
 use kross_value::Value;
 
 use super::{MANAGED, RESOLVED, author, bounded, clusters, resources, seconds, since, unknown, wire};
-use crate::deletion::{DeletionPlan, Doom, Wait};
+use crate::deletion::{DeletionPlan, PendingDeletion, Wait};
 use crate::instance::Instance;
 use crate::lifecycle::is_hook;
 use crate::plan::{Plan, UsedCluster};
@@ -69,7 +69,7 @@ pub fn failed_status(
 
 /// How far a deletion is.
 #[derive(Clone, Copy, Debug)]
-pub struct Leaving<'a> {
+pub struct DeletionProgress<'a> {
     /// What goes and what is waited for.
     pub plan: &'a DeletionPlan,
     /// The plan of the nodes that exist for the deletion, where there is a graph.
@@ -78,7 +78,7 @@ pub struct Leaving<'a> {
     pub clusters: &'a [UsedCluster],
 }
 
-impl Leaving<'_> {
+impl DeletionProgress<'_> {
     /// The name of the cluster that an object is in; none for the local one.
     fn display(&self, key: &ObjectKey) -> Option<String> {
         let used = self.clusters.iter().find(|used| used.id == key.cluster);
@@ -86,10 +86,11 @@ impl Leaving<'_> {
     }
 
     /// Everything that is still there.
-    fn left(&self) -> impl Iterator<Item = &Doom> {
-        let failed = |doom: &&Doom| self.plan.waiting.iter().any(|(other, _)| other == *doom);
-        let deleted = self.plan.delete.iter().filter(move |doom| !failed(doom));
-        deleted.chain(&self.plan.release).chain(self.plan.waiting.iter().map(|(doom, _)| doom))
+    fn left(&self) -> impl Iterator<Item = &PendingDeletion> {
+        let failed =
+            |pending: &&PendingDeletion| self.plan.waiting.iter().any(|(other, _)| other == *pending);
+        let deleted = self.plan.delete.iter().filter(move |pending| !failed(pending));
+        deleted.chain(&self.plan.release).chain(self.plan.waiting.iter().map(|(pending, _)| pending))
     }
 
     /// Entries of the nodes that exist for the deletion and are not on their way out themselves.
@@ -97,12 +98,17 @@ impl Leaving<'_> {
         let is_hook =
             |id: &str| graph.and_then(|graph| graph.find(id)).is_some_and(|(_, node)| is_hook(node));
         let leaves = |entry: &ManagedResource| {
-            let going = |doom: &Doom| {
-                doom.node == *entry.id.as_str() && entry.name.as_deref() == Some(&doom.key.name)
+            let going = |pending: &PendingDeletion| {
+                pending.node == *entry.id.as_str() && entry.name.as_deref() == Some(&pending.key.name)
             };
             let waits =
                 self.plan.waiting.iter().filter(|(_, wait)| !matches!(wait, Wait::Turn | Wait::For(_)));
-            self.plan.delete.iter().chain(&self.plan.release).chain(waits.map(|(doom, _)| doom)).any(going)
+            self.plan
+                .delete
+                .iter()
+                .chain(&self.plan.release)
+                .chain(waits.map(|(pending, _)| pending))
+                .any(going)
         };
         let entries = self.hooks.iter().flat_map(|plan| &plan.resources);
         entries
@@ -127,11 +133,11 @@ impl Leaving<'_> {
         if set.get(ConditionType::RemoteClusterConnected).is_none() {
             return;
         }
-        let holds = |used: &&UsedCluster| self.left().any(|doom| doom.key.cluster == used.id);
+        let holds = |used: &&UsedCluster| self.left().any(|pending| pending.key.cluster == used.id);
         let down = self.clusters.iter().filter(holds).find_map(|used| Some((used, used.closed()?)));
         match down {
             Some((used, closed)) => {
-                let message = closed.trouble().map_or_else(String::new, since);
+                let message = closed.failure().map_or_else(String::new, since);
                 let message = format!("the deletion waits: {message}");
                 let reason = clusters::reason(used);
                 if unresolved(set) {
@@ -162,7 +168,7 @@ fn unresolved(set: &ConditionSet) -> bool {
 pub fn deletion_status(
     graph: Option<&Graph>,
     instance: &Value,
-    leaving: &Leaving<'_>,
+    leaving: &DeletionProgress<'_>,
     now: Timestamp,
 ) -> Value {
     let instance = Instance::of(instance);
@@ -176,7 +182,8 @@ pub fn deletion_status(
         fields.insert("managedResources", wire(&entries));
     }
     if !is_authors("clusters") && !leaving.clusters.is_empty() {
-        let left = |used: &UsedCluster| leaving.left().filter(|doom| doom.key.cluster == used.id).count();
+        let left =
+            |used: &UsedCluster| leaving.left().filter(|pending| pending.key.cluster == used.id).count();
         let clusters = leaving.clusters.iter().map(|used| clusters::entry(used, (0, left(used))));
         let mut entries = clusters::settled(clusters, &instance.clusters());
         // They come by UID; people look for names.
@@ -232,7 +239,7 @@ fn overlaid(set: &ConditionSet, before: Vec<Condition>) -> Value {
 }
 
 /// What is being waited for, most serious first.
-fn message(leaving: &Leaving<'_>) -> String {
+fn message(leaving: &DeletionProgress<'_>) -> String {
     let plan = leaving.plan;
     let weight = |wait: &Wait| match wait {
         Wait::Failed(_) => 4,
@@ -245,9 +252,9 @@ fn message(leaving: &Leaving<'_>) -> String {
         .waiting
         .iter()
         .rev()
-        .max_by_key(|(doom, wait)| (!doom.stays, weight(wait)))
+        .max_by_key(|(pending, wait)| (!pending.stays, weight(wait)))
         .filter(|(_, wait)| *wait != Wait::Turn);
-    let Some((doom, wait)) = worst else {
+    let Some((pending, wait)) = worst else {
         return match plan.unmade.first() {
             Some((id, why)) => {
                 bounded(&format!("deleting resources: waits for `{id}` to be ready: {why}"), 2_000)
@@ -256,17 +263,21 @@ fn message(leaving: &Leaving<'_>) -> String {
         };
     };
     let place =
-        leaving.display(&doom.key).map_or_else(String::new, |cluster| format!(" in cluster `{cluster}`"));
-    let object = format!("{} {}{place}", doom.key.kind, doom.key.namespaced_name());
-    format!("deleting resources: {object}: {}{}", resources::awaited(doom, wait, 1_500), way_out(doom, wait))
+        leaving.display(&pending.key).map_or_else(String::new, |cluster| format!(" in cluster `{cluster}`"));
+    let object = format!("{} {}{place}", pending.key.kind, pending.key.namespaced_name());
+    format!(
+        "deleting resources: {object}: {}{}",
+        resources::awaited(pending, wait, 1_500),
+        way_out(pending, wait)
+    )
 }
 
 /// What to do about a cluster that nobody can wait for, where the author sets no limit.
-fn way_out(doom: &Doom, wait: &Wait) -> String {
+fn way_out(pending: &PendingDeletion, wait: &Wait) -> String {
     // Where a Secret leads to another cluster, its own message says what to do.
     let dark =
-        matches!(wait, Wait::Closed(trouble) if !trouble.message.contains(annotations::CONFIRM_CLUSTER));
-    if !dark || doom.until.is_some() {
+        matches!(wait, Wait::Closed(failure) if !failure.message.contains(annotations::CONFIRM_CLUSTER));
+    if !dark || pending.until.is_some() {
         return String::new();
     }
     format!(

@@ -7,7 +7,7 @@ use kross_api::{ManagedResource, ObjectKey, Operation, ResourceState};
 use kross_graph::Node;
 
 use super::{bounded, seconds, since};
-use crate::deletion::{DeletionPlan, Doom, Wait};
+use crate::deletion::{DeletionPlan, PendingDeletion, Wait};
 use crate::plan::{NodePlan, PlannedObject};
 use crate::progress::Progress;
 use crate::walk::Walk;
@@ -119,7 +119,7 @@ fn existing(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<Man
 
 /// The cluster of a node as people know it, if it is one remote cluster.
 fn place(walk: &Walk<'_>, plan: &NodePlan) -> Option<String> {
-    let used = walk.used_by(walk.ways.to_node(&plan.id), plan.cluster.as_ref()?)?;
+    let used = walk.used_by(walk.access_paths.to_node(&plan.id), plan.cluster.as_ref()?)?;
     Some(used.reference.display.clone())
 }
 
@@ -155,9 +155,9 @@ fn bare(node: &Node, progress: &Progress) -> ManagedResource {
 }
 
 fn described(id: &str, api_version: &str, progress: &Progress, limit: usize) -> ManagedResource {
-    let trouble = progress.trouble();
-    let message = match trouble {
-        Some(trouble) => Some(since(trouble)),
+    let failure = progress.failure();
+    let message = match failure {
+        Some(failure) => Some(since(failure)),
         None => progress.message().map(|message| message.to_string()),
     };
     ManagedResource {
@@ -169,9 +169,9 @@ fn described(id: &str, api_version: &str, progress: &Progress, limit: usize) -> 
         name: None,
         uid: None,
         state: progress.state(),
-        reason: trouble.map(|trouble| trouble.reason),
+        reason: failure.map(|failure| failure.reason),
         message: message.map(|message| bounded(&message, limit)),
-        operation: trouble.and_then(|trouble| trouble.operation),
+        operation: failure.and_then(|failure| failure.operation),
         observed_generation: None,
         last_update_time: None,
     }
@@ -191,27 +191,27 @@ pub(super) fn leaving(
     display: &dyn Fn(&ObjectKey) -> Option<String>,
 ) -> Vec<ManagedResource> {
     let mut entries: Vec<ManagedResource> = Vec::new();
-    let left = |doom: &Doom| plan.left_behind.contains(doom);
-    for doom in &plan.left_behind {
-        let why = doom.why.as_deref().unwrap_or("it did not go in time");
+    let left = |pending: &PendingDeletion| plan.left_behind.contains(pending);
+    for pending in &plan.left_behind {
+        let why = pending.why.as_deref().unwrap_or("it did not go in time");
         let message = bounded(&format!("left behind: {why}"), ITEM_MESSAGE);
-        entries.push(gone(doom, ResourceState::Retained, Some(message), display));
+        entries.push(gone(pending, ResourceState::Retained, Some(message), display));
     }
-    for doom in plan.release.iter().filter(|doom| !left(doom)) {
+    for pending in plan.release.iter().filter(|pending| !left(pending)) {
         entries.push(gone(
-            doom,
+            pending,
             ResourceState::Retained,
             Some("stays, without an owner".to_owned()),
             display,
         ));
     }
-    let failed = |doom: &Doom| plan.waiting.iter().any(|(other, _)| other == doom);
-    for doom in plan.delete.iter().filter(|doom| !failed(doom)) {
-        entries.push(gone(doom, ResourceState::Deleting, None, display));
+    let failed = |pending: &PendingDeletion| plan.waiting.iter().any(|(other, _)| other == pending);
+    for pending in plan.delete.iter().filter(|pending| !failed(pending)) {
+        entries.push(gone(pending, ResourceState::Deleting, None, display));
     }
-    for (doom, wait) in &plan.waiting {
-        let state = if doom.stays { ResourceState::Retained } else { ResourceState::Deleting };
-        let mut entry = gone(doom, state, Some(awaited(doom, wait, ITEM_MESSAGE)), display);
+    for (pending, wait) in &plan.waiting {
+        let state = if pending.stays { ResourceState::Retained } else { ResourceState::Deleting };
+        let mut entry = gone(pending, state, Some(awaited(pending, wait, ITEM_MESSAGE)), display);
         entry.reason = wait.reason();
         entries.push(entry);
     }
@@ -222,39 +222,39 @@ pub(super) fn leaving(
 }
 
 /// What an object is waited for, since when, and until when.
-pub(super) fn awaited(doom: &Doom, wait: &Wait, limit: usize) -> String {
+pub(super) fn awaited(pending: &PendingDeletion, wait: &Wait, limit: usize) -> String {
     let mut times = String::new();
     let message = match wait {
-        Wait::Closed(trouble) | Wait::Failed(trouble) => {
-            if let Some(since) = trouble.since {
+        Wait::Closed(failure) | Wait::Failed(failure) => {
+            if let Some(since) = failure.since {
                 times.push_str(&format!(" (since {})", seconds(since)));
             }
-            trouble.message.clone()
+            failure.message.clone()
         }
         other => other.message(),
     };
-    if let Some(until) = doom.until {
+    if let Some(until) = pending.until {
         let end = match wait {
-            Wait::For(_) if doom.hook => "deleted all the same",
+            Wait::For(_) if pending.hook => "deleted all the same",
             _ => "left behind",
         };
         times.push_str(&format!("; {end} at {} if that does not change", seconds(until)));
     }
-    let stays = if doom.stays { "stays, and loses our labels once that is possible: " } else { "" };
+    let stays = if pending.stays { "stays, and loses our labels once that is possible: " } else { "" };
     let message = bounded(&format!("{stays}{message}"), limit.saturating_sub(times.len()));
     format!("{message}{times}")
 }
 
 fn gone(
-    doom: &Doom,
+    pending: &PendingDeletion,
     state: ResourceState,
     message: Option<String>,
     display: &dyn Fn(&ObjectKey) -> Option<String>,
 ) -> ManagedResource {
-    let mut entry = described(&doom.node, &doom.api_version, &Progress::Ready, ITEM_MESSAGE);
-    identify(&mut entry, &doom.key, display(&doom.key).as_deref());
-    entry.uid = Some(doom.uid.to_string()).filter(|uid| !uid.is_empty());
-    entry.observed_generation = doom.generation;
+    let mut entry = described(&pending.node, &pending.api_version, &Progress::Ready, ITEM_MESSAGE);
+    identify(&mut entry, &pending.key, display(&pending.key).as_deref());
+    entry.uid = Some(pending.uid.to_string()).filter(|uid| !uid.is_empty());
+    entry.observed_generation = pending.generation;
     entry.operation = (state == ResourceState::Deleting).then_some(Operation::Delete);
     entry.state = state;
     entry.message = message;

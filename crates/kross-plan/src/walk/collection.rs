@@ -9,7 +9,7 @@ use kross_graph::{Axis, Node, Scope, Template};
 use super::object::unusable;
 use super::{Visit, Walk, not_evaluated, value_of};
 use crate::plan::PlannedObject;
-use crate::progress::{Progress, Trouble};
+use crate::progress::{Progress, ResourceFailure};
 
 impl<'a> Walk<'a> {
     pub(super) fn collection(
@@ -37,7 +37,7 @@ impl<'a> Walk<'a> {
                 let object = site.describe(&object.key);
                 return Err(unusable(&format!("items {first} and {index} are the same object: {object}")));
             }
-            self.ways.add(&object.key, site.way.as_ref());
+            self.access_paths.add(&object.key, site.access_path.as_ref());
             if object.progress.is_ready()
                 && let Some(found) = self.input.observed.objects.get(&object.key)
             {
@@ -106,9 +106,9 @@ fn combination(lists: &[List], index: usize) -> Vec<CelValue> {
 fn item_progress(progress: Progress, index: usize) -> Progress {
     match progress {
         Progress::Unresolved(message) => Progress::Unresolved(format!("item {index}: {message}").into()),
-        Progress::Failed(trouble) => {
-            let message = format!("item {index}: {}", trouble.message).into();
-            Progress::Failed(Trouble { message, ..trouble })
+        Progress::Failed(failure) => {
+            let message = format!("item {index}: {}", failure.message).into();
+            Progress::Failed(ResourceFailure { message, ..failure })
         }
         other => other,
     }

@@ -4,12 +4,12 @@ use kross_api::{ClusterId, LabelSelector, ObjectKey};
 use kross_graph::{Node, Scope, Template};
 use kross_value::{Text, Value};
 
-use super::object::{trouble, unusable};
+use super::object::{resource_failure, unusable};
 use super::readiness::readiness;
 use super::{Visit, Walk, not_rendered, value_of};
-use crate::observed::{CollectionQuery, Failure, ObservedObject};
+use crate::observed::{CollectionQuery, ObservedObject, OperationFailure};
 use crate::plan::{ExternalRead, PlannedObject};
-use crate::progress::{Progress, Trouble};
+use crate::progress::{Progress, ResourceFailure};
 
 impl<'a> Walk<'a> {
     pub(super) fn external(
@@ -43,13 +43,13 @@ impl<'a> Walk<'a> {
         let known = self.input.observed.externals.get(&key);
         let failure = self.input.observed.unreadable.get(&read);
         if obstacle.is_none() {
-            self.ways.add_read(&read, &node.id, site.way.as_ref());
+            self.access_paths.add_read(&read, &node.id, site.access_path.as_ref());
             self.reads.push(read);
         }
-        self.ways.add(&key, site.way.as_ref());
+        self.access_paths.add(&key, site.access_path.as_ref());
         let progress = match (site.closed.clone().or(obstacle), failure, known) {
             (Some(obstacle), _, _) => obstacle,
-            (None, Some(failure), _) => Progress::Failed(trouble(&key, &site, failure)),
+            (None, Some(failure), _) => Progress::Failed(resource_failure(&key, &site, failure)),
             (None, None, None) => {
                 Progress::Waiting(format!("{} was not read yet", site.describe(&key)).into())
             }
@@ -80,12 +80,12 @@ impl<'a> Walk<'a> {
         let query = CollectionQuery::new(kind, namespace, &selector, namespaces.as_ref());
         let read = ExternalRead::Collection(query.clone());
         let failure = self.input.observed.unreadable.get(&read);
-        self.ways.add_read(&read, &node.id, site.way.as_ref());
+        self.access_paths.add_read(&read, &node.id, site.access_path.as_ref());
         self.reads.push(read);
         if let (None, Some(failure)) = (&site.closed, failure) {
             let place = site.display().map_or_else(String::new, |it| format!(" in cluster `{it}`"));
-            let Failure { operation, reason, message, since, .. } = failure;
-            return Ok(Visit::from(Progress::Failed(Trouble {
+            let OperationFailure { operation, reason, message, since, .. } = failure;
+            return Ok(Visit::from(Progress::Failed(ResourceFailure {
                 operation: Some(*operation),
                 reason: *reason,
                 message: format!("cannot {operation} objects of kind `{}`{place}: {message}", node.kind.kind)
@@ -113,7 +113,7 @@ impl<'a> Walk<'a> {
                 None => self.item_readiness(node, found, &list),
             };
             let key = key_of(&site.cluster, node, found);
-            self.ways.add(&key, site.way.as_ref());
+            self.access_paths.add(&key, site.access_path.as_ref());
             objects.push(read_object(node, key, Some(found), progress));
         }
         let progress = match site.closed {

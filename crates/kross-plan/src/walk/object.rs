@@ -8,9 +8,9 @@ use super::place::{Site, describe};
 use super::{Visit, Walk, not_rendered, value_of};
 use crate::desired::Marks;
 use crate::lifecycle::Answers;
-use crate::observed::{Failure, ObservedObject};
+use crate::observed::{ObservedObject, OperationFailure};
 use crate::plan::PlannedObject;
-use crate::progress::{Progress, Trouble};
+use crate::progress::{Progress, ResourceFailure};
 
 impl<'a> Walk<'a> {
     pub(super) fn single(
@@ -22,7 +22,7 @@ impl<'a> Walk<'a> {
         let site = self.site(node, scope)?;
         let answers = self.answers(node, scope);
         let mut object = self.object(node, template, &site, scope, (None, &answers))?;
-        self.ways.add(&object.key, site.way.as_ref());
+        self.access_paths.add(&object.key, site.access_path.as_ref());
         let found = self.input.observed.objects.get(&object.key);
         if object.progress.is_ready()
             && let Some(found) = found
@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
         self.unscoped.borrow_mut().push((key.clone(), node.kind.version.clone()));
         let place = site.display().unwrap_or("the local cluster");
         let obstacle = match observed.blind.get(&key) {
-            Some(Some(failure)) => Progress::Failed(Trouble {
+            Some(Some(failure)) => Progress::Failed(ResourceFailure {
                 operation: Some(failure.operation),
                 reason: failure.reason,
                 message: format!("cannot find the kind `{kind}` in cluster `{place}`: {}", failure.message)
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
                     "resource belongs to a different ApplySet: {} is part of `{other}`",
                     site.describe(key)
                 );
-                return Progress::Failed(Trouble::conflict(message));
+                return Progress::Failed(ResourceFailure::conflict(message));
             }
         }
         if let Some(found) = found
@@ -192,10 +192,12 @@ impl<'a> Walk<'a> {
                 "{} exists already and belongs to nobody; delete it, or set `lifecycle.adopt: Always` to take it over",
                 site.describe(key)
             );
-            return Progress::Failed(Trouble::conflict(message));
+            return Progress::Failed(ResourceFailure::conflict(message));
         }
         match failure {
-            Some(failure) if differs || is_blind(failure) => Progress::Failed(trouble(key, site, failure)),
+            Some(failure) if differs || is_blind(failure) => {
+                Progress::Failed(resource_failure(key, site, failure))
+            }
             _ if differs => Progress::Applying,
             _ => Progress::Ready,
         }
@@ -216,7 +218,7 @@ impl<'a> Walk<'a> {
         let kind = (key.cluster.clone(), key.group.clone(), key.kind.clone());
         let place = site.display().unwrap_or("the local cluster");
         Some(match self.input.observed.blind.get(&kind)? {
-            Some(failure) => Progress::Failed(trouble(key, site, failure)),
+            Some(failure) => Progress::Failed(resource_failure(key, site, failure)),
             None => Progress::Unresolved(
                 format!("objects of kind `{}` in cluster `{place}` are being read", key.kind).into(),
             ),
@@ -230,9 +232,9 @@ impl<'a> Walk<'a> {
 }
 
 /// What status says of a failed operation: what was tried on what, where, and the error in its own words.
-pub(super) fn trouble(key: &ObjectKey, site: &Site, failure: &Failure) -> Trouble {
-    let Failure { operation, reason, message, since, .. } = failure;
-    Trouble {
+pub(super) fn resource_failure(key: &ObjectKey, site: &Site, failure: &OperationFailure) -> ResourceFailure {
+    let OperationFailure { operation, reason, message, since, .. } = failure;
+    ResourceFailure {
         operation: Some(*operation),
         reason: *reason,
         message: format!("cannot {operation} {}: {message}", site.describe(key)).into(),
@@ -242,12 +244,12 @@ pub(super) fn trouble(key: &ObjectKey, site: &Site, failure: &Failure) -> Troubl
 }
 
 /// Whether what is known of the object may be out of date.
-fn is_blind(failure: &Failure) -> bool {
+fn is_blind(failure: &OperationFailure) -> bool {
     matches!(failure.operation, Operation::Get | Operation::Watch)
 }
 
 pub(super) fn unusable(message: &str) -> Progress {
-    Progress::Failed(Trouble::expression(message))
+    Progress::Failed(ResourceFailure::expression(message))
 }
 
 fn deleting(node: &Node, key: &ObjectKey, found: &ObservedObject) -> Text {

@@ -9,31 +9,31 @@ use kross_api::{
 use kross_graph::{Node, Placement, RemotePlacement, Scope};
 
 use super::{Walk, not_rendered};
-use crate::observed::{ClusterState, Connection, ReferenceKey};
+use crate::access_paths::AccessPath;
+use crate::observed::{Connection, ObservedCluster, ReferenceKey};
 use crate::plan::{PlannedObject, UsedCluster};
-use crate::progress::{Progress, Trouble};
+use crate::progress::{Progress, ResourceFailure};
 use crate::report::seconds;
-use crate::ways::Way;
 
 /// Where an object is.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     pub(super) cluster: ClusterId,
     /// How it is reached; none for the local cluster.
-    pub(super) way: Option<Way>,
+    pub(super) access_path: Option<AccessPath>,
     /// Why nothing can be done there, if so.
     pub(super) closed: Option<Progress>,
 }
 
 impl Site {
     fn of(used: &UsedCluster) -> Self {
-        let way = Way { reference: Arc::clone(&used.reference), key: used.key.clone() };
-        Self { cluster: used.id.clone(), way: Some(way), closed: used.closed() }
+        let access_path = AccessPath { reference: Arc::clone(&used.reference), key: used.key.clone() };
+        Self { cluster: used.id.clone(), access_path: Some(access_path), closed: used.closed() }
     }
 
     /// The name that people know it by; none for the local cluster.
     pub(super) fn display(&self) -> Option<&str> {
-        self.way.as_ref().map(|way| way.reference.display.as_str())
+        self.access_path.as_ref().map(|access_path| access_path.reference.display.as_str())
     }
 
     /// `Deployment shop/web in cluster eu`.
@@ -55,11 +55,11 @@ impl<'a> Walk<'a> {
     /// The cluster of a node, or of one item of it.
     pub(super) fn site(&mut self, node: &Node, scope: &Scope<'_>) -> Result<Site, Progress> {
         let Placement::Remote(remote) = &node.placement else {
-            return Ok(Site { cluster: ClusterId::local(), way: None, closed: None });
+            return Ok(Site { cluster: ClusterId::local(), access_path: None, closed: None });
         };
         let resolved = self.resolve(remote, scope).map_err(|error| match error {
             ResolveError::Expression(error) => not_rendered(&error),
-            other => Progress::Failed(Trouble::expression(other.to_string())),
+            other => Progress::Failed(ResourceFailure::expression(other.to_string())),
         })?;
         Ok(self.used(resolved))
     }
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
         };
         let resolved = self.resolve(remote, scope).ok()?;
         let site = self.used(resolved);
-        self.ways.add_node(&node.id, site.way);
+        self.access_paths.add_node(&node.id, site.access_path);
         Some(site.cluster)
     }
 
@@ -154,23 +154,29 @@ impl<'a> Walk<'a> {
 
     /// The same, for the way by which an object is reached.
     pub(crate) fn display_of(&self, key: &ObjectKey) -> Option<&str> {
-        match self.ways.to(key) {
-            Some(way) => Some(&way.reference.display),
+        match self.access_paths.to(key) {
+            Some(access_path) => Some(&access_path.reference.display),
             None => self.display(&key.cluster),
         }
     }
 
     /// A cluster by one of the ways into it, or by any.
-    pub(crate) fn used_by(&self, way: Option<&Way>, cluster: &ClusterId) -> Option<&UsedCluster> {
-        let by_way = way.and_then(|way| self.clusters.iter().find(|used| used.reference == way.reference));
+    pub(crate) fn used_by(
+        &self,
+        access_path: Option<&AccessPath>,
+        cluster: &ClusterId,
+    ) -> Option<&UsedCluster> {
+        let by_way = access_path.and_then(|access_path| {
+            self.clusters.iter().find(|used| used.reference == access_path.reference)
+        });
         by_way.or_else(|| self.clusters.iter().find(|used| used.id == *cluster))
     }
 
     /// Why nothing can be done in a cluster, if no way leads there.
-    pub(crate) fn closed(&self, cluster: &ClusterId) -> Option<Trouble> {
-        let ways = self.clusters.iter().filter(|used| used.id == *cluster);
-        let closed: Option<Vec<Progress>> = ways.map(UsedCluster::closed).collect();
-        closed?.first().and_then(Progress::trouble).cloned()
+    pub(crate) fn closed(&self, cluster: &ClusterId) -> Option<ResourceFailure> {
+        let access_paths = self.clusters.iter().filter(|used| used.id == *cluster);
+        let closed: Option<Vec<Progress>> = access_paths.map(UsedCluster::closed).collect();
+        closed?.first().and_then(Progress::failure).cloned()
     }
 }
 
@@ -185,20 +191,20 @@ impl UsedCluster {
     pub(crate) fn closed(&self) -> Option<Progress> {
         let display = &self.reference.display;
         let Some(state) = &self.state else { return Some(Progress::Unconnected(connecting(display))) };
-        let trouble = state.trouble(display)?;
+        let failure = state.failure(display)?;
         let stopped =
             matches!(state.connection, Connection::NotConnected { step: Reason::IdentityChanged, .. });
         Some(if state.succeeded || stopped {
-            Progress::Failed(trouble)
+            Progress::Failed(failure)
         } else {
-            Progress::Unconnected(trouble)
+            Progress::Unconnected(failure)
         })
     }
 }
 
 /// What is said of a cluster before there is anything to say.
-fn connecting(display: &str) -> Trouble {
-    Trouble {
+fn connecting(display: &str) -> ResourceFailure {
+    ResourceFailure {
         operation: Some(Operation::Connect),
         reason: FailureReason::Unreachable,
         error: "".into(),
@@ -207,14 +213,14 @@ fn connecting(display: &str) -> Trouble {
     }
 }
 
-impl ClusterState {
+impl ObservedCluster {
     /// Why the cluster that people know by this name does not answer; none if it does.
     #[must_use]
-    pub fn trouble(&self, display: &str) -> Option<Trouble> {
+    pub fn failure(&self, display: &str) -> Option<ResourceFailure> {
         let Connection::NotConnected { since, reason, message, .. } = &self.connection else { return None };
         let seen =
             self.last_contact.map_or_else(String::new, |time| format!(", last seen at {}", seconds(time)));
-        Some(Trouble {
+        Some(ResourceFailure {
             operation: Some(Operation::Connect),
             reason: *reason,
             message: format!("cluster `{display}` is not connected{seen}: {message}").into(),

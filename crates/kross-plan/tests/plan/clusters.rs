@@ -246,7 +246,7 @@ fn a_graph_can_react_to_a_dark_cluster_and_back_without_swinging() {
     world.now = at(300);
     let plan = world.settle();
     assert!(progress(&plan, "main").is_ready());
-    let gone: Vec<&str> = plan.prune.delete.iter().map(|doom| doom.key.name.as_str()).collect();
+    let gone: Vec<&str> = plan.prune.delete.iter().map(|pending| pending.key.name.as_str()).collect();
     assert_eq!(gone, ["standby"]);
 }
 
@@ -401,7 +401,7 @@ fn what_people_were_told_outlives_a_restart_in_the_dark_and_ends_when_it_is_want
     world.observed.objects = objects;
     let back = world.plan();
     assert!(back.prune.delete.is_empty());
-    assert_eq!(back.prune.release.iter().map(|doom| doom.told).collect::<Vec<_>>(), [true]);
+    assert_eq!(back.prune.release.iter().map(|pending| pending.told).collect::<Vec<_>>(), [true]);
     // Unless it is wanted again.
     world.set_spec("{want: true}");
     let wanted = world.settle();

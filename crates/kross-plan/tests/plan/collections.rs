@@ -68,7 +68,7 @@ fn a_shrinking_collection_is_pruned_and_the_rest_relabelled() {
     world.settle();
     world.set_spec("{regions: [us], tiers: [a]}");
     let plan = world.settle();
-    let gone: Vec<&str> = plan.prune.delete.iter().map(|doom| doom.key.name.as_str()).collect();
+    let gone: Vec<&str> = plan.prune.delete.iter().map(|pending| pending.key.name.as_str()).collect();
     assert_eq!(gone, ["eu-a"]);
     assert_eq!(
         world.observed.objects[&local("ConfigMap", "shop", "us-a")].label(labels::COLLECTION_INDEX),

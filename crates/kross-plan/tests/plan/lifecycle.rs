@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kross_api::{DeletePolicy, FailureReason, Operation, annotations};
 use kross_plan::{
-    Answers, Connection, Deletion, DeletionPlan, DoomedObject, Hooks, Leaving, Trouble, Wait,
+    Answers, Connection, Deletion, DeletionPlan, DeletionProgress, Hooks, OwnedObject, ResourceFailure, Wait,
     deletion_status, plan_deletion, plan_for_deletion,
 };
 use kross_value::Value;
@@ -31,11 +31,11 @@ resources:
   template: {apiVersion: v1, kind: ConfigMap, metadata: {name: backup}, data: {of: '${database.metadata.name}'}}
 "#;
 
-fn doomed(world: &World) -> Vec<DoomedObject> {
-    world.observed.objects.iter().map(|(key, object)| DoomedObject::new(key.clone(), object)).collect()
+fn pending(world: &World) -> Vec<OwnedObject> {
+    world.observed.objects.iter().map(|(key, object)| OwnedObject::new(key.clone(), object)).collect()
 }
 
-fn step(world: &World, objects: &[DoomedObject], kept: &DeletionPlan) -> DeletionPlan {
+fn step(world: &World, objects: &[OwnedObject], kept: &DeletionPlan) -> DeletionPlan {
     let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
     plan_deletion(Deletion {
         promised: &BTreeSet::new(),
@@ -48,8 +48,8 @@ fn step(world: &World, objects: &[DoomedObject], kept: &DeletionPlan) -> Deletio
     })
 }
 
-fn names(dooms: &[kross_plan::Doom]) -> Vec<&str> {
-    dooms.iter().map(|doom| doom.key.name.as_str()).collect()
+fn names(deletions: &[kross_plan::PendingDeletion]) -> Vec<&str> {
+    deletions.iter().map(|pending| pending.key.name.as_str()).collect()
 }
 
 #[test]
@@ -76,22 +76,22 @@ fn a_backup_is_made_and_awaited_before_the_database_goes() {
     assert!(plan.prune.is_done(), "what goes is not for this plan to say");
     assert_eq!(plan.answers["database"].awaits, ["backup"]);
     world.apply(&plan);
-    kept = step(&world, &doomed(&world), &kept);
+    kept = step(&world, &pending(&world), &kept);
     assert_eq!(names(&kept.delete), ["web"], "the author's order comes first");
     world.observed.objects.remove(&local("ConfigMap", "shop", "web"));
-    kept = step(&world, &doomed(&world), &kept);
+    kept = step(&world, &pending(&world), &kept);
     assert!(kept.delete.is_empty());
     assert!(matches!(&kept.waiting[0].1, Wait::For(why) if why.contains("`backup`")), "{:?}", kept.waiting);
     let backup = world.object_mut("backup");
     let data = backup.value.as_object_mut().unwrap().get_mut("data").unwrap();
     data.as_object_mut().unwrap().insert("done", Value::from("yes"));
-    kept = step(&world, &doomed(&world), &kept);
+    kept = step(&world, &pending(&world), &kept);
     assert_eq!(names(&kept.delete), ["database"]);
     world.observed.objects.remove(&local("ConfigMap", "shop", "database"));
-    kept = step(&world, &doomed(&world), &kept);
+    kept = step(&world, &pending(&world), &kept);
     assert_eq!(names(&kept.delete), ["backup"], "and it is cleaned up in the end");
     world.observed.objects.clear();
-    assert!(step(&world, &doomed(&world), &kept).is_done());
+    assert!(step(&world, &pending(&world), &kept).is_done());
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn what_is_retained_is_released() {
     let plan = plan_deletion(Deletion {
         promised: &BTreeSet::new(),
         told: false,
-        objects: &doomed(&world),
+        objects: &pending(&world),
         hooks: Hooks::Planned(&[]),
         attempts: &BTreeMap::new(),
         kept: None,
@@ -116,8 +116,8 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
     let mut world = World::of(SHOP, "{keep: false}");
     world.settle();
     world.observed.objects.remove(&local("ConfigMap", "shop", "web"));
-    let mut objects = doomed(&world);
-    objects[0].closed = Some(Trouble {
+    let mut objects = pending(&world);
+    objects[0].closed = Some(ResourceFailure {
         operation: Some(Operation::Connect),
         reason: FailureReason::Unreachable,
         message: "cluster `eu` is not connected: connection refused".into(),
@@ -169,7 +169,7 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
         now: at(900),
     });
     assert!(held.left_behind.is_empty(), "both must hold");
-    let leaving = Leaving { plan: &plan, hooks: None, clusters: &[] };
+    let leaving = DeletionProgress { plan: &plan, hooks: None, clusters: &[] };
     let status = deletion_status(Some(&world.graph), &world.instance, &leaving, at(0));
     assert_eq!(status.get("state"), Some(&Value::from("DELETING")));
     let text = status.to_string();
@@ -302,8 +302,8 @@ fn the_status_of_a_deletion_shows_its_hooks_and_what_waits_for_them() {
     let hooks = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
     world.apply(&hooks);
     let hooks = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
-    let plan = step(&world, &doomed(&world), &DeletionPlan::default());
-    let leaving = Leaving { plan: &plan, hooks: Some(&hooks), clusters: &[] };
+    let plan = step(&world, &pending(&world), &DeletionPlan::default());
+    let leaving = DeletionProgress { plan: &plan, hooks: Some(&hooks), clusters: &[] };
     let status = deletion_status(Some(&world.graph), &world.instance, &leaving, world.now);
     let entries = status.get("managedResources").unwrap().as_list().unwrap();
     let word =
@@ -357,7 +357,7 @@ fn an_object_of_nobody_is_taken_over_only_where_that_is_wanted() {
     world.observed.objects.insert(key, kross_plan::ObservedObject::new(there));
     let plan = world.plan();
     assert!(plan.apply.is_empty());
-    assert_eq!(progress(&plan, "data").trouble().unwrap().reason, FailureReason::Conflict);
+    assert_eq!(progress(&plan, "data").failure().unwrap().reason, FailureReason::Conflict);
     world.keep_status(&plan);
     assert!(world.plan().apply.is_empty(), "saying so does not make it ours");
     world.observed.objects.clear();

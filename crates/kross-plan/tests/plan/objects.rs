@@ -166,7 +166,7 @@ fn what_is_no_longer_included_is_pruned() {
     world.set_spec("{enabled: false}");
     let plan = world.plan();
     // `dependent` and `chosen` are of the higher layer.
-    let names: Vec<&str> = plan.prune.delete.iter().map(|doom| doom.key.name.as_str()).collect();
+    let names: Vec<&str> = plan.prune.delete.iter().map(|pending| pending.key.name.as_str()).collect();
     assert_eq!(names, ["chosen", "dependent"]);
     assert_eq!(plan.state, InstanceState::Active);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kross_api::InstanceState;
-use kross_plan::{Deletion, DoomedObject, Hooks, Progress, plan_deletion};
+use kross_plan::{Deletion, Hooks, OwnedObject, Progress, plan_deletion};
 
 use super::world::*;
 
@@ -35,8 +35,8 @@ fn a_namespace_of_the_graph_goes_before_what_is_in_it() {
 fn on_deletion_a_namespace_goes_after_what_was_in_it() {
     let mut world = World::of(SPACES, "{space: eu}");
     world.settle();
-    let mut left: Vec<DoomedObject> =
-        world.observed.objects.iter().map(|(key, object)| DoomedObject::new(key.clone(), object)).collect();
+    let mut left: Vec<OwnedObject> =
+        world.observed.objects.iter().map(|(key, object)| OwnedObject::new(key.clone(), object)).collect();
     let hooks = Hooks::Planned(&[]);
     let attempts = std::collections::BTreeMap::new();
     let mut waves = Vec::new();
@@ -53,8 +53,8 @@ fn on_deletion_a_namespace_goes_after_what_was_in_it() {
         if plan.is_done() {
             break;
         }
-        waves.push(plan.delete.iter().map(|doom| doom.key.name.to_string()).collect::<Vec<_>>());
-        left.retain(|object| !plan.delete.iter().any(|doom| doom.key == object.key));
+        waves.push(plan.delete.iter().map(|pending| pending.key.name.to_string()).collect::<Vec<_>>());
+        left.retain(|object| !plan.delete.iter().any(|pending| pending.key == object.key));
     }
     assert_eq!(waves, [vec!["inside", "outside"], vec!["eu"]]);
 }

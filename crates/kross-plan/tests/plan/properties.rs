@@ -64,16 +64,16 @@ proptest! {
         for _ in 0..9 {
             let plan = world.plan();
             let desired: BTreeSet<_> = plan.nodes.iter().flat_map(|node| &node.objects).map(|object| object.key.clone()).collect();
-            for doom in &plan.prune.delete {
-                prop_assert!(!desired.contains(&doom.key));
+            for pending in &plan.prune.delete {
+                prop_assert!(!desired.contains(&pending.key));
                 for (key, object) in &world.observed.objects {
                     let node: usize = object.node().unwrap()[1..].parse().unwrap();
-                    let gone: usize = doom.node[1..].parse().unwrap();
-                    prop_assert!(node == gone || desired.contains(key) || !(needs[node].contains(&gone) && gone < node), "{key} still needs {}", doom.key);
+                    let gone: usize = pending.node[1..].parse().unwrap();
+                    prop_assert!(node == gone || desired.contains(key) || !(needs[node].contains(&gone) && gone < node), "{key} still needs {}", pending.key);
                 }
             }
-            let doomed: Vec<_> = plan.prune.delete.iter().map(|doom| doom.key.clone()).collect();
-            doomed.iter().for_each(|key| { world.observed.objects.remove(key); });
+            let pending: Vec<_> = plan.prune.delete.iter().map(|pending| pending.key.clone()).collect();
+            pending.iter().for_each(|key| { world.observed.objects.remove(key); });
         }
         let plan = world.settle();
         prop_assert!(plan.is_noop());

@@ -35,9 +35,9 @@ fn nodes_that_left_the_graph_go_in_reverse_waves() {
             break;
         }
         assert_eq!(plan.inventory.values().next().unwrap().group_kinds.len(), 1, "still there");
-        for doom in &plan.prune.delete {
-            waves.push(doom.key.name.to_string());
-            world.observed.objects.remove(&doom.key);
+        for pending in &plan.prune.delete {
+            waves.push(pending.key.name.to_string());
+            world.observed.objects.remove(&pending.key);
         }
     }
     assert_eq!(waves, ["third", "app-first-second", "app-first"]);

@@ -5,7 +5,7 @@ use kross_api::yaml::Document;
 use kross_api::{ClusterId, FailureReason, ObjectKey, Operation, SyncMode};
 use kross_graph::{Graph, Options, Resolvers, validate};
 use kross_plan::{
-    ClusterState, Connection, Failure, Observed, ObservedObject, Plan, Progress, Settings, plan,
+    Connection, Observed, ObservedCluster, ObservedObject, OperationFailure, Plan, Progress, Settings, plan,
 };
 use kross_schema::{Bundle, SchemaResolver};
 use kross_value::{Text, Value};
@@ -138,7 +138,7 @@ impl World {
 
     pub(crate) fn fail(&mut self, plan: &Plan, id: &str, reason: FailureReason, message: &str) {
         let node = plan.node(id).unwrap();
-        let failure = Failure {
+        let failure = OperationFailure {
             node: id.into(),
             operation: Operation::Create,
             reason,
@@ -153,7 +153,7 @@ impl World {
         for used in &plan.clusters {
             self.observed.clusters.insert(
                 used.key.clone(),
-                ClusterState {
+                ObservedCluster {
                     id: ClusterId::new(&format!("uid of {}", used.reference.display)),
                     uid: Some("c-1".into()),
                     unverified: false,

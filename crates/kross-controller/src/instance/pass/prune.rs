@@ -64,9 +64,9 @@ impl Pass<'_> {
         if !plan.is_certain() || !plan.prune.unmade.is_empty() {
             return Ok(());
         }
-        let awaited = plan.prune.waiting.iter().map(|(doom, _)| doom);
+        let awaited = plan.prune.waiting.iter().map(|(pending, _)| pending);
         let going = awaited.chain(&plan.prune.delete).chain(&plan.prune.release);
-        let busy: BTreeSet<&ClusterId> = going.map(|doom| &doom.key.cluster).collect();
+        let busy: BTreeSet<&ClusterId> = going.map(|pending| &pending.key.cluster).collect();
         let applyset = manage::remote_applyset(self.hub, self.served, &self.instance);
         let made = clusters::Made::by(plan);
         let mut record = self.record.remote.clone();
