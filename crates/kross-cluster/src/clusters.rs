@@ -12,12 +12,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, mpsc};
 
 use crate::audit::{Audit, AuditStats};
+use crate::cache::{CacheOptions, Caches, Change, Selection};
 use crate::client::{ClientOptions, ClusterClient, Tally};
 use crate::discovery::ApiKind;
 use crate::kubeconfig::{Accepted, KubeconfigPolicy};
 use crate::queue::Backoff;
 use crate::secrets::{Asker, SecretPolicy, check_address};
-use crate::watch::{Change, Selection, WatchOptions, Watches};
 
 mod entry;
 mod intake;
@@ -93,7 +93,7 @@ impl Default for ClusterOptions {
 /// The clusters of a process, other than the local one. Clones share them.
 ///
 /// ```no_run
-/// # async fn example(hub: kross_cluster::ClusterClient, watches: kross_cluster::Watches) {
+/// # async fn example(hub: kross_cluster::ClusterClient, watches: kross_cluster::Caches) {
 /// use kross_api::SecretAddress;
 /// use kross_cluster::{ClusterOptions, Clusters, Link};
 ///
@@ -122,9 +122,9 @@ pub struct Clusters {
 pub(crate) struct Inner {
     hub: ClusterClient,
     /// The watches in all clusters.
-    watches: Watches,
+    watches: Caches,
     /// The watches of the Secrets, apart: nobody else gets to see what is in them.
-    secrets: Watches,
+    secrets: Caches,
     secret_kind: Arc<ApiKind>,
     options: Arc<ClusterOptions>,
     runtime: Handle,
@@ -141,12 +141,12 @@ pub(crate) struct Inner {
 impl Clusters {
     /// No clusters yet. Secrets are read from the hub; tasks will run on the runtime that this is called on.
     #[must_use]
-    pub fn new(hub: ClusterClient, watches: Watches, options: ClusterOptions) -> Self {
+    pub fn new(hub: ClusterClient, watches: Caches, options: ClusterOptions) -> Self {
         Self {
             inner: Arc::new(Inner {
                 hub,
                 watches,
-                secrets: Watches::new(WatchOptions { indexed_labels: Vec::new(), ..WatchOptions::default() }),
+                secrets: Caches::new(CacheOptions { indexed_labels: Vec::new(), ..CacheOptions::default() }),
                 secret_kind: Arc::new(ApiKind::custom("", "v1", "Secret", "secrets", true)),
                 options: Arc::new(options),
                 runtime: Handle::current(),

@@ -1,7 +1,7 @@
 //! Turns a cluster reference into a live connection: discovery, schemas, watch, poll, apply, inventory, audit.
 //!
 //! A [`ClusterClient`] is one cluster; the local one is a value like any other, and every key carries its [`ClusterId`]. What is
-//! watched is in [`Watches`] and answers at once; what has to be done is in a [`Queue`]; what is done is one request, whose
+//! watched is in [`Caches`] and answers at once; what has to be done is in a [`Queue`]; what is done is one request, whose
 //! answer goes back into the watch, so that nothing is read that was just written.
 //!
 //! ```no_run
@@ -13,7 +13,7 @@
 //!
 //! let connection =
 //!     Connection::local(&LocalCluster::default(), ClientOptions::for_version("devel")).await?;
-//! let watches = Watches::new(WatchOptions::default());
+//! let watches = Caches::new(CacheOptions::default());
 //! let kind = connection.kind("", Some("v1"), "ConfigMap").await?;
 //! let maps = watches.watch(&connection, &kind, Selection::Managed);
 //!
@@ -34,6 +34,7 @@
 //! ```
 
 mod audit;
+mod cache;
 mod client;
 mod clusters;
 mod discovery;
@@ -45,11 +46,14 @@ mod object;
 mod queue;
 mod secrets;
 mod transport;
-mod watch;
 
 pub use audit::{
     AUDIT_TARGET, Audit, AuditCluster, AuditFile, AuditObject, AuditOutcome, AuditRecord, AuditStats,
     AuditVerb,
+};
+pub use cache::{
+    Cache, CacheKey, CacheOptions, CachePhase, CacheState, Caches, Change, Lookup, Selection, SyncPolicy,
+    WatchEvent,
 };
 pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,
@@ -73,7 +77,3 @@ pub use object::{
 pub use queue::{Backoff, Outcome, Queue, QueueKey, QueueStats, Work};
 pub use secrets::{Asker, SecretPolicy, SecretRefusal, check_address, is_offered, judge};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
-pub use watch::{
-    Change, Lookup, Selection, Sync, Watch, WatchEvent, WatchKey, WatchOptions, WatchPhase, WatchState,
-    Watches,
-};

@@ -17,8 +17,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kross_api::{FailureReason, Operation};
 use kross_cluster::{
-    ApiKind, Change, ClientOptions, ClusterClient, ClusterId, Lookup, Missing, Selection, WatchOptions,
-    Watches,
+    ApiKind, CacheOptions, Caches, Change, ClientOptions, ClusterClient, ClusterId, Lookup, Missing,
+    Selection,
 };
 use kross_local::{CertificateAuthority, Validity};
 use kross_testing::Stopwatch;
@@ -180,7 +180,7 @@ async fn a_server_that_allows_few_streams_gets_more_connections() {
     let (handler, _) = scripted(vec![(10, vec![])], vec![]);
     let server = Server::narrow(handler).await;
     let client = server.connect().await;
-    let watches = Watches::new(WatchOptions::default());
+    let watches = Caches::new(CacheOptions::default());
     let kind = Arc::new(config_map());
     let all: Vec<_> = (0..35)
         .map(|n| {
@@ -373,7 +373,7 @@ async fn an_expired_version_within_a_watch_leads_to_a_new_list() {
         vec![vec![event("ERROR", &status(410, "Expired"))]],
     );
     let server = Server::plain(handler).await;
-    let watches = Watches::new(WatchOptions::default());
+    let watches = Caches::new(CacheOptions::default());
     let watch = watches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
     kross_testing::wait::until_true("the second list", || {
         watch.get(Some("shop"), "a") == Lookup::Absent && watch.get(Some("shop"), "c") != Lookup::Absent
@@ -401,7 +401,7 @@ async fn a_watch_goes_on_from_the_last_bookmark() {
         ],
     );
     let server = Server::plain(handler).await;
-    let watches = Watches::new(WatchOptions::default());
+    let watches = Caches::new(CacheOptions::default());
     let watch = watches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
     let mut events = watch.subscribe();
     let mut names = Vec::new();
@@ -433,7 +433,7 @@ async fn a_watch_goes_on_from_the_last_bookmark() {
 async fn a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause() {
     let (handler, log) = scripted(vec![(10, vec![])], vec![vec![]; 1000]);
     let server = Server::plain(handler).await;
-    let watches = Watches::new(WatchOptions::default());
+    let watches = Caches::new(CacheOptions::default());
     let _watch = watches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
     let started = Instant::now();
     kross_testing::wait::until_true("twelve requests", || log.lock().unwrap().len() >= 12).await;
@@ -456,8 +456,9 @@ async fn a_server_without_metadata_lists_is_polled_by_whole_lists() {
     })
     .await;
     let client = server.connect().await;
-    let watches = Watches::new(WatchOptions::default());
-    let sync = kross_cluster::Sync::Poll { interval: Duration::from_millis(50), jitter: Duration::ZERO };
+    let watches = Caches::new(CacheOptions::default());
+    let sync =
+        kross_cluster::SyncPolicy::Poll { interval: Duration::from_millis(50), jitter: Duration::ZERO };
     let watch = watches.follow(&client, &Arc::new(config_map()), Selection::All, sync);
     kross_testing::wait::until_true("the copy to follow", || match watch.get(Some("shop"), "web") {
         Lookup::Found(web) => web.version() > Some(4),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kross_api::managers;
 use kross_cluster::{
-    Apply, ClientOptions, ClusterClient, ClusterId, Delete, Lookup, Selection, Sync, WatchOptions,
-    WatchPhase, Watches,
+    Apply, CacheOptions, CachePhase, Caches, ClientOptions, ClusterClient, ClusterId, Delete, Lookup,
+    Selection, SyncPolicy,
 };
 use kross_local::ControlPlane;
 use kross_testing::{Fault, FaultProxy, wait};
@@ -50,7 +50,7 @@ async fn a_watch_survives_the_loss_of_the_history_that_it_would_resume_from() {
     for name in ["kept", "gone"] {
         direct.apply(&kind, &object(name), ours).await.unwrap();
     }
-    let watches = Watches::new(WatchOptions::default());
+    let watches = Caches::new(CacheOptions::default());
     let watch = watches.watch(&client, &kind, Selection::Managed);
     watch.complete().await;
     wait::until_true("the watch to be open", || watches.states()[0].opened > 0).await;
@@ -125,8 +125,8 @@ async fn a_watch_and_a_poll_survive_a_restart_of_the_server_and_miss_nothing() {
     for name in ["kept", "gone"] {
         client.apply(&kind, &object(name), ours).await.unwrap();
     }
-    let watches = Watches::new(WatchOptions::default());
-    let sync = Sync::Poll { interval: Duration::from_millis(300), jitter: Duration::ZERO };
+    let watches = Caches::new(CacheOptions::default());
+    let sync = SyncPolicy::Poll { interval: Duration::from_millis(300), jitter: Duration::ZERO };
     let watch = watches.watch(&client, &kind, Selection::Managed);
     let poll = watches.follow(&client, &kind, Selection::Managed, sync);
     watch.complete().await;
@@ -136,7 +136,7 @@ async fn a_watch_and_a_poll_survive_a_restart_of_the_server_and_miss_nothing() {
     let ended = Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
     assert!(ended.success());
     wait::until_true("both to notice", || {
-        watches.states().iter().all(|state| state.phase == WatchPhase::Failed)
+        watches.states().iter().all(|state| state.phase == CachePhase::Failed)
     })
     .await;
     let _server = start();

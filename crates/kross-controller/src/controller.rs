@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 use kross_api::FailureReason;
-use kross_cluster::{ApiKind, ClusterClient, ClusterView, Election, Leadership, Queue, Watches, Work};
+use kross_cluster::{ApiKind, Caches, ClusterClient, ClusterView, Election, Leadership, Queue, Work};
 use kross_value::Text;
 use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
@@ -107,7 +107,7 @@ impl Controller {
             () = &mut stop => return Ok(()),
             uid = identify(&client) => uid,
         };
-        let watches = Watches::new(settings.watches.clone());
+        let watches = Caches::new(settings.watches.clone());
         // Before anything is watched, so that nothing is missed.
         let mut events = watches.subscribe();
         let hub = Arc::new(Hub::new((client, &uid), watches, settings, metrics, graphs));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kross_api::labels;
-use kross_cluster::{Change, ObjectKey, Queue, Selection, StoredObject, WatchEvent, WatchKey};
+use kross_cluster::{CacheKey, Change, ObjectKey, Queue, Selection, StoredObject, WatchEvent};
 use kross_value::{Text, Value};
 
 use crate::hub::Hub;
@@ -24,7 +24,7 @@ enum Subject {
 
 impl Subject {
     /// What the hub watches on its own behalf; whatever else is watched is somebody's object.
-    fn of(watch: &WatchKey) -> Self {
+    fn of(watch: &CacheKey) -> Self {
         if !watch.cluster.is_local() || watch.selection != Selection::All {
             return Self::Other;
         }
@@ -165,7 +165,7 @@ impl Dispatch {
     }
 
     /// Wakes the instances that an object concerns: the one that it is, the one that it belongs to, those that look at it.
-    fn concerned(&self, watch: &WatchKey, old: Option<&StoredObject>, new: Option<&StoredObject>) {
+    fn concerned(&self, watch: &CacheKey, old: Option<&StoredObject>, new: Option<&StoredObject>) {
         self.hub.metrics.routed.inc();
         let served = self.hub.graphs.serving(&watch.group, &watch.kind);
         let served = served.filter(|served| **served.instances.key() == *watch);
@@ -193,14 +193,14 @@ impl Dispatch {
     }
 
     /// Wakes the instances that wait for another one to let go of an object.
-    fn wake_rivals(&self, watch: &WatchKey, object: &StoredObject) {
+    fn wake_rivals(&self, watch: &CacheKey, object: &StoredObject) {
         for instance in self.hub.instances.rivals(&object.key(&watch.cluster)) {
             self.wake_instance(instance);
         }
     }
 
     /// A copy became complete, failed or follows again: those who read it look again.
-    fn wake_users(&self, watch: &WatchKey) {
+    fn wake_users(&self, watch: &CacheKey) {
         for served in self.hub.graphs.all() {
             if served.children.iter().any(|child| **child.key() == *watch) {
                 self.hub.wake_instances(&served);

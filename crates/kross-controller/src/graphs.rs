@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use kross_api::ResourceGraphDefinitionSpec;
-use kross_cluster::{ApiKind, Selection, Watch};
+use kross_cluster::{ApiKind, Cache, Selection};
 use kross_graph::Graph;
 use kross_value::Text;
 use tokio::sync::watch;
@@ -28,9 +28,9 @@ pub struct Served {
     /// Whether the definition itself is gone.
     pub orphaned: bool,
     /// Its instances.
-    pub instances: Watch,
+    pub instances: Cache,
     /// The objects of its instances, one watch for each kind.
-    pub children: Vec<Watch>,
+    pub children: Vec<Cache>,
     /// Whether the kind existed before, so that its status belongs to another controller.
     pub external: bool,
 }

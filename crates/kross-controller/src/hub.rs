@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kross_api::{SecretAddress, label_version, labels};
-use kross_cluster::{ApiKind, Backoff, ClusterClient, Clusters, Events, Queue, Selection, Watch, Watches};
+use kross_cluster::{ApiKind, Backoff, Cache, Caches, ClusterClient, Clusters, Events, Queue, Selection};
 use kross_value::{Object, Value};
 
 use crate::analysis::Analyses;
@@ -25,15 +25,15 @@ const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), 
 /// The cluster that the controller runs in.
 pub(crate) struct Hub {
     pub(crate) client: ClusterClient,
-    pub(crate) watches: Watches,
+    pub(crate) watches: Caches,
     /// The clusters that Secrets lead to.
     pub(crate) clusters: Clusters,
     pub(crate) definition_kind: Arc<ApiKind>,
     pub(crate) revision_kind: Arc<ApiKind>,
     pub(crate) crd_kind: Arc<ApiKind>,
-    pub(crate) definitions: Watch,
-    pub(crate) revisions: Watch,
-    pub(crate) crds: Watch,
+    pub(crate) definitions: Cache,
+    pub(crate) revisions: Cache,
+    pub(crate) crds: Cache,
     pub(crate) schemas: Arc<Schemas>,
     /// What other clusters have to say about graphs.
     pub(crate) surveys: Surveys,
@@ -57,7 +57,7 @@ impl Hub {
     /// Begins to watch. The UID is what tells this hub from others.
     pub(crate) fn new(
         (client, uid): (ClusterClient, &str),
-        watches: Watches,
+        watches: Caches,
         settings: Settings,
         metrics: Metrics,
         graphs: Arc<Graphs>,

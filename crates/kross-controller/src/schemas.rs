@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use kross_cluster::{ClusterClient, Lookup, StoredObject, Watch};
+use kross_cluster::{Cache, ClusterClient, Lookup, StoredObject};
 use kross_schema::{CrdSchemas, GroupVersionKind, LiveSchemas, Overlay, ResolvedKind, SchemaResolver};
 use kross_value::Text;
 use kube::client::Body;
@@ -82,7 +82,7 @@ impl Schemas {
 
     /// Takes a CRD as it is in the copy by now, whoever comes first with it. Kinds that are not served, not yet or not any
     /// more, are as good as unknown.
-    pub(crate) fn follow(&self, crds: &Watch, crd: &StoredObject) {
+    pub(crate) fn follow(&self, crds: &Cache, crd: &StoredObject) {
         let Some(kind) = kinds::served_by(crd.value()) else { return };
         let (key, name) = ((kind.group.clone(), kind.kind), format!("{}.{}", kind.plural, kind.group));
         // One after the other: whoever comes later has looked later.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kross_cluster::{Backoff, ClusterOptions, LeaseOptions, WatchOptions};
+use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions};
 
 use crate::survey::SurveyPace;
 
@@ -30,7 +30,7 @@ pub struct Settings {
     /// The waits of an instance that fails.
     pub instance_backoff: Backoff,
     /// How copies of clusters are kept.
-    pub watches: WatchOptions,
+    pub watches: CacheOptions,
     /// How other clusters are looked after.
     pub clusters: ClusterOptions,
     /// How often other clusters are asked for their schemas and our permissions.
@@ -58,7 +58,7 @@ impl Default for Settings {
             progress_delay: Duration::from_secs(3),
             instance_interval: Some(Duration::from_secs(3)),
             instance_backoff: Backoff::default(),
-            watches: WatchOptions::default(),
+            watches: CacheOptions::default(),
             clusters: ClusterOptions::default(),
             surveys: SurveyPace::default(),
             condition_events: true,

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use kross_cluster::{Backoff, ClusterClient, ClusterId, Lookup, ObjectKey, Queue, Watch};
+use kross_cluster::{Backoff, Cache, ClusterClient, ClusterId, Lookup, ObjectKey, Queue};
 use kross_value::Text;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -110,7 +110,7 @@ impl Findings {
 
 /// Whom to wake, and who is still there.
 pub(crate) struct Audience {
-    pub(crate) definitions: Watch,
+    pub(crate) definitions: Cache,
     pub(crate) definition_queue: Queue<Key>,
     pub(crate) graphs: Arc<Graphs>,
     pub(crate) instance_queue: Queue<InstanceKey>,

@@ -13,11 +13,11 @@ use super::entry::{Entry, Phase, Snapshot};
 use super::intake::Intake;
 use super::link::{ClusterChange, Down, Failure, Identity, Link, Live, Step};
 use crate::audit::{AuditCluster, AuditRecord, AuditVerb};
+use crate::cache::{Cache, Lookup};
 use crate::client::Route;
 use crate::error::ApiError;
 use crate::object::StoredObject;
 use crate::secrets::{Asker, SecretRefusal, judge};
-use crate::watch::{Lookup, Watch};
 
 /// What is wrong with a way that nobody has gone yet.
 const NOT_YET: &str = "the cluster is not connected yet";
@@ -25,7 +25,7 @@ const NOT_YET: &str = "the cluster is not connected yet";
 pub(super) struct Slot {
     pub(super) address: SecretAddress,
     /// None where the address is no Secret's.
-    pub(super) watch: Option<Watch>,
+    pub(super) watch: Option<Cache>,
     route: Arc<Route>,
     task: Option<AbortHandle>,
     state: Mutex<State>,
@@ -96,7 +96,7 @@ pub(super) struct Peek {
 }
 
 impl Slot {
-    pub(super) fn new(address: &SecretAddress, followed: Result<(Watch, AbortHandle), Failure>) -> Arc<Self> {
+    pub(super) fn new(address: &SecretAddress, followed: Result<(Cache, AbortHandle), Failure>) -> Arc<Self> {
         let (watch, task, intake) = match followed {
             Ok((watch, task)) => (Some(watch), Some(task), Intake::Unread),
             Err(failure) => (None, None, Intake::Refused(failure)),

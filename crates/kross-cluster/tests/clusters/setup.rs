@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::SecretAddress;
 use kross_cluster::{
-    ClientOptions, ClusterChange, ClusterClient, ClusterEvent, ClusterId, ClusterOptions, Clusters, Down,
-    Hold, Link, Live, Step, WatchOptions, Watches,
+    CacheOptions, Caches, ClientOptions, ClusterChange, ClusterClient, ClusterEvent, ClusterId,
+    ClusterOptions, Clusters, Down, Hold, Link, Live, Step,
 };
 use kross_local::{Kubeconfig, rule};
 use kross_testing::{FaultProxy, Fixture, objects, wait};
@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 pub struct Setup {
     pub fixture: Fixture,
-    pub watches: Watches,
+    pub watches: Caches,
     pub clusters: Clusters,
     pub proxy: FaultProxy,
 }
@@ -28,7 +28,7 @@ impl Setup {
         let fixture = Box::pin(Fixture::with(&["eu"])).await;
         let config = fixture.hub.plane.admin().config().await.unwrap();
         let hub = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
-        let watches = Watches::new(WatchOptions::default());
+        let watches = Caches::new(CacheOptions::default());
         let clusters = Clusters::new(hub, watches.clone(), options);
         let proxy = FaultProxy::start(fixture.remote("eu").plane.admin()).unwrap();
         Self { fixture, watches, clusters, proxy }

@@ -2,8 +2,8 @@
 
 use kross_api::FailureReason;
 use kross_cluster::{
-    ClientOptions, ClusterClient, ClusterId, Credential, Endpoint, Lookup, Selection, WatchOptions,
-    WatchPhase, Watches,
+    CacheOptions, CachePhase, Caches, ClientOptions, ClusterClient, ClusterId, Credential, Endpoint, Lookup,
+    Selection,
 };
 use kross_local::{Access, Kubeconfig, rule};
 use kross_testing::wait;
@@ -38,7 +38,7 @@ async fn a_token_may_do_what_its_rules_allow_and_nothing_else() {
     assert!(error.message().contains("cannot create resource \"configmaps\""), "{error}");
 
     // One watch may not see all namespaces, and says so; the other one is not disturbed.
-    let watches = Watches::new(WatchOptions::default());
+    let watches = Caches::new(CacheOptions::default());
     let everywhere = watches.watch(&client, &kind, Selection::Managed);
     let here = Selection::Labels { namespace: Some(namespace.into()), selector: "kro.run/owned=true".into() };
     let here = watches.watch(&client, &kind, here);
@@ -48,7 +48,7 @@ async fn a_token_may_do_what_its_rules_allow_and_nothing_else() {
     wait::until_true("the failure", || {
         watches.states().iter().any(|state| {
             state.key == *everywhere.key()
-                && state.phase == WatchPhase::Failed
+                && state.phase == CachePhase::Failed
                 && state.failure.as_ref().map(kross_cluster::ApiError::reason)
                     == Some(FailureReason::Forbidden)
         })

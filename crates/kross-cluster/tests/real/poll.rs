@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use kross_api::SyncMode;
 use kross_cluster::{
-    ClientOptions, ClusterClient, ClusterId, Lookup, Selection, Sync, Watch, WatchOptions, WatchPhase,
-    Watches,
+    Cache, CacheOptions, CachePhase, Caches, ClientOptions, ClusterClient, ClusterId, Lookup, Selection,
+    SyncPolicy,
 };
 use kross_testing::{Action, Answer, Fault, Requests, Stopwatch, Verb, wait};
 
@@ -21,8 +21,8 @@ fn of_test(scene: &Scene) -> Selection {
     }
 }
 
-async fn poll(scene: &Scene) -> Watch {
-    let sync = Sync::Poll { interval: INTERVAL, jitter: JITTER };
+async fn poll(scene: &Scene) -> Cache {
+    let sync = SyncPolicy::Poll { interval: INTERVAL, jitter: JITTER };
     let watch = scene.watches.follow(&scene.client, &scene.setup.config_map, of_test(scene), sync);
     watch.complete().await;
     watch
@@ -51,7 +51,7 @@ async fn a_poll_tells_what_a_watch_would_and_never_opens_one() {
     assert_eq!(until(&mut watch.subscribe(), "synced").await, ["+early=2", "synced"]);
 
     let state = &scene.watches.states()[0];
-    assert_eq!((state.mode, state.phase, state.opened), (SyncMode::Poll, WatchPhase::Live, 0));
+    assert_eq!((state.mode, state.phase, state.opened), (SyncMode::Poll, CachePhase::Live, 0));
     assert_eq!(watch.mode(), SyncMode::Poll);
     assert_eq!(scene.proxy.count(&Requests::any().verb(Verb::Watch)), 0);
     assert_eq!(scene.client.stats().watches.connections, 0);
@@ -138,7 +138,7 @@ async fn whoever_may_list_but_not_get_is_given_whole_lists() {
 #[tokio::test(flavor = "multi_thread")]
 async fn our_own_writes_and_deletes_are_known_before_the_next_poll() {
     let scene = Scene::new().await;
-    let sync = Sync::Poll { interval: Duration::from_secs(600), jitter: Duration::ZERO };
+    let sync = SyncPolicy::Poll { interval: Duration::from_secs(600), jitter: Duration::ZERO };
     let namespace = scene.setup.fixture.namespace.as_str();
     let selection = Selection::Name { namespace: Some(namespace.into()), name: "web".into() };
     let watch = scene.watches.follow(&scene.client, &scene.setup.config_map, selection, sync);
@@ -160,12 +160,12 @@ async fn a_watch_without_room_polls_until_there_is_some() {
     let config = scene.proxy.kubeconfig(admin).unwrap().config().await.unwrap();
     let remote =
         ClusterClient::trusted(ClusterId::new("eu"), config, ClientOptions::default()).await.unwrap();
-    let watches = Watches::new(WatchOptions {
+    let watches = Caches::new(CacheOptions {
         grace: Duration::from_millis(50),
         budget: 1,
         fallback_interval: INTERVAL,
         fallback_jitter: JITTER,
-        ..WatchOptions::default()
+        ..CacheOptions::default()
     });
     let secret = remote.kind("", Some("v1"), "Secret").await.unwrap();
     let first = watches.watch(&remote, &secret, Selection::Managed);

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use kross_api::{FailureReason, Operation, labels, managers};
 use kross_cluster::{
-    Apply, Change, ClientOptions, ClusterClient, ClusterId, Delete, FieldValidation, Lookup, ObjectKey,
-    Selection, Watch, WatchEvent, WatchOptions, WatchPhase, Watches,
+    Apply, Cache, CacheOptions, CachePhase, Caches, Change, ClientOptions, ClusterClient, ClusterId, Delete,
+    FieldValidation, Lookup, ObjectKey, Selection, WatchEvent,
 };
 use kross_testing::{Action, Answer, Fault, FaultProxy, Requests, Stopwatch, Verb, wait};
 use kross_value::Value;
@@ -29,7 +29,7 @@ pub struct Scene {
     pub setup: Setup,
     pub proxy: FaultProxy,
     pub client: ClusterClient,
-    pub watches: Watches,
+    pub watches: Caches,
 }
 
 impl Scene {
@@ -43,12 +43,12 @@ impl Scene {
         let proxy = FaultProxy::start(admin).unwrap();
         let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
         let client = ClusterClient::trusted(ClusterId::local(), config, options).await.unwrap();
-        let watches = Watches::new(WatchOptions { grace: GRACE, ..WatchOptions::default() });
+        let watches = Caches::new(CacheOptions { grace: GRACE, ..CacheOptions::default() });
         Self { setup, proxy, client, watches }
     }
 
     /// Watches the objects of this test alone.
-    async fn watch(&self) -> Watch {
+    async fn watch(&self) -> Cache {
         let selection = Selection::Labels {
             namespace: Some(self.setup.fixture.namespace.as_str().into()),
             selector: "kro.run/owned=true".into(),
@@ -137,8 +137,8 @@ async fn a_watch_tells_what_is_there_and_what_happens() {
 async fn hundreds_of_watches_on_one_connection_are_all_live() {
     const MANY: usize = 250;
     let setup = Setup::new().await;
-    let watches = Watches::new(WatchOptions::default());
-    let all: Vec<Watch> = (0..MANY)
+    let watches = Caches::new(CacheOptions::default());
+    let all: Vec<Cache> = (0..MANY)
         .map(|n| {
             let selection = Selection::Name {
                 namespace: Some(setup.fixture.namespace.as_str().into()),
@@ -165,7 +165,7 @@ async fn hundreds_of_watches_on_one_connection_are_all_live() {
     let stats = setup.client.stats();
     assert_eq!((stats.watches.connections, stats.watches.streams), (3, MANY), "{stats:?}");
     assert_eq!(stats.requests.connections, 1, "{stats:?}");
-    assert!(watches.states().iter().all(|state| state.phase == WatchPhase::Live && state.lists == 1));
+    assert!(watches.states().iter().all(|state| state.phase == CachePhase::Live && state.lists == 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,7 +195,7 @@ async fn what_happens_while_the_cluster_is_out_of_reach_is_told_afterwards() {
     scene.proxy.set(Fault::Refuse);
     assert_eq!(next(&mut events).await, "failed Unreachable");
     let state = &scene.watches.states()[0];
-    assert_eq!((state.phase, state.complete, state.objects), (WatchPhase::Failed, true, 2));
+    assert_eq!((state.phase, state.complete, state.objects), (CachePhase::Failed, true, 2));
     scene.delete("gone").await;
     scene.apply("kept", "2").await;
     scene.proxy.set(Fault::Pass);
@@ -258,7 +258,7 @@ async fn a_kind_that_may_not_be_read_says_so_and_recovers() {
     let mut events = watch.subscribe();
     assert_eq!(next(&mut events).await, "failed Forbidden");
     let state = &scene.watches.states()[0];
-    assert_eq!((state.phase, state.complete, state.users), (WatchPhase::Failed, false, 1));
+    assert_eq!((state.phase, state.complete, state.users), (CachePhase::Failed, false, 1));
     assert_eq!(state.failure.as_ref().unwrap().message(), "no list for you");
     assert_eq!(watch.get(None, "x"), Lookup::Unknown);
     assert!(watch.list().is_none());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kross_api::managers;
-use kross_cluster::{ApiKind, Lookup, Selection, StoredObject, Watch};
+use kross_cluster::{ApiKind, Cache, Lookup, Selection, StoredObject};
 use kross_graph::{Graph, Placement};
 use kross_value::Value;
 
@@ -161,8 +161,8 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
 }
 
 /// One watch for each kind that the graph makes in this cluster.
-fn children(hub: &Hub, graph: &Graph) -> Vec<Watch> {
-    let mut watches: Vec<Watch> = Vec::new();
+fn children(hub: &Hub, graph: &Graph) -> Vec<Cache> {
+    let mut watches: Vec<Cache> = Vec::new();
     for node in &graph.nodes {
         let (Some(known), Placement::Local, false) = (&node.kind.known, &node.placement, node.is_external())
         else {

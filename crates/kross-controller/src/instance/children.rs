@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Inventory, Operation, SyncMode, labels};
-use kross_cluster::{ApiError, ClusterClient, ObjectKey, Selection, Watch};
+use kross_cluster::{ApiError, Cache, ClusterClient, ObjectKey, Selection};
 use kross_graph::Graph;
 use kross_plan::{KindKey, OperationFailure, Plan};
 use kross_value::Text;
@@ -22,14 +22,14 @@ pub(super) type Wanted = (KindKey, Option<Text>);
 /// The copy of a kind in a remote cluster.
 #[derive(Debug)]
 pub(super) struct Child {
-    pub(super) watch: Arc<Watch>,
+    pub(super) watch: Arc<Cache>,
     /// The one before it, which is read until the new one is complete: a new credential is no reason to be blind.
-    before: Option<Arc<Watch>>,
+    before: Option<Arc<Cache>>,
 }
 
 impl Child {
     /// The copy that knows most.
-    fn best(&mut self) -> &Arc<Watch> {
+    fn best(&mut self) -> &Arc<Cache> {
         if self.watch.is_complete() {
             self.before = None;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::{FailureReason, Operation};
-use kross_cluster::{ApiError, ClusterClient, Lookup, ObjectKey, Selection, Watch, WatchKey};
+use kross_cluster::{ApiError, Cache, CacheKey, ClusterClient, Lookup, ObjectKey, Selection};
 use kross_plan::{CollectionQuery, ExternalRead, ObservedObject, OperationFailure, Plan};
 use kross_value::Text;
 
@@ -52,7 +52,7 @@ pub(super) async fn answer(
             ExternalRead::Object { key, .. } => see_object(key, watches, sight),
             ExternalRead::Collection(query) => see_collection(query, watches, sight),
         };
-        let failure = watches.iter().filter(|watch| !watch.can_tell()).find_map(Watch::failure);
+        let failure = watches.iter().filter(|watch| !watch.can_tell()).find_map(Cache::failure);
         sight.listing |= failure.is_none() && watches.iter().any(|watch| !watch.is_complete());
         match failure {
             Some(error) => news |= cannot_read(read, Operation::Watch, &error, sight, memory),
@@ -76,7 +76,7 @@ async fn open(
     let Visitor { hub, instance, .. } = visitor;
     let known = memory.externals.get(read);
     let sync = reach.sync(read.cluster());
-    let good = |watch: &Watch| watch.key().access == *client.access() && watch.key().sync == sync;
+    let good = |watch: &Cache| watch.key().access == *client.access() && watch.key().sync == sync;
     if known.is_some_and(|known| known.iter().all(good)) {
         return Ok(());
     }
@@ -118,7 +118,7 @@ pub(super) fn retain(hub: &Hub, instance: &ObjectKey, plan: &Plan, memory: &mut 
     let is_wanted = |read: &ExternalRead| plan.reads.contains(read);
     let wanted = memory.externals.iter().filter(|(read, _)| is_wanted(read));
     // Two references may look at the same, such as at the same namespaces.
-    let kept: HashSet<Arc<WatchKey>> =
+    let kept: HashSet<Arc<CacheKey>> =
         wanted.flat_map(|(_, watches)| watches).map(|watch| Arc::clone(watch.key())).collect();
     memory.externals.retain(|read, watches| {
         let wanted = is_wanted(read);
@@ -135,7 +135,7 @@ async fn watch(
     reach: &Reach<'_>,
     client: &ClusterClient,
     read: &ExternalRead,
-) -> Result<Vec<Watch>, ApiError> {
+) -> Result<Vec<Cache>, ApiError> {
     match read {
         ExternalRead::Object { key, version } => {
             let kind = client.kind(&key.group, Some(version), &key.kind).await?;
@@ -157,7 +157,7 @@ async fn watch(
     }
 }
 
-fn see_object(key: &ObjectKey, watches: &[Watch], sight: &mut Sight) -> bool {
+fn see_object(key: &ObjectKey, watches: &[Cache], sight: &mut Sight) -> bool {
     let Some(watch) = watches.first() else { return false };
     let found = match watch.get(key.namespace.as_deref(), &key.name) {
         Lookup::Found(object) => Some(ObservedObject::new(object.value().clone())),
@@ -168,8 +168,8 @@ fn see_object(key: &ObjectKey, watches: &[Watch], sight: &mut Sight) -> bool {
     before != Some(found)
 }
 
-fn see_collection(query: &CollectionQuery, watches: &[Watch], sight: &mut Sight) -> bool {
-    let Some(mut objects) = watches.first().and_then(Watch::list) else { return false };
+fn see_collection(query: &CollectionQuery, watches: &[Cache], sight: &mut Sight) -> bool {
+    let Some(mut objects) = watches.first().and_then(Cache::list) else { return false };
     if let Some(namespaces) = watches.get(1) {
         let Some(namespaces) = namespaces.list() else { return false };
         let chosen = |namespace: Option<&Text>| {

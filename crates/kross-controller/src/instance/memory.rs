@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kross_api::SecretAddress;
-use kross_cluster::{Digest, Hold, ObjectKey, Watch, WatchKey};
+use kross_cluster::{Cache, CacheKey, Digest, Hold, ObjectKey};
 use kross_plan::{ExternalRead, KindKey, OperationFailure, ReferenceKey};
 use kross_value::Text;
 
@@ -25,7 +25,7 @@ pub(super) struct Memory {
     /// When the removal of objects was first attempted.
     pub(super) attempts: BTreeMap<ObjectKey, Timestamp>,
     /// The watches on external objects.
-    pub(super) externals: HashMap<ExternalRead, Vec<Watch>>,
+    pub(super) externals: HashMap<ExternalRead, Vec<Cache>>,
     /// The remote clusters that the instance uses.
     pub(super) holds: HashMap<ReferenceKey, Hold>,
     /// The copies of its objects in remote clusters.
@@ -62,7 +62,7 @@ pub(crate) struct Instances {
 struct State {
     memories: HashMap<ObjectKey, Memory>,
     /// Who looks at what a watch is about.
-    interests: HashMap<WatchKey, HashSet<ObjectKey>>,
+    interests: HashMap<CacheKey, HashSet<ObjectKey>>,
     /// Who uses the cluster of a Secret.
     users: HashMap<SecretAddress, HashSet<ObjectKey>>,
     /// Who wants an object that another instance has.
@@ -127,22 +127,22 @@ impl Instances {
     }
 
     /// The instance no longer wants to know about a watch.
-    pub(super) fn look_away(&self, instance: &ObjectKey, watch: &WatchKey) {
+    pub(super) fn look_away(&self, instance: &ObjectKey, watch: &CacheKey) {
         self.lock().look_away(instance, watch);
     }
 
     /// The instance wants to know about a watch from now on.
-    pub(super) fn look_at(&self, instance: &ObjectKey, watch: &WatchKey) {
+    pub(super) fn look_at(&self, instance: &ObjectKey, watch: &CacheKey) {
         self.lock().interests.entry(watch.clone()).or_default().insert(instance.clone());
     }
 
     /// Who looks at what a watch is about.
-    pub(crate) fn looking_at(&self, watch: &WatchKey) -> Vec<ObjectKey> {
+    pub(crate) fn looking_at(&self, watch: &CacheKey) -> Vec<ObjectKey> {
         self.lock().interests.get(watch).into_iter().flatten().cloned().collect()
     }
 
     /// Whether an instance looks at what a watch is about.
-    pub(crate) fn looks_at(&self, instance: &ObjectKey, watch: &WatchKey) -> bool {
+    pub(crate) fn looks_at(&self, instance: &ObjectKey, watch: &CacheKey) -> bool {
         self.lock().interests.get(watch).is_some_and(|instances| instances.contains(instance))
     }
 
@@ -302,7 +302,7 @@ impl State {
         }
     }
 
-    fn look_away(&mut self, instance: &ObjectKey, watch: &WatchKey) {
+    fn look_away(&mut self, instance: &ObjectKey, watch: &CacheKey) {
         if let Some(instances) = self.interests.get_mut(watch) {
             instances.remove(instance);
             if instances.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kross_api::{ClusterId, Operation, SyncMode, labels};
-use kross_cluster::{Lookup, ObjectKey, StoredObject, WatchKey};
+use kross_cluster::{CacheKey, Lookup, ObjectKey, StoredObject};
 use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey};
 use kross_value::Text;
 
@@ -40,7 +40,7 @@ pub(super) fn own(reach: &Reach<'_>, uid: &str, memory: &mut Memory) -> Option<S
     for watch in reach.local_children() {
         let Some(objects) = watch.list_by_label(labels::INSTANCE_ID, uid) else {
             let error = watch.failure()?;
-            let WatchKey { cluster, group, kind, .. } = &**watch.key();
+            let CacheKey { cluster, group, kind, .. } = &**watch.key();
             let kind = (cluster.clone(), group.clone(), kind.clone());
             let failure = children::failed(&kind, Operation::Watch, &error, memory);
             sight.observed.blind.insert(kind, Some(failure));

@@ -139,7 +139,7 @@ impl Pass<'_> {
         let applyset = manage::applyset(self.served, &self.instance);
         let mut inventory = self.record.local.clone();
         inventory.group_kinds.retain(|kind| {
-            let watched = |watch: &kross_cluster::Watch| {
+            let watched = |watch: &kross_cluster::Cache| {
                 watch.key().group == *kind.group.as_str() && watch.key().kind == *kind.kind.as_str()
             };
             !self.served.children.iter().any(watched)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kross_api::{ClusterId, FailureReason, GroupKind, Inventory};
-use kross_cluster::{ApiError, ApiKind, ClusterClient, Selection, StoredObject, Sync, Watch};
+use kross_cluster::{ApiError, ApiKind, Cache, ClusterClient, Selection, StoredObject, SyncPolicy};
 use kross_plan::{KindKey, ReferenceKey};
 use kross_value::Text;
 
@@ -16,7 +16,7 @@ use crate::turns::Turn;
 /// The clusters that a pass can reach.
 pub(super) struct Reach<'a> {
     local: &'a ClusterClient,
-    local_children: &'a [Watch],
+    local_children: &'a [Cache],
     turn: &'a Turn,
     remotes: BTreeMap<ClusterId, Site>,
     /// By which reference a kind in a cluster is reached, where several lead there.
@@ -29,9 +29,9 @@ struct Site {
     /// One for each reference that leads there, the first one for whoever does not care.
     connections: Vec<(ReferenceKey, ClusterClient)>,
     /// The objects of instances there, one watch for each kind.
-    children: Vec<Arc<Watch>>,
+    children: Vec<Arc<Cache>>,
     /// How it is followed.
-    sync: Sync,
+    sync: SyncPolicy,
 }
 
 /// A request that failed, or that could not be made.
@@ -81,7 +81,7 @@ impl<'a> Reach<'a> {
 
     /// A remote cluster is connected by a reference.
     pub(super) fn join(&mut self, cluster: &ClusterId, reference: &ReferenceKey, client: ClusterClient) {
-        let site = || Site { connections: Vec::new(), children: Vec::new(), sync: Sync::Watch };
+        let site = || Site { connections: Vec::new(), children: Vec::new(), sync: SyncPolicy::Watch };
         let site = self.remotes.entry(cluster.clone()).or_insert_with(site);
         site.connections.push((reference.clone(), client));
     }
@@ -92,19 +92,19 @@ impl<'a> Reach<'a> {
     }
 
     /// How a cluster is followed.
-    pub(super) fn follow_by(&mut self, cluster: &ClusterId, sync: Sync) {
+    pub(super) fn follow_by(&mut self, cluster: &ClusterId, sync: SyncPolicy) {
         if let Some(site) = self.remotes.get_mut(cluster) {
             site.sync = sync;
         }
     }
 
     /// How a cluster is followed.
-    pub(super) fn sync(&self, cluster: &ClusterId) -> Sync {
-        self.remotes.get(cluster).map_or(Sync::Watch, |site| site.sync)
+    pub(super) fn sync(&self, cluster: &ClusterId) -> SyncPolicy {
+        self.remotes.get(cluster).map_or(SyncPolicy::Watch, |site| site.sync)
     }
 
     /// Adds a copy to those of its cluster.
-    pub(super) fn attach(&mut self, cluster: &ClusterId, watch: &Arc<Watch>) {
+    pub(super) fn attach(&mut self, cluster: &ClusterId, watch: &Arc<Cache>) {
         if let Some(site) = self.remotes.get_mut(cluster) {
             site.children.push(Arc::clone(watch));
         }
@@ -163,17 +163,17 @@ impl<'a> Reach<'a> {
         client: &ClusterClient,
         kind: &Arc<ApiKind>,
         selection: Selection,
-    ) -> Watch {
+    ) -> Cache {
         hub.watches.follow(client, kind, selection, self.sync(client.cluster()))
     }
 
     /// The copies of the local cluster.
-    pub(super) fn local_children(&self) -> &'a [Watch] {
+    pub(super) fn local_children(&self) -> &'a [Cache] {
         self.local_children
     }
 
     /// The copy of a kind in a cluster.
-    pub(super) fn child(&self, cluster: &ClusterId, group: &str, kind: &str) -> Option<&Watch> {
+    pub(super) fn child(&self, cluster: &ClusterId, group: &str, kind: &str) -> Option<&Cache> {
         self.children(cluster).find(|watch| watch.key().group == *group && watch.key().kind == *kind)
     }
 
@@ -187,7 +187,7 @@ impl<'a> Reach<'a> {
         self.children(cluster).for_each(|watch| watch.observe_gone(gone));
     }
 
-    fn children(&self, cluster: &ClusterId) -> impl Iterator<Item = &Watch> {
+    fn children(&self, cluster: &ClusterId) -> impl Iterator<Item = &Cache> {
         let local = if cluster.is_local() { self.local_children } else { &[] };
         let remote = self.remotes.get(cluster).map_or(&[][..], |site| &site.children);
         local.iter().chain(remote.iter().map(|watch| &**watch))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use kross_cluster::{ClusterClient, ClusterView, Clusters, Events, Queue, Watches};
+use kross_cluster::{Caches, ClusterClient, ClusterView, Clusters, Events, Queue};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -17,7 +17,7 @@ use crate::key::InstanceKey;
 /// Who knows.
 pub(crate) struct Sources {
     pub(crate) queue: Queue<InstanceKey>,
-    pub(crate) watches: Watches,
+    pub(crate) watches: Caches,
     pub(crate) clusters: Clusters,
     pub(crate) client: ClusterClient,
     pub(crate) events: Option<Events>,

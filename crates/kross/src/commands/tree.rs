@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use kross_cluster::{
-    ApiKind, Change, ClientOptions, ClusterClient, LocalCluster, Selection, WatchOptions, Watches,
+    ApiKind, CacheOptions, Caches, Change, ClientOptions, ClusterClient, LocalCluster, Selection,
 };
 use kross_diagnostics::render::Format;
 use serde_json::Value as Json;
@@ -91,7 +91,7 @@ async fn follow(
     name: &str,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let watches = Watches::new(WatchOptions::default());
+    let watches = Caches::new(CacheOptions::default());
     let selection = Selection::Name { namespace: namespace.map(Into::into), name: name.into() };
     let watch = watches.watch(client, kind, selection);
     let mut events = watch.subscribe();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use kross_cluster::{Backoff, ClusterOptions, LeaseOptions, LocalCluster, WatchOptions};
+use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions, LocalCluster};
 use kross_controller::Settings;
 use kross_server::BindAddress;
 
@@ -116,7 +116,7 @@ impl Values {
                 base: self.duration("dynamic-controller-rate-limiter-min-delay"),
                 cap: self.duration("dynamic-controller-rate-limiter-max-delay").min(LONGEST_BACKOFF),
             },
-            watches: WatchOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.watches },
+            watches: CacheOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.watches },
             clusters: self.clusters()?,
             surveys: defaults.surveys,
             condition_events: gates.events,

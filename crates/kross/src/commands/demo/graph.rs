@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use kross_cluster::{ApiKind, Apply, ClientOptions, ClusterClient, ClusterId, StoredObject, Watch};
-use kross_cluster::{Selection, WatchOptions, Watches};
+use kross_cluster::{ApiKind, Apply, Cache, ClientOptions, ClusterClient, ClusterId, StoredObject};
+use kross_cluster::{CacheOptions, Caches, Selection};
 use kross_controller::{Controller, Settings};
 use kross_local::ControlPlane;
 use kross_value::Value;
@@ -41,7 +41,7 @@ pub(super) fn control(hub: &ClusterClient) {
 }
 
 /// Makes the Secrets of the regions, the definition, and an instance of it as soon as its API is there.
-pub(super) async fn define(hub: &ClusterClient, planes: &[ControlPlane; 3]) -> anyhow::Result<Watch> {
+pub(super) async fn define(hub: &ClusterClient, planes: &[ControlPlane; 3]) -> anyhow::Result<Cache> {
     let [_, regions @ ..] = planes;
     for plane in regions {
         let secret = json!({
@@ -60,7 +60,7 @@ pub(super) async fn define(hub: &ClusterClient, planes: &[ControlPlane; 3]) -> a
     let made = apply(hub, &instance).await?;
     let kind = hub.kind(made.group(), None, made.kind()).await?;
     let selection = Selection::Name { namespace: Some(NAMESPACE.into()), name: NAME.into() };
-    Ok(Watches::new(WatchOptions::default()).watch(hub, &kind, selection))
+    Ok(Caches::new(CacheOptions::default()).watch(hub, &kind, selection))
 }
 
 fn example() -> anyhow::Result<Json> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use kross_cluster::{Change, Watch};
+use kross_cluster::{Cache, Change};
 use kross_diagnostics::render::Format;
 use serde_json::Value as Json;
 
@@ -14,7 +14,7 @@ use crate::output::Output;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Draws the tree until the instance is ready. With `once` only the last tree is printed.
-pub(super) async fn converge(instance: &Watch, once: bool, output: &mut Output) -> anyhow::Result<()> {
+pub(super) async fn converge(instance: &Cache, once: bool, output: &mut Output) -> anyhow::Result<()> {
     let mut events = instance.subscribe();
     let mut last = String::new();
     let ready = async {
@@ -44,7 +44,7 @@ pub(super) async fn converge(instance: &Watch, once: bool, output: &mut Output) 
 }
 
 /// Draws the tree whenever it changes, below what is on the screen.
-pub(super) async fn follow(instance: &Watch, output: &mut Output) -> anyhow::Result<()> {
+pub(super) async fn follow(instance: &Cache, output: &mut Output) -> anyhow::Result<()> {
     let mut events = instance.subscribe();
     let mut last = String::new();
     while let Some(event) = events.recv().await {

@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Change;
 use super::Selection;
-use super::core::Seat;
-use super::lines::{Event, Lines};
+use super::decoder::{Event, Lines};
 use super::metadata::{self, MetadataPage};
 use super::poll;
-use super::sync::Method;
+use super::shared::Seat;
+use super::sync_policy::Method;
 use crate::audit::AuditVerb;
 use crate::client::{ApiAnswer, Attempted, ClusterClient};
 use crate::client::{MOST_PAGES, Query};
@@ -44,7 +44,7 @@ enum Ended {
     Failed(ApiError),
 }
 
-pub(super) struct Follower {
+pub(super) struct Reflector {
     pub(super) seat: Seat,
     pub(super) client: ClusterClient,
     pub(super) kind: Arc<ApiKind>,
@@ -56,39 +56,39 @@ pub(super) struct Follower {
 }
 
 /// Never returns.
-pub(super) async fn follow(
+pub(super) async fn run(
     seat: Seat,
     client: ClusterClient,
     kind: Arc<ApiKind>,
     lists: Arc<Semaphore>,
     method: Method,
 ) {
-    let mut follower = Follower { seat, client, kind, lists, failures: 0, missing: false };
+    let mut reflector = Reflector { seat, client, kind, lists, failures: 0, missing: false };
     let (version, _room) = match method {
         Method::Watch { room } => (None, room),
         Method::Poll { pace, rooms } => {
-            let (version, room) = poll::poll(&mut follower, pace, rooms).await;
-            follower.seat.set_mode(SyncMode::Watch);
+            let (version, room) = poll::poll(&mut reflector, pace, rooms).await;
+            reflector.seat.set_mode(SyncMode::Watch);
             (Some(version), Some(room))
         }
     };
     if let Some(version) = version {
-        follower.watch_from(version).await;
+        reflector.watch_from(version).await;
     }
     loop {
-        match follower.list().await {
+        match reflector.list().await {
             Ok(version) => {
-                follower.missing = false;
-                follower.watch_from(version).await;
+                reflector.missing = false;
+                reflector.watch_from(version).await;
             }
             // The list took so long that its first pages are history.
-            Err(error) if error.is_expired() => follower.pause(soon()).await,
-            Err(error) => follower.fail(&error).await,
+            Err(error) if error.is_expired() => reflector.pause(soon()).await,
+            Err(error) => reflector.fail(&error).await,
         }
     }
 }
 
-impl Follower {
+impl Reflector {
     /// Reads the list page by page into the copy, and returns its version.
     async fn list(&mut self) -> Result<String, ApiError> {
         // Closed never: the registry outlives its watches.

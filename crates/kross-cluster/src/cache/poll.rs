@@ -8,10 +8,10 @@ use kross_api::FailureReason;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
-use super::follow::{Follower, soon};
 use super::metadata::{Entry, MetadataPage};
+use super::reflector::{Reflector, soon};
 use super::store::Place;
-use super::sync::Pace;
+use super::sync_policy::Pace;
 use crate::audit::AuditVerb;
 use crate::client::MOST_PAGES;
 use crate::error::ApiError;
@@ -37,23 +37,23 @@ pub(super) struct Found {
 
 /// Polls until there is room for a watch. Gives the version to watch from, and the room.
 pub(super) async fn poll(
-    follower: &mut Follower,
+    reflector: &mut Reflector,
     pace: Pace,
     rooms: Option<Arc<Semaphore>>,
 ) -> (String, OwnedSemaphorePermit) {
-    let mut poller = Poller { follower, whole: false };
+    let mut poller = Poller { reflector, whole: false };
     loop {
         match poller.look().await {
             Ok((started, version)) => {
-                poller.follower.recovered();
+                poller.reflector.recovered();
                 let next = started + pace.next(random());
                 if let Some(room) = wait(next, rooms.as_ref()).await {
                     return (version, room);
                 }
             }
             // The list took so long that its first pages are history.
-            Err(error) if error.is_expired() => poller.follower.pause(soon()).await,
-            Err(error) => poller.follower.fail(&error).await,
+            Err(error) if error.is_expired() => poller.reflector.pause(soon()).await,
+            Err(error) => poller.reflector.fail(&error).await,
         }
     }
 }
@@ -71,7 +71,7 @@ async fn wait(until: Instant, rooms: Option<&Arc<Semaphore>>) -> Option<OwnedSem
 }
 
 struct Poller<'f> {
-    follower: &'f mut Follower,
+    reflector: &'f mut Reflector,
     /// Whether this cluster only gives whole lists.
     whole: bool,
 }
@@ -79,14 +79,14 @@ struct Poller<'f> {
 impl Poller<'_> {
     /// Looks once. Gives when that began and the version of the list.
     async fn look(&mut self) -> Result<(Instant, String), ApiError> {
-        let lists = Arc::clone(&self.follower.lists);
+        let lists = Arc::clone(&self.reflector.lists);
         // Closed never: the registry outlives its watches.
         let _turn = lists.acquire().await;
         let started = Instant::now();
-        self.follower.seat.looking();
-        let begun = self.follower.seat.is_complete();
+        self.reflector.seat.looking();
+        let begun = self.reflector.seat.is_complete();
         let found = if !begun {
-            let attempted = self.follower.begin(AuditVerb::List);
+            let attempted = self.reflector.begin(AuditVerb::List);
             let found = self.everything().await;
             attempted.end(&found);
             found?
@@ -96,14 +96,14 @@ impl Poller<'_> {
             self.differences().await?
         };
         let version = found.version.clone();
-        self.follower.seat.found(found);
+        self.reflector.seat.found(found);
         Ok((started, version))
     }
 
     async fn everything(&self) -> Result<Found, ApiError> {
         let (mut changed, mut version, mut next) = (Vec::new(), None, None);
         for _ in 0..MOST_PAGES {
-            let page = self.follower.page(next.as_deref()).await?;
+            let page = self.reflector.page(next.as_deref()).await?;
             changed.extend(page.items);
             let version = version.get_or_insert(page.resource_version);
             next = page.next;
@@ -111,7 +111,7 @@ impl Poller<'_> {
                 return Ok(Found { version: std::mem::take(version), same: Vec::new(), changed });
             }
         }
-        Err(self.follower.endless())
+        Err(self.reflector.endless())
     }
 
     async fn differences(&mut self) -> Result<Found, ApiError> {
@@ -123,7 +123,7 @@ impl Poller<'_> {
             listed => listed?,
         };
         let all = listed.len();
-        let (same, changed) = self.follower.seat.compare(listed);
+        let (same, changed) = self.reflector.seat.compare(listed);
         if changed.len() > FEW && changed.len() > all / 2 {
             return self.everything().await;
         }
@@ -141,7 +141,7 @@ impl Poller<'_> {
     async fn metadata(&self) -> Result<(String, Vec<Entry>), ApiError> {
         let (mut entries, mut version, mut next) = (Vec::new(), None, None);
         for _ in 0..MOST_PAGES {
-            let page: MetadataPage = self.follower.metadata_page(next.as_deref()).await?;
+            let page: MetadataPage = self.reflector.metadata_page(next.as_deref()).await?;
             entries.extend(page.items);
             let version = version.get_or_insert(page.version);
             next = page.next;
@@ -149,17 +149,17 @@ impl Poller<'_> {
                 return Ok((std::mem::take(version), entries));
             }
         }
-        Err(self.follower.endless())
+        Err(self.reflector.endless())
     }
 
     /// Reads what has changed. What changed its labels since the list was read may belong to it no more: it counts as
     /// unchanged, and the next look tells. What is gone since is left out.
     async fn read(&self, changed: Vec<Entry>) -> Result<(Vec<Place>, Vec<StoredObject>), ApiError> {
-        let follower = &*self.follower;
+        let reflector = &*self.reflector;
         let read = stream::iter(changed)
             .map(|entry| async move {
                 let object =
-                    follower.client.get(&follower.kind, entry.namespace.as_deref(), &entry.name).await;
+                    reflector.client.get(&reflector.kind, entry.namespace.as_deref(), &entry.name).await;
                 match object {
                     Ok(object) => Ok(Some((entry, object))),
                     Err(error) if error.is_gone() => Ok(None),

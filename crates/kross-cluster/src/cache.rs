@@ -14,26 +14,26 @@ use crate::discovery::ApiKind;
 use crate::object::{ClusterId, ObjectKey, StoredObject};
 use kross_value::Text;
 
-mod core;
-mod follow;
+mod decoder;
 mod key;
-mod lines;
 mod metadata;
 mod poll;
+mod reflector;
+mod shared;
 mod store;
-mod sync;
+mod sync_policy;
 
-pub use self::core::{Watch, WatchPhase, WatchState};
-pub use key::{Selection, WatchKey};
+pub use self::shared::{Cache, CachePhase, CacheState};
+pub use key::{CacheKey, Selection};
 pub use store::Lookup;
-pub use sync::Sync;
+pub use sync_policy::SyncPolicy;
 
-use self::core::{Core, Seat};
-use self::sync::{Budget, Method};
+use self::shared::{Seat, SharedCache};
+use self::sync_policy::{Budget, Method};
 
 /// How watches are shared.
 #[derive(Clone, Debug)]
-pub struct WatchOptions {
+pub struct CacheOptions {
     /// How long a watch stays after its last user has gone. The next one often comes soon.
     pub grace: Duration,
     /// Labels by whose values objects can be listed quickly.
@@ -48,7 +48,7 @@ pub struct WatchOptions {
     pub fallback_jitter: Duration,
 }
 
-impl Default for WatchOptions {
+impl Default for CacheOptions {
     fn default() -> Self {
         Self {
             grace: Duration::from_secs(10),
@@ -65,7 +65,7 @@ impl Default for WatchOptions {
 #[derive(Clone, Debug)]
 pub struct WatchEvent {
     /// The watch.
-    pub watch: Arc<WatchKey>,
+    pub watch: Arc<CacheKey>,
     /// What happened.
     pub change: Change,
 }
@@ -79,7 +79,7 @@ pub enum Change {
         old: Option<Arc<StoredObject>>,
         /// As it is now.
         new: Arc<StoredObject>,
-        /// Whether it is known because we wrote it ([`Watch::observe`]) and not because the cluster told.
+        /// Whether it is known because we wrote it ([`Cache::observe`]) and not because the cluster told.
         ours: bool,
     },
     /// An object is gone, or is no longer one of those that the watch is about.
@@ -102,9 +102,9 @@ pub enum Change {
 ///
 /// ```no_run
 /// # async fn example(connection: kross_cluster::ClusterClient) -> Result<(), kross_cluster::ApiError> {
-/// use kross_cluster::{Lookup, Selection, WatchOptions, Watches};
+/// use kross_cluster::{Lookup, Selection, CacheOptions, Caches};
 ///
-/// let watches = Watches::new(WatchOptions::default());
+/// let watches = Caches::new(CacheOptions::default());
 /// let mut events = watches.subscribe();
 /// let kind = connection.kind("apps", Some("v1"), "Deployment").await?;
 /// let deployments = watches.watch(&connection, &kind, Selection::Managed);
@@ -117,12 +117,12 @@ pub enum Change {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Watches {
+pub struct Caches {
     registry: Arc<Registry>,
 }
 
 pub(crate) struct Registry {
-    options: WatchOptions,
+    options: CacheOptions,
     runtime: Handle,
     budget: Budget,
     /// For each cluster, so that one that does not answer holds up no other.
@@ -135,7 +135,7 @@ pub(crate) struct Registry {
 type KindKey = (ClusterId, Text, Text);
 
 struct Entry {
-    core: Arc<Core>,
+    core: Arc<SharedCache>,
     /// Those who share the copy came with this credential, whatever their Secrets say later.
     client: ClusterClient,
     users: usize,
@@ -150,10 +150,10 @@ impl Drop for Entry {
     }
 }
 
-impl Watches {
+impl Caches {
     /// No watches yet. They will run on the runtime that this is called on.
     #[must_use]
-    pub fn new(options: WatchOptions) -> Self {
+    pub fn new(options: CacheOptions) -> Self {
         Self {
             registry: Arc::new(Registry {
                 budget: Budget::new(&options),
@@ -169,20 +169,20 @@ impl Watches {
     /// The watch on some objects of a kind: the one that runs already, or a new one. Returns at once. The watch runs as long
     /// as somebody holds it.
     #[must_use]
-    pub fn watch(&self, client: &ClusterClient, kind: &Arc<ApiKind>, selection: Selection) -> Watch {
-        self.follow(client, kind, selection, Sync::Watch)
+    pub fn watch(&self, client: &ClusterClient, kind: &Arc<ApiKind>, selection: Selection) -> Cache {
+        self.follow(client, kind, selection, SyncPolicy::Watch)
     }
 
-    /// Like [`Watches::watch`], by a watch or by polls. They tell the same, a poll somewhat later.
+    /// Like [`Caches::watch`], by a watch or by polls. They tell the same, a poll somewhat later.
     #[must_use]
     pub fn follow(
         &self,
         client: &ClusterClient,
         kind: &Arc<ApiKind>,
         selection: Selection,
-        sync: Sync,
-    ) -> Watch {
-        let key = WatchKey {
+        sync: SyncPolicy,
+    ) -> Cache {
+        let key = CacheKey {
             cluster: client.cluster().clone(),
             access: client.access().clone(),
             group: kind.group.clone(),
@@ -209,14 +209,14 @@ impl Watches {
         } else {
             let method = registry.budget.method(&key.cluster, sync);
             let everybody = Arc::clone(&registry.subscribers);
-            let core = Arc::new(Core::new(key, &registry.options, everybody));
+            let core = Arc::new(SharedCache::new(key, &registry.options, everybody));
             let task = registry.spawn(&core, client, kind, method);
             let client = client.pinned();
             of_kind.push(Entry { core: Arc::clone(&core), client, users: 1, arrivals: 1, task });
             core
         };
         drop(entries);
-        Watch::new(core, Arc::clone(registry))
+        Cache::new(core, Arc::clone(registry))
     }
 
     /// Everything that happens to all watches, what they know already first. Read it without doing anything slow: what is
@@ -269,9 +269,9 @@ impl Watches {
 
     /// The state of every watch, in a stable order.
     #[must_use]
-    pub fn states(&self) -> Vec<WatchState> {
+    pub fn states(&self) -> Vec<CacheState> {
         let entries = self.registry.lock();
-        let mut states: Vec<WatchState> =
+        let mut states: Vec<CacheState> =
             entries.values().flatten().map(|entry| entry.core.state(entry.users)).collect();
         states.sort_by(|a, b| a.key.cmp(&b.key));
         states
@@ -286,7 +286,7 @@ impl Registry {
     /// Begins to follow.
     fn spawn(
         &self,
-        core: &Arc<Core>,
+        core: &Arc<SharedCache>,
         client: &ClusterClient,
         kind: &Arc<ApiKind>,
         method: Method,
@@ -294,8 +294,8 @@ impl Registry {
         let lists = self.lists_of(&core.key.cluster);
         let (client, kind) = (client.pinned(), Arc::clone(kind));
         let seat = Seat::take(core, method.mode());
-        let follower = follow::follow(seat, client, kind, lists, method);
-        self.runtime.spawn(follower).abort_handle()
+        let reflector = reflector::run(seat, client, kind, lists, method);
+        self.runtime.spawn(reflector).abort_handle()
     }
 
     /// What bounds the lists of a cluster.
@@ -310,12 +310,12 @@ impl Registry {
         new
     }
 
-    fn cores(&self) -> Vec<Arc<Core>> {
+    fn cores(&self) -> Vec<Arc<SharedCache>> {
         self.lock().values().flatten().map(|entry| Arc::clone(&entry.core)).collect()
     }
 
     /// One more user of a watch that has one already.
-    fn join(&self, key: &WatchKey) {
+    fn join(&self, key: &CacheKey) {
         let mut entries = self.lock();
         if let Some(entry) = find(&mut entries, key) {
             entry.users += 1;
@@ -324,7 +324,7 @@ impl Registry {
     }
 
     /// One user less. After the last one the watch stays for the grace time.
-    fn leave(self: &Arc<Self>, key: &Arc<WatchKey>) {
+    fn leave(self: &Arc<Self>, key: &Arc<CacheKey>) {
         let arrivals = {
             let mut entries = self.lock();
             let Some(entry) = find(&mut entries, key) else { return };
@@ -341,7 +341,7 @@ impl Registry {
         });
     }
 
-    fn release(&self, key: &WatchKey, arrivals: u64) {
+    fn release(&self, key: &CacheKey, arrivals: u64) {
         let mut entries = self.lock();
         let unused =
             find(&mut entries, key).is_some_and(|entry| entry.users == 0 && entry.arrivals == arrivals);
@@ -358,7 +358,7 @@ impl Registry {
     }
 }
 
-fn find<'a>(entries: &'a mut HashMap<KindKey, Vec<Entry>>, key: &WatchKey) -> Option<&'a mut Entry> {
+fn find<'a>(entries: &'a mut HashMap<KindKey, Vec<Entry>>, key: &CacheKey) -> Option<&'a mut Entry> {
     entries.get_mut(&key.kind_key())?.iter_mut().find(|entry| *entry.core.key == *key)
 }
 
@@ -399,7 +399,7 @@ mod tests {
 
     #[tokio::test]
     async fn somebody_who_still_has_a_way_that_was_given_up_does_not_lead_others_back_to_it() {
-        let watches = Watches::new(WatchOptions::default());
+        let watches = Caches::new(CacheOptions::default());
         let kind = Arc::new(ApiKind::custom("", "v1", "ConfigMap", "configmaps", true));
         let (earlier, later) = (client(), client());
         let follows = |client: &ClusterClient| {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use kross_api::{Poll, SyncMode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::WatchOptions;
+use super::CacheOptions;
 use crate::object::ClusterId;
 
 /// How a copy is to be kept up to date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Sync {
+pub enum SyncPolicy {
     /// By a watch: changes are known at once.
     #[default]
     Watch,
@@ -25,7 +25,7 @@ pub enum Sync {
     },
 }
 
-impl From<Option<Poll>> for Sync {
+impl From<Option<Poll>> for SyncPolicy {
     fn from(poll: Option<Poll>) -> Self {
         poll.map_or(Self::Watch, |Poll { interval, jitter }| Self::Poll { interval, jitter })
     }
@@ -77,7 +77,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(options: &WatchOptions) -> Self {
+    pub(super) fn new(options: &CacheOptions) -> Self {
         Self {
             rooms: Arc::new(Semaphore::new(options.budget.min(Semaphore::MAX_PERMITS))),
             fallback: Pace { interval: options.fallback_interval, jitter: options.fallback_jitter },
@@ -85,11 +85,13 @@ impl Budget {
     }
 
     /// How a copy of a cluster's objects can be kept up to date now. The local cluster is always watched.
-    pub(super) fn method(&self, cluster: &ClusterId, sync: Sync) -> Method {
+    pub(super) fn method(&self, cluster: &ClusterId, sync: SyncPolicy) -> Method {
         match sync {
-            Sync::Poll { interval, jitter } => Method::Poll { pace: Pace { interval, jitter }, rooms: None },
-            Sync::Watch if cluster.is_local() => Method::Watch { room: None },
-            Sync::Watch => match Arc::clone(&self.rooms).try_acquire_owned() {
+            SyncPolicy::Poll { interval, jitter } => {
+                Method::Poll { pace: Pace { interval, jitter }, rooms: None }
+            }
+            SyncPolicy::Watch if cluster.is_local() => Method::Watch { room: None },
+            SyncPolicy::Watch => match Arc::clone(&self.rooms).try_acquire_owned() {
                 Ok(room) => Method::Watch { room: Some(room) },
                 Err(_) => Method::Poll { pace: self.fallback, rooms: Some(Arc::clone(&self.rooms)) },
             },
@@ -111,15 +113,15 @@ mod tests {
 
     #[test]
     fn watches_on_other_clusters_take_room_and_give_it_back() {
-        let budget = Budget::new(&WatchOptions { budget: 1, ..WatchOptions::default() });
+        let budget = Budget::new(&CacheOptions { budget: 1, ..CacheOptions::default() });
         let (local, remote) = (ClusterId::local(), ClusterId::new("eu"));
-        let first = budget.method(&remote, Sync::Watch);
+        let first = budget.method(&remote, SyncPolicy::Watch);
         assert_eq!(first.mode(), SyncMode::Watch);
-        assert_eq!(budget.method(&remote, Sync::Watch).mode(), SyncMode::Poll);
-        assert_eq!(budget.method(&local, Sync::Watch).mode(), SyncMode::Watch);
+        assert_eq!(budget.method(&remote, SyncPolicy::Watch).mode(), SyncMode::Poll);
+        assert_eq!(budget.method(&local, SyncPolicy::Watch).mode(), SyncMode::Watch);
         drop(first);
-        assert_eq!(budget.method(&remote, Sync::Watch).mode(), SyncMode::Watch);
-        let asked = Sync::Poll { interval: Duration::from_secs(10), jitter: Duration::ZERO };
+        assert_eq!(budget.method(&remote, SyncPolicy::Watch).mode(), SyncMode::Watch);
+        let asked = SyncPolicy::Poll { interval: Duration::from_secs(10), jitter: Duration::ZERO };
         assert!(matches!(budget.method(&local, asked), Method::Poll { rooms: None, .. }));
     }
 }

@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use super::metadata::Entry;
 use super::poll::Found;
 use super::store::{Lookup, Place, Store};
-use super::{Change, Registry, Subscribers, WatchEvent, WatchKey, WatchOptions};
+use super::{CacheKey, CacheOptions, Change, Registry, Subscribers, WatchEvent};
 use crate::error::ApiError;
 use crate::object::StoredObject;
 
 /// What a watch is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WatchPhase {
+pub enum CachePhase {
     /// Reading the list.
     Listing,
     /// Following changes.
@@ -29,13 +29,13 @@ pub enum WatchPhase {
 
 /// A watch as a page shows it.
 #[derive(Clone, Debug)]
-pub struct WatchState {
+pub struct CacheState {
     /// What it is about.
-    pub key: Arc<WatchKey>,
+    pub key: Arc<CacheKey>,
     /// Whether it watches or polls.
     pub mode: SyncMode,
     /// What it is doing.
-    pub phase: WatchPhase,
+    pub phase: CachePhase,
     /// For how long.
     pub since: Duration,
     /// Why it does not follow, if so.
@@ -55,12 +55,12 @@ pub struct WatchState {
 /// The right to say what happens to a copy. Whoever takes it over next has it: one that is told to stop may still be in the
 /// middle of something, and is not listened to any more.
 pub(super) struct Seat {
-    core: Arc<Core>,
+    core: Arc<SharedCache>,
     number: u64,
 }
 
-pub(super) struct Core {
-    pub(super) key: Arc<WatchKey>,
+pub(super) struct SharedCache {
+    pub(super) key: Arc<CacheKey>,
     /// Ends a wait after a failure.
     pub(super) retry: Notify,
     complete: Notify,
@@ -73,7 +73,7 @@ struct Inner {
     /// The seat that counts.
     seat: u64,
     mode: SyncMode,
-    phase: WatchPhase,
+    phase: CachePhase,
     since: Instant,
     failure: Option<ApiError>,
     lists: u64,
@@ -81,8 +81,8 @@ struct Inner {
     subscribers: Vec<mpsc::UnboundedSender<WatchEvent>>,
 }
 
-impl Core {
-    pub(super) fn new(key: WatchKey, options: &WatchOptions, everybody: Arc<Subscribers>) -> Self {
+impl SharedCache {
+    pub(super) fn new(key: CacheKey, options: &CacheOptions, everybody: Arc<Subscribers>) -> Self {
         Self {
             key: Arc::new(key),
             retry: Notify::new(),
@@ -91,7 +91,7 @@ impl Core {
                 store: Store::new(options.indexed_labels.clone()),
                 seat: 0,
                 mode: SyncMode::Watch,
-                phase: WatchPhase::Listing,
+                phase: CachePhase::Listing,
                 since: Instant::now(),
                 failure: None,
                 lists: 0,
@@ -171,9 +171,9 @@ impl Core {
         }
     }
 
-    pub(super) fn state(&self, users: usize) -> WatchState {
+    pub(super) fn state(&self, users: usize) -> CacheState {
         let inner = self.lock();
-        WatchState {
+        CacheState {
             key: Arc::clone(&self.key),
             mode: inner.mode,
             phase: inner.phase,
@@ -190,7 +190,7 @@ impl Core {
 
 impl Seat {
     /// Takes a copy over.
-    pub(super) fn take(core: &Arc<Core>, mode: SyncMode) -> Self {
+    pub(super) fn take(core: &Arc<SharedCache>, mode: SyncMode) -> Self {
         let mut inner = core.lock();
         inner.seat += 1;
         inner.mode = mode;
@@ -203,7 +203,7 @@ impl Seat {
     }
 
     /// What it is about.
-    pub(super) fn key(&self) -> &WatchKey {
+    pub(super) fn key(&self) -> &CacheKey {
         &self.core.key
     }
 
@@ -239,7 +239,7 @@ impl Seat {
     pub(super) fn listing(&self) {
         let Some(mut inner) = self.lock() else { return };
         if inner.failure.is_none() {
-            inner.enter(WatchPhase::Listing);
+            inner.enter(CachePhase::Listing);
         }
     }
 
@@ -252,7 +252,7 @@ impl Seat {
         }
         inner.lists += 1;
         inner.failure = None;
-        inner.enter(WatchPhase::Live);
+        inner.enter(CachePhase::Live);
         self.core.tell(&mut inner, Change::Synced);
         drop(inner);
         self.core.complete.notify_waiters();
@@ -280,7 +280,7 @@ impl Seat {
             self.core.tell(&mut inner, change);
         }
         inner.lists += 1;
-        inner.enter(WatchPhase::Live);
+        inner.enter(CachePhase::Live);
         if first {
             self.core.tell(&mut inner, Change::Synced);
         }
@@ -298,7 +298,7 @@ impl Seat {
     pub(super) fn live(&self) {
         let Some(mut inner) = self.lock() else { return };
         inner.opened += 1;
-        inner.enter(WatchPhase::Live);
+        inner.enter(CachePhase::Live);
         if inner.failure.take().is_some() {
             self.core.tell(&mut inner, Change::Resumed);
         }
@@ -309,7 +309,7 @@ impl Seat {
         let Some(mut inner) = self.lock() else { return };
         let known = inner.failure.as_ref().map(ApiError::reason) == Some(error.reason());
         inner.failure = Some(error.clone());
-        inner.enter(WatchPhase::Failed);
+        inner.enter(CachePhase::Failed);
         if !known {
             self.core.tell(&mut inner, Change::Failed { error: error.clone() });
         }
@@ -317,7 +317,7 @@ impl Seat {
 }
 
 impl Inner {
-    fn enter(&mut self, phase: WatchPhase) {
+    fn enter(&mut self, phase: CachePhase) {
         if self.phase != phase {
             self.phase = phase;
             self.since = Instant::now();
@@ -338,19 +338,19 @@ impl Inner {
 }
 
 /// A hold on a watch, and the way to read its copy. The watch runs as long as somebody has one.
-pub struct Watch {
-    core: Arc<Core>,
+pub struct Cache {
+    core: Arc<SharedCache>,
     registry: Arc<Registry>,
 }
 
-impl Watch {
-    pub(super) fn new(core: Arc<Core>, registry: Arc<Registry>) -> Self {
+impl Cache {
+    pub(super) fn new(core: Arc<SharedCache>, registry: Arc<Registry>) -> Self {
         Self { core, registry }
     }
 
     /// What it is about.
     #[must_use]
-    pub fn key(&self) -> &Arc<WatchKey> {
+    pub fn key(&self) -> &Arc<CacheKey> {
         &self.core.key
     }
 
@@ -401,7 +401,7 @@ impl Watch {
     /// Adds what a write of ours returned, so that it is known before the cluster tells. Does nothing if the copy knows
     /// something later, or if the object is of another kind than the watch: no event would ever take it out again.
     pub fn observe(&self, written: &StoredObject) {
-        let WatchKey { group, kind, selection, .. } = &*self.core.key;
+        let CacheKey { group, kind, selection, .. } = &*self.core.key;
         let of_kind = *group == *written.group() && *kind == *written.kind();
         if of_kind && selection.selects(written) {
             self.core.change(|store| store.observed(written));
@@ -454,7 +454,7 @@ impl Watch {
     #[must_use]
     pub fn is_live(&self) -> bool {
         let inner = self.core.lock();
-        inner.phase == WatchPhase::Live && inner.store.is_complete()
+        inner.phase == CachePhase::Live && inner.store.is_complete()
     }
 
     /// Returns when the copy is complete. For start-up and tests: a reconcile must not wait.
@@ -471,20 +471,20 @@ impl Watch {
     }
 }
 
-impl Clone for Watch {
+impl Clone for Cache {
     fn clone(&self) -> Self {
         self.registry.join(&self.core.key);
         Self { core: Arc::clone(&self.core), registry: Arc::clone(&self.registry) }
     }
 }
 
-impl Drop for Watch {
+impl Drop for Cache {
     fn drop(&mut self) {
         self.registry.leave(&self.core.key);
     }
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Watch({})", self.core.key)
     }
@@ -493,20 +493,20 @@ impl fmt::Debug for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::{Selection, SyncPolicy};
     use crate::object::{ClusterId, read_object};
-    use crate::watch::{Selection, Sync};
 
-    fn core() -> Arc<Core> {
-        let key = WatchKey {
+    fn core() -> Arc<SharedCache> {
+        let key = CacheKey {
             cluster: ClusterId::new("eu"),
             access: "one".into(),
             group: "".into(),
             kind: "ConfigMap".into(),
             version: "v1".into(),
             selection: Selection::All,
-            sync: Sync::Watch,
+            sync: SyncPolicy::Watch,
         };
-        Arc::new(Core::new(key, &WatchOptions::default(), Arc::default()))
+        Arc::new(SharedCache::new(key, &CacheOptions::default(), Arc::default()))
     }
 
     fn list(seat: &Seat, version: u64, names: &[&str]) {
@@ -536,9 +536,9 @@ mod tests {
         assert!(matches!(core.get(Some("shop"), "b"), Lookup::Found(_)));
         let state = || core.state(1);
         first.live();
-        assert_eq!((state().opened, state().phase), (0, WatchPhase::Listing));
+        assert_eq!((state().opened, state().phase), (0, CachePhase::Listing));
         second.synced();
         assert!(matches!(core.get(Some("shop"), "b"), Lookup::Absent));
-        assert_eq!((state().lists, state().phase), (1, WatchPhase::Live));
+        assert_eq!((state().lists, state().phase), (1, CachePhase::Live));
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use kross_api::labels;
 use kross_value::Text;
 
-use super::{KindKey, Sync};
+use super::{KindKey, SyncPolicy};
 use crate::object::{ClusterId, ObjectKey, StoredObject};
 
 /// Which objects of a kind.
@@ -34,7 +34,7 @@ pub enum Selection {
 
 /// What identifies a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WatchKey {
+pub struct CacheKey {
     /// The cluster.
     pub cluster: ClusterId,
     /// The credential that it is read with, as [`ClusterClient::access`](crate::ClusterClient::access) tells them apart.
@@ -48,23 +48,23 @@ pub struct WatchKey {
     /// Which objects.
     pub selection: Selection,
     /// How they are to be followed. Whoever asked for polls must not be served by a watch.
-    pub sync: Sync,
+    pub sync: SyncPolicy,
 }
 
-impl WatchKey {
+impl CacheKey {
     pub(super) fn kind_key(&self) -> KindKey {
         (self.cluster.clone(), self.group.clone(), self.kind.clone())
     }
 }
 
-impl fmt::Display for WatchKey {
+impl fmt::Display for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cluster, access: _, group, kind, version, selection, sync } = self;
         let slash = if group.is_empty() { "" } else { "/" };
         write!(f, "{kind} {group}{slash}{version} in {cluster}, {selection}")?;
         match sync {
-            Sync::Watch => Ok(()),
-            Sync::Poll { interval, .. } => write!(f, ", every {interval:?}"),
+            SyncPolicy::Watch => Ok(()),
+            SyncPolicy::Poll { interval, .. } => write!(f, ", every {interval:?}"),
         }
     }
 }
