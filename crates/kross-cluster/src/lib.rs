@@ -36,7 +36,6 @@
 mod audit;
 mod cache;
 mod client;
-mod clusters;
 mod discovery;
 mod error;
 mod events;
@@ -44,6 +43,7 @@ mod kubeconfig;
 mod lease;
 mod object;
 mod queue;
+mod registry;
 mod secrets;
 mod transport;
 
@@ -59,10 +59,6 @@ pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,
     LocalCluster, LocalError, Marks, Propagation, Released,
 };
-pub use clusters::{
-    ClusterChange, ClusterEvent, ClusterOptions, ClusterState, ClusterTotals, ClusterView, Clusters, Down,
-    Hold, Identity, Link, Live, Step,
-};
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry};
 pub use events::{EventStats, Events, Regarding, Report, Severity};
@@ -75,5 +71,9 @@ pub use object::{
     ClusterId, Digest, ObjectKey, ObjectList, StoredObject, UnreadableObject, read_list, read_object,
 };
 pub use queue::{Backoff, Outcome, Queue, QueueKey, QueueStats, Work};
+pub use registry::{
+    ClusterChange, ClusterEvent, ClusterHandle, ClusterIdentity, ClusterOptions, ClusterRegistry,
+    ClusterState, ClusterTotals, ClusterView, ConnectStep, Connection, ConnectionState, Disconnected,
+};
 pub use secrets::{Asker, SecretPolicy, SecretRefusal, check_address, is_offered, judge};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kross_api::{SecretAddress, label_version, labels};
-use kross_cluster::{ApiKind, Backoff, Cache, Caches, ClusterClient, Clusters, Events, Queue, Selection};
+use kross_cluster::{
+    ApiKind, Backoff, Cache, Caches, ClusterClient, ClusterRegistry, Events, Queue, Selection,
+};
 use kross_value::{Object, Value};
 
 use crate::analysis::Analyses;
@@ -27,7 +29,7 @@ pub(crate) struct Hub {
     pub(crate) client: ClusterClient,
     pub(crate) watches: Caches,
     /// The clusters that Secrets lead to.
-    pub(crate) clusters: Clusters,
+    pub(crate) clusters: ClusterRegistry,
     pub(crate) definition_kind: Arc<ApiKind>,
     pub(crate) revision_kind: Arc<ApiKind>,
     pub(crate) crd_kind: Arc<ApiKind>,
@@ -77,7 +79,7 @@ impl Hub {
             graphs: Arc::clone(&graphs),
             instance_queue: instance_queue.clone(),
         };
-        let clusters = Clusters::new(client.clone(), watches.clone(), settings.clusters.clone());
+        let clusters = ClusterRegistry::new(client.clone(), watches.clone(), settings.clusters.clone());
         metrics.show(Sources {
             queue: instance_queue.clone(),
             watches: watches.clone(),

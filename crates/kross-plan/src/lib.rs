@@ -63,7 +63,7 @@ pub use deletion::{
 pub use instance::Instance;
 pub use lifecycle::Answers;
 pub use observed::{
-    CollectionQuery, Connection, KindKey, Observed, ObservedCluster, ObservedObject, OperationFailure,
+    ClusterConnection, CollectionQuery, KindKey, Observed, ObservedCluster, ObservedObject, OperationFailure,
     Recorded, ReferenceKey,
 };
 pub use plan::{ApplyAction, ExternalRead, NodePlan, Plan, PlannedObject, UsedCluster};

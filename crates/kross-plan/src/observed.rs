@@ -188,7 +188,7 @@ pub struct ObservedCluster {
     /// How changes are noticed.
     pub mode: SyncMode,
     /// Whether it answers.
-    pub connection: Connection,
+    pub connection: ClusterConnection,
     /// Whether an operation of this instance ever succeeded there.
     pub succeeded: bool,
     /// When it last answered.
@@ -197,7 +197,7 @@ pub struct ObservedCluster {
 
 /// Whether a cluster answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Connection {
+pub enum ClusterConnection {
     /// It does.
     Connected {
         /// Since when.
@@ -216,7 +216,7 @@ pub enum Connection {
     },
 }
 
-impl Connection {
+impl ClusterConnection {
     /// Whether it answers.
     #[must_use]
     pub fn is_connected(&self) -> bool {

@@ -8,7 +8,7 @@ use kross_api::{ClusterId, ObjectKey, SyncMode};
 use kross_graph::Graph;
 use kross_value::{Object, Text, Value};
 
-use crate::observed::{Connection, Observed, ObservedCluster, ObservedObject};
+use crate::observed::{ClusterConnection, Observed, ObservedCluster, ObservedObject};
 use crate::plan::{ExternalRead, Plan, PlannedObject};
 use crate::planner::plan;
 use crate::settings::Settings;
@@ -182,7 +182,7 @@ fn connected(id: ClusterId, now: Timestamp) -> ObservedCluster {
         uid: None,
         unverified: false,
         mode: SyncMode::Watch,
-        connection: Connection::Connected { since: now },
+        connection: ClusterConnection::Connected { since: now },
         succeeded: true,
         last_contact: None,
     }

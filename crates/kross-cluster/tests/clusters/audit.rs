@@ -1,7 +1,7 @@
 //! What is written down about what is done in other clusters.
 
 use kross_api::ObjectKey;
-use kross_cluster::{Apply, Audit, AuditFile, ClusterId, ClusterOptions, Delete, Selection, Step};
+use kross_cluster::{Apply, Audit, AuditFile, ClusterId, ClusterOptions, ConnectStep, Delete, Selection};
 use kross_local::{Credential, Kubeconfig};
 use kross_testing::{Fault, wait};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ async fn attempts_writes_watches_and_reads_are_written_down_with_who_and_how_it_
     let good = setup.user("audited").await;
     let bad = Kubeconfig { credential: Credential::Token("c4n4ry".to_owned()), ..good.clone() };
     let hold = setup.hold("eu-kubeconfig", &bad).await;
-    setup.down(&hold, Step::Authenticate).await;
+    setup.down(&hold, ConnectStep::Authenticate).await;
     setup.put("eu-kubeconfig", &good).await;
     let live = setup.connected(&hold).await;
 
@@ -57,7 +57,7 @@ async fn attempts_writes_watches_and_reads_are_written_down_with_who_and_how_it_
     })
     .await;
     setup.proxy.set(Fault::Refuse);
-    setup.down(&hold, Step::Reach).await;
+    setup.down(&hold, ConnectStep::Reach).await;
     client.delete(&kind, Some(namespace), "a", Delete::default()).await.unwrap_err();
 
     let secret = format!("{namespace}/eu-kubeconfig");

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::{FailureReason, SecretAddress};
 use kross_cluster::{
-    Asker, ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, Clusters, Link, Selection,
-    Step,
+    Asker, ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, ClusterRegistry,
+    ConnectStep, ConnectionState, Selection,
 };
 use kross_local::{Access, Credential, Kubeconfig, rule};
 use kross_testing::{Action, Answer, Fault, Requests, wait};
@@ -21,7 +21,7 @@ async fn a_secret_becomes_a_connection_with_the_identity_of_its_cluster() {
     setup.proxy.set(Fault::Hang);
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     // Asking does not wait.
-    assert!(matches!(hold.link(Some(setup.namespace())), Link::Connecting { .. }));
+    assert!(matches!(hold.state(Some(setup.namespace())), ConnectionState::Connecting { .. }));
     setup.proxy.set(Fault::Pass);
 
     let live = setup.connected(&hold).await;
@@ -55,7 +55,7 @@ async fn a_token_that_is_not_accepted_says_so_and_is_replaced_at_once() {
     let good = setup.user("rotated").await;
     let bad = Kubeconfig { credential: Credential::Token("c4n4ry-token".to_owned()), ..good.clone() };
     let hold = setup.hold("rotated-kubeconfig", &bad).await;
-    let down = setup.down(&hold, Step::Authenticate).await;
+    let down = setup.down(&hold, ConnectStep::Authenticate).await;
     assert_eq!(down.reason, FailureReason::Unauthorized);
     assert!(
         down.message.contains(&format!("`{}/rotated-kubeconfig`", setup.namespace())),
@@ -74,7 +74,7 @@ async fn a_token_of_the_hub_is_not_one_of_another_cluster() {
     let own = hub.mint_token(setup.namespace(), "own", &Access::all()).await.unwrap();
     let mixed = Kubeconfig { credential: own.credential.clone(), ..setup.admin() };
     let hold = setup.hold("mixed-kubeconfig", &mixed).await;
-    let down = setup.down(&hold, Step::Authenticate).await;
+    let down = setup.down(&hold, ConnectStep::Authenticate).await;
     assert_eq!(down.reason, FailureReason::Unauthorized);
     assert!(down.message.contains("issued by the controller's own cluster"), "{}", down.message);
     assert!(down.message.contains("revoke"), "{}", down.message);
@@ -84,7 +84,7 @@ async fn a_token_of_the_hub_is_not_one_of_another_cluster() {
     let revoked = eu.mint_revoked_token(setup.namespace(), "revoked", &access).await.unwrap();
     let revoked = setup.proxy.kubeconfig(&revoked).unwrap();
     let hold = setup.hold("revoked-kubeconfig", &revoked).await;
-    let down = setup.down(&hold, Step::Authenticate).await;
+    let down = setup.down(&hold, ConnectStep::Authenticate).await;
     assert!(!down.message.contains("issued by"), "{}", down.message);
 
     // A server that takes it all the same is one to be told of.
@@ -102,14 +102,14 @@ async fn a_token_of_the_hub_is_not_one_of_another_cluster() {
 async fn a_secret_that_goes_takes_the_connection_with_it_and_brings_it_back() {
     let setup = Setup::new().await;
     let hold = setup.clusters.hold(&setup.address("late-kubeconfig"));
-    let down = setup.down(&hold, Step::Secret).await;
+    let down = setup.down(&hold, ConnectStep::Secret).await;
     assert_eq!(down.identity, None);
     assert!(down.message.contains("it must exist"), "{}", down.message);
     setup.put("late-kubeconfig", &setup.admin()).await;
     let live = setup.connected(&hold).await;
 
     setup.delete("late-kubeconfig").await;
-    let down = setup.down(&hold, Step::Secret).await;
+    let down = setup.down(&hold, ConnectStep::Secret).await;
     assert_eq!(down.identity, Some(live.identity.clone()), "which cluster it was is not forgotten");
     // Whoever was in the middle of something does not go on with a credential that was taken away.
     let error = live.client.fetch("/version").await.unwrap_err();
@@ -132,14 +132,14 @@ async fn who_may_not_use_a_secret_learns_no_more_than_that() {
     allow("elsewhere").await;
     // Only now: nobody has seen it when everybody could use it.
     let hold = setup.clusters.hold(&setup.address("ours-kubeconfig"));
-    let refused = setup.down(&hold, Step::Secret).await;
+    let refused = setup.down(&hold, ConnectStep::Secret).await;
     assert_eq!(setup.proxy.count(&Requests::any()), 0, "nobody who may use it has asked");
     // A definition may name what is offered at all, and the cluster is connected for it.
-    wait::until_true("a connection", || hold.link(Asker::Definition).connected().is_some()).await;
-    let again = setup.down(&hold, Step::Secret).await;
+    wait::until_true("a connection", || hold.state(Asker::Definition).connected().is_some()).await;
+    let again = setup.down(&hold, ConnectStep::Secret).await;
     assert_eq!((&again.message, &again.identity, again.last_contact), (&refused.message, &None, None));
     let missing = setup.clusters.hold(&setup.address("missing-kubeconfig"));
-    let missing = setup.down(&missing, Step::Secret).await;
+    let missing = setup.down(&missing, ConnectStep::Secret).await;
     assert_eq!(missing.message.replace("missing-", "ours-"), refused.message.as_str());
 
     let mut events = setup.clusters.subscribe();
@@ -149,7 +149,7 @@ async fn who_may_not_use_a_secret_learns_no_more_than_that() {
 
     let before = Timestamp::now();
     allow("elsewhere").await;
-    let refused = setup.down(&hold, Step::Secret).await;
+    let refused = setup.down(&hold, ConnectStep::Secret).await;
     assert!(refused.since >= before, "until now they could use it: {}", refused.since);
 }
 
@@ -165,14 +165,14 @@ async fn a_secret_that_the_controller_itself_may_not_read_is_told_apart_until_it
     let narrow = plane.mint_token(namespace, "narrow", &may_read(&["ours-kubeconfig"])).await.unwrap();
     let config = narrow.config().await.unwrap();
     let hub = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
-    let clusters = Clusters::new(hub, setup.watches.clone(), ClusterOptions::default());
+    let clusters = ClusterRegistry::new(hub, setup.watches.clone(), ClusterOptions::default());
     for name in ["ours-kubeconfig", "theirs-kubeconfig"] {
         setup.put(name, &setup.admin()).await;
     }
     // One by one is enough, and all that is asked for.
     setup.connected(&clusters.hold(&setup.address("ours-kubeconfig"))).await;
     let hold = clusters.hold(&setup.address("theirs-kubeconfig"));
-    let down = setup.down(&hold, Step::Secret).await;
+    let down = setup.down(&hold, ConnectStep::Secret).await;
     assert_eq!(down.reason, FailureReason::Forbidden);
     for part in
         ["theirs-kubeconfig", &format!("system:serviceaccount:{namespace}:narrow"), "let the controller"]
@@ -198,7 +198,7 @@ async fn whoever_was_refused_is_told_when_a_secret_is_offered_after_all() {
     label(None).await;
     let hold = setup.clusters.hold(&setup.address("plain"));
     let mut events = setup.clusters.subscribe();
-    setup.down(&hold, Step::Secret).await;
+    setup.down(&hold, ConnectStep::Secret).await;
     while events.try_recv().is_ok() {}
     label(Some("true")).await;
     // Nobody asks meanwhile: they wait to be told.
@@ -213,7 +213,7 @@ async fn whoever_looks_while_a_new_credential_is_tried_is_told_that_it_fails_as_
     let token = |token: &str| Kubeconfig { credential: Credential::Token(token.to_owned()), ..setup.admin() };
     let hold = setup.hold("bad-kubeconfig", &token("one")).await;
     let mut events = setup.clusters.subscribe();
-    setup.down(&hold, Step::Authenticate).await;
+    setup.down(&hold, ConnectStep::Authenticate).await;
     assert_eq!(told(&mut events, &hold, ClusterChange::Failed).await, []);
     setup.put("bad-kubeconfig", &token("two")).await;
     assert_eq!(told(&mut events, &hold, ClusterChange::Failed).await, []);
@@ -224,8 +224,10 @@ async fn what_cannot_be_a_secret_is_not_asked_for() {
     let setup = Setup::new().await;
     for name in ["../admin-kubeconfig", "a,metadata.namespace!=b-kubeconfig", "", "A-kubeconfig"] {
         let hold = setup.clusters.hold(&setup.address(name));
-        let Link::NotConnected(down) = hold.link(Some(setup.namespace())) else { panic!("{name}") };
-        assert_eq!(down.step, Step::Secret);
+        let ConnectionState::NotConnected(down) = hold.state(Some(setup.namespace())) else {
+            panic!("{name}")
+        };
+        assert_eq!(down.step, ConnectStep::Secret);
         assert!(down.message.contains("no name that a Secret can have"), "{}", down.message);
     }
 }
@@ -236,7 +238,7 @@ async fn a_key_that_is_missing_and_a_kubeconfig_that_is_hostile_are_told_apart()
     let hold =
         setup.clusters.hold(&SecretAddress { key: "other".to_owned(), ..setup.address("some-kubeconfig") });
     setup.put("some-kubeconfig", &setup.admin()).await;
-    let down = setup.down(&hold, Step::Key).await;
+    let down = setup.down(&hold, ConnectStep::Key).await;
     assert!(down.message.contains("has no key `other`"), "{}", down.message);
 
     let insecure =
@@ -244,7 +246,7 @@ async fn a_key_that_is_missing_and_a_kubeconfig_that_is_hostile_are_told_apart()
     let patch = json!({"stringData": {"other": insecure}});
     let secrets = setup.fixture.hub.api::<Secret>();
     secrets.patch("some-kubeconfig", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    let down = setup.down(&hold, Step::Parse).await;
+    let down = setup.down(&hold, ConnectStep::Parse).await;
     assert!(down.message.contains("the kubeconfig is refused"), "{}", down.message);
     assert_eq!(setup.proxy.count(&Requests::any()), 0);
 }
@@ -257,8 +259,8 @@ async fn whoever_sees_that_a_cluster_is_connected_gets_through() {
         let hold = setup.hold(&name, &setup.user(&format!("eager-{round}")).await).await;
         let live = loop {
             // As close on its heels as can be.
-            match hold.link(Some(setup.namespace())) {
-                Link::Connected(live) => break live,
+            match hold.state(Some(setup.namespace())) {
+                ConnectionState::Connected(live) => break live,
                 _ => tokio::task::yield_now().await,
             }
         };
@@ -277,7 +279,7 @@ async fn whoever_sees_that_a_secret_is_gone_does_not_get_through() {
         let deleted = setup.delete(&name);
         let gone = async {
             // As close on its heels as can be.
-            while matches!(hold.link(Some(setup.namespace())), Link::Connected(_)) {
+            while matches!(hold.state(Some(setup.namespace())), ConnectionState::Connected(_)) {
                 tokio::task::yield_now().await;
             }
             live.client.fetch("/version").await

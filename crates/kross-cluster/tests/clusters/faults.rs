@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kross_api::{FailureReason, Operation};
-use kross_cluster::{ApiKind, Backoff, ClusterChange, ClusterOptions, Lookup, Selection, Step};
+use kross_cluster::{ApiKind, Backoff, ClusterChange, ClusterOptions, ConnectStep, Lookup, Selection};
 use kross_testing::{Action, Fault, Requests, Stopwatch, objects, wait};
 use kube::api::PostParams;
 
@@ -33,7 +33,7 @@ async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
         let client = live.client.clone();
         tokio::spawn(async move { client.fetch("/version").await })
     };
-    let down = setup.down(&hold, Step::Reach).await;
+    let down = setup.down(&hold, ConnectStep::Reach).await;
     assert_eq!(down.identity, Some(live.identity.clone()));
     assert_eq!(down.reason, FailureReason::Unreachable, "whatever the darkness: {}", down.message);
     assert!(down.last_contact.is_some() && down.next_attempt.is_some());
@@ -92,7 +92,7 @@ async fn a_cluster_that_was_dark_from_the_beginning_is_connected_when_it_comes_u
     let mut events = setup.clusters.subscribe();
     setup.proxy.set(Fault::Refuse);
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
-    let down = setup.down(&hold, Step::Reach).await;
+    let down = setup.down(&hold, ConnectStep::Reach).await;
     assert_eq!((down.reason, down.identity.clone()), (FailureReason::Unreachable, None));
     assert!(down.message.contains("Connection refused"), "{}", down.message);
     assert_eq!(told(&mut events, &hold, ClusterChange::Failed).await, []);
@@ -133,7 +133,7 @@ async fn a_server_with_the_certificate_of_another_authority_is_not_given_the_cre
     setup.connected(&hold).await;
     setup.proxy.forget();
     setup.proxy.set(Fault::WrongCertificate);
-    let down = setup.down(&hold, Step::Authenticate).await;
+    let down = setup.down(&hold, ConnectStep::Authenticate).await;
     assert_eq!(down.reason, FailureReason::Credentials);
     assert!(down.message.contains("certificate-authority-data"), "{}", down.message);
     assert_eq!(setup.proxy.count(&Requests::any()), 0);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use kross_api::FailureReason;
-use kross_cluster::{ApiError, Apply, ClusterChange, ClusterClient, Lookup, Selection, Step};
+use kross_cluster::{ApiError, Apply, ClusterChange, ClusterClient, ConnectStep, Lookup, Selection};
 use kross_local::{Access, Kubeconfig};
 use kross_testing::{FaultProxy, wait};
 use serde_json::json;
@@ -113,12 +113,12 @@ async fn a_new_kubeconfig_that_does_not_work_is_reported() {
     let live = setup.connected(&hold).await;
     let bad = Kubeconfig { credential: kross_local::Credential::Token("nobody".to_owned()), ..good.clone() };
     setup.put("eu-kubeconfig", &bad).await;
-    let down = setup.down(&hold, Step::Authenticate).await;
+    let down = setup.down(&hold, ConnectStep::Authenticate).await;
     assert_eq!(down.identity, Some(live.identity.clone()));
     live.client.fetch("/version").await.unwrap_err();
     let broken = Kubeconfig { server: "http://127.0.0.1:1".to_owned(), ..good.clone() };
     setup.put("eu-kubeconfig", &broken).await;
-    setup.down(&hold, Step::Parse).await;
+    setup.down(&hold, ConnectStep::Parse).await;
     setup.put("eu-kubeconfig", &good).await;
     setup.connected(&hold).await;
     live.client.fetch("/version").await.unwrap();
@@ -158,12 +158,12 @@ async fn a_copy_follows_again_when_its_credential_comes_back() {
     let access = first.client.access().clone();
     setup.put("eu-kubeconfig", &other).await;
     wait::until_true("the other credential to count", || {
-        hold.link(Some(namespace)).connected().is_some_and(|live| *live.client.access() != access)
+        hold.state(Some(namespace)).connected().is_some_and(|live| *live.client.access() != access)
     })
     .await;
     setup.put("eu-kubeconfig", &one).await;
     wait::until_true("the first credential to count again", || {
-        hold.link(Some(namespace)).connected().is_some_and(|live| *live.client.access() == access)
+        hold.state(Some(namespace)).connected().is_some_and(|live| *live.client.access() == access)
     })
     .await;
     let again = setup.connected(&hold).await;

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::SecretAddress;
 use kross_cluster::{
-    CacheOptions, Caches, ClientOptions, ClusterChange, ClusterClient, ClusterEvent, ClusterId,
-    ClusterOptions, Clusters, Down, Hold, Link, Live, Step,
+    CacheOptions, Caches, ClientOptions, ClusterChange, ClusterClient, ClusterEvent, ClusterHandle,
+    ClusterId, ClusterOptions, ClusterRegistry, ConnectStep, Connection, ConnectionState, Disconnected,
 };
 use kross_local::{Kubeconfig, rule};
 use kross_testing::{FaultProxy, Fixture, objects, wait};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 pub struct Setup {
     pub fixture: Fixture,
     pub watches: Caches,
-    pub clusters: Clusters,
+    pub clusters: ClusterRegistry,
     pub proxy: FaultProxy,
 }
 
@@ -29,7 +29,7 @@ impl Setup {
         let config = fixture.hub.plane.admin().config().await.unwrap();
         let hub = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
         let watches = Caches::new(CacheOptions::default());
-        let clusters = Clusters::new(hub, watches.clone(), options);
+        let clusters = ClusterRegistry::new(hub, watches.clone(), options);
         let proxy = FaultProxy::start(fixture.remote("eu").plane.admin()).unwrap();
         Self { fixture, watches, clusters, proxy }
     }
@@ -71,15 +71,15 @@ impl Setup {
     }
 
     /// A hold on a Secret with this kubeconfig.
-    pub async fn hold(&self, name: &str, kubeconfig: &Kubeconfig) -> Hold {
+    pub async fn hold(&self, name: &str, kubeconfig: &Kubeconfig) -> ClusterHandle {
         self.put(name, kubeconfig).await;
         self.clusters.hold(&self.address(name))
     }
 
-    pub async fn connected(&self, hold: &Hold) -> Live {
+    pub async fn connected(&self, hold: &ClusterHandle) -> Connection {
         wait::until("the cluster to be connected", || async {
-            match hold.link(Some(self.namespace())) {
-                Link::Connected(live) => Ok(live),
+            match hold.state(Some(self.namespace())) {
+                ConnectionState::Connected(live) => Ok(live),
                 other => Err(format!("{other:?}")),
             }
         })
@@ -87,10 +87,10 @@ impl Setup {
     }
 
     /// Waits until the way ends at this step.
-    pub async fn down(&self, hold: &Hold, step: Step) -> Down {
+    pub async fn down(&self, hold: &ClusterHandle, step: ConnectStep) -> Disconnected {
         wait::until(format!("the way to end at {step:?}"), || async {
-            match hold.link(Some(self.namespace())) {
-                Link::NotConnected(down) if down.step == step => Ok(down),
+            match hold.state(Some(self.namespace())) {
+                ConnectionState::NotConnected(down) if down.step == step => Ok(down),
                 other => Err(format!("{other:?}")),
             }
         })
@@ -109,7 +109,7 @@ impl Setup {
 /// change a moment before it is told, so some of that may be about what was seen already.
 pub async fn told(
     events: &mut UnboundedReceiver<ClusterEvent>,
-    hold: &Hold,
+    hold: &ClusterHandle,
     change: ClusterChange,
 ) -> Vec<ClusterEvent> {
     let expected = ClusterEvent { secret: hold.secret().clone(), change };

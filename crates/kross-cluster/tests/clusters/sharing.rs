@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use kross_cluster::{ClusterChange, ClusterOptions, ClusterState, Link, Live, Selection};
+use kross_cluster::{ClusterChange, ClusterOptions, ClusterState, Connection, ConnectionState, Selection};
 use kross_testing::{Fault, Stopwatch, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -25,7 +25,7 @@ async fn secrets_with_the_same_kubeconfig_share_a_connection_and_others_do_not()
 
     // What the strong one sees, the weak one does not get to see through it.
     let kind = lives[0].client.kind("", Some("v1"), "Secret").await.unwrap();
-    let watch = |live: &Live| setup.watches.watch(&live.client, &kind, Selection::All);
+    let watch = |live: &Connection| setup.watches.watch(&live.client, &kind, Selection::All);
     let watches = [watch(&lives[0]), watch(&lives[1]), watch(&lives[2])];
     watches[0].complete().await;
     assert!(watches[1].is_complete() && !watches[2].is_complete());
@@ -34,8 +34,8 @@ async fn secrets_with_the_same_kubeconfig_share_a_connection_and_others_do_not()
 
     // One that goes its own way takes nobody along.
     setup.put("first-kubeconfig", &setup.user("other").await).await;
-    wait::until_true("the first one to be another", || match first.link(Some(setup.namespace())) {
-        Link::Connected(live) => live.client.access() != lives[1].client.access(),
+    wait::until_true("the first one to be another", || match first.state(Some(setup.namespace())) {
+        ConnectionState::Connected(live) => live.client.access() != lives[1].client.access(),
         _ => false,
     })
     .await;
@@ -92,7 +92,7 @@ async fn nobody_waits_for_a_dark_cluster_and_nobody_dials_for_one_that_is_not_as
     .await;
     let asked = Stopwatch::start();
     for _ in 0..1000 {
-        assert!(!matches!(hold.link(Some(setup.namespace())), Link::Connected(_)));
+        assert!(!matches!(hold.state(Some(setup.namespace())), ConnectionState::Connected(_)));
     }
     asked.assert_within(Duration::from_secs(1));
 }
@@ -106,7 +106,7 @@ async fn what_pages_show_has_no_credential_in_it() {
     let live = setup.connected(&hold).await;
     let connected = setup.clusters.states();
     setup.proxy.set(Fault::Refuse);
-    let down = setup.down(&hold, kross_cluster::Step::Reach).await;
+    let down = setup.down(&hold, kross_cluster::ConnectStep::Reach).await;
     let lost = setup.clusters.states();
     let json = serde_json::to_string_pretty(&(&connected, &lost)).unwrap();
     assert!(

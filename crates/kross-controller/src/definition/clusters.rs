@@ -8,7 +8,7 @@ use kross_api::{
     ConditionStatus, ConditionType, Reason, ResolvedCredentials, ResourceGraphDefinitionSpec, Scope,
     SecretAddress, lower_placement,
 };
-use kross_cluster::{Down, Hold, Link, Step};
+use kross_cluster::{ClusterHandle, ConnectStep, ConnectionState, Disconnected};
 use kross_diagnostics::Diagnostics;
 use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
@@ -19,11 +19,11 @@ use crate::survey::{Asker, ClusterSchemas, Findings, Needs, Place, Survey};
 
 /// The holds of every definition on the clusters that it names.
 #[derive(Debug, Default)]
-pub(crate) struct Links(Mutex<HashMap<Text, HashMap<SecretAddress, Hold>>>);
+pub(crate) struct Links(Mutex<HashMap<Text, HashMap<SecretAddress, ClusterHandle>>>);
 
 impl Links {
     /// Holds the clusters of a definition, and lets go of those that it names no more.
-    fn hold(&self, hub: &Hub, definition: &Text, wanted: &[SecretAddress]) -> Vec<Hold> {
+    fn hold(&self, hub: &Hub, definition: &Text, wanted: &[SecretAddress]) -> Vec<ClusterHandle> {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted.is_empty() {
             links.remove(definition);
@@ -71,7 +71,7 @@ pub(super) enum Standing {
     /// It is being connected.
     Connecting,
     /// It is not connected.
-    Down(Down),
+    Down(Disconnected),
     /// It is connected and being asked.
     Asking,
     /// It is connected and cannot be asked.
@@ -119,10 +119,10 @@ pub(super) fn look(hub: &Hub, definition: &Text, spec: &ResourceGraphDefinitionS
     let secrets: Vec<SecretAddress> = named.keys().cloned().collect();
     let holds = hub.links.hold(hub, definition, &secrets);
     let sites = named.into_iter().zip(holds).map(|((secret, (display, resources)), hold)| {
-        let standing = match hold.link(kross_cluster::Asker::Definition) {
-            Link::Connecting { .. } => Standing::Connecting,
-            Link::NotConnected(down) => Standing::Down(down),
-            Link::Connected(live) => {
+        let standing = match hold.state(kross_cluster::Asker::Definition) {
+            ConnectionState::Connecting { .. } => Standing::Connecting,
+            ConnectionState::NotConnected(down) => Standing::Down(down),
+            ConnectionState::Connected(live) => {
                 let needs = Arc::new(Needs::of(spec, resources, &Place::Anywhere));
                 match hub.surveys.ask(&live.client, &needs, Asker::Definition(definition.clone())) {
                     Survey::Pending => Standing::Asking,
@@ -299,13 +299,14 @@ impl Site {
             Standing::Down(down) => {
                 let failed = |reason| (ConditionStatus::False, reason, down.message.to_string());
                 match (down.step, validated) {
-                    (Step::Secret, true) => failed(Reason::SecretNotAvailable),
-                    (Step::Key, true) => failed(Reason::SecretKeyMissing),
-                    (Step::Parse, true) => failed(Reason::KubeconfigInvalid),
-                    (Step::Authenticate, true) => failed(Reason::AuthenticationFailed),
-                    (Step::Reach, false) => failed(Reason::Unreachable),
-                    (Step::Authenticate, false) => self.accessible(),
-                    (Step::Secret | Step::Key | Step::Parse, false) | (Step::Reach, true) => unreached(),
+                    (ConnectStep::Secret, true) => failed(Reason::SecretNotAvailable),
+                    (ConnectStep::Key, true) => failed(Reason::SecretKeyMissing),
+                    (ConnectStep::Parse, true) => failed(Reason::KubeconfigInvalid),
+                    (ConnectStep::Authenticate, true) => failed(Reason::AuthenticationFailed),
+                    (ConnectStep::Reach, false) => failed(Reason::Unreachable),
+                    (ConnectStep::Authenticate, false) => self.accessible(),
+                    (ConnectStep::Secret | ConnectStep::Key | ConnectStep::Parse, false)
+                    | (ConnectStep::Reach, true) => unreached(),
                 }
             }
             Standing::Asking | Standing::Silent(_) | Standing::Known(_) if validated => {

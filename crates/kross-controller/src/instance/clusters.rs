@@ -9,9 +9,11 @@ use kross_api::{
     ClusterId, ClusterInventory, FailureReason, GroupKind, Inventory, Poll, Reason, RecordedCluster,
     ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations,
 };
-use kross_cluster::{Down, Identity, Link, Live, ObjectKey, Step, StoredObject};
+use kross_cluster::{
+    ClusterIdentity, ConnectStep, Connection, ConnectionState, Disconnected, ObjectKey, StoredObject,
+};
 use kross_plan::{
-    AccessPath, Connection, KindKey, ObservedCluster, Plan, PlannedObject, Recorded, ReferenceKey,
+    AccessPath, ClusterConnection, KindKey, ObservedCluster, Plan, PlannedObject, Recorded, ReferenceKey,
     UsedCluster,
 };
 use kross_value::{Text, Value};
@@ -118,19 +120,19 @@ impl Asker<'_> {
             self.hub.clusters.hold(secret)
         });
         let namespace = self.instance.namespace().map(|namespace| &**namespace);
-        let link = hold.link(namespace);
+        let link = hold.state(namespace);
         let known = self.recorded.by_reference(key.as_str());
         let mut state = match link {
-            Link::Connecting { since } => {
+            ConnectionState::Connecting { since } => {
                 sight.connecting |= known.is_some() && is_recent(since);
                 let Some(known) = known else { return false };
                 dark(known, since, Reason::NotConnected, FailureReason::Unreachable, "it is being connected")
             }
-            Link::NotConnected(down) => self.down(key, known, &down, secret),
-            Link::Connected(live) => match self.identify(known, &live, secret) {
+            ConnectionState::NotConnected(down) => self.down(key, known, &down, secret),
+            ConnectionState::Connected(live) => match self.identify(known, &live, secret) {
                 Err(state) => state,
                 Ok(identity) => {
-                    let Live { identity: Identity { uid, .. }, .. } = &live;
+                    let Connection { identity: ClusterIdentity { uid, .. }, .. } = &live;
                     match identity {
                         Known::Same => {}
                         Known::Renamed(known) => {
@@ -158,10 +160,10 @@ impl Asker<'_> {
     fn identify<'r>(
         &self,
         known: Option<&'r RecordedCluster>,
-        live: &Live,
+        live: &Connection,
         secret: &SecretAddress,
     ) -> Result<Known<'r>, ObservedCluster> {
-        let Identity { uid, verified, .. } = &live.identity;
+        let ClusterIdentity { uid, verified, .. } = &live.identity;
         let Some(known) = known.filter(|known| known.uid != **uid) else { return Ok(Known::Same) };
         // The same address: only now may we ask who it is.
         if known.unverified && *verified && known.uid == *live.server {
@@ -202,18 +204,18 @@ impl Asker<'_> {
         &self,
         key: &ReferenceKey,
         known: Option<&RecordedCluster>,
-        down: &Down,
+        down: &Disconnected,
         secret: &SecretAddress,
     ) -> ObservedCluster {
         // The plan says what is not connected; here is why.
         let opening = format!("cannot connect to cluster `{secret}`: ");
         let message = down.message.strip_prefix(opening.as_str()).unwrap_or(&down.message);
         let step = match down.step {
-            Step::Secret => Reason::SecretNotAvailable,
-            Step::Key => Reason::SecretKeyMissing,
-            Step::Parse => Reason::KubeconfigInvalid,
-            Step::Reach => Reason::Unreachable,
-            Step::Authenticate => Reason::AuthenticationFailed,
+            ConnectStep::Secret => Reason::SecretNotAvailable,
+            ConnectStep::Key => Reason::SecretKeyMissing,
+            ConnectStep::Parse => Reason::KubeconfigInvalid,
+            ConnectStep::Reach => Reason::Unreachable,
+            ConnectStep::Authenticate => Reason::AuthenticationFailed,
         };
         let mut state = match (known, &down.identity) {
             (Some(known), _) => dark(known, down.since, step, down.reason, message),
@@ -240,7 +242,7 @@ impl Asker<'_> {
         let time = |field| text(entry, field).and_then(|text| text.parse::<Timestamp>().ok());
         let connected = entry.get("connected").and_then(Value::as_bool) == Some(true);
         if connected == state.connection.is_connected() {
-            let (Connection::Connected { since } | Connection::NotConnected { since, .. }) =
+            let (ClusterConnection::Connected { since } | ClusterConnection::NotConnected { since, .. }) =
                 &mut state.connection;
             *since = time("since").map_or(*since, |before| before.min(*since));
         }
@@ -428,13 +430,13 @@ fn forgive(cluster: &ClusterId, since: Timestamp, memory: &mut Memory) {
     });
 }
 
-fn connected(live: &Live) -> ObservedCluster {
+fn connected(live: &Connection) -> ObservedCluster {
     ObservedCluster {
         id: live.identity.id.clone(),
         uid: Some(live.identity.uid.clone()),
         unverified: !live.identity.verified,
         mode: SyncMode::Watch,
-        connection: Connection::Connected { since: live.since },
+        connection: ClusterConnection::Connected { since: live.since },
         succeeded: false,
         last_contact: Some(live.last_contact),
     }
@@ -479,7 +481,7 @@ fn closed(
         uid: None,
         unverified: false,
         mode: SyncMode::Watch,
-        connection: Connection::NotConnected { since, reason, message: message.into(), step },
+        connection: ClusterConnection::NotConnected { since, reason, message: message.into(), step },
         succeeded: false,
         last_contact: None,
     }

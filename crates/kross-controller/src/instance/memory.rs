@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kross_api::SecretAddress;
-use kross_cluster::{Cache, CacheKey, Digest, Hold, ObjectKey};
+use kross_cluster::{Cache, CacheKey, ClusterHandle, Digest, ObjectKey};
 use kross_plan::{ExternalRead, KindKey, OperationFailure, ReferenceKey};
 use kross_value::Text;
 
@@ -27,7 +27,7 @@ pub(super) struct Memory {
     /// The watches on external objects.
     pub(super) externals: HashMap<ExternalRead, Vec<Cache>>,
     /// The remote clusters that the instance uses.
-    pub(super) holds: HashMap<ReferenceKey, Hold>,
+    pub(super) holds: HashMap<ReferenceKey, ClusterHandle>,
     /// The copies of its objects in remote clusters.
     pub(super) children: HashMap<KindKey, Child>,
     /// Kinds in remote clusters that could not be read the last time.

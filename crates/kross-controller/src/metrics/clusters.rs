@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use kross_api::FailureReason;
-use kross_cluster::{AuditStats, ClusterState, ClusterTotals, ClusterView, Clusters};
+use kross_cluster::{AuditStats, ClusterRegistry, ClusterState, ClusterTotals, ClusterView};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -19,7 +19,7 @@ const MOST: usize = 100;
 const OTHERS: &str = "others";
 
 const STATES: &str = "kross_clusters";
-const STATES_HELP: &str = "Clusters that are held, by whether they are connected";
+const STATES_HELP: &str = "ClusterRegistry that are held, by whether they are connected";
 const STATE_WORDS: [(ClusterState, &str); 3] = [
     (ClusterState::Connected, "connected"),
     (ClusterState::Connecting, "connecting"),
@@ -79,7 +79,7 @@ pub(super) fn descriptions() -> impl Iterator<Item = Description> {
     closed.into_iter().chain(open).map(|(name, kind, help, labels)| Description { name, kind, help, labels })
 }
 
-pub(super) fn encode(encoder: &mut DescriptorEncoder, clusters: &Clusters) -> fmt::Result {
+pub(super) fn encode(encoder: &mut DescriptorEncoder, clusters: &ClusterRegistry) -> fmt::Result {
     totals(encoder, &clusters.totals())?;
     audit(encoder, clusters.audit())?;
     views(encoder, &clusters.states())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use kross_cluster::{Caches, ClusterClient, ClusterView, Clusters, Events, Queue};
+use kross_cluster::{Caches, ClusterClient, ClusterRegistry, ClusterView, Events, Queue};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -18,7 +18,7 @@ use crate::key::InstanceKey;
 pub(crate) struct Sources {
     pub(crate) queue: Queue<InstanceKey>,
     pub(crate) watches: Caches,
-    pub(crate) clusters: Clusters,
+    pub(crate) clusters: ClusterRegistry,
     pub(crate) client: ClusterClient,
     pub(crate) events: Option<Events>,
     pub(crate) graphs: Arc<Graphs>,

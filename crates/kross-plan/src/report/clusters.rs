@@ -11,7 +11,7 @@ use kross_graph::Placement;
 use super::{cause, seconds, since, unknown};
 use crate::access_paths::AccessPath;
 use crate::deletion::{DeletionPlan, PendingDeletion};
-use crate::observed::Connection;
+use crate::observed::ClusterConnection;
 use crate::plan::{NodePlan, UsedCluster};
 use crate::progress::Progress;
 use crate::walk::Walk;
@@ -164,7 +164,7 @@ fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<(Reason, S
         return None;
     }
     match &used.state.as_ref()?.connection {
-        Connection::NotConnected {
+        ClusterConnection::NotConnected {
             step: step @ (Reason::SecretNotAvailable | Reason::SecretKeyMissing | Reason::KubeconfigInvalid),
             ..
         } => used.closed()?.failure().map(|failure| (*step, since(failure))),
@@ -214,7 +214,7 @@ fn unplaced_condition(set: &mut ConditionSet, node: &NodePlan, now: jiff::Timest
 /// What a condition says about a cluster that does not answer.
 pub(super) fn reason(used: &UsedCluster) -> Reason {
     match used.state.as_ref().map(|state| &state.connection) {
-        Some(Connection::NotConnected { step, .. }) => *step,
+        Some(ClusterConnection::NotConnected { step, .. }) => *step,
         _ => Reason::NotConnected,
     }
 }

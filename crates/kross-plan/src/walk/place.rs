@@ -10,7 +10,7 @@ use kross_graph::{Node, Placement, RemotePlacement, Scope};
 
 use super::{Walk, not_rendered};
 use crate::access_paths::AccessPath;
-use crate::observed::{Connection, ObservedCluster, ReferenceKey};
+use crate::observed::{ClusterConnection, ObservedCluster, ReferenceKey};
 use crate::plan::{PlannedObject, UsedCluster};
 use crate::progress::{Progress, ResourceFailure};
 use crate::report::seconds;
@@ -193,7 +193,7 @@ impl UsedCluster {
         let Some(state) = &self.state else { return Some(Progress::Unconnected(connecting(display))) };
         let failure = state.failure(display)?;
         let stopped =
-            matches!(state.connection, Connection::NotConnected { step: Reason::IdentityChanged, .. });
+            matches!(state.connection, ClusterConnection::NotConnected { step: Reason::IdentityChanged, .. });
         Some(if state.succeeded || stopped {
             Progress::Failed(failure)
         } else {
@@ -217,7 +217,9 @@ impl ObservedCluster {
     /// Why the cluster that people know by this name does not answer; none if it does.
     #[must_use]
     pub fn failure(&self, display: &str) -> Option<ResourceFailure> {
-        let Connection::NotConnected { since, reason, message, .. } = &self.connection else { return None };
+        let ClusterConnection::NotConnected { since, reason, message, .. } = &self.connection else {
+            return None;
+        };
         let seen =
             self.last_contact.map_or_else(String::new, |time| format!(", last seen at {}", seconds(time)));
         Some(ResourceFailure {

@@ -1,7 +1,7 @@
 //! Graphs over several clusters: connection, identity, conditions, and reacting to a dark one.
 
 use kross_api::{FailureReason, InstanceState, Reason, ResourceState};
-use kross_plan::{Connection, Progress};
+use kross_plan::{ClusterConnection, Progress};
 
 use super::world::*;
 
@@ -18,12 +18,12 @@ resources:
   template: {apiVersion: v1, kind: ConfigMap, metadata: {name: same}, data: {uid: '${here.metadata.uid}'}}
 ";
 
-fn connected() -> Connection {
-    Connection::Connected { since: at(0) }
+fn connected() -> ClusterConnection {
+    ClusterConnection::Connected { since: at(0) }
 }
 
-fn dark() -> Connection {
-    Connection::NotConnected {
+fn dark() -> ClusterConnection {
+    ClusterConnection::NotConnected {
         since: at(30),
         reason: FailureReason::Unreachable,
         message: "connection refused".into(),
@@ -319,7 +319,7 @@ fn a_secret_that_leads_to_another_cluster_stops_everything_there() {
     let plan = world.settle();
     world.connect(&plan, &connected());
     let plan = world.settle();
-    let moved = Connection::NotConnected {
+    let moved = ClusterConnection::NotConnected {
         since: at(9),
         reason: FailureReason::Credentials,
         message: "the Secret leads to another cluster than before".into(),
@@ -334,7 +334,7 @@ fn a_secret_that_leads_to_another_cluster_stops_everything_there() {
 
 #[test]
 fn a_reference_whose_secret_is_missing_is_not_resolved_unless_the_definition_fixed_it() {
-    let missing = Connection::NotConnected {
+    let missing = ClusterConnection::NotConnected {
         since: at(9),
         reason: FailureReason::Credentials,
         message: "there is no such Secret".into(),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kross_api::{DeletePolicy, FailureReason, Operation, annotations};
 use kross_plan::{
-    Answers, Connection, Deletion, DeletionPlan, DeletionProgress, Hooks, OwnedObject, ResourceFailure, Wait,
-    deletion_status, plan_deletion, plan_for_deletion,
+    Answers, ClusterConnection, Deletion, DeletionPlan, DeletionProgress, Hooks, OwnedObject,
+    ResourceFailure, Wait, deletion_status, plan_deletion, plan_for_deletion,
 };
 use kross_value::Value;
 
@@ -203,7 +203,7 @@ fn expressions_see_the_tracked_status_without_waiting_for_it() {
     let mut world = World::of(REACTING, "{}");
     let plan = world.plan();
     assert_eq!(applied(&plan), ["web"], "no edge, no waiting");
-    world.connect(&plan, &Connection::Connected { since: at(0) });
+    world.connect(&plan, &ClusterConnection::Connected { since: at(0) });
     let plan = world.settle();
     let web = |world: &World| {
         world.observed.objects[&local("ConfigMap", "shop", "web")].value.get("data").unwrap().to_string()
@@ -213,7 +213,7 @@ fn expressions_see_the_tracked_status_without_waiting_for_it() {
         (plan.answers["database"].policy, plan.answers["database"].order),
         (DeletePolicy::Delete, Some(7))
     );
-    let dark = Connection::NotConnected {
+    let dark = ClusterConnection::NotConnected {
         since: at(10),
         reason: FailureReason::Unreachable,
         message: "dial tcp: connection refused".into(),

@@ -5,7 +5,8 @@ use kross_api::yaml::Document;
 use kross_api::{ClusterId, FailureReason, ObjectKey, Operation, SyncMode};
 use kross_graph::{Graph, Options, Resolvers, validate};
 use kross_plan::{
-    Connection, Observed, ObservedCluster, ObservedObject, OperationFailure, Plan, Progress, Settings, plan,
+    ClusterConnection, Observed, ObservedCluster, ObservedObject, OperationFailure, Plan, Progress, Settings,
+    plan,
 };
 use kross_schema::{Bundle, SchemaResolver};
 use kross_value::{Text, Value};
@@ -149,7 +150,7 @@ impl World {
     }
 
     /// Tells what is known of every cluster the plan uses.
-    pub(crate) fn connect(&mut self, plan: &Plan, connection: &Connection) {
+    pub(crate) fn connect(&mut self, plan: &Plan, connection: &ClusterConnection) {
         for used in &plan.clusters {
             self.observed.clusters.insert(
                 used.key.clone(),

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
+use super::connection_state::{ClusterIdentity, ConnectStep, Failure};
 use super::intake;
-use super::link::{Failure, Identity, Step};
 use super::own;
 use super::reach::{Answer, identify, knock};
 use super::{ClusterOptions, Inner};
@@ -79,7 +79,7 @@ struct State {
     /// Stays when the cluster is lost, with what was found out about it, and goes on when it is back.
     client: Option<ClusterClient>,
     /// As it was when the cluster was last connected.
-    identity: Option<Identity>,
+    identity: Option<ClusterIdentity>,
     endpoint: Option<Endpoint>,
     /// Whether a token of the hub's is shown to another cluster.
     exposed: bool,
@@ -90,7 +90,7 @@ struct State {
 #[derive(Clone)]
 pub(super) enum Phase {
     Connecting,
-    Up(ClusterClient, Identity),
+    Up(ClusterClient, ClusterIdentity),
     Down { failure: Failure, next: Timestamp },
 }
 
@@ -114,14 +114,14 @@ impl Attempts {
 pub(super) struct Snapshot {
     pub(super) phase: Phase,
     pub(super) since: Timestamp,
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<ClusterIdentity>,
     pub(super) last_contact: Option<Timestamp>,
 }
 
 /// A cluster that was just reached.
 struct Reached {
     wires: Arc<Wires>,
-    identity: Identity,
+    identity: ClusterIdentity,
 }
 
 impl Core {
@@ -281,7 +281,7 @@ impl Core {
     ) -> Result<ClusterClient, Failure> {
         let options = self.options.client.clone();
         ClusterClient::over(id, self.access.clone(), wires, options, guard).map_err(|error| Failure {
-            step: Step::Reach,
+            step: ConnectStep::Reach,
             reason: FailureReason::Unreachable,
             cause: error.to_string(),
             advice: String::new(),
@@ -334,7 +334,7 @@ impl Core {
         }
         if let Some(registry) = self.registry.upgrade() {
             registry.entry_changed(&self.access);
-            if *step == Step::Authenticate {
+            if *step == ConnectStep::Authenticate {
                 registry.read_secrets_again(&self.access);
             }
         }
@@ -369,7 +369,7 @@ impl Core {
         let limit = self.options.probe_timeout;
         timeout(limit, self.try_probe()).await.unwrap_or_else(|_| {
             Err(Failure {
-                step: Step::Reach,
+                step: ConnectStep::Reach,
                 reason: FailureReason::Unreachable,
                 cause: format!("no answer after {:.1}s", limit.as_secs_f64()),
                 advice: "check that the cluster is up and the network lets through".to_owned(),
@@ -420,7 +420,7 @@ impl Core {
 
     async fn answer(&self, failure: &Failure, misled: bool) {
         let endpoint = self.lock().endpoint.clone();
-        let (Step::Reach, Some(endpoint)) = (failure.step, endpoint) else {
+        let (ConnectStep::Reach, Some(endpoint)) = (failure.step, endpoint) else {
             return std::future::pending().await;
         };
         let mut silent = !misled;

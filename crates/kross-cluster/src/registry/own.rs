@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::Inner;
-use super::link::{Failure, Identity, Step};
+use super::connection_state::{ClusterIdentity, ConnectStep, Failure};
 use super::reach::{Answer, identify};
 use crate::client::ApiRequest;
 use crate::kubeconfig::Accepted;
@@ -46,7 +46,7 @@ impl Inner {
     }
 
     /// Whether this is the hub.
-    pub(super) async fn is_hub(&self, identity: &Identity) -> bool {
+    pub(super) async fn is_hub(&self, identity: &ClusterIdentity) -> bool {
         self.own().await.is_some_and(|own| own.uid.as_deref() == Some(identity.uid.as_str()))
     }
 
@@ -68,7 +68,7 @@ impl Inner {
 /// What is said when another cluster does not take a token of the hub's.
 pub(super) fn refused() -> Failure {
     Failure {
-        step: Step::Authenticate,
+        step: ConnectStep::Authenticate,
         reason: FailureReason::Unauthorized,
         cause: "the cluster does not accept the credentials: the token was issued by the controller's own cluster"
             .to_owned(),

@@ -13,7 +13,7 @@ use crate::object::ClusterId;
 /// Which cluster a credential leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Identity {
+pub struct ClusterIdentity {
     /// The id that object keys carry.
     #[serde(serialize_with = "as_text")]
     pub id: ClusterId,
@@ -24,7 +24,7 @@ pub struct Identity {
     pub verified: bool,
 }
 
-impl Identity {
+impl ClusterIdentity {
     /// By the UID of `kube-system`.
     pub(super) fn verified(uid: &str) -> Self {
         Self { id: ClusterId::new(uid), uid: uid.into(), verified: true }
@@ -42,22 +42,22 @@ fn as_text<S: serde::Serializer>(value: &impl fmt::Display, serializer: S) -> Re
 
 /// What is known about the way to a cluster.
 #[derive(Clone, Debug)]
-pub enum Link {
+pub enum ConnectionState {
     /// It is being opened for the first time; nothing has failed yet.
     Connecting {
         /// Since when.
         since: Timestamp,
     },
     /// It is open.
-    Connected(Live),
+    Connected(Connection),
     /// It is not open; tries go on.
-    NotConnected(Down),
+    NotConnected(Disconnected),
 }
 
-impl Link {
+impl ConnectionState {
     /// The connection, if there is one.
     #[must_use]
-    pub fn connected(&self) -> Option<&Live> {
+    pub fn connected(&self) -> Option<&Connection> {
         match self {
             Self::Connected(live) => Some(live),
             Self::Connecting { .. } | Self::NotConnected(_) => None,
@@ -67,12 +67,12 @@ impl Link {
 
 /// A way that is open.
 #[derive(Clone, Debug)]
-pub struct Live {
+pub struct Connection {
     /// The connection. It stays with the cluster: when the Secret changes, requests go by the new credential as long as it
     /// leads to the same cluster, and fail otherwise.
     pub client: ClusterClient,
     /// Which cluster it is.
-    pub identity: Identity,
+    pub identity: ClusterIdentity,
     /// The address of its API server, which is its identity where nothing better is known.
     pub server: Text,
     /// Since when it has been open.
@@ -87,17 +87,17 @@ pub struct Live {
 
 /// A way that is not open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Down {
+pub struct Disconnected {
     /// Since when it has not been.
     pub since: Timestamp,
     /// How far it got.
-    pub step: Step,
+    pub step: ConnectStep,
     /// The class of what went wrong.
     pub reason: FailureReason,
     /// The reference, what was attempted, what went wrong and what to do about it.
     pub message: Text,
     /// Which cluster it was when it was last open.
-    pub identity: Option<Identity>,
+    pub identity: Option<ClusterIdentity>,
     /// When the cluster last answered.
     pub last_contact: Option<Timestamp>,
     /// When it is tried again by itself; none where only a change of the Secret helps.
@@ -106,7 +106,7 @@ pub struct Down {
 
 /// The steps on the way to a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub enum Step {
+pub enum ConnectStep {
     /// The Secret is there and may be used.
     Secret,
     /// The Secret has the key.
@@ -146,7 +146,7 @@ pub enum ClusterChange {
 /// What went wrong at a step, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
-    pub(super) step: Step,
+    pub(super) step: ConnectStep,
     pub(super) reason: FailureReason,
     pub(super) cause: String,
     pub(super) advice: String,

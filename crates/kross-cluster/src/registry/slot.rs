@@ -9,9 +9,11 @@ use kross_value::Text;
 use tokio::task::AbortHandle;
 
 use super::Inner;
+use super::connection_state::{
+    ClusterChange, ClusterIdentity, ConnectStep, Connection, ConnectionState, Disconnected, Failure,
+};
 use super::entry::{Entry, Phase, Snapshot};
 use super::intake::Intake;
-use super::link::{ClusterChange, Down, Failure, Identity, Link, Live, Step};
 use crate::audit::{AuditCluster, AuditRecord, AuditVerb};
 use crate::cache::{Cache, Lookup};
 use crate::client::Route;
@@ -48,7 +50,7 @@ struct State {
     current: Option<Arc<Entry>>,
     /// The one that the Secret holds by now, until it has been tried.
     next: Option<Arc<Entry>>,
-    identity: Option<Identity>,
+    identity: Option<ClusterIdentity>,
     last_contact: Option<Timestamp>,
     /// When there was last a change to or from connected.
     turned: Timestamp,
@@ -84,13 +86,13 @@ impl From<Asker<'_>> for Who {
 #[derive(Clone, PartialEq, Eq)]
 enum Standing {
     Waiting,
-    Up(Text, Identity),
+    Up(Text, ClusterIdentity),
     Down(Failure),
 }
 
 /// What is known of a Secret and its cluster, for a page.
 pub(super) struct Peek {
-    pub(super) link: Link,
+    pub(super) link: ConnectionState,
     pub(super) users: usize,
     pub(super) entry: Option<Arc<Entry>>,
 }
@@ -276,7 +278,7 @@ impl Slot {
     }
 
     /// What is known, for whoever asks.
-    pub(super) fn link(&self, inner: &Arc<Inner>, asker: Asker<'_>) -> Link {
+    pub(super) fn state(&self, inner: &Arc<Inner>, asker: Asker<'_>) -> ConnectionState {
         let mut state = self.lock();
         if let Some(secret) = state.secret.clone() {
             let verdict = state.verdicts.entry(asker.into()).or_insert_with(|| {
@@ -286,22 +288,22 @@ impl Slot {
                 // Nothing else is told to who may not use it, not even for how long others have.
                 let (failure, theirs, since) = (Failure::from(refusal.clone()), is_for_them(refusal), *since);
                 state.wanted |= theirs;
-                return Link::NotConnected(self.refusal(&failure, since));
+                return ConnectionState::NotConnected(self.refusal(&failure, since));
             }
             if !state.wanted {
                 state.wanted = true;
                 self.settle_from(state, inner);
                 // From the beginning: the Secret may be another one by now, which is not for whoever asks.
-                return self.link(inner, asker);
+                return self.state(inner, asker);
             }
         } else {
             state.waiting.insert(asker.into());
         }
-        self.current_link(&mut state, asker)
+        self.current_state(&mut state, asker)
     }
 
-    fn refusal(&self, failure: &Failure, since: Timestamp) -> Down {
-        Down {
+    fn refusal(&self, failure: &Failure, since: Timestamp) -> Disconnected {
+        Disconnected {
             since,
             step: failure.step,
             reason: failure.reason,
@@ -312,22 +314,24 @@ impl Slot {
         }
     }
 
-    fn current_link(&self, state: &mut State, asker: Asker<'_>) -> Link {
+    fn current_state(&self, state: &mut State, asker: Asker<'_>) -> ConnectionState {
         if let Some(failure) = state.intake.failure(&self.address, asker) {
-            return Link::NotConnected(Down {
+            return ConnectionState::NotConnected(Disconnected {
                 identity: state.identity.clone(),
                 last_contact: state.last_contact,
                 ..self.refusal(&failure, state.turned)
             });
         }
-        let Some(entry) = state.current.clone() else { return Link::Connecting { since: state.since } };
+        let Some(entry) = state.current.clone() else {
+            return ConnectionState::Connecting { since: state.since };
+        };
         let Snapshot { phase, since, identity, last_contact, .. } = entry.core.snapshot();
         state.last_contact = last_contact.or(state.last_contact);
         // Not every change has been settled yet, and whoever sees that it is connected gets through.
         self.follow(&phase);
         match phase {
-            Phase::Connecting => Link::Connecting { since },
-            Phase::Up(client, identity) => Link::Connected(Live {
+            Phase::Connecting => ConnectionState::Connecting { since },
+            Phase::Up(client, identity) => ConnectionState::Connected(Connection {
                 client: entry.core.audited(&client, &self.address).routed(&self.route),
                 identity,
                 server: entry.core.server.clone(),
@@ -336,7 +340,7 @@ impl Slot {
                 method: entry.core.source.method().as_str().into(),
                 warnings: entry.core.warnings(),
             }),
-            Phase::Down { failure, next } => Link::NotConnected(Down {
+            Phase::Down { failure, next } => ConnectionState::NotConnected(Disconnected {
                 since,
                 step: failure.step,
                 reason: failure.reason,
@@ -351,7 +355,7 @@ impl Slot {
     /// Everything, for a page.
     pub(super) fn peek(&self) -> Peek {
         let mut state = self.lock();
-        let link = self.current_link(&mut state, Asker::Definition);
+        let link = self.current_state(&mut state, Asker::Definition);
         Peek { link, users: state.users, entry: state.current.clone() }
     }
 }
@@ -423,7 +427,7 @@ fn is_for_them(refusal: &SecretRefusal) -> bool {
 
 fn unreadable_secret(error: &ApiError) -> Failure {
     Failure {
-        step: Step::Secret,
+        step: ConnectStep::Secret,
         reason: error.reason(),
         cause: error.to_string(),
         advice: "let the controller get, list and watch it".to_owned(),

@@ -6,7 +6,7 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use kross_api::FailureReason;
 use tokio::time::{Instant, timeout};
 
-use super::link::{Failure, Identity, Step};
+use super::connection_state::{ClusterIdentity, ConnectStep, Failure};
 use crate::client::{ApiRequest, ClusterClient};
 use crate::error::{Status, sanitise};
 use crate::object::read_object;
@@ -36,14 +36,14 @@ pub(super) async fn identify(client: &ClusterClient, limit: Duration) -> Result<
         StatusCode::OK => match read_object(&answer.body) {
             Ok(object) if is_uid(object.uid()) => Ok(Answer::Uid(object.uid().to_string())),
             _ => Err(Failure {
-                step: Step::Reach,
+                step: ConnectStep::Reach,
                 reason: FailureReason::ServerError,
                 cause: "the answer is not one of a Kubernetes API server".to_owned(),
                 advice: "check `server` in the kubeconfig".to_owned(),
             }),
         },
         StatusCode::FORBIDDEN if is_anonymous(&answer.body) => Err(Failure {
-            step: Step::Authenticate,
+            step: ConnectStep::Authenticate,
             reason: FailureReason::Unauthorized,
             cause: "the cluster does not accept the credentials: it takes us for `system:anonymous`"
                 .to_owned(),
@@ -51,7 +51,7 @@ pub(super) async fn identify(client: &ClusterClient, limit: Duration) -> Result<
         }),
         StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(Answer::Anonymous),
         StatusCode::UNAUTHORIZED => Err(Failure {
-            step: Step::Authenticate,
+            step: ConnectStep::Authenticate,
             reason: FailureReason::Unauthorized,
             cause: "the cluster does not accept the credentials".to_owned(),
             advice: "they may have expired or been revoked: put a new kubeconfig into the Secret".to_owned(),
@@ -59,14 +59,14 @@ pub(super) async fn identify(client: &ClusterClient, limit: Duration) -> Result<
         status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
             let throttled = status == StatusCode::TOO_MANY_REQUESTS;
             Ok(Answer::Busy(Failure {
-                step: Step::Reach,
+                step: ConnectStep::Reach,
                 reason: if throttled { FailureReason::Throttled } else { FailureReason::ServerError },
                 cause: format!("the cluster answers {status}"),
                 advice: "it is tried again".to_owned(),
             }))
         }
         status => Err(Failure {
-            step: Step::Reach,
+            step: ConnectStep::Reach,
             reason: FailureReason::ServerError,
             cause: format!("the server answers {status}"),
             advice: "check `server` in the kubeconfig".to_owned(),
@@ -90,22 +90,22 @@ fn unanswered(error: &TransportError) -> Failure {
     let cause = sanitise(&error.to_string());
     let (step, reason, advice) = match error {
         TransportError::Tls { certificate: true, .. } => (
-            Step::Authenticate,
+            ConnectStep::Authenticate,
             FailureReason::Credentials,
             "check `certificate-authority-data` and the client certificate in the kubeconfig",
         ),
-        TransportError::Denied { .. } => (Step::Parse, FailureReason::Credentials, ""),
+        TransportError::Denied { .. } => (ConnectStep::Parse, FailureReason::Credentials, ""),
         TransportError::Credentials { .. } => {
-            (Step::Authenticate, FailureReason::Credentials, "check the kubeconfig in the Secret")
+            (ConnectStep::Authenticate, FailureReason::Credentials, "check the kubeconfig in the Secret")
         }
         // A cluster that accepts and never answers is as dark as any other.
         TransportError::Timeout { .. } => (
-            Step::Reach,
+            ConnectStep::Reach,
             FailureReason::Unreachable,
             "check that the cluster is up and the network lets through",
         ),
         _ => (
-            Step::Reach,
+            ConnectStep::Reach,
             FailureReason::Unreachable,
             "check `server` in the kubeconfig, that the cluster is up and that the network lets through",
         ),
@@ -115,10 +115,14 @@ fn unanswered(error: &TransportError) -> Failure {
 
 impl Answer {
     /// Which cluster it is. What was known before stays where the answer does not say.
-    pub(super) fn identity(self, server: &str, known: Option<&Identity>) -> Result<Identity, Failure> {
+    pub(super) fn identity(
+        self,
+        server: &str,
+        known: Option<&ClusterIdentity>,
+    ) -> Result<ClusterIdentity, Failure> {
         match self {
-            Self::Uid(uid) => Ok(Identity::verified(&uid)),
-            Self::Anonymous => Ok(known.cloned().unwrap_or_else(|| Identity::unverified(server))),
+            Self::Uid(uid) => Ok(ClusterIdentity::verified(&uid)),
+            Self::Anonymous => Ok(known.cloned().unwrap_or_else(|| ClusterIdentity::unverified(server))),
             Self::Busy(failure) => Err(failure),
         }
     }

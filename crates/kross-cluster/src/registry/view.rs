@@ -7,7 +7,7 @@ use kross_api::FailureReason;
 use serde::Serialize;
 
 use super::Inner;
-use super::link::{Identity, Link, Step};
+use super::connection_state::{ClusterIdentity, ConnectStep, ConnectionState};
 use super::slot::Slot;
 
 /// Where a cluster stands.
@@ -42,13 +42,13 @@ pub struct ClusterView {
     pub method: Option<String>,
     /// Which cluster it is, or was when it was last connected.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub identity: Option<Identity>,
+    pub identity: Option<ClusterIdentity>,
     /// When it last answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_contact: Option<String>,
     /// How far the last attempt got, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub step: Option<Step>,
+    pub step: Option<ConnectStep>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<FailureReason>,
@@ -142,8 +142,8 @@ fn view(slot: &Slot) -> ClusterView {
         watches: 0,
     };
     match peek.link {
-        Link::Connecting { since } => view.since = since.to_string(),
-        Link::Connected(live) => {
+        ConnectionState::Connecting { since } => view.since = since.to_string(),
+        ConnectionState::Connected(live) => {
             view.state = ClusterState::Connected;
             view.since = live.since.to_string();
             view.identity = Some(live.identity);
@@ -151,7 +151,7 @@ fn view(slot: &Slot) -> ClusterView {
             view.warnings = live.warnings.iter().map(ToString::to_string).collect();
             view.watches = live.client.stats().watches.streams;
         }
-        Link::NotConnected(down) => {
+        ConnectionState::NotConnected(down) => {
             view.state = ClusterState::NotConnected;
             view.since = down.since.to_string();
             view.identity = down.identity;

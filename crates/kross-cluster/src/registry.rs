@@ -19,15 +19,17 @@ use crate::kubeconfig::{Accepted, KubeconfigPolicy};
 use crate::queue::Backoff;
 use crate::secrets::{Asker, SecretPolicy, check_address};
 
+mod connection_state;
 mod entry;
 mod intake;
-mod link;
 mod own;
 mod reach;
 mod slot;
 mod view;
 
-pub use link::{ClusterChange, ClusterEvent, Down, Identity, Link, Live, Step};
+pub use connection_state::{
+    ClusterChange, ClusterEvent, ClusterIdentity, ConnectStep, Connection, ConnectionState, Disconnected,
+};
 pub use view::{ClusterState, ClusterTotals, ClusterView};
 
 use entry::{Attempts, Entry};
@@ -95,9 +97,9 @@ impl Default for ClusterOptions {
 /// ```no_run
 /// # async fn example(hub: kross_cluster::ClusterClient, watches: kross_cluster::Caches) {
 /// use kross_api::SecretAddress;
-/// use kross_cluster::{ClusterOptions, Clusters, Link};
+/// use kross_cluster::{ClusterOptions, ClusterRegistry, ConnectionState};
 ///
-/// let clusters = Clusters::new(hub, watches, ClusterOptions::default());
+/// let clusters = ClusterRegistry::new(hub, watches, ClusterOptions::default());
 /// let mut events = clusters.subscribe();
 /// let secret = SecretAddress {
 ///     namespace: "shop".to_owned(),
@@ -106,16 +108,16 @@ impl Default for ClusterOptions {
 /// };
 /// let eu = clusters.hold(&secret);
 /// while events.recv().await.is_some() {
-///     match eu.link(Some("shop")) {
-///         Link::Connecting { since } => println!("connecting since {since}"),
-///         Link::Connected(live) => println!("connected to {}", live.identity.uid),
-///         Link::NotConnected(down) => println!("{}", down.message),
+///     match eu.state(Some("shop")) {
+///         ConnectionState::Connecting { since } => println!("connecting since {since}"),
+///         ConnectionState::Connected(live) => println!("connected to {}", live.identity.uid),
+///         ConnectionState::NotConnected(down) => println!("{}", down.message),
 ///     }
 /// }
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Clusters {
+pub struct ClusterRegistry {
     inner: Arc<Inner>,
 }
 
@@ -138,7 +140,7 @@ pub(crate) struct Inner {
     own: OnceCell<Own>,
 }
 
-impl Clusters {
+impl ClusterRegistry {
     /// No clusters yet. Secrets are read from the hub; tasks will run on the runtime that this is called on.
     #[must_use]
     pub fn new(hub: ClusterClient, watches: Caches, options: ClusterOptions) -> Self {
@@ -161,14 +163,14 @@ impl Clusters {
     }
 
     /// A hold on the cluster whose kubeconfig is in a Secret. Returns at once; from now on the Secret is followed, and once
-    /// somebody who may use it asks for its [`link`](Hold::link), the cluster is connected and stays so as long as somebody
+    /// somebody who may use it asks for its [`link`](ClusterHandle::link), the cluster is connected and stays so as long as somebody
     /// holds it.
     #[must_use]
-    pub fn hold(&self, secret: &SecretAddress) -> Hold {
+    pub fn hold(&self, secret: &SecretAddress) -> ClusterHandle {
         let mut slots = lock(&self.inner.slots);
         let slot = slots.entry(secret.clone()).or_insert_with(|| self.inner.follow(secret));
         slot.join();
-        Hold { slot: Arc::clone(slot), inner: Arc::clone(&self.inner) }
+        ClusterHandle { slot: Arc::clone(slot), inner: Arc::clone(&self.inner) }
     }
 
     /// What happens to clusters from now on. Read it without doing anything slow: what is not read yet is kept in memory.
@@ -198,19 +200,19 @@ impl Clusters {
     }
 }
 
-impl fmt::Debug for Clusters {
+impl fmt::Debug for ClusterRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Clusters({})", lock(&self.inner.slots).len())
     }
 }
 
 /// A hold on a cluster, which stays connected as long as somebody has one.
-pub struct Hold {
+pub struct ClusterHandle {
     slot: Arc<Slot>,
     inner: Arc<Inner>,
 }
 
-impl Hold {
+impl ClusterHandle {
     /// The Secret.
     #[must_use]
     pub fn secret(&self) -> &SecretAddress {
@@ -220,19 +222,19 @@ impl Hold {
     /// What is known about the way to the cluster, at once and from memory, for whoever asks: a definition, or an instance in
     /// a namespace or in none.
     #[must_use]
-    pub fn link<'a>(&self, asker: impl Into<Asker<'a>>) -> Link {
-        self.slot.link(&self.inner, asker.into())
+    pub fn state<'a>(&self, asker: impl Into<Asker<'a>>) -> ConnectionState {
+        self.slot.state(&self.inner, asker.into())
     }
 }
 
-impl Clone for Hold {
+impl Clone for ClusterHandle {
     fn clone(&self) -> Self {
         self.slot.join();
         Self { slot: Arc::clone(&self.slot), inner: Arc::clone(&self.inner) }
     }
 }
 
-impl Drop for Hold {
+impl Drop for ClusterHandle {
     fn drop(&mut self) {
         let Some(arrivals) = self.slot.leave() else { return };
         let (inner, address) = (Arc::downgrade(&self.inner), self.slot.address.clone());
@@ -246,7 +248,7 @@ impl Drop for Hold {
     }
 }
 
-impl fmt::Debug for Hold {
+impl fmt::Debug for ClusterHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Hold({})", self.slot.address)
     }

@@ -6,7 +6,7 @@ use kross_api::{FailureReason, SecretAddress};
 use kross_value::Text;
 
 use super::ClusterOptions;
-use super::link::{Failure, Step};
+use super::connection_state::{ConnectStep, Failure};
 use crate::client::Credential;
 use crate::kubeconfig::{Accepted, PrepareError, accept};
 use crate::object::StoredObject;
@@ -35,7 +35,7 @@ impl Intake {
         };
         match accept(&bytes, &options.kubeconfigs) {
             Ok(accepted) => Self::Usable(accepted.fingerprint(), Arc::new(accepted)),
-            Err(refusal) => Self::Refused(refused(Step::Parse, refusal.to_string())),
+            Err(refusal) => Self::Refused(refused(ConnectStep::Parse, refusal.to_string())),
         }
     }
 
@@ -52,8 +52,8 @@ impl Intake {
 impl From<SecretRefusal> for Failure {
     fn from(refusal: SecretRefusal) -> Self {
         let step = match refusal {
-            SecretRefusal::Key { .. } | SecretRefusal::KeyName { .. } => Step::Key,
-            SecretRefusal::NotOffered { .. } | SecretRefusal::Name { .. } => Step::Secret,
+            SecretRefusal::Key { .. } | SecretRefusal::KeyName { .. } => ConnectStep::Key,
+            SecretRefusal::NotOffered { .. } | SecretRefusal::Name { .. } => ConnectStep::Secret,
         };
         refused(step, refusal.to_string())
     }
@@ -63,9 +63,9 @@ impl From<SecretRefusal> for Failure {
 pub(super) async fn prepare(accepted: &Accepted) -> Result<(Endpoint, Credential), Failure> {
     accepted.prepare().await.map_err(|error| {
         let step = match error {
-            PrepareError::Expired { .. } | PrepareError::Exec(_) => Step::Authenticate,
+            PrepareError::Expired { .. } | PrepareError::Exec(_) => ConnectStep::Authenticate,
             PrepareError::NoSystemRoots | PrepareError::Certificates | PrepareError::Transport(_) => {
-                Step::Parse
+                ConnectStep::Parse
             }
         };
         refused(step, error.to_string())
@@ -73,6 +73,6 @@ pub(super) async fn prepare(accepted: &Accepted) -> Result<(Endpoint, Credential
 }
 
 /// The texts of refusals say what to do themselves.
-fn refused(step: Step, cause: String) -> Failure {
+fn refused(step: ConnectStep, cause: String) -> Failure {
     Failure { step, reason: FailureReason::Credentials, cause, advice: String::new() }
 }
