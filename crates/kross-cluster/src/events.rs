@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::client::ClusterClient;
 use crate::discovery::ApiKind;
-use crate::lease::now_text;
+use crate::leader_election::now_text;
 use crate::object::StoredObject;
 
 mod series;

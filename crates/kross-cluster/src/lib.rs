@@ -1,7 +1,7 @@
 //! Turns a cluster reference into a live connection: discovery, schemas, watch, poll, apply, inventory, audit.
 //!
 //! A [`ClusterClient`] is one cluster; the local one is a value like any other, and every key carries its [`ClusterId`]. What is
-//! watched is in [`Caches`] and answers at once; what has to be done is in a [`Queue`]; what is done is one request, whose
+//! watched is in [`Caches`] and answers at once; what has to be done is in a [`WorkQueue`]; what is done is one request, whose
 //! answer goes back into the watch, so that nothing is read that was just written.
 //!
 //! ```no_run
@@ -40,12 +40,12 @@ mod discovery;
 mod error;
 mod events;
 mod kubeconfig;
-mod lease;
+mod leader_election;
 mod object;
-mod queue;
 mod registry;
 mod secrets;
 mod transport;
+mod workqueue;
 
 pub use audit::{
     AUDIT_TARGET, Audit, AuditCluster, AuditFile, AuditObject, AuditOutcome, AuditRecord, AuditStats,
@@ -66,14 +66,14 @@ pub use kubeconfig::{
     Accepted, AuthMethod, Cidr, ExecError, KubeconfigPolicy, NotACidr, PrepareError, Refusal, RefusalReason,
     Warning, accept,
 };
-pub use lease::{Election, Leadership, LeaseOptions};
+pub use leader_election::{LeaderElection, Leadership, LeaseOptions};
 pub use object::{
     ClusterId, Digest, ObjectKey, ObjectList, StoredObject, UnreadableObject, read_list, read_object,
 };
-pub use queue::{Backoff, Outcome, Queue, QueueKey, QueueStats, Work};
 pub use registry::{
     ClusterChange, ClusterEvent, ClusterHandle, ClusterIdentity, ClusterOptions, ClusterRegistry,
     ClusterState, ClusterTotals, ClusterView, ConnectStep, Connection, ConnectionState, Disconnected,
 };
 pub use secrets::{Asker, SecretPolicy, SecretRefusal, check_address, is_offered, judge};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
+pub use workqueue::{Backoff, Outcome, QueueKey, QueueStats, WorkItem, WorkQueue};

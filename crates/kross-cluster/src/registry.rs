@@ -16,8 +16,8 @@ use crate::cache::{CacheOptions, Caches, Change, Selection};
 use crate::client::{ClientOptions, ClusterClient, Tally};
 use crate::discovery::ApiKind;
 use crate::kubeconfig::{Accepted, KubeconfigPolicy};
-use crate::queue::Backoff;
 use crate::secrets::{Asker, SecretPolicy, check_address};
+use crate::workqueue::Backoff;
 
 mod connection_state;
 mod entry;

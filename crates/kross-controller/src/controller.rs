@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 use kross_api::FailureReason;
-use kross_cluster::{ApiKind, Caches, ClusterClient, ClusterView, Election, Leadership, Queue, Work};
+use kross_cluster::{
+    ApiKind, Caches, ClusterClient, ClusterView, LeaderElection, Leadership, WorkItem, WorkQueue,
+};
 use kross_value::Text;
 use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
@@ -131,8 +133,8 @@ impl Controller {
         });
 
         let election =
-            hub.settings.leader_election.clone().map(|options| Election::start(lease_client, options));
-        let leadership = election.as_ref().map(Election::leadership);
+            hub.settings.leader_election.clone().map(|options| LeaderElection::start(lease_client, options));
+        let leadership = election.as_ref().map(LeaderElection::leadership);
         let (led, has_led) = oneshot::channel();
         let ended = {
             let leading = leadership.clone().map(|leadership| (leadership, led));
@@ -216,7 +218,7 @@ async fn lost(leadership: Option<watch::Receiver<Leadership>>, has_led: oneshot:
 /// Waits for the copies and for leadership, then lets workers work. Never returns.
 async fn work(
     hub: &Arc<Hub>,
-    queue: &Queue<Key>,
+    queue: &WorkQueue<Key>,
     mut synced: watch::Receiver<bool>,
     leadership: Option<(watch::Receiver<Leadership>, oneshot::Sender<()>)>,
     readiness: &Readiness,
@@ -241,7 +243,7 @@ async fn work(
     std::future::pending::<()>().await;
 }
 
-async fn worker(hub: Arc<Hub>, queue: Queue<Key>) {
+async fn worker(hub: Arc<Hub>, queue: WorkQueue<Key>) {
     while let Some(work) = queue.next().await {
         survive(&hub, reconcile(&hub, work)).await;
     }
@@ -284,14 +286,14 @@ async fn work_on_instances(hub: Arc<Hub>, passes: Passes) {
     }
 }
 
-async fn reconcile_instance(hub: &Hub, work: Work<InstanceKey>, turn: Turn) {
+async fn reconcile_instance(hub: &Hub, work: WorkItem<InstanceKey>, turn: Turn) {
     let started = std::time::Instant::now();
     let outcome = instance::reconcile(hub, &work.0, &turn).await;
     hub.metrics.worked(started.elapsed(), outcome);
     work.finish(outcome);
 }
 
-async fn reconcile(hub: &Hub, work: Work<Key>) {
+async fn reconcile(hub: &Hub, work: WorkItem<Key>) {
     let outcome = match &*work {
         Key::Definition(name) => definition::reconcile(hub, name).await,
         Key::Revision(name) => definition::release_revision(hub, name).await,
@@ -300,7 +302,7 @@ async fn reconcile(hub: &Hub, work: Work<Key>) {
 }
 
 /// Waits for what is being worked on.
-async fn finish(queue: &Queue<Key>, hub: &Hub) -> Result<(), ControllerError> {
+async fn finish(queue: &WorkQueue<Key>, hub: &Hub) -> Result<(), ControllerError> {
     let limit = hub.settings.shutdown_timeout;
     let idle = async { tokio::join!(queue.idle(), hub.instance_queue.idle()) };
     match tokio::time::timeout(limit, idle).await {

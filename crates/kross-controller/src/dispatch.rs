@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kross_api::labels;
-use kross_cluster::{CacheKey, Change, ObjectKey, Queue, Selection, StoredObject, WatchEvent};
+use kross_cluster::{CacheKey, Change, ObjectKey, Selection, StoredObject, WatchEvent, WorkQueue};
 use kross_value::{Text, Value};
 
 use crate::hub::Hub;
@@ -40,13 +40,13 @@ impl Subject {
 /// Reads events and wakes whom they concern.
 pub(crate) struct Dispatch {
     hub: Arc<Hub>,
-    queue: Queue<Key>,
+    queue: WorkQueue<Key>,
     /// The own kinds whose copies are complete.
     synced: HashSet<Subject>,
 }
 
 impl Dispatch {
-    pub(crate) fn new(hub: Arc<Hub>, queue: Queue<Key>) -> Self {
+    pub(crate) fn new(hub: Arc<Hub>, queue: WorkQueue<Key>) -> Self {
         Self { hub, queue, synced: HashSet::new() }
     }
 

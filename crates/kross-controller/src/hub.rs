@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kross_api::{SecretAddress, label_version, labels};
 use kross_cluster::{
-    ApiKind, Backoff, Cache, Caches, ClusterClient, ClusterRegistry, Events, Queue, Selection,
+    ApiKind, Backoff, Cache, Caches, ClusterClient, ClusterRegistry, Events, Selection, WorkQueue,
 };
 use kross_value::{Object, Value};
 
@@ -45,8 +45,8 @@ pub(crate) struct Hub {
     pub(crate) links: Links,
     pub(crate) graphs: Arc<Graphs>,
     pub(crate) instances: Instances,
-    pub(crate) definition_queue: Queue<Key>,
-    pub(crate) instance_queue: Queue<InstanceKey>,
+    pub(crate) definition_queue: WorkQueue<Key>,
+    pub(crate) instance_queue: WorkQueue<InstanceKey>,
     /// What every plan takes for granted.
     pub(crate) planning: kross_plan::Settings,
     pub(crate) metrics: Metrics,
@@ -70,8 +70,8 @@ impl Hub {
         let events = settings
             .condition_events
             .then(|| Events::start(client.clone(), "kro.run/resource-graph-definition-controller", "kross"));
-        let definition_queue = Queue::new(DEFINITION_BACKOFF);
-        let instance_queue = Queue::new(settings.instance_backoff);
+        let definition_queue = WorkQueue::new(DEFINITION_BACKOFF);
+        let instance_queue = WorkQueue::new(settings.instance_backoff);
         let definitions = watch(&definition_kind);
         let audience = Audience {
             definitions: definitions.clone(),

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use kross_cluster::{Backoff, Cache, ClusterClient, ClusterId, Lookup, ObjectKey, Queue};
+use kross_cluster::{Backoff, Cache, ClusterClient, ClusterId, Lookup, ObjectKey, WorkQueue};
 use kross_value::Text;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -111,9 +111,9 @@ impl Findings {
 /// Whom to wake, and who is still there.
 pub(crate) struct Audience {
     pub(crate) definitions: Cache,
-    pub(crate) definition_queue: Queue<Key>,
+    pub(crate) definition_queue: WorkQueue<Key>,
     pub(crate) graphs: Arc<Graphs>,
-    pub(crate) instance_queue: Queue<InstanceKey>,
+    pub(crate) instance_queue: WorkQueue<InstanceKey>,
 }
 
 impl Audience {

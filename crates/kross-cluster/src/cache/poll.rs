@@ -16,7 +16,7 @@ use crate::audit::AuditVerb;
 use crate::client::MOST_PAGES;
 use crate::error::ApiError;
 use crate::object::StoredObject;
-use crate::queue::random;
+use crate::workqueue::random;
 
 /// Objects that are read at once.
 const READS_AT_ONCE: usize = 8;

@@ -21,8 +21,8 @@ use crate::client::{ApiAnswer, Attempted, ClusterClient};
 use crate::client::{MOST_PAGES, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
-use crate::queue::{Backoff, random};
 use crate::transport::{ResponseBody, TransportError};
+use crate::workqueue::{Backoff, random};
 
 /// How long a watch is asked to stay open; the server is told a random time between once and twice this.
 const OPEN_FOR: Duration = Duration::from_secs(300);

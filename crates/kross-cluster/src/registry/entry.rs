@@ -21,8 +21,8 @@ use crate::audit::{AuditCluster, AuditVerb};
 use crate::client::{ClusterClient, Guard, Outage, Trail, Wires};
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
-use crate::queue::random;
 use crate::transport::Endpoint;
+use crate::workqueue::random;
 
 /// The least time between two looks that a failing request causes.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);

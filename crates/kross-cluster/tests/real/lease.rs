@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use kross_cluster::{ApiKind, ClientOptions, ClusterClient, ClusterId, Election, Leadership, LeaseOptions};
+use kross_cluster::{
+    ApiKind, ClientOptions, ClusterClient, ClusterId, LeaderElection, Leadership, LeaseOptions,
+};
 use kross_testing::{Fault, FaultProxy, Stopwatch, wait};
 use kross_value::Value;
 
@@ -19,7 +21,7 @@ fn options(setup: &Setup, identity: &str) -> LeaseOptions {
     }
 }
 
-async fn until_leading(election: &Election) {
+async fn until_leading(election: &LeaderElection) {
     let mut leadership = election.leadership();
     let leads = leadership.wait_for(|leadership| *leadership == Leadership::Leading);
     tokio::time::timeout(wait::PATIENCE, leads).await.expect("it leads in time").unwrap();
@@ -28,9 +30,9 @@ async fn until_leading(election: &Election) {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_leads_the_other_follows_and_takes_over_at_once_when_the_first_resigns() {
     let setup = Setup::new().await;
-    let first = Election::start(setup.client.clone(), options(&setup, "first"));
+    let first = LeaderElection::start(setup.client.clone(), options(&setup, "first"));
     until_leading(&first).await;
-    let second = Election::start(setup.client.clone(), options(&setup, "second"));
+    let second = LeaderElection::start(setup.client.clone(), options(&setup, "second"));
     let follows = Leadership::Following { leader: Some("first".to_owned()) };
     second.leadership().wait_for(|leadership| *leadership == follows).await.unwrap();
     tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
@@ -54,9 +56,9 @@ async fn a_leader_that_loses_its_cluster_stops_before_the_other_begins() {
     let proxy = FaultProxy::start(admin).unwrap();
     let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
     let behind = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
-    let first = Election::start(behind, options(&setup, "first"));
+    let first = LeaderElection::start(behind, options(&setup, "first"));
     until_leading(&first).await;
-    let second = Election::start(setup.client.clone(), options(&setup, "second"));
+    let second = LeaderElection::start(setup.client.clone(), options(&setup, "second"));
     // A hanging request is the worst case: nothing says that something is wrong.
     proxy.set(Fault::Hang);
     until_leading(&second).await;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use kross_cluster::{Caches, ClusterClient, ClusterRegistry, ClusterView, Events, Queue};
+use kross_cluster::{Caches, ClusterClient, ClusterRegistry, ClusterView, Events, WorkQueue};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -16,7 +16,7 @@ use crate::key::InstanceKey;
 
 /// Who knows.
 pub(crate) struct Sources {
-    pub(crate) queue: Queue<InstanceKey>,
+    pub(crate) queue: WorkQueue<InstanceKey>,
     pub(crate) watches: Caches,
     pub(crate) clusters: ClusterRegistry,
     pub(crate) client: ClusterClient,

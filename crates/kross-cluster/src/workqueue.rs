@@ -19,10 +19,10 @@ use state::State;
 
 /// A work queue of keys. Clones share it.
 ///
-/// How many workers there are, and what bounds them, is the caller's: each of them loops over [`Queue::next`].
+/// How many workers there are, and what bounds them, is the caller's: each of them loops over [`WorkQueue::next`].
 ///
 /// ```
-/// # use kross_cluster::{Backoff, Queue, QueueKey};
+/// # use kross_cluster::{Backoff, WorkQueue, QueueKey};
 /// #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 /// struct Instance(&'static str);
 ///
@@ -32,14 +32,14 @@ use state::State;
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-/// let queue = Queue::new(Backoff::default());
+/// let queue = WorkQueue::new(Backoff::default());
 /// queue.add(&Instance("shop"));
 /// let work = queue.next().await.unwrap();
 /// assert_eq!(*work, Instance("shop"));
 /// work.done();
 /// # });
 /// ```
-pub struct Queue<K: QueueKey> {
+pub struct WorkQueue<K: QueueKey> {
     shared: Arc<Shared<K>>,
 }
 
@@ -56,13 +56,13 @@ struct Inner<K: QueueKey> {
     closed: bool,
 }
 
-impl<K: QueueKey> Clone for Queue<K> {
+impl<K: QueueKey> Clone for WorkQueue<K> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<K: QueueKey> Queue<K> {
+impl<K: QueueKey> WorkQueue<K> {
     /// An empty queue.
     #[must_use]
     pub fn new(backoff: Backoff) -> Self {
@@ -87,7 +87,7 @@ impl<K: QueueKey> Queue<K> {
     }
 
     /// The next key to work on, or nothing once the queue is closed. Cancelling it loses nothing.
-    pub async fn next(&self) -> Option<Work<K>> {
+    pub async fn next(&self) -> Option<WorkItem<K>> {
         loop {
             let woken = self.shared.work.notified();
             let due = {
@@ -100,7 +100,7 @@ impl<K: QueueKey> Queue<K> {
                     if inner.state.stats().ready > 0 {
                         self.shared.work.notify_one();
                     }
-                    return Some(Work { shared: Arc::clone(&self.shared), key: Some(key), failures });
+                    return Some(WorkItem { shared: Arc::clone(&self.shared), key: Some(key), failures });
                 }
                 inner.state.next_due()
             };
@@ -127,7 +127,7 @@ impl<K: QueueKey> Queue<K> {
         self.shared.idle.notify_waiters();
     }
 
-    /// Returns when nothing is being worked on. Call [`Queue::close`] first, or it may never be.
+    /// Returns when nothing is being worked on. Call [`WorkQueue::close`] first, or it may never be.
     pub async fn idle(&self) {
         loop {
             let changed = self.shared.idle.notified();
@@ -155,13 +155,13 @@ impl<K: QueueKey> Shared<K> {
 
 /// A key that is being worked on; nobody else gets it meanwhile. Dropping it without an outcome, as a panic does, counts
 /// as a failure.
-pub struct Work<K: QueueKey> {
+pub struct WorkItem<K: QueueKey> {
     shared: Arc<Shared<K>>,
     key: Option<K>,
     failures: u32,
 }
 
-impl<K: QueueKey> Work<K> {
+impl<K: QueueKey> WorkItem<K> {
     /// How often in a row this key failed before.
     #[must_use]
     pub fn failures(&self) -> u32 {
@@ -191,7 +191,7 @@ impl<K: QueueKey> Work<K> {
     }
 }
 
-impl<K: QueueKey> Deref for Work<K> {
+impl<K: QueueKey> Deref for WorkItem<K> {
     type Target = K;
 
     #[expect(clippy::expect_used, reason = "the key is taken only by methods that consume the work")]
@@ -200,7 +200,7 @@ impl<K: QueueKey> Deref for Work<K> {
     }
 }
 
-impl<K: QueueKey> Drop for Work<K> {
+impl<K: QueueKey> Drop for WorkItem<K> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             self.shared.finish(&key, Outcome::Retry);
@@ -223,8 +223,8 @@ mod tests {
         fn lane(&self) {}
     }
 
-    fn queue() -> Queue<Key> {
-        Queue::new(Backoff::default())
+    fn queue() -> WorkQueue<Key> {
+        WorkQueue::new(Backoff::default())
     }
 
     #[tokio::test(start_paused = true)]

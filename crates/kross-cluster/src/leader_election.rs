@@ -63,13 +63,13 @@ pub enum Leadership {
 }
 
 /// A process's part in an election. Dropping it stops taking part; the Lease then runs out by itself.
-pub struct Election {
+pub struct LeaderElection {
     leadership: watch::Receiver<Leadership>,
     stop: Option<oneshot::Sender<()>>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Election {
+impl LeaderElection {
     /// Begins to ask for the Lease. Give it a connection of its own where possible, so that renewals wait for nobody.
     #[must_use]
     pub fn start(client: ClusterClient, options: LeaseOptions) -> Self {
@@ -108,7 +108,7 @@ impl Election {
     }
 }
 
-impl Drop for Election {
+impl Drop for LeaderElection {
     fn drop(&mut self) {
         self.task.abort();
     }
