@@ -9,11 +9,11 @@ use kross_cluster::{ClusterClient, ObjectKey};
 use kross_diagnostics::render;
 use kross_value::Text;
 
+use crate::context::Context;
 use crate::definition::Resolvers;
 use crate::graphs::Revision;
-use crate::hub::Hub;
 use crate::key::InstanceKey;
-use crate::survey::{Asker, Findings, Needs, Place, Survey};
+use crate::preflight::{Asker, Findings, Needs, Place, Survey};
 
 /// The longest message. Longer ones are summed up.
 const LONGEST_MESSAGE: usize = 1024;
@@ -64,18 +64,18 @@ enum Outcome {
 
 impl Analyses {
     /// Holds a part of a graph to a cluster. Returns at once.
-    pub(crate) fn check(&self, hub: &Hub, question: &Question<'_>) -> Check {
+    pub(crate) fn check(&self, context: &Context, question: &Question<'_>) -> Check {
         let Question { instance, revision, display, client, resources } = question;
         let home = instance.namespace.clone().map_or(Place::Anywhere, Place::Namespace);
         let needs = Arc::new(Needs::of(&revision.spec, resources.iter().copied(), &home));
         let asker = Asker::Instance((*instance).clone());
-        let findings = match hub.surveys.ask(client, &needs, asker) {
+        let findings = match context.preflights.ask(client, &needs, asker) {
             Survey::Known(findings) => findings,
             // A cluster that does not tell is found out about soon enough: the first request says what is wrong.
             Survey::Failed(_) => return Check::Passed,
             Survey::Pending => return Check::Pending,
         };
-        match self.schemas(hub, question, &findings) {
+        match self.schemas(context, question, &findings) {
             Check::Passed => {}
             other => return other,
         }
@@ -85,7 +85,7 @@ impl Analyses {
         }
     }
 
-    fn schemas(&self, hub: &Hub, question: &Question<'_>, findings: &Findings) -> Check {
+    fn schemas(&self, context: &Context, question: &Question<'_>, findings: &Findings) -> Check {
         let Question { instance, revision, display, resources, .. } = question;
         let mut places: Vec<usize> = resources.iter().map(|(index, _)| *index).collect();
         places.sort_unstable();
@@ -115,13 +115,13 @@ impl Analyses {
         results.insert(key.clone(), Outcome::Running(HashSet::from([(*instance).clone()])));
         drop(results);
         let resolvers = Resolvers {
-            local: Arc::clone(&hub.schemas),
+            local: Arc::clone(&context.schemas),
             fixed: HashMap::new(),
             resolved: places.iter().map(|place| (*place, Arc::clone(&findings.schemas))).collect(),
         };
         let (spec, name) = (Arc::clone(&revision.spec), revision.graph.name.to_string());
-        let options = hub.settings.compile.clone();
-        let (results, queue) = (Arc::clone(&self.0), hub.instance_queue.clone());
+        let options = context.settings.compile.clone();
+        let (results, queue) = (Arc::clone(&self.0), context.instance_queue.clone());
         tokio::task::spawn_blocking(move || {
             let problem = compile(&name, &spec, &resolvers, &options);
             let outcome = lock(&results).insert(key, Outcome::Done(problem));

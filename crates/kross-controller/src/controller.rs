@@ -15,17 +15,17 @@ use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
+use crate::context::Context;
 use crate::definition;
 use crate::dispatch::Dispatch;
 use crate::graphs::Graphs;
-use crate::hub::Hub;
 use crate::instance;
 use crate::key::{InstanceKey, Key};
 use crate::kinds;
 use crate::metrics::Metrics;
+use crate::permits::{Permit, Permits};
 use crate::readiness::Readiness;
 use crate::settings::Settings;
-use crate::turns::{Turn, Turns};
 
 const WATCHES: &str = "watches";
 const LEADERSHIP: &str = "leadership";
@@ -112,9 +112,9 @@ impl Controller {
         let watches = Caches::new(settings.watches.clone());
         // Before anything is watched, so that nothing is missed.
         let mut events = watches.subscribe();
-        let hub = Arc::new(Hub::new((client, &uid), watches, settings, metrics, graphs));
-        let queue = hub.definition_queue.clone();
-        let mut dispatch = Dispatch::new(Arc::clone(&hub), queue.clone());
+        let context = Arc::new(Context::new((client, &uid), watches, settings, metrics, graphs));
+        let queue = context.definition_queue.clone();
+        let mut dispatch = Dispatch::new(Arc::clone(&context), queue.clone());
         let (told, synced) = watch::channel(false);
         let (mut tasks, passes) = (JoinSet::new(), Passes::default());
         tasks.spawn(async move {
@@ -125,15 +125,18 @@ impl Controller {
             }
         });
 
-        let (mut clusters, users) = (hub.clusters.subscribe(), Arc::clone(&hub));
+        let (mut clusters, users) = (context.clusters.subscribe(), Arc::clone(&context));
         tasks.spawn(async move {
             while let Some(event) = clusters.recv().await {
                 users.wake_users_of(&event.secret);
             }
         });
 
-        let election =
-            hub.settings.leader_election.clone().map(|options| LeaderElection::start(lease_client, options));
+        let election = context
+            .settings
+            .leader_election
+            .clone()
+            .map(|options| LeaderElection::start(lease_client, options));
         let leadership = election.as_ref().map(LeaderElection::leadership);
         let (led, has_led) = oneshot::channel();
         let ended = {
@@ -141,26 +144,26 @@ impl Controller {
             let work = async {
                 tokio::join!(
                     follow_leadership(leadership.clone(), &readiness),
-                    work(&hub, &queue, synced, leading, &readiness, (&mut tasks, &passes))
+                    work(&context, &queue, synced, leading, &readiness, (&mut tasks, &passes))
                 );
             };
             tokio::select! {
                 () = &mut stop => Ok(()),
-                () = lost(leadership.clone(), has_led) => Err(ControllerError::LostLeadership { lease: lease_name(&hub) }),
+                () = lost(leadership.clone(), has_led) => Err(ControllerError::LostLeadership { lease: lease_name(&context) }),
                 () = work => Ok(()),
             }
         };
         queue.close();
-        hub.instance_queue.close();
+        context.instance_queue.close();
         let ended = match ended {
             // Whoever leads now must not be disturbed: what runs is cut off.
             Err(error) => Err(error),
-            Ok(()) => finish(&queue, &hub).await,
+            Ok(()) => finish(&queue, &context).await,
         };
         // Before the Lease is given back: nothing is written without it.
         tasks.shutdown().await;
         passes.end().await;
-        if let Some(events) = &hub.events {
+        if let Some(events) = &context.events {
             // Events are a courtesy: a second is enough.
             let _ = tokio::time::timeout(Duration::from_secs(1), events.flush()).await;
         }
@@ -192,8 +195,8 @@ async fn identify(client: &ClusterClient) -> Text {
     }
 }
 
-fn lease_name(hub: &Hub) -> String {
-    let options = hub.settings.leader_election.as_ref();
+fn lease_name(context: &Context) -> String {
+    let options = context.settings.leader_election.as_ref();
     options.map(|options| format!("{}/{}", options.namespace, options.name)).unwrap_or_default()
 }
 
@@ -217,7 +220,7 @@ async fn lost(leadership: Option<watch::Receiver<Leadership>>, has_led: oneshot:
 
 /// Waits for the copies and for leadership, then lets workers work. Never returns.
 async fn work(
-    hub: &Arc<Hub>,
+    context: &Arc<Context>,
     queue: &WorkQueue<Key>,
     mut synced: watch::Receiver<bool>,
     leadership: Option<(watch::Receiver<Leadership>, oneshot::Sender<()>)>,
@@ -235,24 +238,24 @@ async fn work(
             tracing::info!("leading");
             let _ = led.send(());
         }
-        for _ in 0..hub.settings.definition_workers.max(1) {
-            tasks.spawn(worker(Arc::clone(hub), queue.clone()));
+        for _ in 0..context.settings.definition_workers.max(1) {
+            tasks.spawn(worker(Arc::clone(context), queue.clone()));
         }
-        tasks.spawn(work_on_instances(Arc::clone(hub), passes.clone()));
+        tasks.spawn(work_on_instances(Arc::clone(context), passes.clone()));
     }
     std::future::pending::<()>().await;
 }
 
-async fn worker(hub: Arc<Hub>, queue: WorkQueue<Key>) {
+async fn worker(context: Arc<Context>, queue: WorkQueue<Key>) {
     while let Some(work) = queue.next().await {
-        survive(&hub, reconcile(&hub, work)).await;
+        survive(&context, reconcile(&context, work)).await;
     }
 }
 
 /// A panic costs this one reconcile, which comes again, and not the worker.
-async fn survive(hub: &Hub, reconcile: impl Future<Output = ()>) {
+async fn survive(context: &Context, reconcile: impl Future<Output = ()>) {
     if AssertUnwindSafe(reconcile).catch_unwind().await.is_err() {
-        hub.metrics.panics.inc();
+        context.metrics.panics.inc();
         tracing::error!("a reconcile panicked and will be tried again");
     }
 }
@@ -275,40 +278,40 @@ impl Passes {
     }
 }
 
-async fn work_on_instances(hub: Arc<Hub>, passes: Passes) {
-    let turns = Turns::new(hub.settings.instance_workers);
+async fn work_on_instances(context: Arc<Context>, passes: Passes) {
+    let permits = Permits::new(context.settings.instance_workers);
     loop {
         // In this order: whoever waits for work must not have a turn that others wait for.
-        let Some(work) = hub.instance_queue.next().await else { return };
-        let turn = turns.take().await;
-        let hub = Arc::clone(&hub);
-        passes.begin(async move { survive(&hub, reconcile_instance(&hub, work, turn)).await });
+        let Some(work) = context.instance_queue.next().await else { return };
+        let permit = permits.take().await;
+        let context = Arc::clone(&context);
+        passes.begin(async move { survive(&context, reconcile_instance(&context, work, permit)).await });
     }
 }
 
-async fn reconcile_instance(hub: &Hub, work: WorkItem<InstanceKey>, turn: Turn) {
+async fn reconcile_instance(context: &Context, work: WorkItem<InstanceKey>, permit: Permit) {
     let started = std::time::Instant::now();
-    let outcome = instance::reconcile(hub, &work.0, &turn).await;
-    hub.metrics.worked(started.elapsed(), outcome);
+    let outcome = instance::reconcile(context, &work.0, &permit).await;
+    context.metrics.worked(started.elapsed(), outcome);
     work.finish(outcome);
 }
 
-async fn reconcile(hub: &Hub, work: WorkItem<Key>) {
+async fn reconcile(context: &Context, work: WorkItem<Key>) {
     let outcome = match &*work {
-        Key::Definition(name) => definition::reconcile(hub, name).await,
-        Key::Revision(name) => definition::release_revision(hub, name).await,
+        Key::Definition(name) => definition::reconcile(context, name).await,
+        Key::Revision(name) => definition::release_revision(context, name).await,
     };
     work.finish(outcome);
 }
 
 /// Waits for what is being worked on.
-async fn finish(queue: &WorkQueue<Key>, hub: &Hub) -> Result<(), ControllerError> {
-    let limit = hub.settings.shutdown_timeout;
-    let idle = async { tokio::join!(queue.idle(), hub.instance_queue.idle()) };
+async fn finish(queue: &WorkQueue<Key>, context: &Context) -> Result<(), ControllerError> {
+    let limit = context.settings.shutdown_timeout;
+    let idle = async { tokio::join!(queue.idle(), context.instance_queue.idle()) };
     match tokio::time::timeout(limit, idle).await {
         Ok(((), ())) => Ok(()),
         Err(_) => {
-            let count = queue.stats().active + hub.instance_queue.stats().active;
+            let count = queue.stats().active + context.instance_queue.stats().active;
             Err(ControllerError::Unfinished { count, limit })
         }
     }

@@ -7,7 +7,7 @@ use kross_api::labels;
 use kross_cluster::{CacheKey, Change, ObjectKey, Selection, StoredObject, WatchEvent, WorkQueue};
 use kross_value::{Text, Value};
 
-use crate::hub::Hub;
+use crate::context::Context;
 use crate::instance::instance_of;
 use crate::key::{InstanceKey, Key};
 use crate::kinds;
@@ -39,15 +39,15 @@ impl Subject {
 
 /// Reads events and wakes whom they concern.
 pub(crate) struct Dispatch {
-    hub: Arc<Hub>,
+    context: Arc<Context>,
     queue: WorkQueue<Key>,
     /// The own kinds whose copies are complete.
     synced: HashSet<Subject>,
 }
 
 impl Dispatch {
-    pub(crate) fn new(hub: Arc<Hub>, queue: WorkQueue<Key>) -> Self {
-        Self { hub, queue, synced: HashSet::new() }
+    pub(crate) fn new(context: Arc<Context>, queue: WorkQueue<Key>) -> Self {
+        Self { context, queue, synced: HashSet::new() }
     }
 
     /// Takes in one event. Gives whether everything that was there at the start has been taken in.
@@ -57,7 +57,7 @@ impl Dispatch {
             Change::Applied { old, new, ours } => {
                 if !ours {
                     let known = old.is_some();
-                    self.hub.metrics.saw(if known { EventType::update } else { EventType::add });
+                    self.context.metrics.saw(if known { EventType::update } else { EventType::add });
                 }
                 self.applied(subject, old.as_deref(), new, *ours);
                 if subject == Subject::Other && !ours {
@@ -66,7 +66,7 @@ impl Dispatch {
                 self.wake_rivals(&event.watch, new);
             }
             Change::Deleted { old } => {
-                self.hub.metrics.saw(EventType::delete);
+                self.context.metrics.saw(EventType::delete);
                 self.deleted(subject, old);
                 if subject == Subject::Other {
                     self.concerned(&event.watch, Some(old), None);
@@ -116,9 +116,9 @@ impl Dispatch {
             Subject::Definition => self.wake(old.name()),
             Subject::Revision => self.wake_snapshot(old),
             Subject::Crd => {
-                self.hub.schemas.follow(&self.hub.crds, old);
+                self.context.schemas.follow(&self.context.crds, old);
                 if let Some(kind) = kinds::served_by(old.value()) {
-                    self.hub.client.discovery().forget(&kind.group, &kind.kind);
+                    self.context.client.discovery().forget(&kind.group, &kind.kind);
                 }
                 self.wake_concerned(old, true);
             }
@@ -132,18 +132,18 @@ impl Dispatch {
         let schema_changed =
             established != was_established || old.and_then(StoredObject::generation) != new.generation();
         if schema_changed {
-            self.hub.schemas.follow(&self.hub.crds, new);
+            self.context.schemas.follow(&self.context.crds, new);
         }
         if let (true, false, Some(kind)) = (established, was_established, kinds::served_by(new.value())) {
-            self.hub.watches.retry(self.hub.client.cluster(), &kind.group, &kind.kind);
-            self.hub.client.discovery().learn(kind);
+            self.context.watches.retry(self.context.client.cluster(), &kind.group, &kind.kind);
+            self.context.client.discovery().learn(kind);
         }
         if schema_changed || !ours {
             self.wake_concerned(new, schema_changed);
         }
         // The schemas have what they need. Of our own every field is compared with what it should be.
         if new.label(labels::OWNED).is_none() {
-            self.hub.crds.keep(new, kinds::outline(new.value()));
+            self.context.crds.keep(new, kinds::outline(new.value()));
         }
     }
 
@@ -153,7 +153,7 @@ impl Dispatch {
             self.wake(&owner.into());
         }
         let Some(kind) = kinds::served_by(crd.value()).filter(|_| schema_changed) else { return };
-        for definition in self.hub.graphs.naming(&kind.group, &kind.kind) {
+        for definition in self.context.graphs.naming(&kind.group, &kind.kind) {
             self.wake(&definition);
         }
     }
@@ -166,8 +166,8 @@ impl Dispatch {
 
     /// Wakes the instances that an object concerns: the one that it is, the one that it belongs to, those that look at it.
     fn concerned(&self, watch: &CacheKey, old: Option<&StoredObject>, new: Option<&StoredObject>) {
-        self.hub.metrics.routed.inc();
-        let served = self.hub.graphs.serving(&watch.group, &watch.kind);
+        self.context.metrics.routed.inc();
+        let served = self.context.graphs.serving(&watch.group, &watch.kind);
         let served = served.filter(|served| **served.instances.key() == *watch);
         if let (Some(instance), Some(served)) = (new.or(old), served) {
             // The status of an instance is ours. Looking at it again would never end where it contains its own version; only
@@ -181,12 +181,12 @@ impl Dispatch {
         if watch.selection == Selection::Managed {
             for owner in old.into_iter().chain(new).filter_map(instance_of) {
                 // Elsewhere others have instances of the same name.
-                if watch.cluster.is_local() || self.hub.instances.looks_at(&owner, watch) {
+                if watch.cluster.is_local() || self.context.instances.looks_at(&owner, watch) {
                     self.wake_instance(owner);
                 }
             }
         } else {
-            for instance in self.hub.instances.looking_at(watch) {
+            for instance in self.context.instances.looking_at(watch) {
                 self.wake_instance(instance);
             }
         }
@@ -194,31 +194,31 @@ impl Dispatch {
 
     /// Wakes the instances that wait for another one to let go of an object.
     fn wake_rivals(&self, watch: &CacheKey, object: &StoredObject) {
-        for instance in self.hub.instances.rivals(&object.key(&watch.cluster)) {
+        for instance in self.context.instances.rivals(&object.key(&watch.cluster)) {
             self.wake_instance(instance);
         }
     }
 
     /// A copy became complete, failed or follows again: those who read it look again.
     fn wake_users(&self, watch: &CacheKey) {
-        for served in self.hub.graphs.all() {
+        for served in self.context.graphs.all() {
             if served.children.iter().any(|child| **child.key() == *watch) {
-                self.hub.wake_instances(&served);
+                self.context.wake_instances(&served);
             }
         }
-        for instance in self.hub.instances.looking_at(watch) {
+        for instance in self.context.instances.looking_at(watch) {
             self.wake_instance(instance);
         }
     }
 
     fn wake_instance(&self, instance: ObjectKey) {
-        self.hub.metrics.matched.inc();
-        self.hub.instance_queue.add(&InstanceKey(instance));
+        self.context.metrics.matched.inc();
+        self.context.instance_queue.add(&InstanceKey(instance));
     }
 
     /// An instance changed: whoever waits for it to go looks again.
     fn wake_deleting(&self, instance: &StoredObject) {
-        let Some(served) = self.hub.graphs.serving(instance.group(), instance.kind()) else { return };
+        let Some(served) = self.context.graphs.serving(instance.group(), instance.kind()) else { return };
         if served.revision.is_none() {
             self.wake(&served.definition);
         }

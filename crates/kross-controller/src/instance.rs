@@ -9,14 +9,14 @@ mod clusters;
 mod deletion;
 mod error;
 mod external;
+mod inventory_scan;
 mod manage;
 mod memory;
 mod observe;
-mod parting;
 mod pass;
 mod reach;
 mod reconcile;
-mod remains;
+mod release_report;
 mod report;
 
 pub(crate) use memory::Instances;

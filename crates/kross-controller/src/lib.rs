@@ -15,29 +15,29 @@
 //! ```
 
 mod analysis;
+mod context;
 mod controller;
 mod definition;
 mod dispatch;
 mod graphs;
-mod hub;
 mod instance;
 mod key;
 mod kinds;
 mod metrics;
 mod openapi;
+mod permits;
+mod preflight;
 mod readiness;
 mod schemas;
 mod selector;
 mod settings;
-mod survey;
-mod turns;
 
 pub use controller::{Controller, ControllerError};
 pub use definition::{DefinitionError, Next, Retry};
 pub use graphs::{Graphs, Served};
 pub use kross_cluster::ClusterView;
 pub use metrics::metrics_reference;
+pub use preflight::PreflightPace;
 pub use readiness::Readiness;
 pub use schemas::SchemaError;
 pub use settings::Settings;
-pub use survey::SurveyPace;

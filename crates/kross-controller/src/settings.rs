@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions};
 
-use crate::survey::SurveyPace;
+use crate::preflight::PreflightPace;
 
 /// How the controller behaves.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct Settings {
     /// How other clusters are looked after.
     pub clusters: ClusterOptions,
     /// How often other clusters are asked for their schemas and our permissions.
-    pub surveys: SurveyPace,
+    pub preflights: PreflightPace,
     /// Whether changes of conditions become Events.
     pub condition_events: bool,
     /// Whether conditions become metrics.
@@ -60,7 +60,7 @@ impl Default for Settings {
             instance_backoff: Backoff::default(),
             watches: CacheOptions::default(),
             clusters: ClusterOptions::default(),
-            surveys: SurveyPace::default(),
+            preflights: PreflightPace::default(),
             condition_events: true,
             condition_metrics: false,
             shutdown_timeout: Duration::from_secs(60),

@@ -8,7 +8,7 @@ use kross_api::{ClusterId, DeletePolicy, FailureReason, ObjectKey, Operation, Re
 use kross_value::Text;
 
 use crate::lifecycle::Answers;
-use crate::observed::{ObservedObject, OperationFailure, Recorded};
+use crate::observed::{InventoryCluster, ObservedObject, OperationFailure};
 use crate::progress::ResourceFailure;
 use rank::ranks;
 
@@ -85,7 +85,7 @@ impl OwnedObject {
 
     /// The same object with the clusters that it is the way to, of those where the instance may have something.
     #[must_use]
-    pub fn with_credentials_for(mut self, recorded: &[Recorded]) -> Self {
+    pub fn with_credentials_for(mut self, recorded: &[InventoryCluster]) -> Self {
         let is_secret =
             self.key.cluster.is_local() && self.key.group.is_empty() && self.key.kind == *"Secret";
         if is_secret {
@@ -109,7 +109,7 @@ impl OwnedObject {
 }
 
 /// Whether a Secret is the way to a cluster.
-fn leads(secret: &ObjectKey, recorded: &Recorded) -> bool {
+fn leads(secret: &ObjectKey, recorded: &InventoryCluster) -> bool {
     recorded.key.resolved().is_some_and(|reference| match &reference.credentials {
         ResolvedCredentials::Secret(address) => {
             *secret.name == *address.name && secret.namespace.as_deref() == Some(&*address.namespace)
@@ -169,11 +169,11 @@ pub struct DeletionPlan {
     /// To release now: ownership labels, apply set and field manager go, the object stays.
     pub release: Vec<PendingDeletion>,
     /// No longer waited for, since their author said so. Those in `release` too lose their labels.
-    pub left_behind: Vec<PendingDeletion>,
+    pub orphaned: Vec<PendingDeletion>,
     /// Waited for.
     pub waiting: Vec<(PendingDeletion, Wait)>,
     /// Nodes that exist for the deletion, of which there is no object yet, with why.
-    pub unmade: Vec<(Text, Text)>,
+    pub unfinished_hooks: Vec<(Text, Text)>,
     /// UIDs of objects that people were told would be left behind: they are not deleted any more.
     pub promised: BTreeSet<Text>,
     /// When the deletion of an object was first attempted: to be kept, and given to the next plan.
@@ -213,13 +213,13 @@ pub struct PendingDeletion {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wait {
     /// Others go before it.
-    Turn,
+    Dependents,
     /// It was deleted and is not gone yet.
-    Gone(Text),
+    Deletion(Text),
     /// A node that exists for the deletion is not ready.
-    For(Text),
+    Hook(Text),
     /// Its cluster does not answer.
-    Closed(ResourceFailure),
+    Connection(ResourceFailure),
     /// Its deletion failed, and is tried again.
     Failed(ResourceFailure),
 }
@@ -229,9 +229,9 @@ impl Wait {
     #[must_use]
     pub fn message(&self) -> Text {
         match self {
-            Self::Turn => "waits for its turn".into(),
-            Self::Gone(message) | Self::For(message) => message.clone(),
-            Self::Closed(failure) | Self::Failed(failure) => failure.message.clone(),
+            Self::Dependents => "waits for its turn".into(),
+            Self::Deletion(message) | Self::Hook(message) => message.clone(),
+            Self::Connection(failure) | Self::Failed(failure) => failure.message.clone(),
         }
     }
 }
@@ -240,7 +240,10 @@ impl DeletionPlan {
     /// Whether nothing is left to do or to wait for.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.delete.is_empty() && self.release.is_empty() && self.waiting.is_empty() && self.unmade.is_empty()
+        self.delete.is_empty()
+            && self.release.is_empty()
+            && self.waiting.is_empty()
+            && self.unfinished_hooks.is_empty()
     }
 
     fn recheck(&mut self, at: Timestamp) {
@@ -274,7 +277,7 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
         } else if containers.is_empty() {
             release(object, &deletion, &mut plan);
         } else {
-            let wait = Wait::For("stays, once what it is in was released".into());
+            let wait = Wait::Hook("stays, once what it is in was released".into());
             plan.waiting.push((PendingDeletion { stays: true, ..pending_deletion(object) }, wait));
         }
     }
@@ -295,10 +298,10 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
             break;
         }
     }
-    plan.waiting.extend(rest.iter().map(|(_, object)| (pending_deletion(object), Wait::Turn)));
-    unmade(&deletion, &mut plan);
+    plan.waiting.extend(rest.iter().map(|(_, object)| (pending_deletion(object), Wait::Dependents)));
+    unfinished_hooks(&deletion, &mut plan);
     if deletion.told {
-        let closed = plan.left_behind.iter().filter(|left| !plan.release.contains(left));
+        let closed = plan.orphaned.iter().filter(|left| !plan.release.contains(left));
         plan.promised.extend(closed.map(|left| left.uid.clone()).filter(|uid| !uid.is_empty()));
     }
     plan.kept = attempts::text(&plan, &deletion);
@@ -306,11 +309,11 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
 }
 
 /// Nodes that exist for the deletion and were never made hold up its end, as long as their author waits for them.
-fn unmade(deletion: &Deletion<'_>, plan: &mut DeletionPlan) {
+fn unfinished_hooks(deletion: &Deletion<'_>, plan: &mut DeletionPlan) {
     let Hooks::Planned(hooks) = deletion.hooks else { return };
     for hook in hooks.iter().filter(|hook| !hook.made) {
         if !is_over(&attempts::of_hook(&hook.id), &hook.answers, deletion, plan) {
-            plan.unmade.push((hook.id.clone(), hook.why.clone()));
+            plan.unfinished_hooks.push((hook.id.clone(), hook.why.clone()));
         }
     }
 }
@@ -347,25 +350,25 @@ fn due(object: &OwnedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) -
     let awaited =
         PendingDeletion { until: end(&object.key, &object.answers, plan), ..pending_deletion(object) };
     if let Some(why) = &object.held {
-        plan.waiting.push((awaited, Wait::For(why.clone())));
+        plan.waiting.push((awaited, Wait::Hook(why.clone())));
         return true;
     }
     if is_needed(object, plan) {
-        plan.waiting.push((awaited, Wait::Turn));
+        plan.waiting.push((awaited, Wait::Dependents));
         return true;
     }
     if let Some(failure) = &object.closed {
-        plan.waiting.push((awaited, Wait::Closed(failure.clone())));
+        plan.waiting.push((awaited, Wait::Connection(failure.clone())));
         return true;
     }
     if object.terminating {
-        plan.waiting.push((awaited, Wait::Gone(going(object))));
+        plan.waiting.push((awaited, Wait::Deletion(going(object))));
         return true;
     }
     match readiness(object, deletion) {
         Readiness::Wait(_) if over && object.answers.deletion => {}
         Readiness::Wait(why) => {
-            plan.waiting.push((awaited, Wait::For(why)));
+            plan.waiting.push((awaited, Wait::Hook(why)));
             return true;
         }
         Readiness::Never(why) => {
@@ -404,7 +407,7 @@ fn leave(object: &OwnedObject, short: &str, plan: &mut DeletionPlan) {
     if object.closed.is_none() {
         plan.release.push(pending.clone());
     }
-    plan.left_behind.push(pending);
+    plan.orphaned.push(pending);
 }
 
 /// When waiting for something ends, if its author lets it end and nothing changes.
@@ -482,7 +485,7 @@ fn release(object: &OwnedObject, deletion: &Deletion<'_>, plan: &mut DeletionPla
             } else {
                 let until = end(&object.key, &object.answers, plan);
                 let waits = PendingDeletion { stays: true, until, ..pending_deletion(object) };
-                plan.waiting.push((waits, Wait::Closed(failure.clone())));
+                plan.waiting.push((waits, Wait::Connection(failure.clone())));
             }
         }
     }
@@ -527,7 +530,7 @@ impl Wait {
     #[must_use]
     pub fn reason(&self) -> Option<FailureReason> {
         match self {
-            Self::Closed(failure) | Self::Failed(failure) => Some(failure.reason),
+            Self::Connection(failure) | Self::Failed(failure) => Some(failure.reason),
             _ => None,
         }
     }

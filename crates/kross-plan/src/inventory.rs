@@ -33,8 +33,8 @@ pub(crate) fn inventory(walk: &Walk<'_>) -> BTreeMap<ClusterId, Inventory> {
 /// Whether nothing is made of a kind of the local cluster, since it cannot be read. An instance that has nothing of it can
 /// then be deleted without looking for it.
 fn is_hidden(walk: &Walk<'_>, cluster: &ClusterId, group: &Text, kind: &Text) -> bool {
-    let blind = &walk.input.observed.blind;
-    cluster.is_local() && blind.contains_key(&(cluster.clone(), group.clone(), kind.clone()))
+    let unlisted = &walk.input.observed.unlisted;
+    cluster.is_local() && unlisted.contains_key(&(cluster.clone(), group.clone(), kind.clone()))
 }
 
 /// The nodes that follow in the same pass, since all they read is what the ones before them are written with. Their kinds

@@ -63,8 +63,8 @@ pub use deletion::{
 pub use instance::Instance;
 pub use lifecycle::Answers;
 pub use observed::{
-    ClusterConnection, CollectionQuery, KindKey, Observed, ObservedCluster, ObservedObject, OperationFailure,
-    Recorded, ReferenceKey,
+    ClusterConnection, CollectionQuery, InventoryCluster, KindKey, Observed, ObservedCluster, ObservedObject,
+    OperationFailure, ReferenceKey,
 };
 pub use plan::{ApplyAction, ExternalRead, NodePlan, Plan, PlannedObject, UsedCluster};
 pub use planner::{plan, plan_for_deletion};

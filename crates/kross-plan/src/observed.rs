@@ -28,11 +28,11 @@ pub struct Observed {
     /// Whether objects of a kind live in namespaces, where the graph does not know.
     pub scopes: HashMap<KindKey, bool>,
     /// Kinds of which nobody can tell what is there: since they are being read, or since that failed.
-    pub blind: HashMap<KindKey, Option<OperationFailure>>,
+    pub unlisted: HashMap<KindKey, Option<OperationFailure>>,
     /// What external references ask for and cannot be read.
     pub unreadable: HashMap<ExternalRead, OperationFailure>,
     /// The clusters that the instance's inventory names, whether or not the graph still does.
-    pub recorded: Vec<Recorded>,
+    pub recorded: Vec<InventoryCluster>,
     /// When the removal of objects was first attempted.
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
     /// The resources as they were last reported; empty to take those of the instance's status.
@@ -44,7 +44,7 @@ pub type KindKey = (ClusterId, Text, Text);
 
 /// A cluster that the instance's inventory names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct InventoryCluster {
     /// The reference that led there.
     pub key: ReferenceKey,
     /// The name that messages use.

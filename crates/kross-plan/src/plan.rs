@@ -66,7 +66,7 @@ impl Plan {
     /// Whether it is certain what is desired, and that it is there: then whatever else is ours can go.
     #[must_use]
     pub fn is_certain(&self) -> bool {
-        self.nodes.iter().all(|node| node.progress.stands())
+        self.nodes.iter().all(|node| node.progress.is_applied())
     }
 
     /// A node by its id.

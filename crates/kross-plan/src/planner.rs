@@ -219,11 +219,11 @@ fn promises(walk: &Walk<'_>, owned: &[OwnedObject], kept: Option<&str>) -> BTree
 /// replaces an object comes before the object goes.
 fn unwanted<'a>(walk: &Walk<'a>) -> Vec<(&'a ObjectKey, &'a ObservedObject)> {
     // What exists for the deletion may fail as it likes: how long it is waited for, the objects say.
-    let stands = |(node, plan): (&Node, &NodePlan)| {
-        plan.progress.stands() || (lifecycle::is_hook(node) && plan.progress != Progress::Applying)
+    let is_applied = |(node, plan): (&Node, &NodePlan)| {
+        plan.progress.is_applied() || (lifecycle::is_hook(node) && plan.progress != Progress::Applying)
     };
     let lives = walk.input.phase == LifecyclePhase::Active;
-    if !lives || !walk.input.graph.nodes.iter().zip(&walk.nodes).all(stands) {
+    if !lives || !walk.input.graph.nodes.iter().zip(&walk.nodes).all(is_applied) {
         return Vec::new();
     }
     let planned = || walk.nodes.iter().flat_map(|node| &node.objects);

@@ -96,7 +96,7 @@ impl Progress {
 
     /// Whether everything that it desires is written.
     #[must_use]
-    pub fn stands(&self) -> bool {
+    pub fn is_applied(&self) -> bool {
         matches!(self, Self::Ready | Self::Skipped(_) | Self::Waiting(_))
     }
 

@@ -14,8 +14,8 @@ use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
 
 use super::report::Report;
-use crate::hub::Hub;
-use crate::survey::{Asker, ClusterSchemas, Findings, Needs, Place, Survey};
+use crate::context::Context;
+use crate::preflight::{Asker, ClusterSchemas, Findings, Needs, Place, Survey};
 
 /// The holds of every definition on the clusters that it names.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct Links(Mutex<HashMap<Text, HashMap<SecretAddress, ClusterHandle
 
 impl Links {
     /// Holds the clusters of a definition, and lets go of those that it names no more.
-    fn hold(&self, hub: &Hub, definition: &Text, wanted: &[SecretAddress]) -> Vec<ClusterHandle> {
+    fn hold(&self, context: &Context, definition: &Text, wanted: &[SecretAddress]) -> Vec<ClusterHandle> {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted.is_empty() {
             links.remove(definition);
@@ -33,7 +33,7 @@ impl Links {
         held.retain(|secret, _| wanted.contains(secret));
         wanted
             .iter()
-            .map(|secret| held.entry(secret.clone()).or_insert_with(|| hub.clusters.hold(secret)).clone())
+            .map(|secret| held.entry(secret.clone()).or_insert_with(|| context.clusters.hold(secret)).clone())
             .collect()
     }
 
@@ -92,19 +92,23 @@ pub(super) enum Verdict {
 }
 
 /// Whether a spec refers to any cluster.
-pub(super) fn refers(hub: &Hub, spec: &ResourceGraphDefinitionSpec) -> bool {
+pub(super) fn refers(context: &Context, spec: &ResourceGraphDefinitionSpec) -> bool {
     // Mistakes are reported where the spec is compiled.
-    !lower_placement(spec, hub.settings.compile.placement, &mut Diagnostics::new()).is_local()
+    !lower_placement(spec, context.settings.compile.placement, &mut Diagnostics::new()).is_local()
 }
 
 /// Looks at the clusters of a spec, and begins to connect and to ask where nobody has. None where it refers to none.
-pub(super) fn look(hub: &Hub, definition: &Text, spec: &ResourceGraphDefinitionSpec) -> Option<Clusters> {
-    let placement = lower_placement(spec, hub.settings.compile.placement, &mut Diagnostics::new());
+pub(super) fn look(
+    context: &Context,
+    definition: &Text,
+    spec: &ResourceGraphDefinitionSpec,
+) -> Option<Clusters> {
+    let placement = lower_placement(spec, context.settings.compile.placement, &mut Diagnostics::new());
     if placement.is_local() {
-        hub.links.forget(definition);
+        context.links.forget(definition);
         return None;
     }
-    let scope = scope(hub, spec);
+    let scope = scope(context, spec);
     let mut named: BTreeMap<SecretAddress, (String, Vec<(usize, bool)>)> = BTreeMap::new();
     // A reference on the definition that no resource follows is looked at as well.
     let own = placement.definition.as_ref().map(|reference| (None, reference));
@@ -117,14 +121,14 @@ pub(super) fn look(hub: &Hub, definition: &Text, spec: &ResourceGraphDefinitionS
         resources.extend(index.map(|index| (index, cluster.poll.is_none())));
     }
     let secrets: Vec<SecretAddress> = named.keys().cloned().collect();
-    let holds = hub.links.hold(hub, definition, &secrets);
+    let holds = context.links.hold(context, definition, &secrets);
     let sites = named.into_iter().zip(holds).map(|((secret, (display, resources)), hold)| {
         let standing = match hold.state(kross_cluster::Asker::Definition) {
             ConnectionState::Connecting { .. } => Standing::Connecting,
             ConnectionState::NotConnected(down) => Standing::Down(down),
             ConnectionState::Connected(live) => {
                 let needs = Arc::new(Needs::of(spec, resources, &Place::Anywhere));
-                match hub.surveys.ask(&live.client, &needs, Asker::Definition(definition.clone())) {
+                match context.preflights.ask(&live.client, &needs, Asker::Definition(definition.clone())) {
                     Survey::Pending => Standing::Asking,
                     Survey::Failed(message) => Standing::Silent(message),
                     Survey::Known(findings) => Standing::Known(findings),
@@ -137,9 +141,9 @@ pub(super) fn look(hub: &Hub, definition: &Text, spec: &ResourceGraphDefinitionS
 }
 
 /// Whether instances live in namespaces; of an existing kind, as its schema says.
-fn scope(hub: &Hub, spec: &ResourceGraphDefinitionSpec) -> Scope {
+fn scope(context: &Context, spec: &ResourceGraphDefinitionSpec) -> Scope {
     let existing = spec.schema.external_ref.as_ref().and_then(|existing| {
-        hub.schemas.resolve(&GroupVersionKind::new(&existing.api_version, &existing.kind))
+        context.schemas.resolve(&GroupVersionKind::new(&existing.api_version, &existing.kind))
     });
     match existing {
         Some(kind) if kind.namespaced => Scope::Namespaced,

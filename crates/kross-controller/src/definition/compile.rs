@@ -13,11 +13,11 @@ use kross_value::Text;
 
 use super::clusters::Clusters;
 use super::error::DefinitionError;
+use crate::context::Context;
 use crate::graphs::Revision;
-use crate::hub::Hub;
+use crate::preflight::ClusterSchemas;
 use crate::schemas::Schemas;
 use crate::selector;
-use crate::survey::ClusterSchemas;
 
 /// The longest message of a condition. Longer ones are summed up.
 const LONGEST_MESSAGE: usize = 4096;
@@ -86,22 +86,22 @@ impl kross_graph::Resolvers for Resolvers {
 /// # Errors
 /// As [`compile`].
 pub(super) async fn compile_for(
-    hub: &Hub,
+    context: &Context,
     name: &str,
     spec: &ResourceGraphDefinitionSpec,
     kinds: &[GroupVersionKind],
     clusters: Option<&Clusters>,
 ) -> Result<Compiled, DefinitionError> {
     let Some(clusters) = clusters else {
-        let compiled = compile(hub, name, spec, kinds, HashMap::new()).await?;
-        return Ok(Compiled { provisional: super::clusters::refers(hub, spec), ..compiled });
+        let compiled = compile(context, name, spec, kinds, HashMap::new()).await?;
+        return Ok(Compiled { provisional: super::clusters::refers(context, spec), ..compiled });
     };
     let schemas = clusters.schemas();
-    let compiled = compile(hub, name, spec, kinds, schemas.clone()).await;
+    let compiled = compile(context, name, spec, kinds, schemas.clone()).await;
     let compiled = match compiled {
         Err(DefinitionError::Invalid { message, .. }) if !schemas.is_empty() => {
-            let plain = compile(hub, name, spec, kinds, HashMap::new()).await?;
-            let message = mismatch(hub, name, spec, kinds, clusters).await.unwrap_or(message);
+            let plain = compile(context, name, spec, kinds, HashMap::new()).await?;
+            let message = mismatch(context, name, spec, kinds, clusters).await.unwrap_or(message);
             Compiled { mismatch: Some(message.into()), provisional: true, ..plain }
         }
         compiled => Compiled { provisional: !clusters.is_known(), ..compiled? },
@@ -111,7 +111,7 @@ pub(super) async fn compile_for(
 
 /// What each cluster alone has against a spec.
 async fn mismatch(
-    hub: &Hub,
+    context: &Context,
     name: &str,
     spec: &ResourceGraphDefinitionSpec,
     kinds: &[GroupVersionKind],
@@ -121,7 +121,7 @@ async fn mismatch(
     let mut found = Vec::new();
     for site in &clusters.sites {
         let alone = schemas.get(&site.secret).map(|schemas| (site.secret.clone(), Arc::clone(schemas)));
-        let compiled = compile(hub, name, spec, kinds, alone.into_iter().collect()).await;
+        let compiled = compile(context, name, spec, kinds, alone.into_iter().collect()).await;
         if let Err(DefinitionError::Invalid { message, .. }) = compiled {
             found.push(format!("cluster `{}`: {message}", site.display));
         }
@@ -134,7 +134,7 @@ async fn mismatch(
 /// # Errors
 /// Mistakes in the spec ([`DefinitionError::Invalid`]), or schemas that cannot be fetched.
 async fn compile(
-    hub: &Hub,
+    context: &Context,
     name: &str,
     spec: &ResourceGraphDefinitionSpec,
     kinds: &[GroupVersionKind],
@@ -142,13 +142,14 @@ async fn compile(
 ) -> Result<Compiled, DefinitionError> {
     let selection = selector::instances(spec)
         .map_err(|message| DefinitionError::Invalid { message, unknown_kinds: false })?;
-    hub.schemas.prepare(kinds).await?;
-    let fingerprint = hub.schemas.fingerprint(kinds);
+    context.schemas.prepare(kinds).await?;
+    let fingerprint = context.schemas.fingerprint(kinds);
     let started = Instant::now();
     let (name, spec) = (name.to_owned(), Arc::new(spec.clone()));
     let kept = Arc::clone(&spec);
-    let options = hub.settings.compile.clone();
-    let resolvers = Resolvers { local: Arc::clone(&hub.schemas), fixed: remotes, resolved: HashMap::new() };
+    let options = context.settings.compile.clone();
+    let resolvers =
+        Resolvers { local: Arc::clone(&context.schemas), fixed: remotes, resolved: HashMap::new() };
     // Large graphs take long enough to hold up others on the same thread.
     let compiled = tokio::task::spawn_blocking(move || {
         let definition = kross_graph::Definition { name: &name, spec: &spec, document: None };
@@ -160,7 +161,7 @@ async fn compile(
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => return Err(DefinitionError::NotSynced { what: "graphs" }),
     };
-    hub.metrics.built(started.elapsed(), compiled.is_ok());
+    context.metrics.built(started.elapsed(), compiled.is_ok());
     match compiled {
         Ok(graph) => Ok(Compiled {
             graph: Arc::new(graph),

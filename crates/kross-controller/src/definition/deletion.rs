@@ -16,8 +16,8 @@ use super::object::{Definition, finalizers, interests, is_held, named_kinds, own
 use super::reconcile::compiled;
 use super::report::Report;
 use super::revisions::Revisions;
+use crate::context::Context;
 use crate::graphs::{Halt, Served};
-use crate::hub::Hub;
 use crate::kinds;
 use crate::selector;
 
@@ -35,46 +35,46 @@ struct Dependents {
 ///
 /// # Errors
 /// The cluster refuses or does not answer.
-pub(super) async fn proceed(hub: &Hub, definition: Definition) -> Result<Next, DefinitionError> {
+pub(super) async fn proceed(context: &Context, definition: Definition) -> Result<Next, DefinitionError> {
     let name = definition.name().clone();
     let mut held = definition.finalizers();
     if !is_held(&held) {
-        hub.graphs.withdraw(&name);
+        context.graphs.withdraw(&name);
         return Ok(Next::Done);
     }
     if let Ok(spec) = &definition.spec {
-        hub.graphs.remember(definition.name(), interests(spec, &named_kinds(spec)));
+        context.graphs.remember(definition.name(), interests(spec, &named_kinds(spec)));
     }
-    let dependents = dependents(hub, &definition)?;
+    let dependents = dependents(context, &definition)?;
     if let Some(dependents) = &dependents {
-        recompile(hub, &definition).await;
+        recompile(context, &definition).await;
         let why = format!("definition `{name}` is being deleted, so that nothing new is made");
-        keep_serving(hub, &definition, &dependents.kind, Some(Halt::Ended(why.into())));
-        let instances = instances(hub, &definition, dependents).await?;
+        keep_serving(context, &definition, &dependents.kind, Some(Halt::Ended(why.into())));
+        let instances = instances(context, &definition, dependents).await?;
         if !instances.is_empty() {
-            return wait(hub, &definition, dependents, &instances).await;
+            return wait(context, &definition, dependents, &instances).await;
         }
-        if let (Some(crd), true) = (&dependents.crd, hub.settings.allow_crd_deletion) {
-            delete_crd(hub, crd).await?;
+        if let (Some(crd), true) = (&dependents.crd, context.settings.allow_crd_deletion) {
+            delete_crd(context, crd).await?;
         }
     }
-    hub.graphs.withdraw(&name);
+    context.graphs.withdraw(&name);
     held.retain(|finalizer| finalizer != FINALIZER);
-    match write_finalizers(hub, &definition, &held).await {
+    match write_finalizers(context, &definition, &held).await {
         Ok(_) => {}
         // It was let go before, and the copy does not know yet.
         Err(DefinitionError::Api(error)) if error.is_gone() => return Ok(Next::Done),
         Err(error) => return Err(error),
     }
     let asked = definition.object.deletion_timestamp().and_then(|at| at.parse::<Timestamp>().ok());
-    hub.metrics.deleted(asked.and_then(|asked| Timestamp::now().duration_since(asked).try_into().ok()));
+    context.metrics.deleted(asked.and_then(|asked| Timestamp::now().duration_since(asked).try_into().ok()));
     tracing::info!(rgd = %name, "let a definition go");
     Ok(Next::Done)
 }
 
 /// Replaces the finalizers of exactly this version of a definition.
 pub(super) async fn write_finalizers(
-    hub: &Hub,
+    context: &Context,
     definition: &Definition,
     finalizers: &[String],
 ) -> Result<StoredObject, DefinitionError> {
@@ -84,17 +84,20 @@ pub(super) async fn write_finalizers(
     ]);
     let patch = Value::object([("metadata", metadata)]);
     let name = definition.name();
-    Ok(hub.client.merge_patch(&hub.definition_kind, None, name, None, managers::CONTROLLER, &patch).await?)
+    Ok(context
+        .client
+        .merge_patch(&context.definition_kind, None, name, None, managers::CONTROLLER, &patch)
+        .await?)
 }
 
 /// Whose instances have to go; none for a definition that never owned its CRD.
-fn dependents(hub: &Hub, definition: &Definition) -> Result<Option<Dependents>, DefinitionError> {
+fn dependents(context: &Context, definition: &Definition) -> Result<Option<Dependents>, DefinitionError> {
     let Ok(spec) = &definition.spec else { return Ok(None) };
     let Some(crd_name) = own_crd(spec) else {
         // The kind is somebody else's; those of its objects that are instances carry our label.
         let Some(external) = &spec.schema.external_ref else { return Ok(None) };
         let kind = kross_schema::GroupVersionKind::new(&external.api_version, &external.kind);
-        let known = hub.schemas.resolve(&kind);
+        let known = context.schemas.resolve(&kind);
         return Ok(known.map(|known| Dependents {
             kind: Arc::new(ApiKind::custom(
                 &kind.group,
@@ -106,7 +109,7 @@ fn dependents(hub: &Hub, definition: &Definition) -> Result<Option<Dependents>, 
             crd: None,
         }));
     };
-    let crd = match hub.crds.get(None, &crd_name) {
+    let crd = match context.crds.get(None, &crd_name) {
         Lookup::Found(crd) => crd,
         Lookup::Absent => return Ok(None),
         Lookup::Unknown => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
@@ -120,13 +123,18 @@ fn dependents(hub: &Hub, definition: &Definition) -> Result<Option<Dependents>, 
 
 /// Serves a definition that has a mistake, and had none when it was last served, as far as its instances can be let go.
 /// Its instances say that there is no graph, and why, unless that is about to change.
-pub(super) fn stand_in(hub: &Hub, definition: &Definition, latest: Option<i64>, error: &DefinitionError) {
-    let current = hub.graphs.get(definition.name());
+pub(super) fn stand_in(
+    context: &Context,
+    definition: &Definition,
+    latest: Option<i64>,
+    error: &DefinitionError,
+) {
+    let current = context.graphs.get(definition.name());
     if current.is_some_and(|current| current.revision.is_some()) {
         return;
     }
-    if let Ok(Some(dependents)) = dependents(hub, definition) {
-        keep_serving(hub, definition, &dependents.kind, broken(latest, error).map(Halt::Broken));
+    if let Ok(Some(dependents)) = dependents(context, definition) {
+        keep_serving(context, definition, &dependents.kind, broken(latest, error).map(Halt::Broken));
     }
 }
 
@@ -149,20 +157,21 @@ fn broken(latest: Option<i64>, error: &DefinitionError) -> Option<Text> {
 
 /// After a restart: instances may have something to make before they go, such as a backup, and the graph knows it. If it does
 /// not compile any more, they go without, or wait for whom they must.
-async fn recompile(hub: &Hub, definition: &Definition) {
-    if hub.graphs.get(definition.name()).is_some() || hub.graphs.compiled(definition.name()).is_some() {
+async fn recompile(context: &Context, definition: &Definition) {
+    if context.graphs.get(definition.name()).is_some() || context.graphs.compiled(definition.name()).is_some()
+    {
         return;
     }
-    let known = hub.revisions.list().unwrap_or_default();
+    let known = context.revisions.list().unwrap_or_default();
     let Some(latest) = Revisions::of(definition.name(), &known).latest().cloned() else { return };
-    if let Err(error) = compiled(hub, definition, &latest, None).await {
+    if let Err(error) = compiled(context, definition, &latest, None).await {
         tracing::warn!(rgd = %definition.name(), %error, "cannot compile the graph that instances go by");
     }
 }
 
 /// Instances are still let go, but nothing new is made for them: deletion needs no graph.
-fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>, halt: Option<Halt>) {
-    let current = hub.graphs.get(definition.name());
+fn keep_serving(context: &Context, definition: &Definition, kind: &Arc<ApiKind>, halt: Option<Halt>) {
+    let current = context.graphs.get(definition.name());
     if current.as_ref().is_some_and(|current| current.revision.is_none() && current.halt == halt) {
         return;
     }
@@ -172,32 +181,32 @@ fn keep_serving(hub: &Hub, definition: &Definition, kind: &Arc<ApiKind>, halt: O
     let selection = definition.spec.as_ref().ok().and_then(|spec| selector::instances(spec).ok());
     let selection = selection.unwrap_or(nothing);
     let children = current.map(|current| current.children.clone()).unwrap_or_default();
-    hub.graphs.publish(Served {
+    context.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
-        instances: hub.watches.watch(&hub.client, kind, selection),
+        instances: context.watches.watch(&context.client, kind, selection),
         kind: Arc::clone(kind),
         children,
         external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),
         revision: None,
-        leaving: hub.graphs.compiled(definition.name()),
+        leaving: context.graphs.compiled(definition.name()),
         halt,
         orphaned: false,
     });
-    if let Some(served) = hub.graphs.get(definition.name()) {
-        hub.wake_instances(&served);
+    if let Some(served) = context.graphs.get(definition.name()) {
+        context.wake_instances(&served);
     }
 }
 
 /// The instances that are still there. Asks the cluster: whether somebody is left behind is not decided by a copy.
 async fn instances(
-    hub: &Hub,
+    context: &Context,
     definition: &Definition,
     dependents: &Dependents,
 ) -> Result<Vec<StoredObject>, DefinitionError> {
     let labelled = format!("{}={}", labels::DEFINITION_NAME, definition.name());
     let selector = dependents.crd.is_none().then_some(labelled.as_str());
-    let mut instances = match hub.client.list(&dependents.kind, None, selector).await {
+    let mut instances = match context.client.list(&dependents.kind, None, selector).await {
         Ok(instances) => instances,
         // The kind went meanwhile, and its objects with it.
         Err(error) if error.missing().is_some() => Vec::new(),
@@ -211,7 +220,7 @@ async fn instances(
 }
 
 async fn wait(
-    hub: &Hub,
+    context: &Context,
     definition: &Definition,
     dependents: &Dependents,
     instances: &[StoredObject],
@@ -221,19 +230,19 @@ async fn wait(
         for instance in instances.iter().filter(|instance| instance.deletion_timestamp().is_none()) {
             let options = Delete { uid: Some(instance.uid()), ..Delete::default() };
             let namespace = instance.namespace().map(|namespace| &**namespace);
-            match hub.client.delete(&dependents.kind, namespace, instance.name(), options).await {
+            match context.client.delete(&dependents.kind, namespace, instance.name(), options).await {
                 Ok(_) => {}
                 Err(error) if error.is_gone() => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
-    let refers = definition.spec.as_ref().is_ok_and(|spec| clusters::refers(hub, spec));
+    let refers = definition.spec.as_ref().is_ok_and(|spec| clusters::refers(context, spec));
     let mut report = Report::new(definition, refers, Timestamp::now());
     report.waiting_for_instances(&message(instances, asked));
-    report.write(hub, definition).await?;
+    report.write(context, definition).await?;
     // Where every instance is watched, the last one to go wakes us; of one that the copy has never had we would not be told.
-    let served = hub.graphs.get(definition.name());
+    let served = context.graphs.get(definition.name());
     let told = dependents.crd.is_some()
         && served.is_some_and(|served| {
             served.instances.is_live()
@@ -242,7 +251,7 @@ async fn wait(
                     served.instances.will_tell_of(namespace, instance.name(), instance.uid())
                 })
         });
-    Ok(if told { Next::Done } else { Next::Wait(hub.settings.progress_delay) })
+    Ok(if told { Next::Done } else { Next::Wait(context.settings.progress_delay) })
 }
 
 /// Says how many instances are waited for, which, and what can be done about it.
@@ -269,12 +278,12 @@ fn message(instances: &[StoredObject], asked: bool) -> String {
     format!("waiting for {count} {noun} to go: {}; {advice}", names.join(", "))
 }
 
-async fn delete_crd(hub: &Hub, crd: &StoredObject) -> Result<(), DefinitionError> {
+async fn delete_crd(context: &Context, crd: &StoredObject) -> Result<(), DefinitionError> {
     if crd.deletion_timestamp().is_some() {
         return Ok(());
     }
     let options = Delete { uid: Some(crd.uid()), ..Delete::default() };
-    match hub.client.delete(&hub.crd_kind, None, crd.name(), options).await {
+    match context.client.delete(&context.crd_kind, None, crd.name(), options).await {
         Ok(_) => {
             tracing::info!(crd = %crd.name(), "deleted a CustomResourceDefinition");
             Ok(())

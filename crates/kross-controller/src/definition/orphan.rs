@@ -10,34 +10,34 @@ use kross_value::Text;
 use super::crd;
 use super::error::{DefinitionError, Next};
 use super::object::{finalizers, is_held};
+use crate::context::Context;
 use crate::graphs::{Halt, Served};
-use crate::hub::Hub;
 use crate::kinds;
 
 /// Serves the kind of a definition that is gone while instances of it are held, and withdraws it afterwards.
 ///
 /// # Errors
 /// The cluster does not tell whether there are instances.
-pub(super) async fn proceed(hub: &Hub, name: &Text) -> Result<Next, DefinitionError> {
-    let crds = hub.crds.list().ok_or(DefinitionError::NotSynced { what: "CustomResourceDefinitions" })?;
+pub(super) async fn proceed(context: &Context, name: &Text) -> Result<Next, DefinitionError> {
+    let crds = context.crds.list().ok_or(DefinitionError::NotSynced { what: "CustomResourceDefinitions" })?;
     let owned =
         crds.into_iter().find(|crd| crd::is_owned_by(crd, name) && kinds::is_established(crd.value()));
     let Some((crd, kind)) = owned.and_then(|crd| kinds::served_by(crd.value()).map(|kind| (crd, kind)))
     else {
-        hub.graphs.withdraw(name);
+        context.graphs.withdraw(name);
         return Ok(Next::Done);
     };
     let kind = Arc::new(kind);
-    if !is_needed(hub, &kind).await? {
-        hub.graphs.withdraw(name);
+    if !is_needed(context, &kind).await? {
+        context.graphs.withdraw(name);
         return Ok(Next::Done);
     }
-    serve(hub, name, &crd, &kind);
+    serve(context, name, &crd, &kind);
     Ok(Next::Done)
 }
 
-async fn is_needed(hub: &Hub, kind: &ApiKind) -> Result<bool, DefinitionError> {
-    match hub.client.list(kind, None, None).await {
+async fn is_needed(context: &Context, kind: &ApiKind) -> Result<bool, DefinitionError> {
+    match context.client.list(kind, None, None).await {
         Ok(instances) => Ok(instances.iter().any(|instance| is_held(&finalizers(instance)))),
         // The kind went meanwhile, and its objects with it.
         Err(error) if error.missing().is_some() => Ok(false),
@@ -45,15 +45,15 @@ async fn is_needed(hub: &Hub, kind: &ApiKind) -> Result<bool, DefinitionError> {
     }
 }
 
-fn serve(hub: &Hub, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>) {
-    if hub.graphs.get(name).is_some_and(|current| current.orphaned) {
+fn serve(context: &Context, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>) {
+    if context.graphs.get(name).is_some_and(|current| current.orphaned) {
         return;
     }
     tracing::warn!(rgd = %name, crd = %crd.name(), "the definition is gone and instances are left; they can be deleted");
-    hub.graphs.publish(Served {
+    context.graphs.publish(Served {
         definition: name.clone(),
         uid: crd.label(labels::DEFINITION_ID).unwrap_or_default().into(),
-        instances: hub.watches.watch(&hub.client, kind, Selection::All),
+        instances: context.watches.watch(&context.client, kind, Selection::All),
         kind: Arc::clone(kind),
         children: Vec::new(),
         external: false,
@@ -62,7 +62,7 @@ fn serve(hub: &Hub, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>) {
         halt: Some(Halt::Ended(format!("definition `{name}` is gone, so that nothing new is made").into())),
         orphaned: true,
     });
-    if let Some(served) = hub.graphs.get(name) {
-        hub.wake_instances(&served);
+    if let Some(served) = context.graphs.get(name) {
+        context.wake_instances(&served);
     }
 }

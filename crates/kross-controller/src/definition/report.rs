@@ -11,7 +11,7 @@ use kross_value::Value;
 
 use super::error::DefinitionError;
 use super::object::Definition;
-use crate::hub::Hub;
+use crate::context::Context;
 use crate::metrics::DefinitionTransition;
 
 /// The fields of the status. All are written, so that what is gone is removed.
@@ -204,16 +204,20 @@ impl Report {
     ///
     /// # Errors
     /// The cluster refuses or does not answer.
-    pub(super) async fn write(self, hub: &Hub, definition: &Definition) -> Result<(), DefinitionError> {
+    pub(super) async fn write(
+        self,
+        context: &Context,
+        definition: &Definition,
+    ) -> Result<(), DefinitionError> {
         let status = self.status();
         if status == definition.status {
             return Ok(());
         }
         let patch = patch(&definition.object, &status, &FIELDS);
-        let written = hub
+        let written = context
             .client
             .merge_patch(
-                &hub.definition_kind,
+                &context.definition_kind,
                 None,
                 definition.name(),
                 Some("status"),
@@ -221,9 +225,9 @@ impl Report {
                 &patch,
             )
             .await?;
-        hub.definitions.observe(&written);
-        count_transition(hub, definition.status.state, status.state);
-        tell(hub, definition, &status.conditions);
+        context.definitions.observe(&written);
+        count_transition(context, definition.status.state, status.state);
+        tell(context, definition, &status.conditions);
         Ok(())
     }
 }
@@ -282,7 +286,7 @@ pub(super) fn resources(graph: &Graph) -> List<ResourceInformation> {
     if list.is_empty() { List::default() } else { list.into() }
 }
 
-fn count_transition(hub: &Hub, from: Option<DefinitionState>, to: Option<DefinitionState>) {
+fn count_transition(context: &Context, from: Option<DefinitionState>, to: Option<DefinitionState>) {
     let word = |state| match state {
         DefinitionState::Active => "Active",
         DefinitionState::Inactive => "Inactive",
@@ -290,13 +294,17 @@ fn count_transition(hub: &Hub, from: Option<DefinitionState>, to: Option<Definit
     if let (Some(from), Some(to)) = (from, to)
         && from != to
     {
-        hub.metrics.transitions.get_or_create(&DefinitionTransition { from: word(from), to: word(to) }).inc();
+        context
+            .metrics
+            .transitions
+            .get_or_create(&DefinitionTransition { from: word(from), to: word(to) })
+            .inc();
     }
 }
 
 /// Tells of every condition that turned false, and of `Ready` whenever it changed.
-fn tell(hub: &Hub, definition: &Definition, conditions: &[Condition]) {
-    let Some(events) = &hub.events else { return };
+fn tell(context: &Context, definition: &Definition, conditions: &[Condition]) {
+    let Some(events) = &context.events else { return };
     for condition in conditions {
         let before = definition.status.conditions.iter().find(|other| other.type_ == condition.type_);
         let before = before.map(|before| before.status);

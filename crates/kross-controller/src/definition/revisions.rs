@@ -15,7 +15,7 @@ use kross_value::{Text, Value};
 use super::error::DefinitionError;
 use super::object::{Definition, hash, part};
 use super::report::{self, patch};
-use crate::hub::Hub;
+use crate::context::Context;
 
 const DEFINITION_API_VERSION: &str = "kro.run/v1alpha1";
 const DEFINITION_KIND: &str = "ResourceGraphDefinition";
@@ -140,8 +140,8 @@ fn frozen(definition: &Definition) -> Value {
 }
 
 /// The revision of a definition as it is now.
-fn body(hub: &Hub, definition: &Definition, number: i64, hash: &Text) -> Value {
-    let mut own_labels = hub.ownership_labels();
+fn body(context: &Context, definition: &Definition, number: i64, hash: &Text) -> Value {
+    let mut own_labels = context.ownership_labels();
     own_labels.insert(labels::DEFINITION_NAME, definition.name().clone().into());
     own_labels.insert(labels::REVISION_HASH, hash.clone().into());
     let snapshot = Value::object([
@@ -170,14 +170,14 @@ fn body(hub: &Hub, definition: &Definition, number: i64, hash: &Text) -> Value {
 /// # Errors
 /// The cluster refuses or does not answer, or another process was faster: then the copy will tell.
 pub(super) async fn issue(
-    hub: &Hub,
+    context: &Context,
     definition: &Definition,
     number: i64,
     hash: &Text,
 ) -> Result<Revision, DefinitionError> {
-    let body = body(hub, definition, number, hash);
-    let written = hub.client.create(&hub.revision_kind, &body, managers::CONTROLLER).await?;
-    hub.revisions.observe(&written);
+    let body = body(context, definition, number, hash);
+    let written = context.client.create(&context.revision_kind, &body, managers::CONTROLLER).await?;
+    context.revisions.observe(&written);
     tracing::info!(rgd = %definition.name(), revision = number, "issued a revision");
     Ok(Revision::read(Arc::new(written), number))
 }
@@ -187,7 +187,7 @@ pub(super) async fn issue(
 /// # Errors
 /// The cluster refuses or does not answer, or the revision has changed meanwhile.
 pub(super) async fn adopt(
-    hub: &Hub,
+    context: &Context,
     definition: &Definition,
     revision: &Revision,
 ) -> Result<(), DefinitionError> {
@@ -206,9 +206,11 @@ pub(super) async fn adopt(
     ]);
     let patch = Value::object([("metadata", metadata)]);
     let name = revision.object.name();
-    let written =
-        hub.client.merge_patch(&hub.revision_kind, None, name, None, managers::CONTROLLER, &patch).await?;
-    hub.revisions.observe(&written);
+    let written = context
+        .client
+        .merge_patch(&context.revision_kind, None, name, None, managers::CONTROLLER, &patch)
+        .await?;
+    context.revisions.observe(&written);
     tracing::info!(rgd = %definition.name(), revision = revision.number, "adopted a revision");
     Ok(())
 }
@@ -218,12 +220,12 @@ pub(super) async fn adopt(
 /// # Errors
 /// The cluster refuses or does not answer.
 pub(super) async fn record(
-    hub: &Hub,
+    context: &Context,
     revision: &Revision,
     compiled: Result<&Graph, &str>,
     now: Timestamp,
 ) -> Result<(), DefinitionError> {
-    let object = match hub.revisions.get(None, revision.object.name()) {
+    let object = match context.revisions.get(None, revision.object.name()) {
         kross_cluster::Lookup::Found(latest) => latest,
         _ => Arc::clone(&revision.object),
     };
@@ -233,11 +235,18 @@ pub(super) async fn record(
         return Ok(());
     }
     let patch = patch(&object, &status, &FIELDS);
-    let written = hub
+    let written = context
         .client
-        .merge_patch(&hub.revision_kind, None, object.name(), Some("status"), managers::CONTROLLER, &patch)
+        .merge_patch(
+            &context.revision_kind,
+            None,
+            object.name(),
+            Some("status"),
+            managers::CONTROLLER,
+            &patch,
+        )
         .await?;
-    hub.revisions.observe(&written);
+    context.revisions.observe(&written);
     Ok(())
 }
 
@@ -270,25 +279,25 @@ fn status(
 }
 
 /// Deletes revisions that are too many. What cannot be deleted stays until the next pass.
-pub(super) async fn collect(hub: &Hub, revisions: &Revisions) {
-    let Some(keep) = hub.settings.max_revisions else { return };
+pub(super) async fn collect(context: &Context, revisions: &Revisions) {
+    let Some(keep) = context.settings.max_revisions else { return };
     for revision in revisions.surplus(keep) {
         let options = Delete { uid: Some(revision.object.uid()), ..Delete::default() };
-        match hub.client.delete(&hub.revision_kind, None, revision.object.name(), options).await {
+        match context.client.delete(&context.revision_kind, None, revision.object.name(), options).await {
             Ok(kross_cluster::Deleted::Terminating(object)) => {
-                hub.metrics.collected.inc();
-                hub.revisions.observe(&object);
+                context.metrics.collected.inc();
+                context.revisions.observe(&object);
                 // Nobody else would: an own write wakes nobody.
-                if let Err(error) = release(hub, &object).await {
+                if let Err(error) = release(context, &object).await {
                     tracing::warn!(%error, "cannot let go of a revision");
                 }
             }
             Ok(kross_cluster::Deleted::Gone) => {
-                hub.metrics.collected.inc();
+                context.metrics.collected.inc();
             }
             Err(error) if error.is_gone() => {}
             Err(error) => {
-                hub.metrics.collect_errors.inc();
+                context.metrics.collect_errors.inc();
                 tracing::warn!(%error, "cannot delete an old revision");
             }
         }
@@ -299,7 +308,7 @@ pub(super) async fn collect(hub: &Hub, revisions: &Revisions) {
 ///
 /// # Errors
 /// The cluster refuses or does not answer, or the revision has changed meanwhile.
-pub(super) async fn release(hub: &Hub, object: &StoredObject) -> Result<(), DefinitionError> {
+pub(super) async fn release(context: &Context, object: &StoredObject) -> Result<(), DefinitionError> {
     let mut finalizers = super::object::finalizers(object);
     if !super::object::is_held(&finalizers) {
         return Ok(());
@@ -310,14 +319,14 @@ pub(super) async fn release(hub: &Hub, object: &StoredObject) -> Result<(), Defi
         ("finalizers", Value::list(finalizers.iter().map(|name| Value::from(name.as_str())))),
     ]);
     let patch = Value::object([("metadata", metadata)]);
-    let written = hub
+    let written = context
         .client
-        .merge_patch(&hub.revision_kind, None, object.name(), None, managers::CONTROLLER, &patch)
+        .merge_patch(&context.revision_kind, None, object.name(), None, managers::CONTROLLER, &patch)
         .await;
     match written {
         // With the last finalizer the object goes: what came back is not there any more.
         Ok(_) => {
-            hub.metrics.finalizers_released.inc();
+            context.metrics.finalizers_released.inc();
             Ok(())
         }
         Err(error) if error.is_gone() => Ok(()),

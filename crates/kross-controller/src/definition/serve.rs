@@ -13,8 +13,8 @@ use super::crd::{self, Action};
 use super::error::{DefinitionError, Next};
 use super::object::Definition;
 use super::report::Report;
+use crate::context::Context;
 use crate::graphs::Served;
-use crate::hub::Hub;
 use crate::kinds;
 
 /// How long after a CRD was written it is looked at again, should no event come.
@@ -25,7 +25,7 @@ const ESTABLISH: Duration = Duration::from_secs(2);
 /// # Errors
 /// The CRD cannot be as it should be.
 pub(super) async fn serve(
-    hub: &Hub,
+    context: &Context,
     definition: &Definition,
     number: i64,
     compiled: &Compiled,
@@ -34,19 +34,19 @@ pub(super) async fn serve(
     let Some(crd) = &compiled.graph.crd else {
         // The kind exists already: compiling has seen it.
         let kind = external_kind(&compiled.graph);
-        publish(hub, definition, number, compiled, kind);
+        publish(context, definition, number, compiled, kind);
         report.kind_ready(&compiled.graph.instance.kind);
         report.running();
         return Ok(Next::Done);
     };
-    let ensured = ensure(hub, definition, crd, compiled.provisional).await;
+    let ensured = ensure(context, definition, crd, compiled.provisional).await;
     let crd = match ensured {
         Ok(crd) => crd,
         Err(error) => {
             report.kind_failed(&error.to_string());
             if matches!(error, DefinitionError::Breaking { .. } | DefinitionError::CrdDeleting { .. }) {
                 // The CRD is still ours, and so are its instances.
-                publish(hub, definition, number, compiled, external_kind(&compiled.graph));
+                publish(context, definition, number, compiled, external_kind(&compiled.graph));
             }
             return Err(error);
         }
@@ -54,8 +54,8 @@ pub(super) async fn serve(
     match accepted(&crd) {
         Ok(Some(kind)) => {
             // Before anybody is told: who names the kind then finds its schema.
-            hub.schemas.follow(&hub.crds, &crd);
-            publish(hub, definition, number, compiled, external_kind(&compiled.graph));
+            context.schemas.follow(&context.crds, &crd);
+            publish(context, definition, number, compiled, external_kind(&compiled.graph));
             report.kind_ready(&kind);
             report.running();
             Ok(Next::Done)
@@ -73,14 +73,14 @@ pub(super) async fn serve(
 
 /// Makes or changes the CRD, and gives it as it is then.
 async fn ensure(
-    hub: &Hub,
+    context: &Context,
     definition: &Definition,
     crd: &Value,
     provisional: bool,
 ) -> Result<Arc<StoredObject>, DefinitionError> {
-    let desired = crd::desired(crd, &hub.ownership_labels(), &definition.object);
+    let desired = crd::desired(crd, &context.ownership_labels(), &definition.object);
     let name = desired.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
-    let existing = match hub.crds.get(None, name) {
+    let existing = match context.crds.get(None, name) {
         Lookup::Found(existing) => Some(existing),
         Lookup::Absent => None,
         Lookup::Unknown => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
@@ -93,15 +93,20 @@ async fn ensure(
     };
     let written = match (&action, existing) {
         (Action::Keep, Some(existing)) => return Ok(existing),
-        (Action::Create(body), _) => hub.client.create(&hub.crd_kind, body, managers::CONTROLLER).await?,
+        (Action::Create(body), _) => {
+            context.client.create(&context.crd_kind, body, managers::CONTROLLER).await?
+        }
         (Action::Update(patch), _) => {
-            hub.client.merge_patch(&hub.crd_kind, None, name, None, managers::CONTROLLER, patch).await?
+            context
+                .client
+                .merge_patch(&context.crd_kind, None, name, None, managers::CONTROLLER, patch)
+                .await?
         }
         (Action::Keep, None) => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
     };
     let done = if matches!(action, Action::Create(_)) { "made" } else { "changed" };
     tracing::info!(rgd = %definition.name(), crd = name, "{done} a CustomResourceDefinition");
-    hub.crds.observe(&written);
+    context.crds.observe(&written);
     Ok(Arc::new(written))
 }
 
@@ -130,8 +135,8 @@ fn external_kind(graph: &Graph) -> ApiKind {
 }
 
 /// Lets instances be reconciled by this revision.
-fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled, kind: ApiKind) {
-    let current = hub.graphs.get(definition.name());
+fn publish(context: &Context, definition: &Definition, number: i64, compiled: &Compiled, kind: ApiKind) {
+    let current = context.graphs.get(definition.name());
     let same = current.as_ref().is_some_and(|current| {
         *current.kind == kind
             && current.uid == *definition.object.uid()
@@ -142,11 +147,11 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
     }
     let kind = Arc::new(kind);
     let Compiled { graph, selection, .. } = compiled;
-    let children = children(hub, graph);
-    hub.graphs.publish(Served {
+    let children = children(context, graph);
+    context.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
-        instances: hub.watches.watch(&hub.client, &kind, selection.clone()),
+        instances: context.watches.watch(&context.client, &kind, selection.clone()),
         kind,
         children,
         external: graph.instance.external,
@@ -155,13 +160,13 @@ fn publish(hub: &Hub, definition: &Definition, number: i64, compiled: &Compiled,
         orphaned: false,
         revision: Some(compiled.clone().revision(number)),
     });
-    if let Some(served) = hub.graphs.get(definition.name()) {
-        hub.wake_instances(&served);
+    if let Some(served) = context.graphs.get(definition.name()) {
+        context.wake_instances(&served);
     }
 }
 
 /// One watch for each kind that the graph makes in this cluster.
-fn children(hub: &Hub, graph: &Graph) -> Vec<Cache> {
+fn children(context: &Context, graph: &Graph) -> Vec<Cache> {
     let mut watches: Vec<Cache> = Vec::new();
     for node in &graph.nodes {
         let (Some(known), Placement::Local, false) = (&node.kind.known, &node.placement, node.is_external())
@@ -171,10 +176,10 @@ fn children(hub: &Hub, graph: &Graph) -> Vec<Cache> {
         let kind = &node.kind;
         let kind = ApiKind::custom(&kind.group, &kind.version, &kind.kind, &known.plural, known.namespaced);
         // The schema has told already where the kind is served.
-        if hub.client.discovery().cached(&kind.group, Some(&kind.version), &kind.kind).is_none() {
-            hub.client.discovery().learn(kind.clone());
+        if context.client.discovery().cached(&kind.group, Some(&kind.version), &kind.kind).is_none() {
+            context.client.discovery().learn(kind.clone());
         }
-        let watch = hub.watches.watch(&hub.client, &Arc::new(kind), Selection::Managed);
+        let watch = context.watches.watch(&context.client, &Arc::new(kind), Selection::Managed);
         if !watches.iter().any(|known| known.key() == watch.key()) {
             watches.push(watch);
         }

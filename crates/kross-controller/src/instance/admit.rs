@@ -12,15 +12,15 @@ use kross_plan::{AccessPath, ApplyAction, ExternalRead, Plan};
 
 use super::apply::fail;
 use super::memory::Memory;
-use super::observe::Sight;
+use super::observe::Observation;
 use super::reach::Reach;
 use crate::analysis::{Check, Question};
+use crate::context::Context;
 use crate::graphs::Served;
-use crate::hub::Hub;
 
 /// Who wants to write or to read.
 pub(super) struct Visitor<'a> {
-    pub(super) hub: &'a Hub,
+    pub(super) context: &'a Context,
     pub(super) served: &'a Served,
     pub(super) instance: &'a ObjectKey,
 }
@@ -32,7 +32,7 @@ impl Visitor<'_> {
         plan: &'p Plan,
         actions: Vec<&'p ApplyAction>,
         reach: &Reach<'_>,
-        sight: &mut Sight,
+        observation: &mut Observation,
         memory: &mut Memory,
     ) -> Vec<&'p ApplyAction> {
         let now = Timestamp::now();
@@ -50,7 +50,7 @@ impl Visitor<'_> {
                     };
                     let operation = if action.create { Operation::Create } else { Operation::Update };
                     let (key, id) = (object.key.clone(), node.id.clone());
-                    fail(key, id, operation, reason, &message, now, sight, memory);
+                    fail(key, id, operation, reason, &message, now, observation, memory);
                 }
             }
         }
@@ -88,8 +88,8 @@ impl Visitor<'_> {
         let watched = access_path.reference.poll.is_none();
         let resources: Vec<(usize, bool)> =
             companions(&revision.graph, node, placement).map(|index| (index, watched)).collect();
-        self.hub.analyses.check(
-            self.hub,
+        self.context.analyses.check(
+            self.context,
             &Question {
                 instance: self.instance,
                 revision,

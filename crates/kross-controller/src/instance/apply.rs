@@ -15,9 +15,9 @@ use kross_plan::{AccessPath, ApplyAction, NodePlan, OperationFailure, PendingDel
 use kross_value::Text;
 
 use super::memory::Memory;
-use super::observe::{Sight, version_of};
+use super::observe::{Observation, version_of};
 use super::reach::{Reach, ReachError};
-use crate::hub::Hub;
+use crate::context::Context;
 
 /// Writes of one instance in one cluster that run at once.
 const AT_ONCE: usize = 16;
@@ -35,11 +35,11 @@ enum Written {
 
 /// Writes these objects of an instance's plan and takes the answers in.
 pub(super) async fn wave(
-    (hub, instance): (&Hub, &ObjectKey),
+    (context, instance): (&Context, &ObjectKey),
     reach: &Reach<'_>,
     plan: &Plan,
     actions: &[&ApplyAction],
-    sight: &mut Sight,
+    observation: &mut Observation,
     memory: &mut Memory,
 ) {
     // Boxed one by one: the compiler cannot see through a stream of borrowing futures.
@@ -48,7 +48,7 @@ pub(super) async fn wave(
         let applyset = plan.applysets.get(&object.key.cluster)?;
         let access_path = plan.access_paths.to(&object.key);
         let contested = memory.contested.contains(&object.key);
-        let write = Write { hub, instance, reach, object, access_path, create: action.create, contested };
+        let write = Write { context, instance, reach, object, access_path, create: action.create, contested };
         let write = write.run(node, applyset, memory.since).boxed();
         Some((&object.key.cluster, write))
     });
@@ -60,25 +60,25 @@ pub(super) async fn wave(
                 tracing::debug!(node = %node, object = %key, "applied");
                 memory.failures.remove(&key);
                 memory.contested.remove(&key);
-                sight.observed.failures.remove(&key);
+                observation.observed.failures.remove(&key);
                 match object.owned_digest() {
                     Some(digest) => memory.digests.insert(key.clone(), digest),
                     None => memory.digests.remove(&key),
                 };
-                sight.see(key, Arc::from(object), memory);
+                observation.see(key, Arc::from(object), memory);
             }
             Ok(Written::Taken(object)) => {
                 memory.contested.insert(key.clone());
-                sight.see(key, Arc::from(object), memory);
+                observation.see(key, Arc::from(object), memory);
             }
             Ok(Written::Claimed) => {
                 let message = "another instance is writing the same object";
-                fail(key, node, operation, FailureReason::Conflict, message, now, sight, memory);
+                fail(key, node, operation, FailureReason::Conflict, message, now, observation, memory);
             }
             Err(error) => {
                 let message = explained(&key, &error);
                 tracing::debug!(node = %node, object = %key, why = message, "cannot apply");
-                fail(key, node, operation, error.reason(), &message, now, sight, memory);
+                fail(key, node, operation, error.reason(), &message, now, observation, memory);
             }
         }
     }
@@ -126,7 +126,7 @@ pub(super) fn fail(
     reason: FailureReason,
     message: &str,
     now: Timestamp,
-    sight: &mut Sight,
+    observation: &mut Observation,
     memory: &mut Memory,
 ) {
     // How long it fails goes on whatever the reason, but a deletion is another matter than what went before it.
@@ -136,12 +136,12 @@ pub(super) fn fail(
     let since = memory.failures.get(&key).filter(same).map_or(now, |before| before.since);
     let failure = OperationFailure { node, operation, reason, message: message.into(), since };
     memory.failures.insert(key.clone(), failure.clone());
-    sight.observed.failures.insert(key, failure);
+    observation.observed.failures.insert(key, failure);
 }
 
 /// An object that is to be written.
 struct Write<'a> {
-    hub: &'a Hub,
+    context: &'a Context,
     instance: &'a ObjectKey,
     reach: &'a Reach<'a>,
     object: &'a PlannedObject,
@@ -155,7 +155,7 @@ impl Write<'_> {
     async fn run(mut self, node: &NodePlan, applyset: &Text, since: u64) -> Answer {
         let operation = if self.create { Operation::Create } else { Operation::Update };
         let key = &self.object.key;
-        let answer = match self.hub.instances.claim(key, applyset, since) {
+        let answer = match self.context.instances.claim(key, applyset, since) {
             None => Ok(Written::Claimed),
             Some(mut claim) => {
                 self.contested |= claim.contested;
@@ -209,7 +209,7 @@ impl Write<'_> {
     /// Looks at what is in the place of the object. From before that on it is told when it goes.
     async fn look(&self, client: &ClusterClient, kind: &ApiKind) -> Result<StoredObject, ApiError> {
         let key = &self.object.key;
-        self.hub.instances.want_too(self.instance, key);
+        self.context.instances.want_too(self.instance, key);
         client.get(kind, key.namespace.as_deref(), &key.name).await
     }
 
@@ -225,7 +225,7 @@ impl Write<'_> {
 pub(super) async fn delete(
     reach: &Reach<'_>,
     deletions: &[PendingDeletion],
-    sight: &mut Sight,
+    observation: &mut Observation,
     memory: &mut Memory,
 ) -> bool {
     let deletes = deletions.iter().map(|pending| {
@@ -241,29 +241,29 @@ pub(super) async fn delete(
             Ok(Some(terminating)) => {
                 tracing::debug!(node = %pending.node, object = %key, "asked to go");
                 memory.failures.remove(&key);
-                sight.observed.failures.remove(&key);
-                sight.see(key, Arc::new(terminating), memory);
+                observation.observed.failures.remove(&key);
+                observation.see(key, Arc::new(terminating), memory);
             }
             Ok(None) => {
                 tracing::debug!(node = %pending.node, object = %key, "deleted");
                 memory.failures.remove(&key);
                 memory.digests.remove(&key);
-                sight.observed.failures.remove(&key);
-                if let Some(object) = sight.stored.get(&key) {
+                observation.observed.failures.remove(&key);
+                if let Some(object) = observation.stored.get(&key) {
                     reach.observe_gone(&key.cluster, object);
                 }
-                sight.lose(&key);
+                observation.lose(&key);
             }
             // Another object has its name: what that is has to be looked at.
             Err(error) if error.reason() == FailureReason::Conflict => {
                 fine = false;
-                sight.lose(&key);
+                observation.lose(&key);
             }
             Err(error) => {
                 fine = false;
                 let node = pending.node.clone();
                 tracing::debug!(%node, object = %key, why = error.message(), "cannot delete");
-                fail(key, node, Operation::Delete, error.reason(), error.message(), now, sight, memory);
+                fail(key, node, Operation::Delete, error.reason(), error.message(), now, observation, memory);
             }
         }
     }
@@ -304,7 +304,7 @@ pub(super) struct Released {
 pub(super) async fn release(
     reach: &Reach<'_>,
     deletions: &[PendingDeletion],
-    sight: &mut Sight,
+    observation: &mut Observation,
     memory: &mut Memory,
 ) -> Released {
     let releases = deletions.iter().map(|pending| {
@@ -319,18 +319,18 @@ pub(super) async fn release(
             Ok(()) => {
                 memory.digests.remove(&key);
                 memory.failures.remove(&key);
-                sight.lose(&key);
+                observation.lose(&key);
                 released.parted.push(pending.clone());
             }
             // Its author does not wait for it any longer.
             Err(error) if pending.why.is_some() => {
-                sight.lose(&key);
+                observation.lose(&key);
                 released.stuck.push((pending.clone(), error.reason()));
             }
             Err(error) => {
                 released.again = true;
                 let (node, now) = (pending.node.clone(), Timestamp::now());
-                fail(key, node, Operation::Update, error.reason(), error.message(), now, sight, memory);
+                fail(key, node, Operation::Update, error.reason(), error.message(), now, observation, memory);
             }
         }
     }
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_deletion_fails_since_it_is_one() {
-        let (mut sight, mut memory) = (Sight::default(), Memory::default());
+        let (mut observation, mut memory) = (Observation::default(), Memory::default());
         let key = ObjectKey {
             cluster: ClusterId::local(),
             group: "".into(),
@@ -370,7 +370,7 @@ mod tests {
         };
         let mut since = |operation, reason, second| {
             let now = Timestamp::from_second(second).unwrap();
-            fail(key.clone(), "a".into(), operation, reason, "", now, &mut sight, &mut memory);
+            fail(key.clone(), "a".into(), operation, reason, "", now, &mut observation, &mut memory);
             memory.failures[&key].since.as_second()
         };
         assert_eq!(since(Operation::Update, FailureReason::Invalid, 1), 1);

@@ -12,9 +12,9 @@ use kross_plan::{KindKey, OperationFailure, Plan};
 use kross_value::Text;
 
 use super::memory::Memory;
-use super::observe::{Sight, version_of};
+use super::observe::{Observation, version_of};
 use super::reach::Reach;
-use crate::hub::Hub;
+use crate::context::Context;
 
 /// A kind in a remote cluster, and the version to read it in; none for the one that the cluster prefers.
 pub(super) type Wanted = (KindKey, Option<Text>);
@@ -73,25 +73,28 @@ pub(super) fn planned(plan: &Plan) -> Vec<Wanted> {
 
 /// Sees what an instance has of some kinds, in the clusters that are connected. Gives whether there was anything new.
 pub(super) async fn see(
-    hub: &Hub,
+    context: &Context,
     instance: (&ObjectKey, &str),
     wanted: Vec<Wanted>,
     reach: &mut Reach<'_>,
-    sight: &mut Sight,
+    observation: &mut Observation,
     memory: &mut Memory,
 ) -> bool {
     let mut news = false;
     for (key, version) in wanted {
         let Ok(client) = reach.connection_for(&key.0, &key.1, &key.2).cloned() else { continue };
-        if !sight.looked.insert(key.clone()) {
+        if !observation.looked.insert(key.clone()) {
             continue;
         }
         news = true;
-        let opened = open(hub, instance.0, &client, &key, version.as_ref(), reach, memory).await;
+        let opened = open(context, instance.0, &client, &key, version.as_ref(), reach, memory).await;
         if let Err(error) = opened {
             // A kind that nobody wants any more and that is gone took its objects with it.
             if version.is_some() || error.missing().is_none() {
-                sight.observed.blind.insert(key.clone(), Some(failed(&key, Operation::Get, &error, memory)));
+                observation
+                    .observed
+                    .unlisted
+                    .insert(key.clone(), Some(failed(&key, Operation::Get, &error, memory)));
             }
             continue;
         }
@@ -103,19 +106,19 @@ pub(super) async fn see(
             reach.attach(&key.0, &child.watch);
         }
         if watch.mode() == SyncMode::Poll {
-            sight.polls(&key.0);
+            observation.polls(&key.0);
         }
         match watch.list_by_label(labels::INSTANCE_ID, instance.1) {
             Some(objects) => {
-                memory.blind.remove(&key);
+                memory.unlisted.remove(&key);
                 for object in objects {
-                    sight.see(object.key(&key.0), object, memory);
+                    observation.see(object.key(&key.0), object, memory);
                 }
             }
             None => {
                 let failure = watch.failure().map(|error| failed(&key, Operation::Watch, &error, memory));
-                sight.listing |= failure.is_none();
-                sight.observed.blind.insert(key, failure);
+                observation.listing |= failure.is_none();
+                observation.observed.unlisted.insert(key, failure);
             }
         }
     }
@@ -123,14 +126,14 @@ pub(super) async fn see(
 }
 
 /// Sees what was last known of a cluster.
-pub(super) fn remember(uid: &str, cluster: &ClusterId, sight: &mut Sight, memory: &mut Memory) {
+pub(super) fn remember(uid: &str, cluster: &ClusterId, observation: &mut Observation, memory: &mut Memory) {
     let mut known = Vec::new();
     for ((..), child) in memory.children.iter_mut().filter(|((there, ..), _)| there == cluster) {
         let objects = child.best().known_by_label(labels::INSTANCE_ID, uid);
         known.extend(objects.into_iter().map(|object| (object.key(cluster), object)));
     }
     for (key, object) in known {
-        sight.see(key, object, memory);
+        observation.see(key, object, memory);
     }
 }
 
@@ -138,24 +141,24 @@ pub(super) fn remember(uid: &str, cluster: &ClusterId, sight: &mut Sight, memory
 pub(super) async fn find_scopes(
     plan: &Plan,
     reach: &Reach<'_>,
-    sight: &mut Sight,
+    observation: &mut Observation,
     memory: &mut Memory,
 ) -> bool {
     let mut news = false;
     for (key, version) in &plan.unscoped {
-        if sight.observed.scopes.contains_key(key) || sight.observed.blind.contains_key(key) {
+        if observation.observed.scopes.contains_key(key) || observation.observed.unlisted.contains_key(key) {
             continue;
         }
         let Ok(client) = reach.client(&key.0) else { continue };
         news = true;
         match reach.wait([&key.0], client.kind(&key.1, Some(version), &key.2)).await {
             Ok(kind) => {
-                memory.blind.remove(key);
-                sight.observed.scopes.insert(key.clone(), kind.namespaced);
+                memory.unlisted.remove(key);
+                observation.observed.scopes.insert(key.clone(), kind.namespaced);
             }
             Err(error) => {
                 let failure = failed(key, Operation::Get, &error, memory);
-                sight.observed.blind.insert(key.clone(), Some(failure));
+                observation.observed.unlisted.insert(key.clone(), Some(failure));
             }
         }
     }
@@ -164,7 +167,7 @@ pub(super) async fn find_scopes(
 
 /// Makes sure that a kind is being watched by the credential that counts now.
 async fn open(
-    hub: &Hub,
+    context: &Context,
     instance: &ObjectKey,
     client: &ClusterClient,
     key: &KindKey,
@@ -183,11 +186,11 @@ async fn open(
     }
     let kind = client.kind(&key.1, version.map(Text::as_str), &key.2);
     let kind = reach.wait([&key.0], kind).await?;
-    let watch = Arc::new(reach.follow(hub, client, &kind, Selection::Managed));
-    hub.instances.look_at(instance, watch.key());
+    let watch = Arc::new(reach.follow(context, client, &kind, Selection::Managed));
+    context.instances.look_at(instance, watch.key());
     let before = memory.children.remove(key).map(|child| child.watch);
     if let Some(before) = &before {
-        hub.instances.look_away(instance, before.key());
+        context.instances.look_away(instance, before.key());
     }
     memory.children.insert(key.clone(), Child { watch, before });
     Ok(())
@@ -200,9 +203,9 @@ pub(super) fn failed(
     error: &ApiError,
     memory: &mut Memory,
 ) -> OperationFailure {
-    let before = memory.blind.get(key).filter(|before| before.reason == error.reason());
+    let before = memory.unlisted.get(key).filter(|before| before.reason == error.reason());
     let failure = failure(&key.0, operation, error, before.map(|before| before.since));
-    memory.blind.insert(key.clone(), failure.clone());
+    memory.unlisted.insert(key.clone(), failure.clone());
     failure
 }
 

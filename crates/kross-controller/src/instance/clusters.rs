@@ -13,23 +13,23 @@ use kross_cluster::{
     ClusterIdentity, ConnectStep, Connection, ConnectionState, Disconnected, ObjectKey, StoredObject,
 };
 use kross_plan::{
-    AccessPath, ClusterConnection, KindKey, ObservedCluster, Plan, PlannedObject, Recorded, ReferenceKey,
-    UsedCluster,
+    AccessPath, ClusterConnection, InventoryCluster, KindKey, ObservedCluster, Plan, PlannedObject,
+    ReferenceKey, UsedCluster,
 };
 use kross_value::{Text, Value};
 
 use super::memory::Memory;
-use super::observe::Sight;
+use super::observe::Observation;
 use super::reach::Reach;
 use super::report;
-use crate::hub::Hub;
+use crate::context::Context;
 
 /// How long after a restart a cluster that was connected before may take to connect again before anybody is told.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Who asks for clusters.
 pub(super) struct Asker<'a> {
-    pub(super) hub: &'a Hub,
+    pub(super) context: &'a Context,
     pub(super) key: &'a ObjectKey,
     pub(super) instance: &'a StoredObject,
     /// Where the instance has been.
@@ -38,23 +38,23 @@ pub(super) struct Asker<'a> {
 
 impl Asker<'_> {
     /// Meets the clusters that the inventory names, and those that the last plan did.
-    pub(super) fn recall(&self, reach: &mut Reach<'_>, sight: &mut Sight, memory: &mut Memory) {
+    pub(super) fn recall(&self, reach: &mut Reach<'_>, observation: &mut Observation, memory: &mut Memory) {
         for cluster in self.recorded.clusters() {
             let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
             if let Some(mut reference) = key.resolved() {
                 reference.display.clone_from(&cluster.name);
-                self.meet(&reference, &key, reach, sight, memory);
+                self.meet(&reference, &key, reach, observation, memory);
             }
         }
         let mut recorded = self.recorded.clone();
-        rename(&mut recorded, sight);
+        rename(&mut recorded, observation);
         for cluster in recorded.clusters() {
             let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
             for kind in &cluster.contents.group_kinds {
                 let (group, kind) = (kind.group.as_str().into(), kind.kind.as_str().into());
                 reach.route((ClusterId::new(&cluster.uid), group, kind), &key);
             }
-            sight.observed.recorded.push(Recorded {
+            observation.observed.recorded.push(InventoryCluster {
                 key,
                 display: cluster.name.as_str().into(),
                 id: ClusterId::new(&cluster.uid),
@@ -68,12 +68,12 @@ impl Asker<'_> {
         &self,
         plan: &Plan,
         reach: &mut Reach<'_>,
-        sight: &mut Sight,
+        observation: &mut Observation,
         memory: &mut Memory,
     ) -> bool {
         let mut news = false;
         for used in &plan.clusters {
-            news |= self.meet(&used.reference, &used.key, reach, sight, memory);
+            news |= self.meet(&used.reference, &used.key, reach, observation, memory);
         }
         let mut routes: BTreeMap<KindKey, &AccessPath> = BTreeMap::new();
         for (object, access_path) in written(plan) {
@@ -85,16 +85,17 @@ impl Asker<'_> {
         }
         let used = || plan.clusters.iter().filter(|used| !used.former);
         for one in used() {
-            let Some(id) = sight.observed.clusters.get(&one.key).map(|state| state.id.clone()) else {
+            let Some(id) = observation.observed.clusters.get(&one.key).map(|state| state.id.clone()) else {
                 continue;
             };
             // However many ways lead to one cluster, it is followed in one: at once if anybody wants that.
-            let same = used()
-                .filter(|other| sight.observed.clusters.get(&other.key).is_some_and(|state| state.id == id));
+            let same = used().filter(|other| {
+                observation.observed.clusters.get(&other.key).is_some_and(|state| state.id == id)
+            });
             let polls: Option<Vec<Poll>> = same.map(|other| other.reference.poll).collect();
             let poll = polls.and_then(|polls| polls.into_iter().min_by_key(|poll| poll.interval));
             reach.follow_by(&id, poll.into());
-            news |= poll.is_some() && sight.polls(&id);
+            news |= poll.is_some() && observation.polls(&id);
         }
         news
     }
@@ -105,26 +106,26 @@ impl Asker<'_> {
         reference: &ResolvedCluster,
         key: &ReferenceKey,
         reach: &mut Reach<'_>,
-        sight: &mut Sight,
+        observation: &mut Observation,
         memory: &mut Memory,
     ) -> bool {
-        if !sight.met.insert(key.clone()) {
+        if !observation.met.insert(key.clone()) {
             return false;
         }
         let ResolvedCredentials::Secret(secret) = &reference.credentials else {
-            sight.observed.clusters.insert(key.clone(), self.unsupported(key));
+            observation.observed.clusters.insert(key.clone(), self.unsupported(key));
             return true;
         };
         let hold = memory.holds.entry(key.clone()).or_insert_with(|| {
-            self.hub.instances.use_cluster(self.key, secret);
-            self.hub.clusters.hold(secret)
+            self.context.instances.use_cluster(self.key, secret);
+            self.context.clusters.hold(secret)
         });
         let namespace = self.instance.namespace().map(|namespace| &**namespace);
         let link = hold.state(namespace);
         let known = self.recorded.by_reference(key.as_str());
         let mut state = match link {
             ConnectionState::Connecting { since } => {
-                sight.connecting |= known.is_some() && is_recent(since);
+                observation.connecting |= known.is_some() && is_recent(since);
                 let Some(known) = known else { return false };
                 dark(known, since, Reason::NotConnected, FailureReason::Unreachable, "it is being connected")
             }
@@ -136,10 +137,14 @@ impl Asker<'_> {
                     match identity {
                         Known::Same => {}
                         Known::Renamed(known) => {
-                            sight.renamed.push((known.reference.clone(), known.uid.clone(), uid.clone()));
+                            observation.renamed.push((
+                                known.reference.clone(),
+                                known.uid.clone(),
+                                uid.clone(),
+                            ));
                         }
                         Known::GivenUp(known) => {
-                            sight.abandoned.push((known.reference.clone(), known.uid.clone()));
+                            observation.abandoned.push((known.reference.clone(), known.uid.clone()));
                         }
                     }
                     let state = connected(&live);
@@ -151,7 +156,7 @@ impl Asker<'_> {
         };
         state.succeeded = self.has_been_at(&reference.display, known);
         self.go_on(&mut state, secret);
-        sight.observed.clusters.insert(key.clone(), state);
+        observation.observed.clusters.insert(key.clone(), state);
         true
     }
 
@@ -278,8 +283,8 @@ enum Known<'r> {
 }
 
 /// Names clusters in an inventory by what they say of themselves.
-pub(super) fn rename(recorded: &mut ClusterInventory, sight: &Sight) {
-    for (reference, url, uid) in &sight.renamed {
+pub(super) fn rename(recorded: &mut ClusterInventory, observation: &Observation) {
+    for (reference, url, uid) in &observation.renamed {
         let Some(found) = recorded.find(reference, url).cloned() else { continue };
         recorded.retain(|cluster| cluster.reference != *reference || cluster.uid != *url);
         recorded.add(RecordedCluster { uid: uid.to_string(), unverified: false, ..found });
@@ -288,27 +293,27 @@ pub(super) fn rename(recorded: &mut ClusterInventory, sight: &Sight) {
 
 /// Forgets what the instance had in clusters that its references no longer lead to, as confirmed, and says so.
 pub(super) fn give_up(
-    hub: &Hub,
+    context: &Context,
     instance: &StoredObject,
     recorded: &mut ClusterInventory,
-    sight: &mut Sight,
+    observation: &mut Observation,
 ) {
-    for (reference, uid) in sight.abandoned.drain(..) {
+    for (reference, uid) in observation.abandoned.drain(..) {
         let owned = recorded.find(&reference, &uid).cloned();
         recorded.retain(|cluster| cluster.reference != reference || cluster.uid != uid);
-        sight.observed.recorded.retain(|recorded| recorded.id.as_str() != uid);
+        observation.observed.recorded.retain(|recorded| recorded.id.as_str() != uid);
         if let Some(owned) = owned {
-            report::abandoned(hub, instance, &owned);
+            report::abandoned(context, instance, &owned);
         }
     }
 }
 
 /// Forgets the clusters that an inventory names no more. Gives whether there are any.
-pub(super) fn forget(recorded: &ClusterInventory, sight: &mut Sight) -> bool {
-    let known = sight.observed.recorded.len();
-    let still = |known: &Recorded| recorded.find(known.key.as_str(), known.id.as_str()).is_some();
-    sight.observed.recorded.retain(still);
-    sight.observed.recorded.len() != known
+pub(super) fn forget(recorded: &ClusterInventory, observation: &mut Observation) -> bool {
+    let known = observation.observed.recorded.len();
+    let still = |known: &InventoryCluster| recorded.find(known.key.as_str(), known.id.as_str()).is_some();
+    observation.observed.recorded.retain(still);
+    observation.observed.recorded.len() != known
 }
 
 /// What the inventory has to say of remote clusters before the first write of a plan.
@@ -392,7 +397,7 @@ pub(super) fn contents(recorded: &ClusterInventory) -> BTreeMap<ClusterId, (Text
 
 /// Lets go of clusters that neither the plan nor the inventory names any more.
 pub(super) fn retain(
-    hub: &Hub,
+    context: &Context,
     instance: &ObjectKey,
     plan: &Plan,
     recorded: &ClusterInventory,
@@ -402,7 +407,7 @@ pub(super) fn retain(
         let wanted = plan.clusters.iter().any(|used| used.key == *key)
             || recorded.by_reference(key.as_str()).is_some();
         if !wanted {
-            hub.instances.leave_cluster(instance, hold.secret());
+            context.instances.leave_cluster(instance, hold.secret());
         }
         wanted
     });
@@ -410,7 +415,7 @@ pub(super) fn retain(
         let wanted = plan.clusters.iter().any(|used| used.id == *cluster)
             || recorded.clusters().iter().any(|recorded| recorded.uid == cluster.as_str());
         if !wanted {
-            hub.instances.look_away(instance, child.watch.key());
+            context.instances.look_away(instance, child.watch.key());
         }
         wanted
     });

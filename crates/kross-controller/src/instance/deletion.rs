@@ -16,25 +16,25 @@ use kross_value::Value;
 
 use super::clusters::Asker;
 use super::error::{InstanceError, Next, SOON, until};
+use super::inventory_scan::{InventoryScan, gather};
 use super::manage::Record;
 use super::memory::Memory;
-use super::parting::Parting;
 use super::pass::Pass;
 use super::reach::Reach;
-use super::remains::{Remains, gather};
+use super::release_report::ReleaseReport;
 use super::{apply, manage, report};
+use crate::context::Context;
 use crate::graphs::Served;
-use crate::hub::Hub;
-use crate::turns::Turn;
+use crate::permits::Permit;
 
 /// Goes on with a deletion.
 ///
 /// # Errors
 /// The cluster refuses or does not answer, or what the instance says it owns cannot be trusted.
 pub(super) async fn proceed(
-    hub: &Hub,
+    context: &Context,
     served: &Served,
-    turn: &Turn,
+    permit: &Permit,
     instance: Arc<StoredObject>,
     memory: &mut Memory,
 ) -> Result<Next, InstanceError> {
@@ -47,35 +47,36 @@ pub(super) async fn proceed(
     let record = match manage::whole_record(&instance, &applyset) {
         Ok(record) => record,
         Err(error) => {
-            block(hub, served, graph, instance, &error).await?;
+            block(context, served, graph, instance, &error).await?;
             return Err(error);
         }
     };
-    let (mut reach, key) = (Reach::local(hub, served, turn), instance.key(hub.client.cluster()));
-    let asker = Asker { hub, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
-    let mut remains = match gather(&asker, served, &record, &mut reach, memory).await {
-        Ok(remains) => remains,
+    let (mut reach, key) = (Reach::local(context, served, permit), instance.key(context.client.cluster()));
+    let asker = Asker { context, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
+    let mut scan = match gather(&asker, served, &record, &mut reach, memory).await {
+        Ok(scan) => scan,
         Err(error) => {
-            block(hub, served, graph, instance, &error).await?;
+            block(context, served, graph, instance, &error).await?;
             return Err(error);
         }
     };
     let (mut instance, mut record, key) = (instance, record, &key);
-    if !remains.sight.abandoned.is_empty() {
-        super::clusters::give_up(hub, &instance, &mut record.remote, &mut remains.sight);
-        instance = manage::write(hub, served, instance, &record).await?;
+    if !scan.observation.abandoned.is_empty() {
+        super::clusters::give_up(context, &instance, &mut record.remote, &mut scan.observation);
+        instance = manage::write(context, served, instance, &record).await?;
     }
-    let mut departure = Departure { hub, served, graph, key, turn, instance, record, reach, remains, memory };
-    let ended = departure.run().await;
+    let mut pass =
+        DeletionPass { context, served, graph, key, permit, instance, record, reach, scan, memory };
+    let ended = pass.run().await;
     if let Err(error) = &ended {
-        block(hub, served, graph, departure.instance, error).await?;
+        block(context, served, graph, pass.instance, error).await?;
     }
     ended
 }
 
 /// Says why an instance cannot go, if it is not only to be looked at again.
 async fn block(
-    hub: &Hub,
+    context: &Context,
     served: &Served,
     graph: Option<&Graph>,
     instance: Arc<StoredObject>,
@@ -83,31 +84,31 @@ async fn block(
 ) -> Result<(), InstanceError> {
     if error.condition().is_some() {
         let status = blocked_deletion_status(graph, instance.value(), &error.to_string(), Timestamp::now());
-        report::write(hub, served, instance, status).await?;
+        report::write(context, served, instance, status).await?;
     }
     Ok(())
 }
 
 /// An instance on its way out.
-struct Departure<'a> {
-    hub: &'a Hub,
+struct DeletionPass<'a> {
+    context: &'a Context,
     served: &'a Served,
     /// The graph by which it goes, where there is one.
     graph: Option<&'a Graph>,
     key: &'a ObjectKey,
-    turn: &'a Turn,
+    permit: &'a Permit,
     instance: Arc<StoredObject>,
     record: Record,
     reach: Reach<'a>,
-    remains: Remains,
+    scan: InventoryScan,
     memory: &'a mut Memory,
 }
 
-impl Departure<'_> {
+impl DeletionPass<'_> {
     async fn run(&mut self) -> Result<Next, InstanceError> {
         let mut said = false;
         loop {
-            if self.remains.sight.connecting {
+            if self.scan.observation.connecting {
                 // Whether it answers is known in a moment; it says so.
                 return Ok(Next::After(SOON));
             }
@@ -123,12 +124,15 @@ impl Departure<'_> {
             if waits {
                 return self.finish(&plan, hooks.as_ref()).await;
             }
-            let sight = &mut self.remains.sight;
-            let deleted = apply::delete(&self.reach, &plan.delete, sight, self.memory).await;
-            let released = apply::release(&self.reach, &plan.release, sight, self.memory).await;
-            let parting =
-                Parting { hub: self.hub, instance: &self.instance, clusters: &self.remains.clusters };
-            parting.released(&released, self.memory);
+            let observation = &mut self.scan.observation;
+            let deleted = apply::delete(&self.reach, &plan.delete, observation, self.memory).await;
+            let released = apply::release(&self.reach, &plan.release, observation, self.memory).await;
+            let release_report = ReleaseReport {
+                context: self.context,
+                instance: &self.instance,
+                clusters: &self.scan.clusters,
+            };
+            release_report.released(&released, self.memory);
             if !deleted || released.again {
                 self.keep_attempts(&plan).await?;
                 return Ok(Next::Retry);
@@ -139,34 +143,34 @@ impl Departure<'_> {
     /// Makes what exists for the deletion, such as a backup, and finds out how objects are to go, as the graph says now. None
     /// where the graph has nothing to say.
     async fn make_hooks(&mut self) -> Result<Option<Plan>, InstanceError> {
-        let says = |graph: &&Graph| self.remains.remembered || has_say(graph);
+        let says = |graph: &&Graph| self.scan.remembered || has_say(graph);
         let Some(graph) = self.graph.filter(says) else { return Ok(None) };
-        self.remains.sight.observed.failures.clone_from(&self.memory.failures);
+        self.scan.observation.observed.failures.clone_from(&self.memory.failures);
         let mut pass = Pass {
-            hub: self.hub,
+            context: self.context,
             served: self.served,
             graph,
             key: self.key,
-            turn: self.turn,
+            permit: self.permit,
             phase: LifecyclePhase::Deletion,
             instance: Arc::clone(&self.instance),
             record: std::mem::take(&mut self.record),
             memory: &mut *self.memory,
         };
-        let plan = pass.waves(&mut self.reach, &mut self.remains.sight).await;
+        let plan = pass.waves(&mut self.reach, &mut self.scan.observation).await;
         self.instance = Arc::clone(&pass.instance);
         self.record = pass.record;
         let plan = plan?;
         for used in &plan.clusters {
-            if !self.remains.clusters.iter().any(|known| known.id == used.id) {
-                self.remains.clusters.push(used.clone());
+            if !self.scan.clusters.iter().any(|known| known.id == used.id) {
+                self.scan.clusters.push(used.clone());
             }
         }
         Ok(Some(plan))
     }
 
     fn step(&self, hooks: Option<&Plan>) -> DeletionPlan {
-        let mut objects = self.remains.pending(self.memory);
+        let mut objects = self.scan.pending(self.memory);
         if let Some(plan) = hooks {
             let newer = |object: OwnedObject| match plan.answers.get(&object.node) {
                 Some(answers) => object.with_answers(answers.clone()),
@@ -193,10 +197,10 @@ impl Departure<'_> {
     }
 
     async fn report(&mut self, plan: &DeletionPlan, hooks: Option<&Plan>) -> Result<(), InstanceError> {
-        let leaving = DeletionProgress { plan, hooks, clusters: &self.remains.clusters };
+        let leaving = DeletionProgress { plan, hooks, clusters: &self.scan.clusters };
         let status = deletion_status(self.graph, self.instance.value(), &leaving, Timestamp::now());
         let instance = Arc::clone(&self.instance);
-        self.instance = report::write(self.hub, self.served, instance, status).await?;
+        self.instance = report::write(self.context, self.served, instance, status).await?;
         Ok(())
     }
 
@@ -205,7 +209,7 @@ impl Departure<'_> {
         if plan.kept.is_some() && self.record.attempts != plan.kept {
             self.record.attempts.clone_from(&plan.kept);
             let instance = Arc::clone(&self.instance);
-            self.instance = manage::write(self.hub, self.served, instance, &self.record).await?;
+            self.instance = manage::write(self.context, self.served, instance, &self.record).await?;
         }
         Ok(())
     }
@@ -215,7 +219,7 @@ impl Departure<'_> {
         if !plan.is_done() {
             self.keep_attempts(plan).await?;
             let recheck = hooks.and_then(|hooks| hooks.recheck_at);
-            return Ok(next(self.hub, &self.reach, plan, recheck));
+            return Ok(next(self.context, &self.reach, plan, recheck));
         }
         let (instance, kind) = (Arc::clone(&self.instance), &self.served.kind);
         let mut finalizers = manage::finalizers(&instance);
@@ -226,16 +230,18 @@ impl Departure<'_> {
         ]);
         let patch = Value::object([("metadata", metadata)]);
         let (namespace, manager) = (instance.namespace().map(|namespace| &**namespace), managers::LABELLER);
-        let patched = self.hub.client.merge_patch(kind, namespace, instance.name(), None, manager, &patch);
+        let patched =
+            self.context.client.merge_patch(kind, namespace, instance.name(), None, manager, &patch);
         match patched.await {
             Ok(_) => {}
             Err(error) if error.is_gone() => {}
             Err(error) => return Err(error.into()),
         }
         // Only now it is certain that nobody comes back to them.
-        let parting = Parting { hub: self.hub, instance: &instance, clusters: &self.remains.clusters };
-        parting.left_behind(&plan.left_behind, self.memory);
-        self.hub.instances.release(self.key, self.memory);
+        let release_report =
+            ReleaseReport { context: self.context, instance: &instance, clusters: &self.scan.clusters };
+        release_report.orphaned(&plan.orphaned, self.memory);
+        self.context.instances.release(self.key, self.memory);
         let uid = Some(instance.uid().clone());
         *self.memory = Memory { released: uid.clone(), uid, ..Memory::default() };
         Ok(Next::Done)
@@ -255,7 +261,7 @@ fn has_say(graph: &Graph) -> bool {
 
 /// When to look again. Events tell when something is gone; a copy that does not follow would not, nor would one of a kind
 /// that nobody watches, nor one that never had the object.
-fn next(hub: &Hub, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Option<Timestamp>) -> Next {
+fn next(context: &Context, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Option<Timestamp>) -> Next {
     let told = |PendingDeletion { key, uid, .. }: &PendingDeletion| {
         let watch = reach.child(&key.cluster, &key.group, &key.kind);
         watch.is_some_and(|watch| {
@@ -265,14 +271,14 @@ fn next(hub: &Hub, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Option<Times
     };
     let untold = plan.waiting.iter().any(|(pending, wait)| match wait {
         // Whoever goes before it is in this list too.
-        Wait::Turn => false,
-        Wait::Gone(_) => !told(pending),
+        Wait::Dependents => false,
+        Wait::Deletion(_) => !told(pending),
         // A cluster that is connected wakes those who wait for it.
-        Wait::Closed(failure) => failure.operation != Some(Operation::Connect),
-        Wait::For(_) | Wait::Failed(_) => true,
+        Wait::Connection(failure) => failure.operation != Some(Operation::Connect),
+        Wait::Hook(_) | Wait::Failed(_) => true,
     });
-    let interval = hub.settings.instance_interval.unwrap_or(Duration::from_secs(60));
-    let untold = untold || !plan.unmade.is_empty();
+    let interval = context.settings.instance_interval.unwrap_or(Duration::from_secs(60));
+    let untold = untold || !plan.unfinished_hooks.is_empty();
     let due = plan.recheck_at.into_iter().chain(recheck).min().map(until);
     match due.into_iter().chain(untold.then_some(interval)).min() {
         Some(wait) => Next::After(wait),

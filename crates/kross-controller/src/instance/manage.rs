@@ -12,8 +12,8 @@ use kross_cluster::StoredObject;
 use kross_value::{Object, Text, Value};
 
 use super::error::InstanceError;
+use crate::context::Context;
 use crate::graphs::Served;
-use crate::hub::Hub;
 
 /// The apply set of an instance.
 pub(super) fn applyset(served: &Served, instance: &StoredObject) -> Text {
@@ -22,9 +22,9 @@ pub(super) fn applyset(served: &Served, instance: &StoredObject) -> Text {
 }
 
 /// The apply set of an instance in other clusters.
-pub(super) fn remote_applyset(hub: &Hub, served: &Served, instance: &StoredObject) -> Text {
+pub(super) fn remote_applyset(context: &Context, served: &Served, instance: &StoredObject) -> Text {
     let namespace = instance.namespace().map(|namespace| &**namespace).unwrap_or_default();
-    let (kind, hub_uid) = (&served.kind, &hub.planning.hub_uid);
+    let (kind, hub_uid) = (&served.kind, &context.planning.hub_uid);
     remote_applyset_id(instance.name(), namespace, &kind.kind, &kind.group, hub_uid).into()
 }
 
@@ -95,7 +95,7 @@ pub(super) fn is_held(object: &StoredObject) -> bool {
 /// # Errors
 /// The cluster refuses, or the instance has changed meanwhile, or the inventory is too large.
 pub(super) async fn write(
-    hub: &Hub,
+    context: &Context,
     served: &Served,
     instance: Arc<StoredObject>,
     record: &Record,
@@ -105,11 +105,11 @@ pub(super) async fn write(
         (annotations::CLUSTER_INVENTORY, record.remote.text(&applyset)?),
         (annotations::DELETE_ATTEMPTS, record.attempts.as_ref().map(ToString::to_string)),
     ];
-    let Some(patch) = patch(hub, served, &instance, &applyset, (&record.local, notes)) else {
+    let Some(patch) = patch(context, served, &instance, &applyset, (&record.local, notes)) else {
         return Ok(instance);
     };
     let namespace = instance.namespace().map(|namespace| &**namespace);
-    let written = hub
+    let written = context
         .client
         .merge_patch(&served.kind, namespace, instance.name(), None, managers::LABELLER, &patch)
         .await
@@ -120,13 +120,13 @@ pub(super) async fn write(
 
 /// A merge patch of what is missing; none if nothing is.
 fn patch(
-    hub: &Hub,
+    context: &Context,
     served: &Served,
     instance: &StoredObject,
     applyset: &Text,
     (inventory, more): (&Inventory, [(&'static str, Option<String>); 2]),
 ) -> Option<Value> {
-    let mut own_labels = hub.ownership_labels();
+    let mut own_labels = context.ownership_labels();
     own_labels.insert(labels::DEFINITION_ID, served.uid.clone().into());
     own_labels.insert(labels::DEFINITION_NAME, served.definition.clone().into());
     own_labels.insert(labels::APPLYSET_ID, applyset.clone().into());
@@ -136,7 +136,7 @@ fn patch(
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let mut notes = inventory.annotations(applyset);
-    notes.insert(annotations::APPLYSET_TOOLING.to_owned(), tooling(&hub.settings.kro_version));
+    notes.insert(annotations::APPLYSET_TOOLING.to_owned(), tooling(&context.settings.kro_version));
     let forgotten: Vec<&str> = more
         .iter()
         .filter(|(key, text)| text.is_none() && instance.annotation(key).is_some())

@@ -31,7 +31,7 @@ pub(super) struct Memory {
     /// The copies of its objects in remote clusters.
     pub(super) children: HashMap<KindKey, Child>,
     /// Kinds in remote clusters that could not be read the last time.
-    pub(super) blind: HashMap<KindKey, OperationFailure>,
+    pub(super) unlisted: HashMap<KindKey, OperationFailure>,
     /// External references that could not be read the last time.
     pub(super) unreadable: HashMap<ExternalRead, OperationFailure>,
     /// UIDs of objects that were let go without deleting them, as everybody was told.

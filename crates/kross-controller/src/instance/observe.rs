@@ -11,11 +11,11 @@ use kross_value::Text;
 use super::children;
 use super::memory::Memory;
 use super::reach::Reach;
-use crate::hub::Hub;
+use crate::context::Context;
 
 /// What is known of the objects of an instance.
 #[derive(Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct Observation {
     pub(super) observed: Observed,
     /// The same objects with what they say about ownership of fields.
     pub(super) stored: HashMap<ObjectKey, Arc<StoredObject>>,
@@ -35,27 +35,27 @@ pub(super) struct Sight {
 
 /// Reads the copies of an instance's objects in its own cluster; none while one of them is being filled. Of a kind that
 /// cannot be read nothing is known, which concerns the nodes of that kind alone.
-pub(super) fn own(reach: &Reach<'_>, uid: &str, memory: &mut Memory) -> Option<Sight> {
-    let mut sight = Sight::default();
+pub(super) fn own(reach: &Reach<'_>, uid: &str, memory: &mut Memory) -> Option<Observation> {
+    let mut observation = Observation::default();
     for watch in reach.local_children() {
         let Some(objects) = watch.list_by_label(labels::INSTANCE_ID, uid) else {
             let error = watch.failure()?;
             let CacheKey { cluster, group, kind, .. } = &**watch.key();
             let kind = (cluster.clone(), group.clone(), kind.clone());
             let failure = children::failed(&kind, Operation::Watch, &error, memory);
-            sight.observed.blind.insert(kind, Some(failure));
+            observation.observed.unlisted.insert(kind, Some(failure));
             continue;
         };
         for object in objects {
-            sight.see(object.key(&watch.key().cluster), object, memory);
+            observation.see(object.key(&watch.key().cluster), object, memory);
         }
     }
-    sight.observed.failures.clone_from(&memory.failures);
-    sight.observed.attempts.clone_from(&memory.attempts);
-    Some(sight)
+    observation.observed.failures.clone_from(&memory.failures);
+    observation.observed.attempts.clone_from(&memory.attempts);
+    Some(observation)
 }
 
-impl Sight {
+impl Observation {
     /// Takes in an object as it is now.
     pub(super) fn see(&mut self, key: ObjectKey, object: Arc<StoredObject>, memory: &Memory) {
         let remembered = memory.digests.get(&key);
@@ -114,7 +114,7 @@ impl Sight {
     /// Looks for objects at the places of new ones that belong to somebody else. Gives whether there are any.
     pub(super) fn meet_others(
         &mut self,
-        (hub, instance): (&Hub, &ObjectKey),
+        (context, instance): (&Context, &ObjectKey),
         plan: &Plan,
         reach: &Reach<'_>,
         memory: &Memory,
@@ -134,7 +134,7 @@ impl Sight {
                 continue;
             }
             // Once more: from now on it is told when it goes, and it may have gone just before.
-            hub.instances.want_too(instance, key);
+            context.instances.want_too(instance, key);
             if let Some(other) = find() {
                 self.see(key.clone(), other, memory);
                 news = true;

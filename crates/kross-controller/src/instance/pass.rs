@@ -17,24 +17,24 @@ use kross_value::{Text, Value};
 use super::error::{InstanceError, Next, SOON, until};
 use super::manage::Record;
 use super::memory::Memory;
-use super::observe::{Sight, own};
+use super::observe::{Observation, own};
 use super::reach::Reach;
-use super::{clusters, external, manage, remains, report};
+use super::{clusters, external, inventory_scan, manage, report};
+use crate::context::Context;
 use crate::graphs::Served;
-use crate::hub::Hub;
 use crate::key::InstanceKey;
-use crate::turns::Turn;
+use crate::permits::Permit;
 
 mod prune;
 mod waves;
 
 /// A pass over an instance.
 pub(super) struct Pass<'a> {
-    pub(super) hub: &'a Hub,
+    pub(super) context: &'a Context,
     pub(super) served: &'a Served,
     pub(super) graph: &'a Graph,
     pub(super) key: &'a ObjectKey,
-    pub(super) turn: &'a Turn,
+    pub(super) permit: &'a Permit,
     /// Whether the instance lives, or is being deleted and only what exists for that is planned.
     pub(super) phase: LifecyclePhase,
     pub(super) instance: Arc<StoredObject>,
@@ -64,30 +64,30 @@ impl Pass<'_> {
         }
         self.record = manage::record(&self.instance, &applyset)?;
         self.try_again_what_was_left_out();
-        let mut reach = Reach::local(self.hub, self.served, self.turn);
-        let Some(mut sight) = own(&reach, self.instance.uid(), self.memory) else {
+        let mut reach = Reach::local(self.context, self.served, self.permit);
+        let Some(mut observation) = own(&reach, self.instance.uid(), self.memory) else {
             // The end of a list wakes us.
             return Ok(Next::After(SOON));
         };
-        self.see_leftovers(&mut sight).await?;
-        let plan = self.waves(&mut reach, &mut sight).await?;
-        if sight.connecting {
+        self.see_leftovers(&mut observation).await?;
+        let plan = self.waves(&mut reach, &mut observation).await?;
+        if observation.connecting {
             // A cluster where the instance has been, just after a start: what is true is known in a moment.
             return Ok(Next::After(SOON));
         }
-        if let Some(why) = self.hidden(&plan, &sight) {
+        if let Some(why) = self.hidden(&plan, &observation) {
             let (kind, now) = (ConditionType::GraphResolved, Timestamp::now());
             let status = failed_status(Some(self.graph), self.instance.value(), kind, &why, now);
             self.report(status).await?;
             return Ok(Next::Retry);
         }
-        let plan = self.prune(plan, &reach, &mut sight).await?;
-        let plan = self.settle(plan, &reach, &mut sight).await?;
-        external::retain(self.hub, self.key, &plan, self.memory);
-        clusters::retain(self.hub, self.key, &plan, &self.record.remote, self.memory);
-        self.forget_failures(&plan, &sight);
+        let plan = self.prune(plan, &reach, &mut observation).await?;
+        let plan = self.settle(plan, &reach, &mut observation).await?;
+        external::retain(self.context, self.key, &plan, self.memory);
+        clusters::retain(self.context, self.key, &plan, &self.record.remote, self.memory);
+        self.forget_failures(&plan, &observation);
         self.forget_partings(&plan);
-        self.hub.instances.want(self.key, foreign(&plan));
+        self.context.instances.want(self.key, foreign(&plan));
         self.memory.attempts.clone_from(&plan.prune.attempts);
         self.keep_attempts(&plan).await?;
         let next = match self.next(&plan, &reach) {
@@ -96,7 +96,7 @@ impl Pass<'_> {
             Next::Done if plan.nodes.iter().any(|node| node.progress == Progress::Applying) => Next::Retry,
             next => next,
         };
-        if sight.listing && self.instance.value().get("status").is_some() {
+        if observation.listing && self.instance.value().get("status").is_some() {
             // The end of a list wakes us; until then nothing is known that is worth a write.
             return Ok(Next::After(SOON));
         }
@@ -109,7 +109,7 @@ impl Pass<'_> {
 
     /// Has the instance looked at again, at the latest after this time.
     fn look_again(&self, wait: Duration) {
-        self.hub.instance_queue.add_after(&InstanceKey(self.key.clone()), wait);
+        self.context.instance_queue.add_after(&InstanceKey(self.key.clone()), wait);
     }
 
     /// What is left out because it failed stays so: else it would come, fail and go for ever. When somebody changes the
@@ -135,7 +135,7 @@ impl Pass<'_> {
     }
 
     /// Kinds that the inventory has and the graph has no more are not watched: the cluster is asked for them.
-    async fn see_leftovers(&self, sight: &mut Sight) -> Result<(), InstanceError> {
+    async fn see_leftovers(&self, observation: &mut Observation) -> Result<(), InstanceError> {
         let applyset = manage::applyset(self.served, &self.instance);
         let mut inventory = self.record.local.clone();
         inventory.group_kinds.retain(|kind| {
@@ -147,14 +147,14 @@ impl Pass<'_> {
         if inventory.group_kinds.is_empty() {
             return Ok(());
         }
-        let kinds = inventory.group_kinds.iter().map(|kind| (kind, &self.hub.client)).collect();
-        let left = remains::members(kinds, &self.instance, &applyset, &inventory, self.memory).await?;
-        sight.extend(left);
+        let kinds = inventory.group_kinds.iter().map(|kind| (kind, &self.context.client)).collect();
+        let left = inventory_scan::members(kinds, &self.instance, &applyset, &inventory, self.memory).await?;
+        observation.extend(left);
         Ok(())
     }
 
     /// What failed once and is desired no more is forgotten.
-    fn forget_failures(&mut self, plan: &Plan, sight: &Sight) {
+    fn forget_failures(&mut self, plan: &Plan, observation: &Observation) {
         let planned: HashSet<&ObjectKey> =
             plan.nodes.iter().flat_map(|node| &node.objects).map(|object| &object.key).collect();
         let pending: HashSet<&ObjectKey> = plan
@@ -177,7 +177,7 @@ impl Pass<'_> {
         });
         self.memory.contested.retain(|key| planned.contains(key));
         self.memory.left_out.1 = left_out;
-        self.memory.blind.retain(|kind, _| sight.observed.blind.contains_key(kind));
+        self.memory.unlisted.retain(|kind, _| observation.observed.unlisted.contains_key(kind));
     }
 
     /// An object that was let go and is desired again may be let go once more, and people are told once more.
@@ -189,21 +189,27 @@ impl Pass<'_> {
         }
     }
 
-    fn plan(&self, sight: &Sight) -> Plan {
+    fn plan(&self, observation: &Observation) -> Plan {
         let plan = if self.phase == LifecyclePhase::Active { plan } else { plan_for_deletion };
-        plan(self.graph, self.instance.value(), &sight.observed, &self.hub.planning, Timestamp::now())
+        plan(
+            self.graph,
+            self.instance.value(),
+            &observation.observed,
+            &self.context.planning,
+            Timestamp::now(),
+        )
     }
 
     /// Makes sure that the instance says what it owns.
     async fn keep_record(&mut self) -> Result<(), InstanceError> {
         let instance = Arc::clone(&self.instance);
-        self.instance = manage::write(self.hub, self.served, instance, &self.record).await?;
+        self.instance = manage::write(self.context, self.served, instance, &self.record).await?;
         Ok(())
     }
 
     async fn report(&mut self, status: Value) -> Result<(), InstanceError> {
         let instance = Arc::clone(&self.instance);
-        self.instance = report::write(self.hub, self.served, instance, status.clone()).await?;
+        self.instance = report::write(self.context, self.served, instance, status.clone()).await?;
         if let Some(wait) = report::dropped(&self.instance, &status, self.served, self.memory) {
             self.look_again(wait);
         }
@@ -212,12 +218,12 @@ impl Pass<'_> {
 
     /// Why it cannot be told whether something is left over: the instance once had objects of a kind that cannot be read now,
     /// and wants none of them any more. Nothing is pruned or forgotten until that is known.
-    fn hidden(&self, plan: &Plan, sight: &Sight) -> Option<String> {
+    fn hidden(&self, plan: &Plan, observation: &Observation) -> Option<String> {
         let recorded = |(_, group, kind): &KindKey| {
             let mut kinds = self.record.local.group_kinds.iter();
             kinds.any(|known| known.group == group.as_str() && known.kind == kind.as_str())
         };
-        sight.observed.blind.iter().find_map(|(kind, failure)| {
+        observation.observed.unlisted.iter().find_map(|(kind, failure)| {
             let failure = failure.as_ref().filter(|_| kind.0.is_local() && recorded(kind))?;
             let message = || {
                 format!(
@@ -246,7 +252,11 @@ impl Pass<'_> {
         };
         if self.memory.failures.iter().filter(tried).any(|(key, _)| open(&key.cluster))
             || plan.nodes.iter().flat_map(|node| &node.objects).any(in_the_way)
-            || self.memory.blind.keys().any(|kind| open(&kind.0) && (!kind.0.is_local() || uses(plan, kind)))
+            || self
+                .memory
+                .unlisted
+                .keys()
+                .any(|kind| open(&kind.0) && (!kind.0.is_local() || uses(plan, kind)))
             || self.memory.unreadable.keys().any(|read| open(read.cluster()))
         {
             return Next::Retry;

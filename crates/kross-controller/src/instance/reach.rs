@@ -9,15 +9,15 @@ use kross_cluster::{ApiError, ApiKind, Cache, ClusterClient, Selection, StoredOb
 use kross_plan::{KindKey, ReferenceKey};
 use kross_value::Text;
 
+use crate::context::Context;
 use crate::graphs::Served;
-use crate::hub::Hub;
-use crate::turns::Turn;
+use crate::permits::Permit;
 
 /// The clusters that a pass can reach.
 pub(super) struct Reach<'a> {
     local: &'a ClusterClient,
     local_children: &'a [Cache],
-    turn: &'a Turn,
+    permit: &'a Permit,
     remotes: BTreeMap<ClusterId, Site>,
     /// By which reference a kind in a cluster is reached, where several lead there.
     kinds: BTreeMap<KindKey, ReferenceKey>,
@@ -65,9 +65,9 @@ impl ReachError {
 
 impl<'a> Reach<'a> {
     /// The local cluster alone.
-    pub(super) fn local(hub: &'a Hub, served: &'a Served, turn: &'a Turn) -> Self {
-        let (local, local_children) = (&hub.client, &*served.children);
-        Self { local, local_children, turn, remotes: BTreeMap::new(), kinds: BTreeMap::new() }
+    pub(super) fn local(context: &'a Context, served: &'a Served, permit: &'a Permit) -> Self {
+        let (local, local_children) = (&context.client, &*served.children);
+        Self { local, local_children, permit, remotes: BTreeMap::new(), kinds: BTreeMap::new() }
     }
 
     /// Waits for clusters; without our turn where one of them is remote, since that one may not answer.
@@ -76,7 +76,7 @@ impl<'a> Reach<'a> {
         clusters: impl IntoIterator<Item = &'c ClusterId>,
         work: impl Future<Output = T>,
     ) -> T {
-        if clusters.into_iter().all(ClusterId::is_local) { work.await } else { self.turn.away(work).await }
+        if clusters.into_iter().all(ClusterId::is_local) { work.await } else { self.permit.away(work).await }
     }
 
     /// A remote cluster is connected by a reference.
@@ -159,12 +159,12 @@ impl<'a> Reach<'a> {
     /// Follows objects of a kind, in the way that their cluster is followed.
     pub(super) fn follow(
         &self,
-        hub: &Hub,
+        context: &Context,
         client: &ClusterClient,
         kind: &Arc<ApiKind>,
         selection: Selection,
     ) -> Cache {
-        hub.watches.follow(client, kind, selection, self.sync(client.cluster()))
+        context.watches.follow(client, kind, selection, self.sync(client.cluster()))
     }
 
     /// The copies of the local cluster.

@@ -13,44 +13,44 @@ use super::manage::Record;
 use super::memory::Memory;
 use super::pass::Pass;
 use super::{deletion, manage, report};
+use crate::context::Context;
 use crate::graphs::{Halt, Served};
-use crate::hub::Hub;
 use crate::metrics::UnresolvedReason;
-use crate::turns::Turn;
+use crate::permits::Permit;
 
 /// Looks at an instance.
 #[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
-pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey, turn: &Turn) -> Outcome {
-    let Some(served) = hub.graphs.serving(&key.group, &key.kind) else {
-        hub.metrics.no_graph(UnresolvedReason::not_available);
+pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permit) -> Outcome {
+    let Some(served) = context.graphs.serving(&key.group, &key.kind) else {
+        context.metrics.no_graph(UnresolvedReason::not_available);
         return Outcome::Done;
     };
     let (instance, chosen) = match served.instances.get(key.namespace.as_deref(), &key.name) {
         Lookup::Found(instance) => (instance, true),
-        Lookup::Absent if served.external => match let_go(hub, &served, key).await {
+        Lookup::Absent if served.external => match let_go(context, &served, key).await {
             Ok(Some(instance)) => (instance, false),
             Ok(None) => return Outcome::Done,
             Err(_) => return Outcome::Retry,
         },
         Lookup::Absent => {
-            hub.instances.forget(key);
+            context.instances.forget(key);
             return Outcome::Done;
         }
         Lookup::Unknown => return Outcome::Retry,
     };
     let started = std::time::Instant::now();
-    let visit = hub.instances.visit();
-    let mut memory = hub.instances.take(key, instance.uid(), &visit);
+    let visit = context.instances.visit();
+    let mut memory = context.instances.take(key, instance.uid(), &visit);
     let deleting = instance.deletion_timestamp().is_some() || !chosen;
     let ended = if deleting {
-        deletion::proceed(hub, &served, turn, instance, &mut memory).await
+        deletion::proceed(context, &served, permit, instance, &mut memory).await
     } else {
-        live(hub, &served, key, turn, instance, &mut memory).await
+        live(context, &served, key, permit, instance, &mut memory).await
     };
-    hub.instances.keep(key, memory);
-    hub.metrics.passed(started.elapsed());
+    context.instances.keep(key, memory);
+    context.metrics.passed(started.elapsed());
     if let Err(error) = &ended {
-        hub.metrics.instance_errors.inc();
+        context.metrics.instance_errors.inc();
         tracing::warn!(instance = %key, reason = error.reason(), %error, "cannot reconcile an instance");
     }
     let outcome = outcome(&ended);
@@ -61,68 +61,72 @@ pub(crate) async fn reconcile(hub: &Hub, key: &ObjectKey, turn: &Turn) -> Outcom
 /// An existing object that is an instance no more, since nothing chooses it: if it is still held by us, it is to be let go
 /// as if it were deleted, but stays.
 async fn let_go(
-    hub: &Hub,
+    context: &Context,
     served: &Served,
     key: &ObjectKey,
 ) -> Result<Option<Arc<StoredObject>>, kross_cluster::ApiError> {
-    let found = match hub.client.get(&served.kind, key.namespace.as_deref(), &key.name).await {
+    let found = match context.client.get(&served.kind, key.namespace.as_deref(), &key.name).await {
         Ok(found) => Some(found),
         Err(error) if error.missing().is_some() => None,
         Err(error) => return Err(error),
     };
     let held = found.filter(manage::is_held);
     if held.is_none() {
-        hub.instances.forget(key);
+        context.instances.forget(key);
     }
     Ok(held.map(Arc::new))
 }
 
 async fn live(
-    hub: &Hub,
+    context: &Context,
     served: &Served,
     key: &ObjectKey,
-    turn: &Turn,
+    permit: &Permit,
     instance: Arc<StoredObject>,
     memory: &mut Memory,
 ) -> Result<Next, InstanceError> {
     let Some(revision) = &served.revision else {
-        return halted(hub, served, instance).await;
+        return halted(context, served, instance).await;
     };
-    hub.metrics.graphs_found.inc();
+    context.metrics.graphs_found.inc();
     // It may have been let go and chosen again.
     memory.released = None;
     let record = Record::default();
     let (graph, phase) = (&*revision.graph, LifecyclePhase::Active);
-    let mut pass = Pass { hub, served, graph, key, turn, phase, instance, record, memory };
+    let mut pass = Pass { context, served, graph, key, permit, phase, instance, record, memory };
     let ended = pass.run().await;
     if let Some(kind) = ended.as_ref().err().and_then(InstanceError::condition) {
         let message = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let status = failed_status(Some(pass.graph), pass.instance.value(), kind, &message, Timestamp::now());
-        report::write(hub, served, pass.instance, status).await?;
+        report::write(context, served, pass.instance, status).await?;
     }
     ended
 }
 
 /// A living instance for which nothing new is made.
-async fn halted(hub: &Hub, served: &Served, instance: Arc<StoredObject>) -> Result<Next, InstanceError> {
+async fn halted(
+    context: &Context,
+    served: &Served,
+    instance: Arc<StoredObject>,
+) -> Result<Next, InstanceError> {
     let why = match &served.halt {
         Some(Halt::Broken(why)) => {
-            hub.metrics.no_graph(UnresolvedReason::failed);
+            context.metrics.no_graph(UnresolvedReason::failed);
             Some(why)
         }
         Some(Halt::Ended(why)) => {
-            hub.metrics.graphs_pending.inc();
+            context.metrics.graphs_pending.inc();
             Some(why).filter(|_| !is_reported(&instance))
         }
         None => {
-            hub.metrics.graphs_pending.inc();
+            context.metrics.graphs_pending.inc();
             None
         }
     };
     if let Some(why) = why {
         let (kind, now) = (ConditionType::GraphResolved, Timestamp::now());
         let status = failed_status(None, instance.value(), kind, why, now);
-        report::write(hub, served, instance, status).await?;
+        report::write(context, served, instance, status).await?;
     }
     Ok(Next::Done)
 }

@@ -12,8 +12,8 @@ use kross_value::Value;
 
 use super::error::InstanceError;
 use super::memory::Memory;
+use crate::context::Context;
 use crate::graphs::Served;
-use crate::hub::Hub;
 use crate::metrics::InstanceTransition;
 
 /// Writes the status of an instance, if it is another one.
@@ -21,7 +21,7 @@ use crate::metrics::InstanceTransition;
 /// # Errors
 /// The cluster refuses, or the instance has changed meanwhile.
 pub(super) async fn write(
-    hub: &Hub,
+    context: &Context,
     served: &Served,
     instance: Arc<StoredObject>,
     status: Value,
@@ -30,18 +30,18 @@ pub(super) async fn write(
         return Ok(instance);
     }
     if served.external {
-        return note(hub, served, instance, &status).await;
+        return note(context, served, instance, &status).await;
     }
     let before = conditions(instance.value().get("status"));
     let after = conditions(Some(&status));
     let mut object = instance.value().as_object().cloned().unwrap_or_default();
     object.insert("status", status);
     let written =
-        hub.client.replace(&served.kind, &object.into(), Some("status"), managers::CONTROLLER).await?;
+        context.client.replace(&served.kind, &object.into(), Some("status"), managers::CONTROLLER).await?;
     served.instances.observe(&written);
-    count_transition(hub, &instance, &written);
-    log(hub, (&instance, &before), (&written, &after));
-    tell(hub, &written, &before, &after);
+    count_transition(context, &instance, &written);
+    log(context, (&instance, &before), (&written, &after));
+    tell(context, &written, &before, &after);
     Ok(Arc::new(written))
 }
 
@@ -92,7 +92,7 @@ pub(super) fn wait(instance: &StoredObject, status: &Value, memory: &mut Memory)
 
 /// The status of an existing type belongs to its own controller: state and message become annotations.
 async fn note(
-    hub: &Hub,
+    context: &Context,
     served: &Served,
     instance: Arc<StoredObject>,
     status: &Value,
@@ -113,7 +113,7 @@ async fn note(
     let version = ("resourceVersion", Value::from(instance.resource_version().clone()));
     let patch = Value::object([("metadata", Value::object([version, ("annotations", notes)]))]);
     let namespace = instance.namespace().map(|namespace| &**namespace);
-    let written = hub
+    let written = context
         .client
         .merge_patch(&served.kind, namespace, instance.name(), None, managers::STATE, &patch)
         .await?;
@@ -122,18 +122,26 @@ async fn note(
 }
 
 /// Counts a change of state, in words from the closed set.
-fn count_transition(hub: &Hub, before: &StoredObject, after: &StoredObject) {
+fn count_transition(context: &Context, before: &StoredObject, after: &StoredObject) {
     let (from_state, to_state) = (state(before), state(after));
     if from_state != to_state {
-        hub.metrics.instance_transitions.get_or_create(&InstanceTransition { from_state, to_state }).inc();
+        context
+            .metrics
+            .instance_transitions
+            .get_or_create(&InstanceTransition { from_state, to_state })
+            .inc();
     }
 }
 
 /// Writes into the log what became of an instance: trouble whenever it is another one, and how it ended; the rest is for
 /// those who look closely.
-fn log(hub: &Hub, (old, before): (&StoredObject, &[Condition]), (new, after): (&StoredObject, &[Condition])) {
+fn log(
+    context: &Context,
+    (old, before): (&StoredObject, &[Condition]),
+    (new, after): (&StoredObject, &[Condition]),
+) {
     let (from, to) = (state(old), state(new));
-    let instance = new.key(hub.client.cluster());
+    let instance = new.key(context.client.cluster());
     let message = why(after);
     if to == InstanceState::Error.as_str() && (from != to || why(before) != message) {
         tracing::warn!(%instance, from, why = message, "an instance is in trouble");
@@ -161,7 +169,7 @@ fn conditions(status: Option<&Value>) -> Vec<Condition> {
 }
 
 /// Tells that an instance gives up what it had in a cluster that its reference no longer leads to.
-pub(super) fn abandoned(hub: &Hub, instance: &StoredObject, cluster: &RecordedCluster) {
+pub(super) fn abandoned(context: &Context, instance: &StoredObject, cluster: &RecordedCluster) {
     let kinds: Vec<String> = cluster.contents.group_kinds.iter().map(ToString::to_string).collect();
     let note = format!(
         "what is left in cluster `{}` ({}) is given up, as confirmed: {}",
@@ -169,8 +177,8 @@ pub(super) fn abandoned(hub: &Hub, instance: &StoredObject, cluster: &RecordedCl
         cluster.uid,
         if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
     );
-    tracing::warn!(instance = %instance.key(hub.client.cluster()), "{note}");
-    if let Some(events) = &hub.events {
+    tracing::warn!(instance = %instance.key(context.client.cluster()), "{note}");
+    if let Some(events) = &context.events {
         events.report(kross_cluster::Report {
             regarding: Regarding::from(instance),
             severity: Severity::Warning,
@@ -182,8 +190,8 @@ pub(super) fn abandoned(hub: &Hub, instance: &StoredObject, cluster: &RecordedCl
 }
 
 /// Tells of every condition that turned false, and of `Ready` whenever it changed.
-fn tell(hub: &Hub, instance: &StoredObject, before: &[Condition], after: &[Condition]) {
-    let Some(events) = &hub.events else { return };
+fn tell(context: &Context, instance: &StoredObject, before: &[Condition], after: &[Condition]) {
+    let Some(events) = &context.events else { return };
     for condition in after {
         let old = before.iter().find(|other| other.type_ == condition.type_).map(|other| other.status);
         let is_ready = condition.type_ == ConditionType::Ready.as_str();

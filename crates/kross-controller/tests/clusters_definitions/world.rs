@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kross_cluster::{Backoff, ClusterOptions};
-use kross_controller::{Settings, SurveyPace};
+use kross_controller::{PreflightPace, Settings};
 use kross_local::Kubeconfig;
 use kross_testing::{FaultProxy, Fixture, objects};
 use kube::Api;
@@ -22,11 +22,11 @@ pub fn settings() -> Settings {
     };
     Settings {
         clusters,
-        surveys: SurveyPace {
+        preflights: PreflightPace {
             settled: Duration::from_secs(1),
             unsettled: Duration::from_millis(500),
             backoff: Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(1) },
-            ..SurveyPace::default()
+            ..PreflightPace::default()
         },
         ..Settings::default()
     }

@@ -346,7 +346,7 @@ async fn an_inventory_names_a_kind_before_the_first_object_of_it_is_written() {
     .await;
     assert_eq!(world.sent().iter().filter(|sent| sent.starts_with("apply")).count(), 0);
     // Once it is, it says what is about to be made, and keeps that although it cannot be made.
-    let unmade = world.proxy.on(own("secrets").verb(Verb::Apply), broken());
+    let unfinished_hooks = world.proxy.on(own("secrets").verb(Verb::Apply), broken());
     world.proxy.remove(unheld);
     let failed = |instance: &Json| {
         let message = &condition(instance, "ResourcesReady")["message"];
@@ -355,7 +355,7 @@ async fn an_inventory_names_a_kind_before_the_first_object_of_it_is_written() {
     let held = world.until("x", failed).await;
     assert_eq!(held["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
     assert_eq!(held["metadata"]["annotations"][kinds], "ConfigMap,Secret");
-    world.proxy.remove(unmade);
+    world.proxy.remove(unfinished_hooks);
     world.until_state("x", "ACTIVE").await;
 }
 

@@ -80,7 +80,7 @@ fn a_wave_waits_until_the_one_before_is_really_gone() {
         plan.waiting[0].1.message(),
         "is being deleted, which waits for its finalizers: example.com/hold"
     );
-    assert_eq!(plan.waiting[1].1, Wait::Turn);
+    assert_eq!(plan.waiting[1].1, Wait::Dependents);
 }
 
 #[test]
@@ -166,14 +166,14 @@ fn the_first_attempt_outlives_the_process_for_objects_with_a_limit() {
     let kept = first.kept.unwrap();
     assert_eq!(kept, r#"{"2027-01-15T08:00:00Z":["uid-a"]}"#);
     let waits = plan(&objects, Hooks::Planned(&[]), Some(&kept), later(59));
-    assert!(waits.left_behind.is_empty());
+    assert!(waits.orphaned.is_empty());
     assert_eq!(waits.recheck_at, Some(later(60)));
     let over = plan(&objects, Hooks::Planned(&[]), Some(&kept), later(60));
-    assert_eq!(over.left_behind[0].key.name, "a");
-    assert_eq!(over.left_behind[0].why.as_deref(), Some("is being deleted"));
+    assert_eq!(over.orphaned[0].key.name, "a");
+    assert_eq!(over.orphaned[0].why.as_deref(), Some("is being deleted"));
     assert_eq!(over.release.len(), 1, "it can be reached, so it loses its labels");
     let forgotten = plan(&objects, Hooks::Planned(&[]), None, later(60));
-    assert!(forgotten.left_behind.is_empty(), "who knows of no attempt begins to count");
+    assert!(forgotten.orphaned.is_empty(), "who knows of no attempt begins to count");
 }
 
 fn hook(id: &str, made: bool, answers: &str) -> Hook {
@@ -192,7 +192,7 @@ fn what_waits_for_something_that_cannot_be_made_is_held_up_and_stays_when_it_nev
         "waits for `backup`, which cannot be made: the definition has a mistake"
     );
     let gone = plan(&objects, Hooks::Gone, None, now());
-    assert_eq!(gone.left_behind[0].why.as_deref(), Some("it waits for `backup`, whose definition is gone"));
+    assert_eq!(gone.orphaned[0].why.as_deref(), Some("it waits for `backup`, whose definition is gone"));
     assert_eq!((gone.delete.len(), gone.release.len(), gone.waiting.len()), (1, 1, 0));
 }
 
@@ -201,7 +201,7 @@ fn a_hook_that_was_never_made_holds_up_the_end_as_long_as_its_author_waits() {
     let hooks = [hook("notify", false, r#"{"deletion":true,"forceAfter":"60s"}"#)];
     let waits = plan(&[], Hooks::Planned(&hooks), None, now());
     assert!(!waits.is_done());
-    assert_eq!(waits.unmade, [("notify".into(), "it takes its time".into())]);
+    assert_eq!(waits.unfinished_hooks, [("notify".into(), "it takes its time".into())]);
     assert_eq!(waits.recheck_at, Some(later(60)));
     let kept = waits.kept.unwrap();
     assert!(plan(&[], Hooks::Planned(&hooks), Some(&kept), later(60)).is_done());
@@ -215,7 +215,7 @@ fn a_hook_goes_once_it_is_ready_or_once_nobody_waits_for_it_any_more() {
     assert_eq!(waits.waiting[0].1.message(), "is not ready: it takes its time");
     assert_eq!(plan(&objects, Hooks::Planned(&[]), None, now()).delete.len(), 1);
     let over = plan(&objects, Hooks::Planned(&hooks), waits.kept.as_deref(), later(60));
-    assert_eq!((over.delete.len(), over.left_behind.len()), (1, 0), "it is cleaned up, not left behind");
+    assert_eq!((over.delete.len(), over.orphaned.len()), (1, 0), "it is cleaned up, not left behind");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn what_people_were_told_is_left_behind_is_not_deleted_when_its_cluster_is_back(
     };
     objects[0].closed = Some(dark);
     let dark = plan(&objects, Hooks::Planned(&[]), None, now());
-    assert_eq!((dark.left_behind.len(), dark.release.len(), dark.delete.len()), (1, 0, 1));
+    assert_eq!((dark.orphaned.len(), dark.release.len(), dark.delete.len()), (1, 0, 1));
     assert_eq!(dark.kept.as_deref(), Some(r#"{"left":["uid-a"]}"#));
     // The cluster is back, and its author would have it deleted now.
     objects[0].closed = None;
@@ -248,7 +248,7 @@ fn what_people_were_told_is_left_behind_is_not_deleted_when_its_cluster_is_back(
 fn behind_a_secret() -> Vec<OwnedObject> {
     let mut inner = object("A", "x", "inner", 1);
     inner.key.cluster = ClusterId::new("eu");
-    let recorded = Recorded {
+    let recorded = InventoryCluster {
         key: crate::ReferenceKey::parse("secret/x/eu-kubeconfig/kubeconfig").unwrap(),
         display: "eu".into(),
         id: ClusterId::new("eu"),
@@ -286,7 +286,7 @@ fn the_secret_that_leads_to_a_cluster_goes_when_nobody_waits_for_that_any_more()
         since: None,
     });
     let plan = next(&objects);
-    assert_eq!(plan.left_behind[0].key.name, "inner");
+    assert_eq!(plan.orphaned[0].key.name, "inner");
     assert_eq!(plan.delete[0].key.name, "eu-kubeconfig");
 }
 
@@ -297,7 +297,7 @@ fn what_must_not_go_yet_is_waited_for_and_says_why() {
     objects.remove(1);
     let plan = next(&objects);
     assert!(plan.delete.is_empty());
-    assert_eq!(plan.waiting[0].1, Wait::For("it is the way to cluster `eu`".into()));
+    assert_eq!(plan.waiting[0].1, Wait::Hook("it is the way to cluster `eu`".into()));
 }
 
 #[test]
@@ -307,8 +307,5 @@ fn what_is_left_behind_since_it_waits_says_for_what() {
     let hooks = [hook("backup", true, r#"{"deletion":true}"#)];
     let first = plan(&objects, Hooks::Planned(&hooks), None, now());
     let over = plan(&objects, Hooks::Planned(&hooks), first.kept.as_deref(), later(60));
-    assert_eq!(
-        over.left_behind[0].why.as_deref(),
-        Some("it waits for `backup` to be ready: it takes its time")
-    );
+    assert_eq!(over.orphaned[0].why.as_deref(), Some("it waits for `backup` to be ready: it takes its time"));
 }

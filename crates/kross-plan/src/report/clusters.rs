@@ -182,7 +182,7 @@ fn connected(walk: &Walk<'_>, prune: &DeletionPlan) -> String {
     let name = &used.reference.display;
     let there = |pending: &PendingDeletion| pending.key.cluster == used.id;
     let awaited = prune.waiting.iter().map(|(pending, _)| pending).chain(&prune.delete).any(there);
-    if !awaited && prune.left_behind.iter().any(there) {
+    if !awaited && prune.orphaned.iter().any(there) {
         return format!(
             "{all}; what was left behind in cluster `{name}` loses our labels once it answers: {why}"
         );

@@ -101,8 +101,11 @@ impl DeletionProgress<'_> {
             let going = |pending: &PendingDeletion| {
                 pending.node == *entry.id.as_str() && entry.name.as_deref() == Some(&pending.key.name)
             };
-            let waits =
-                self.plan.waiting.iter().filter(|(_, wait)| !matches!(wait, Wait::Turn | Wait::For(_)));
+            let waits = self
+                .plan
+                .waiting
+                .iter()
+                .filter(|(_, wait)| !matches!(wait, Wait::Dependents | Wait::Hook(_)));
             self.plan
                 .delete
                 .iter()
@@ -243,19 +246,19 @@ fn message(leaving: &DeletionProgress<'_>) -> String {
     let plan = leaving.plan;
     let weight = |wait: &Wait| match wait {
         Wait::Failed(_) => 4,
-        Wait::Closed(_) => 3,
-        Wait::For(_) => 2,
-        Wait::Gone(_) => 1,
-        Wait::Turn => 0,
+        Wait::Connection(_) => 3,
+        Wait::Hook(_) => 2,
+        Wait::Deletion(_) => 1,
+        Wait::Dependents => 0,
     };
     let worst = plan
         .waiting
         .iter()
         .rev()
         .max_by_key(|(pending, wait)| (!pending.stays, weight(wait)))
-        .filter(|(_, wait)| *wait != Wait::Turn);
+        .filter(|(_, wait)| *wait != Wait::Dependents);
     let Some((pending, wait)) = worst else {
-        return match plan.unmade.first() {
+        return match plan.unfinished_hooks.first() {
             Some((id, why)) => {
                 bounded(&format!("deleting resources: waits for `{id}` to be ready: {why}"), 2_000)
             }
@@ -276,7 +279,7 @@ fn message(leaving: &DeletionProgress<'_>) -> String {
 fn way_out(pending: &PendingDeletion, wait: &Wait) -> String {
     // Where a Secret leads to another cluster, its own message says what to do.
     let dark =
-        matches!(wait, Wait::Closed(failure) if !failure.message.contains(annotations::CONFIRM_CLUSTER));
+        matches!(wait, Wait::Connection(failure) if !failure.message.contains(annotations::CONFIRM_CLUSTER));
     if !dark || pending.until.is_some() {
         return String::new();
     }

@@ -191,8 +191,8 @@ pub(super) fn leaving(
     display: &dyn Fn(&ObjectKey) -> Option<String>,
 ) -> Vec<ManagedResource> {
     let mut entries: Vec<ManagedResource> = Vec::new();
-    let left = |pending: &PendingDeletion| plan.left_behind.contains(pending);
-    for pending in &plan.left_behind {
+    let left = |pending: &PendingDeletion| plan.orphaned.contains(pending);
+    for pending in &plan.orphaned {
         let why = pending.why.as_deref().unwrap_or("it did not go in time");
         let message = bounded(&format!("left behind: {why}"), ITEM_MESSAGE);
         entries.push(gone(pending, ResourceState::Retained, Some(message), display));
@@ -225,7 +225,7 @@ pub(super) fn leaving(
 pub(super) fn awaited(pending: &PendingDeletion, wait: &Wait, limit: usize) -> String {
     let mut times = String::new();
     let message = match wait {
-        Wait::Closed(failure) | Wait::Failed(failure) => {
+        Wait::Connection(failure) | Wait::Failed(failure) => {
             if let Some(since) = failure.since {
                 times.push_str(&format!(" (since {})", seconds(since)));
             }
@@ -235,7 +235,7 @@ pub(super) fn awaited(pending: &PendingDeletion, wait: &Wait, limit: usize) -> S
     };
     if let Some(until) = pending.until {
         let end = match wait {
-            Wait::For(_) if pending.hook => "deleted all the same",
+            Wait::Hook(_) if pending.hook => "deleted all the same",
             _ => "left behind",
         };
         times.push_str(&format!("; {end} at {} if that does not change", seconds(until)));

@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
         }
         self.unscoped.borrow_mut().push((key.clone(), node.kind.version.clone()));
         let place = site.display().unwrap_or("the local cluster");
-        let obstacle = match observed.blind.get(&key) {
+        let obstacle = match observed.unlisted.get(&key) {
             Some(Some(failure)) => Progress::Failed(ResourceFailure {
                 operation: Some(failure.operation),
                 reason: failure.reason,
@@ -195,7 +195,7 @@ impl<'a> Walk<'a> {
             return Progress::Failed(ResourceFailure::conflict(message));
         }
         match failure {
-            Some(failure) if differs || is_blind(failure) => {
+            Some(failure) if differs || is_unlisted(failure) => {
                 Progress::Failed(resource_failure(key, site, failure))
             }
             _ if differs => Progress::Applying,
@@ -217,7 +217,7 @@ impl<'a> Walk<'a> {
     fn blindness(&self, key: &ObjectKey, site: &Site) -> Option<Progress> {
         let kind = (key.cluster.clone(), key.group.clone(), key.kind.clone());
         let place = site.display().unwrap_or("the local cluster");
-        Some(match self.input.observed.blind.get(&kind)? {
+        Some(match self.input.observed.unlisted.get(&kind)? {
             Some(failure) => Progress::Failed(resource_failure(key, site, failure)),
             None => Progress::Unresolved(
                 format!("objects of kind `{}` in cluster `{place}` are being read", key.kind).into(),
@@ -244,7 +244,7 @@ pub(super) fn resource_failure(key: &ObjectKey, site: &Site, failure: &Operation
 }
 
 /// Whether what is known of the object may be out of date.
-fn is_blind(failure: &OperationFailure) -> bool {
+fn is_unlisted(failure: &OperationFailure) -> bool {
     matches!(failure.operation, Operation::Get | Operation::Watch)
 }
 

@@ -381,7 +381,7 @@ fn what_people_were_told_outlives_a_restart_in_the_dark_and_ends_when_it_is_want
     world.observed.clusters.values_mut().for_each(|state| state.succeeded = true);
     world.set_spec("{want: false}");
     let left = world.plan();
-    assert_eq!((left.prune.left_behind.len(), left.prune.promised.len()), (1, 1));
+    assert_eq!((left.prune.orphaned.len(), left.prune.promised.len()), (1, 1));
     let keep = |world: &mut World, kept: &Option<kross_value::Text>| {
         let note = kept.clone().map_or(kross_value::Value::Null, Into::into);
         let notes = kross_value::Value::object([(kross_api::annotations::DELETE_ATTEMPTS, note)]);
@@ -392,12 +392,12 @@ fn what_people_were_told_outlives_a_restart_in_the_dark_and_ends_when_it_is_want
 
     // Somebody else goes on, who has never seen the object.
     let objects = std::mem::take(&mut world.observed.objects);
-    let blind = world.plan();
-    assert_eq!(blind.prune.promised, left.prune.promised);
-    assert_eq!(blind.prune.kept, left.prune.kept);
-    assert!(blind.prune.left_behind.is_empty());
+    let unlisted = world.plan();
+    assert_eq!(unlisted.prune.promised, left.prune.promised);
+    assert_eq!(unlisted.prune.kept, left.prune.kept);
+    assert!(unlisted.prune.orphaned.is_empty());
     // The cluster is back, and so is the object: it stays, though its author's condition holds no more.
-    world.connect(&blind, &connected());
+    world.connect(&unlisted, &connected());
     world.observed.objects = objects;
     let back = world.plan();
     assert!(back.prune.delete.is_empty());

@@ -81,7 +81,7 @@ fn a_backup_is_made_and_awaited_before_the_database_goes() {
     world.observed.objects.remove(&local("ConfigMap", "shop", "web"));
     kept = step(&world, &pending(&world), &kept);
     assert!(kept.delete.is_empty());
-    assert!(matches!(&kept.waiting[0].1, Wait::For(why) if why.contains("`backup`")), "{:?}", kept.waiting);
+    assert!(matches!(&kept.waiting[0].1, Wait::Hook(why) if why.contains("`backup`")), "{:?}", kept.waiting);
     let backup = world.object_mut("backup");
     let data = backup.value.as_object_mut().unwrap().get_mut("data").unwrap();
     data.as_object_mut().unwrap().insert("done", Value::from("yes"));
@@ -135,7 +135,7 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
         attempts: &BTreeMap::new(),
         now: at(0),
     });
-    assert!(matches!(plan.waiting[0].1, Wait::Closed(_)));
+    assert!(matches!(plan.waiting[0].1, Wait::Connection(_)));
     assert_eq!(plan.recheck_at, Some(at(300)));
     let later = plan_deletion(Deletion {
         promised: &BTreeSet::new(),
@@ -146,7 +146,7 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
         attempts: &plan.attempts,
         now: at(299),
     });
-    assert!(later.left_behind.is_empty());
+    assert!(later.orphaned.is_empty());
     let forced = plan_deletion(Deletion {
         promised: &BTreeSet::new(),
         told: false,
@@ -156,7 +156,7 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
         attempts: &plan.attempts,
         now: at(300),
     });
-    assert_eq!(names(&forced.left_behind), ["database"]);
+    assert_eq!(names(&forced.orphaned), ["database"]);
     assert!(forced.is_done());
     objects[0].answers.force_when = Some(false);
     let held = plan_deletion(Deletion {
@@ -168,7 +168,7 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
         attempts: &plan.attempts,
         now: at(900),
     });
-    assert!(held.left_behind.is_empty(), "both must hold");
+    assert!(held.orphaned.is_empty(), "both must hold");
     let leaving = DeletionProgress { plan: &plan, hooks: None, clusters: &[] };
     let status = deletion_status(Some(&world.graph), &world.instance, &leaving, at(0));
     assert_eq!(status.get("state"), Some(&Value::from("DELETING")));

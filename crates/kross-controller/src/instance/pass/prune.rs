@@ -7,10 +7,10 @@ use kross_plan::Plan;
 
 use super::Pass;
 use crate::instance::error::{InstanceError, SOON};
-use crate::instance::observe::Sight;
-use crate::instance::parting::Parting;
+use crate::instance::observe::Observation;
 use crate::instance::reach::Reach;
-use crate::instance::{apply, clusters, manage, remains};
+use crate::instance::release_report::ReleaseReport;
+use crate::instance::{apply, clusters, inventory_scan, manage};
 
 impl Pass<'_> {
     /// Removes what nobody desires any more, and shrinks the inventory once it is gone.
@@ -18,25 +18,27 @@ impl Pass<'_> {
         &mut self,
         mut plan: Plan,
         reach: &Reach<'_>,
-        sight: &mut Sight,
+        observation: &mut Observation,
     ) -> Result<Plan, InstanceError> {
         let (mut pruned, mut stalled) = (false, false);
         while !plan.prune.delete.is_empty() || !plan.prune.release.is_empty() {
             let (delete, release) = (plan.prune.delete.clone(), plan.prune.release.clone());
-            let deleted = apply::delete(reach, &delete, sight, self.memory).await;
-            let released = apply::release(reach, &release, sight, self.memory).await;
-            let parting = Parting { hub: self.hub, instance: &self.instance, clusters: &plan.clusters };
-            parting.released(&released, self.memory);
+            let deleted = apply::delete(reach, &delete, observation, self.memory).await;
+            let released = apply::release(reach, &release, observation, self.memory).await;
+            let release_report =
+                ReleaseReport { context: self.context, instance: &self.instance, clusters: &plan.clusters };
+            release_report.released(&released, self.memory);
             pruned = true;
-            plan = self.plan(sight);
+            plan = self.plan(observation);
             stalled = !deleted || released.again;
             if stalled {
                 self.look_again(SOON);
                 break;
             }
         }
-        let parting = Parting { hub: self.hub, instance: &self.instance, clusters: &plan.clusters };
-        parting.left_behind(&plan.prune.left_behind, self.memory);
+        let release_report =
+            ReleaseReport { context: self.context, instance: &self.instance, clusters: &plan.clusters };
+        release_report.orphaned(&plan.prune.orphaned, self.memory);
         if pruned && !stalled && plan.prune.is_done() {
             self.record.local = plan.inventory.get(&ClusterId::local()).cloned().unwrap_or_default();
             self.keep_record().await?;
@@ -50,24 +52,24 @@ impl Pass<'_> {
         &mut self,
         plan: Plan,
         reach: &Reach<'_>,
-        sight: &mut Sight,
+        observation: &mut Observation,
     ) -> Result<Plan, InstanceError> {
         self.shrink(&plan, reach).await?;
-        if plan.prune.is_done() || !clusters::forget(&self.record.remote, sight) {
+        if plan.prune.is_done() || !clusters::forget(&self.record.remote, observation) {
             return Ok(plan);
         }
-        let plan = self.plan(sight);
-        self.prune(plan, reach, sight).await
+        let plan = self.plan(observation);
+        self.prune(plan, reach, observation).await
     }
 
     async fn shrink(&mut self, plan: &Plan, reach: &Reach<'_>) -> Result<(), InstanceError> {
-        if !plan.is_certain() || !plan.prune.unmade.is_empty() {
+        if !plan.is_certain() || !plan.prune.unfinished_hooks.is_empty() {
             return Ok(());
         }
         let awaited = plan.prune.waiting.iter().map(|(pending, _)| pending);
         let going = awaited.chain(&plan.prune.delete).chain(&plan.prune.release);
         let busy: BTreeSet<&ClusterId> = going.map(|pending| &pending.key.cluster).collect();
-        let applyset = manage::remote_applyset(self.hub, self.served, &self.instance);
+        let applyset = manage::remote_applyset(self.context, self.served, &self.instance);
         let made = clusters::Made::by(plan);
         let mut record = self.record.remote.clone();
         for cluster in self.record.remote.clusters() {
@@ -92,7 +94,7 @@ impl Pass<'_> {
             // What is there by another way is written down with that one.
             gone.group_kinds.retain(|kind| !elsewhere.contains(kind));
             let Ok(kinds) = reach.connections(&id, &gone) else { continue };
-            let found = remains::members(kinds, &self.instance, &applyset, &gone, self.memory);
+            let found = inventory_scan::members(kinds, &self.instance, &applyset, &gone, self.memory);
             let found = reach.wait([&id], found).await;
             if !found.is_ok_and(|found| found.stored.is_empty()) {
                 continue;

@@ -11,7 +11,7 @@ use super::Pass;
 use crate::instance::admit::Visitor;
 use crate::instance::clusters::Asker;
 use crate::instance::error::InstanceError;
-use crate::instance::observe::Sight;
+use crate::instance::observe::Observation;
 use crate::instance::reach::Reach;
 use crate::instance::{apply, children, clusters, external};
 
@@ -23,38 +23,38 @@ impl Pass<'_> {
     pub(in crate::instance) async fn waves(
         &mut self,
         reach: &mut Reach<'_>,
-        sight: &mut Sight,
+        observation: &mut Observation,
     ) -> Result<Plan, InstanceError> {
         let mut tried: HashSet<ObjectKey> = HashSet::new();
         let (instance, recorded) = (Arc::clone(&self.instance), self.record.remote.clone());
-        let asker = Asker { hub: self.hub, key: self.key, instance: &instance, recorded: &recorded };
+        let asker = Asker { context: self.context, key: self.key, instance: &instance, recorded: &recorded };
         if self.phase == LifecyclePhase::Active {
-            asker.recall(reach, sight, self.memory);
+            asker.recall(reach, observation, self.memory);
         }
-        clusters::rename(&mut self.record.remote, sight);
+        clusters::rename(&mut self.record.remote, observation);
         let owned = children::recorded(&clusters::contents(&self.record.remote), Some(self.graph));
         for (kind, _) in &owned {
             if reach.client(&kind.0).is_err() {
-                children::remember(instance.uid(), &kind.0, sight, self.memory);
+                children::remember(instance.uid(), &kind.0, observation, self.memory);
             }
         }
         // Each round writes a layer, meets a cluster, reads a reference, or is the last one.
         let limit = 8 * self.graph.nodes.len() + 16;
-        let mut plan = self.plan(sight);
+        let mut plan = self.plan(observation);
         for _ in 0..limit {
-            let mut news = asker.meet_all(&plan, reach, sight, self.memory);
-            news |= children::find_scopes(&plan, reach, sight, self.memory).await;
+            let mut news = asker.meet_all(&plan, reach, observation, self.memory);
+            news |= children::find_scopes(&plan, reach, observation, self.memory).await;
             let wanted = owned.iter().cloned().chain(children::planned(&plan)).collect();
             let known = (self.key, instance.uid().as_str());
-            news |= children::see(self.hub, known, wanted, reach, sight, self.memory).await;
-            let visitor = Visitor { hub: self.hub, served: self.served, instance: self.key };
-            news |= external::answer(&visitor, reach, &plan, sight, self.memory).await;
-            news |= sight.meet_others((self.hub, self.key), &plan, reach, self.memory);
-            if news | sight.compare(&plan, self.memory) {
-                plan = self.plan(sight);
+            news |= children::see(self.context, known, wanted, reach, observation, self.memory).await;
+            let visitor = Visitor { context: self.context, served: self.served, instance: self.key };
+            news |= external::answer(&visitor, reach, &plan, observation, self.memory).await;
+            news |= observation.meet_others((self.context, self.key), &plan, reach, self.memory);
+            if news | observation.compare(&plan, self.memory) {
+                plan = self.plan(observation);
                 continue;
             }
-            if sight.connecting {
+            if observation.connecting {
                 break;
             }
             let actions: Vec<&ApplyAction> = plan
@@ -65,7 +65,7 @@ impl Pass<'_> {
             if actions.is_empty() && self.phase == LifecyclePhase::Deletion {
                 break;
             }
-            self.expand(&plan, sight);
+            self.expand(&plan, observation);
             self.keep_record().await?;
             if actions.is_empty() {
                 break;
@@ -73,17 +73,17 @@ impl Pass<'_> {
             tried.extend(
                 actions.iter().filter_map(|action| plan.object(action)).map(|object| object.key.clone()),
             );
-            let actions = visitor.admitted(&plan, actions, reach, sight, self.memory);
-            apply::wave((self.hub, self.key), reach, &plan, &actions, sight, self.memory).await;
-            plan = self.plan(sight);
+            let actions = visitor.admitted(&plan, actions, reach, observation, self.memory);
+            apply::wave((self.context, self.key), reach, &plan, &actions, observation, self.memory).await;
+            plan = self.plan(observation);
         }
         Ok(plan)
     }
 
     /// Adds what a plan is about to make to what the instance says it owns.
-    fn expand(&mut self, plan: &Plan, sight: &mut Sight) {
+    fn expand(&mut self, plan: &Plan, observation: &mut Observation) {
         self.record.local.extend(plan.inventory.get(&ClusterId::local()).unwrap_or(&Inventory::default()));
-        clusters::give_up(self.hub, &self.instance, &mut self.record.remote, sight);
+        clusters::give_up(self.context, &self.instance, &mut self.record.remote, observation);
         for cluster in clusters::needed(plan) {
             self.record.remote.add(cluster);
         }

@@ -118,7 +118,7 @@ impl Values {
             },
             watches: CacheOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.watches },
             clusters: self.clusters()?,
-            surveys: defaults.surveys,
+            preflights: defaults.preflights,
             condition_events: gates.events,
             condition_metrics: gates.metrics,
             shutdown_timeout: self.duration("graceful-shutdown-timeout"),

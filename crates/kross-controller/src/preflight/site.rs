@@ -17,7 +17,7 @@ const ALLOWED_LIFE: Duration = Duration::from_secs(300);
 
 /// A cluster that could not be asked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SurveyError {
+pub(super) enum PreflightError {
     /// A request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -45,13 +45,13 @@ impl Site {
         &self,
         client: &ClusterClient,
         age: Duration,
-    ) -> Result<Arc<Index>, SurveyError> {
+    ) -> Result<Arc<Index>, PreflightError> {
         let mut held = self.index.lock().await;
         if let Some((_, index)) = held.as_ref().filter(|(fetched, _)| fetched.elapsed() < age) {
             return Ok(Arc::clone(index));
         }
         let bytes = client.fetch(INDEX).await?;
-        let index: Arc<Index> = Arc::new(serde_json::from_slice(&bytes).map_err(|_| SurveyError::Index)?);
+        let index: Arc<Index> = Arc::new(serde_json::from_slice(&bytes).map_err(|_| PreflightError::Index)?);
         *held = Some((Instant::now(), Arc::clone(&index)));
         drop(held);
         // What the server has no more, nobody needs.
@@ -67,14 +67,14 @@ impl Site {
         documents: &Arc<Documents>,
         version: &str,
         url: &str,
-    ) -> Result<Document, SurveyError> {
+    ) -> Result<Document, PreflightError> {
         let mut held = self.documents.lock().await;
         if let Some(document) = held.get(url) {
             return Ok(document.clone());
         }
         // The address must be one of this server: what it says is not followed elsewhere.
         if !url.starts_with("/openapi/v3/") {
-            return Err(SurveyError::Index);
+            return Err(PreflightError::Index);
         }
         let bytes = client.fetch(url).await?;
         let (documents, version) = (Arc::clone(documents), version.to_owned());
@@ -83,7 +83,7 @@ impl Site {
         let document = match read {
             Ok(read) => read?,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(_) => return Err(SurveyError::Index),
+            Err(_) => return Err(PreflightError::Index),
         };
         held.insert(url.to_owned(), document.clone());
         Ok(document)

@@ -23,7 +23,7 @@ use super::clusters::{self, Asker};
 use super::error::InstanceError;
 use super::manage::{self, Record};
 use super::memory::Memory;
-use super::observe::Sight;
+use super::observe::Observation;
 use super::reach::Reach;
 use crate::graphs::Served;
 
@@ -31,8 +31,8 @@ use crate::graphs::Served;
 const AT_ONCE: usize = 8;
 
 /// What an instance has.
-pub(super) struct Remains {
-    pub(super) sight: Sight,
+pub(super) struct InventoryScan {
+    pub(super) observation: Observation,
     /// Why nothing can be done in a cluster.
     closed: BTreeMap<ClusterId, ResourceFailure>,
     /// Objects in such clusters of which only the inventory tells.
@@ -43,12 +43,12 @@ pub(super) struct Remains {
     pub(super) clusters: Vec<UsedCluster>,
 }
 
-impl Remains {
+impl InventoryScan {
     /// Everything that is to go.
     pub(super) fn pending(&self, memory: &Memory) -> Vec<OwnedObject> {
-        let seen = self.sight.observed.objects.iter().map(|(key, object)| {
-            let mut pending =
-                OwnedObject::new(key.clone(), object).with_credentials_for(&self.sight.observed.recorded);
+        let seen = self.observation.observed.objects.iter().map(|(key, object)| {
+            let mut pending = OwnedObject::new(key.clone(), object)
+                .with_credentials_for(&self.observation.observed.recorded);
             pending.closed = self.closed.get(&key.cluster).cloned();
             pending.failure = memory.failures.get(key).cloned();
             pending
@@ -69,47 +69,47 @@ pub(super) async fn gather(
     record: &Record,
     reach: &mut Reach<'_>,
     memory: &mut Memory,
-) -> Result<Remains, InstanceError> {
-    let (hub, instance) = (asker.hub, asker.instance);
+) -> Result<InventoryScan, InstanceError> {
+    let (context, instance) = (asker.context, asker.instance);
     let applyset = manage::applyset(served, instance);
-    let kinds = record.local.group_kinds.iter().map(|kind| (kind, &hub.client)).collect();
-    let sight = members(kinds, instance, &applyset, &record.local, memory).await?;
-    let mut remains = Remains {
-        sight,
+    let kinds = record.local.group_kinds.iter().map(|kind| (kind, &context.client)).collect();
+    let observation = members(kinds, instance, &applyset, &record.local, memory).await?;
+    let mut scan = InventoryScan {
+        observation,
         closed: BTreeMap::new(),
         reported: Vec::new(),
         remembered: false,
         clusters: Vec::new(),
     };
-    asker.recall(reach, &mut remains.sight, memory);
+    asker.recall(reach, &mut scan.observation, memory);
     let mut owed = record.remote.clone();
-    clusters::rename(&mut owed, &remains.sight);
-    for (reference, uid) in &remains.sight.abandoned {
+    clusters::rename(&mut owed, &scan.observation);
+    for (reference, uid) in &scan.observation.abandoned {
         owed.retain(|cluster| cluster.reference != *reference || cluster.uid != *uid);
     }
-    let applyset = manage::remote_applyset(hub, served, instance);
+    let applyset = manage::remote_applyset(context, served, instance);
     let graph = served.leaving_graph();
     for (cluster, (name, contents)) in clusters::contents(&owed) {
-        remains.clusters.extend(used(&remains.sight, &owed, &cluster));
+        scan.clusters.extend(used(&scan.observation, &owed, &cluster));
         let found = match reach.connections(&cluster, &contents) {
             Ok(kinds) => {
                 let found = members(kinds, instance, &applyset, &contents, memory);
                 reach.wait([&cluster], found).await.map_err(|error| unlisted(&name, &error))
             }
-            Err(_) => Err(dark(&remains.sight, &owed, &cluster, &name)),
+            Err(_) => Err(dark(&scan.observation, &owed, &cluster, &name)),
         };
         match found {
             Ok(found) => {
                 follow(asker, &cluster, &contents, graph, reach, memory).await;
-                remains.sight.extend(found);
+                scan.observation.extend(found);
             }
             Err(failure) => {
-                remains.closed.insert(cluster.clone(), failure.clone());
-                remember(asker, (&cluster, &name, &contents), (graph, &applyset), &mut remains, memory);
+                scan.closed.insert(cluster.clone(), failure.clone());
+                remember(asker, (&cluster, &name, &contents), (graph, &applyset), &mut scan, memory);
             }
         }
     }
-    Ok(remains)
+    Ok(scan)
 }
 
 /// Has the end of objects told, unless their cluster is polled: then the deletion itself looks again.
@@ -130,9 +130,9 @@ async fn follow(
     }
     let contents = BTreeMap::from([(cluster.clone(), (Text::from(""), contents.clone()))]);
     let wanted = children::recorded(&contents, graph);
-    let mut aside = Sight::default();
+    let mut aside = Observation::default();
     let instance = (asker.key, asker.instance.uid().as_str());
-    children::see(asker.hub, instance, wanted, reach, &mut aside, memory).await;
+    children::see(asker.context, instance, wanted, reach, &mut aside, memory).await;
 }
 
 /// What was last known of a cluster that nothing can be asked of: from the copies, else from the status, else that there may
@@ -141,33 +141,33 @@ fn remember(
     asker: &Asker<'_>,
     (cluster, name, contents): (&ClusterId, &Text, &Inventory),
     (graph, applyset): (Option<&Graph>, &str),
-    remains: &mut Remains,
+    scan: &mut InventoryScan,
     memory: &mut Memory,
 ) {
-    let before = remains.sight.observed.objects.len();
-    children::remember(asker.instance.uid(), cluster, &mut remains.sight, memory);
-    if remains.sight.observed.objects.len() > before {
+    let before = scan.observation.observed.objects.len();
+    children::remember(asker.instance.uid(), cluster, &mut scan.observation, memory);
+    if scan.observation.observed.objects.len() > before {
         return;
     }
     let entries = Instance::of(asker.instance.value()).resources();
     let there: Vec<&ManagedResource> =
         entries.iter().filter(|entry| entry.cluster.as_deref() == Some(name.as_str())).collect();
     for (key, object) in there.iter().filter_map(|entry| reported(cluster, entry, graph, applyset)) {
-        remains.remembered = true;
-        remains.sight.observed.objects.insert(key, object);
+        scan.remembered = true;
+        scan.observation.observed.objects.insert(key, object);
     }
     let summed: Vec<&ManagedResource> =
         entries.iter().filter(|entry| is_sum(entry, name, contents, graph)).collect();
-    let closed = remains.closed.get(cluster).cloned();
+    let closed = scan.closed.get(cluster).cloned();
     if there.is_empty() && summed.is_empty() {
         let of_kind = |kind: &GroupKind| of_kind(cluster, kind, "", closed.as_ref());
-        remains.reported.extend(contents.group_kinds.iter().map(of_kind));
+        scan.reported.extend(contents.group_kinds.iter().map(of_kind));
         return;
     }
     // The graph knows what a collection is made of, unless it reads what nobody can tell.
     let plan = graph.filter(|_| !summed.is_empty()).map(|graph| {
-        let (hub, instance, now) = (asker.hub, asker.instance.value(), Timestamp::now());
-        kross_plan::plan(graph, instance, &remains.sight.observed, &hub.planning, now)
+        let (context, instance, now) = (asker.context, asker.instance.value(), Timestamp::now());
+        kross_plan::plan(graph, instance, &scan.observation.observed, &context.planning, now)
     });
     for entry in summed {
         let node = plan.as_ref().and_then(|plan| plan.node(&entry.id));
@@ -176,12 +176,12 @@ fn remember(
             items.map(|object| &object.key).filter(|key| key.cluster == *cluster).collect();
         if items.is_empty() {
             let unknown = kind_of(entry).map(|kind| of_kind(cluster, &kind, &entry.id, closed.as_ref()));
-            remains.reported.extend(unknown);
+            scan.reported.extend(unknown);
         }
         for key in items {
-            remains.remembered = true;
+            scan.remembered = true;
             let object = || remembered(key, entry, graph, applyset);
-            remains.sight.observed.objects.entry(key.clone()).or_insert_with(object);
+            scan.observation.observed.objects.entry(key.clone()).or_insert_with(object);
         }
     }
 }
@@ -293,21 +293,26 @@ fn of_kind(
 }
 
 /// A cluster as the inventory names it, with what is known of it now.
-fn used(sight: &Sight, owed: &ClusterInventory, cluster: &ClusterId) -> Option<UsedCluster> {
+fn used(observation: &Observation, owed: &ClusterInventory, cluster: &ClusterId) -> Option<UsedCluster> {
     let recorded = owed.clusters().iter().find(|owed| owed.uid == cluster.as_str())?;
     let key = ReferenceKey::parse(&recorded.reference)?;
     let mut reference = key.resolved()?;
     reference.display.clone_from(&recorded.name);
-    let state = sight.observed.clusters.get(&key).cloned();
+    let state = observation.observed.clusters.get(&key).cloned();
     let (id, reference) = (cluster.clone(), Arc::new(reference));
     Some(UsedCluster { reference, key, id, state, needed: true, former: false })
 }
 
 /// Why a cluster does not answer.
-fn dark(sight: &Sight, owed: &ClusterInventory, cluster: &ClusterId, name: &Text) -> ResourceFailure {
+fn dark(
+    observation: &Observation,
+    owed: &ClusterInventory,
+    cluster: &ClusterId,
+    name: &Text,
+) -> ResourceFailure {
     let led = owed.clusters().iter().filter(|owed| owed.uid == cluster.as_str());
     let mut states = led.filter_map(|owed| {
-        sight.observed.clusters.get(&ReferenceKey::parse(&owed.reference)?)?.failure(name)
+        observation.observed.clusters.get(&ReferenceKey::parse(&owed.reference)?)?.failure(name)
     });
     states.next().unwrap_or_else(|| ResourceFailure {
         operation: Some(Operation::Connect),
@@ -336,7 +341,7 @@ pub(super) async fn members(
     applyset: &str,
     inventory: &Inventory,
     memory: &Memory,
-) -> Result<Sight, ApiError> {
+) -> Result<Observation, ApiError> {
     let selector = format!("{}={applyset}", labels::APPLYSET_PART_OF);
     let home = instance.namespace().map(|namespace| &**namespace);
     let mut kinds: Vec<(Arc<ApiKind>, &ClusterClient)> = Vec::new();
@@ -357,7 +362,7 @@ pub(super) async fn members(
             places.push((client, kind, None));
         }
     }
-    let mut sight = Sight::default();
+    let mut observation = Observation::default();
     let lists: Vec<BoxFuture<'_, _>> = places
         .iter()
         .map(|(client, kind, namespace)| {
@@ -369,10 +374,10 @@ pub(super) async fn members(
     for (cluster, listed) in answers {
         for object in present(listed)? {
             let key: ObjectKey = object.key(cluster);
-            sight.see(key, Arc::new(object), memory);
+            observation.see(key, Arc::new(object), memory);
         }
     }
-    Ok(sight)
+    Ok(observation)
 }
 
 fn present(listed: Result<Vec<StoredObject>, ApiError>) -> Result<Vec<StoredObject>, ApiError> {

@@ -17,15 +17,15 @@ use crate::instance::Instances;
 use crate::key::{InstanceKey, Key};
 use crate::kinds;
 use crate::metrics::{Metrics, Sources};
+use crate::preflight::{Audience, Preflights};
 use crate::schemas::Schemas;
 use crate::settings::Settings;
-use crate::survey::{Audience, Surveys};
 
 /// A definition that cannot be served yet is tried again at least this often.
 const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(5) };
 
 /// The cluster that the controller runs in.
-pub(crate) struct Hub {
+pub(crate) struct Context {
     pub(crate) client: ClusterClient,
     pub(crate) watches: Caches,
     /// The clusters that Secrets lead to.
@@ -38,7 +38,7 @@ pub(crate) struct Hub {
     pub(crate) crds: Cache,
     pub(crate) schemas: Arc<Schemas>,
     /// What other clusters have to say about graphs.
-    pub(crate) surveys: Surveys,
+    pub(crate) preflights: Preflights,
     /// What came of holding graphs to the clusters of instances.
     pub(crate) analyses: Analyses,
     /// The clusters that definitions name.
@@ -55,7 +55,7 @@ pub(crate) struct Hub {
     pub(crate) events: Option<Events>,
 }
 
-impl Hub {
+impl Context {
     /// Begins to watch. The UID is what tells this hub from others.
     pub(crate) fn new(
         (client, uid): (ClusterClient, &str),
@@ -89,7 +89,7 @@ impl Hub {
             graphs: Arc::clone(&graphs),
         });
         Self {
-            surveys: Surveys::new(settings.surveys, audience),
+            preflights: Preflights::new(settings.preflights, audience),
             analyses: Analyses::default(),
             links: Links::default(),
             definitions,

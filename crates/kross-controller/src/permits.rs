@@ -7,23 +7,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A number of turns. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Semaphore>);
+pub(crate) struct Permits(Arc<Semaphore>);
 
 /// The right to work.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    turns: Turns,
+pub(crate) struct Permit {
+    permits: Permits,
     permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
-impl Turns {
+impl Permits {
     pub(crate) fn new(count: usize) -> Self {
         Self(Arc::new(Semaphore::new(count.max(1))))
     }
 
     /// Waits for a turn.
-    pub(crate) async fn take(&self) -> Turn {
-        Turn { turns: self.clone(), permit: Mutex::new(self.permit().await) }
+    pub(crate) async fn take(&self) -> Permit {
+        Permit { permits: self.clone(), permit: Mutex::new(self.permit().await) }
     }
 
     async fn permit(&self) -> Option<OwnedSemaphorePermit> {
@@ -32,12 +32,12 @@ impl Turns {
     }
 }
 
-impl Turn {
+impl Permit {
     /// Does something that may take long without help of this process, and goes on when it is our turn again.
     pub(crate) async fn away<T>(&self, work: impl Future<Output = T>) -> T {
         drop(self.hold(None));
         let result = work.await;
-        let permit = self.turns.permit().await;
+        let permit = self.permits.permit().await;
         drop(self.hold(permit));
         result
     }
@@ -55,13 +55,13 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_is_away_lets_others_work() {
-        let turns = Turns::new(1);
-        let first = turns.take().await;
+        let permits = Permits::new(1);
+        let first = permits.take().await;
         // Were the first not away, the second would never get its turn, and this never end.
-        first.away(async { drop(turns.take().await) }).await;
-        let second = tokio::time::timeout(Duration::from_millis(20), turns.take()).await;
+        first.away(async { drop(permits.take().await) }).await;
+        let second = tokio::time::timeout(Duration::from_millis(20), permits.take()).await;
         assert!(second.is_err(), "the first works again");
         drop(first);
-        turns.take().await;
+        permits.take().await;
     }
 }

@@ -9,19 +9,19 @@ use kross_plan::{PendingDeletion, UsedCluster};
 
 use super::apply::Released;
 use super::memory::Memory;
-use crate::hub::Hub;
+use crate::context::Context;
 
 /// How long an Event gets.
 const LONGEST_NOTE: usize = 900;
 
 /// Who lets go, and of what where.
-pub(super) struct Parting<'a> {
-    pub(super) hub: &'a Hub,
+pub(super) struct ReleaseReport<'a> {
+    pub(super) context: &'a Context,
     pub(super) instance: &'a StoredObject,
     pub(super) clusters: &'a [UsedCluster],
 }
 
-impl Parting<'_> {
+impl ReleaseReport<'_> {
     /// Tells of objects that were released, or could not be and are left as they are.
     pub(super) fn released(&self, released: &Released, memory: &mut Memory) {
         let (left, kept): (Vec<&PendingDeletion>, Vec<&PendingDeletion>) =
@@ -42,7 +42,7 @@ impl Parting<'_> {
     }
 
     /// Tells of objects in clusters that do not answer, which nobody waits for any more.
-    pub(super) fn left_behind(&self, deletions: &[PendingDeletion], memory: &mut Memory) {
+    pub(super) fn orphaned(&self, deletions: &[PendingDeletion], memory: &mut Memory) {
         let news = news(deletions, memory);
         let what = "is left behind with our labels, since its cluster does not answer";
         self.tell("LeftBehind", Severity::Warning, what, &news);
@@ -53,7 +53,7 @@ impl Parting<'_> {
 
     fn tell(&self, reason: &str, severity: Severity, what: &str, deletions: &[PendingDeletion]) {
         let Some((first, others)) = deletions.split_first() else { return };
-        let owner = self.instance.key(self.hub.client.cluster());
+        let owner = self.instance.key(self.context.client.cluster());
         for pending in deletions {
             let why = pending.why.as_deref().unwrap_or_default();
             tracing::info!(instance = %owner, object = %self.describe(&pending.key), why, "{what}");
@@ -70,7 +70,7 @@ impl Parting<'_> {
             }
             note.push_str(&next);
         }
-        if let Some(events) = &self.hub.events {
+        if let Some(events) = &self.context.events {
             events.report(kross_cluster::Report {
                 regarding: Regarding::from(self.instance),
                 severity,
@@ -86,7 +86,7 @@ impl Parting<'_> {
         let cluster = &pending.key.cluster;
         let mut named = AuditCluster::named(self.display(&pending.key).unwrap_or("local"));
         named.uid = if cluster.is_local() { "".into() } else { cluster.as_str().into() };
-        let owner = self.instance.key(self.hub.client.cluster());
+        let owner = self.instance.key(self.context.client.cluster());
         let mut record = AuditRecord::new(named, AuditVerb::Leave)
             .on_behalf_of(Some(&owner))
             .on(AuditObject::from(&pending.key));
@@ -94,7 +94,7 @@ impl Parting<'_> {
             record.outcome = AuditOutcome::Failure;
             record.reason = Some(reason);
         }
-        self.hub.settings.clusters.audit.record(record);
+        self.context.settings.clusters.audit.record(record);
     }
 
     fn display(&self, key: &ObjectKey) -> Option<&str> {

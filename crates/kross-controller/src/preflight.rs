@@ -25,12 +25,12 @@ pub(crate) use needs::{Needs, Place};
 pub(crate) use permissions::Denied;
 
 use documents::Documents;
-use run::Surveyor;
+use run::PreflightTask;
 use site::Site;
 
 /// How often clusters are asked.
 #[derive(Clone, Copy, Debug)]
-pub struct SurveyPace {
+pub struct PreflightPace {
     /// The time after which a cluster that has all that is needed is asked whether that is still so.
     pub settled: Duration,
     /// The same for a cluster that lacks something.
@@ -41,7 +41,7 @@ pub struct SurveyPace {
     pub give_up: Duration,
 }
 
-impl Default for SurveyPace {
+impl Default for PreflightPace {
     fn default() -> Self {
         Self {
             settled: Duration::from_secs(30),
@@ -135,8 +135,8 @@ impl Audience {
 }
 
 /// The surveys of all clusters.
-pub(crate) struct Surveys {
-    pace: SurveyPace,
+pub(crate) struct Preflights {
+    pace: PreflightPace,
     audience: Arc<Audience>,
     documents: Arc<Documents>,
     sites: Mutex<HashMap<(ClusterId, Text), Weak<Site>>>,
@@ -156,7 +156,7 @@ struct State {
 }
 
 struct Answer {
-    survey: Survey,
+    preflight: Survey,
     askers: HashSet<Asker>,
     /// When somebody last asked.
     asked: Instant,
@@ -169,8 +169,8 @@ const HURRY: Duration = Duration::from_secs(1);
 /// How long somebody who was woken may take to ask again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-impl Surveys {
-    pub(crate) fn new(pace: SurveyPace, audience: Audience) -> Self {
+impl Preflights {
+    pub(crate) fn new(pace: PreflightPace, audience: Audience) -> Self {
         Self {
             pace,
             audience: Arc::new(audience),
@@ -193,7 +193,7 @@ impl Surveys {
         let site = self.site(client);
         // Half the time between two surveys, so that each of them asks if nobody else does.
         let age = self.pace.unsettled / 2;
-        let surveyor = Surveyor::new(site, Arc::clone(needs), Arc::clone(&self.documents), age);
+        let surveyor = PreflightTask::new(site, Arc::clone(needs), Arc::clone(&self.documents), age);
         let follow = Follow {
             pace: self.pace,
             audience: Arc::clone(&self.audience),
@@ -222,7 +222,8 @@ impl Surveys {
 impl State {
     fn new(client: &ClusterClient, asker: Asker) -> Self {
         let asked = Instant::now();
-        let answer = Answer { survey: Survey::Pending, askers: HashSet::from([asker]), asked, hurried: None };
+        let answer =
+            Answer { preflight: Survey::Pending, askers: HashSet::from([asker]), asked, hurried: None };
         Self { answer: Mutex::new(answer), client: Mutex::new(client.pinned()), again: Notify::new() }
     }
 
@@ -235,18 +236,18 @@ impl State {
         let mut answer = lock(&self.answer);
         answer.askers.insert(asker);
         answer.asked = Instant::now();
-        let failed = matches!(answer.survey, Survey::Failed(_));
+        let failed = matches!(answer.preflight, Survey::Failed(_));
         if failed && answer.hurried.is_none_or(|last| last.elapsed() > HURRY) {
             answer.hurried = Some(Instant::now());
             self.again.notify_one();
         }
-        answer.survey.clone()
+        answer.preflight.clone()
     }
 }
 
 /// The task behind a survey.
 struct Follow {
-    pace: SurveyPace,
+    pace: PreflightPace,
     audience: Arc<Audience>,
     state: Arc<State>,
     key: SurveyKey,
@@ -255,12 +256,12 @@ struct Follow {
 
 impl Follow {
     /// Runs until nobody is interested any more.
-    async fn run(self, mut surveyor: Surveyor) {
+    async fn run(self, mut surveyor: PreflightTask) {
         let mut failures = 0_u32;
         let mut healthy = Instant::now();
         loop {
             let client = lock(&self.state.client).clone();
-            let surveyed = surveyor.survey(&client).await;
+            let surveyed = surveyor.preflight(&client).await;
             let wait = match surveyed {
                 Ok(findings) => {
                     failures = 0;
@@ -289,9 +290,9 @@ impl Follow {
     }
 
     /// Takes an answer, and wakes whoever asked if it is another one.
-    fn answer(&self, survey: Survey) {
+    fn answer(&self, preflight: Survey) {
         let mut answer = lock(&self.state.answer);
-        let same = match (&answer.survey, &survey) {
+        let same = match (&answer.preflight, &preflight) {
             (Survey::Known(before), Survey::Known(after)) => before.is_same(after),
             (Survey::Failed(before), Survey::Failed(after)) => before == after,
             // What was found out holds until it is known to be different.
@@ -301,7 +302,7 @@ impl Follow {
         if same {
             return;
         }
-        answer.survey = survey;
+        answer.preflight = preflight;
         let askers = std::mem::take(&mut answer.askers);
         drop(answer);
         for asker in askers {

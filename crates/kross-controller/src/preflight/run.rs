@@ -10,11 +10,11 @@ use super::Findings;
 use super::documents::{ClusterSchemas, Documents};
 use super::needs::Needs;
 use super::permissions;
-use super::site::{Site, SurveyError};
+use super::site::{PreflightError, Site};
 use crate::openapi::Index;
 
 /// Asks one cluster about one set of needs.
-pub(super) struct Surveyor {
+pub(super) struct PreflightTask {
     site: Arc<Site>,
     needs: Arc<Needs>,
     documents: Arc<Documents>,
@@ -23,19 +23,19 @@ pub(super) struct Surveyor {
     schemas: Option<Arc<ClusterSchemas>>,
 }
 
-impl Surveyor {
+impl PreflightTask {
     pub(super) fn new(site: Arc<Site>, needs: Arc<Needs>, documents: Arc<Documents>, age: Duration) -> Self {
         Self { site, needs, documents, age, schemas: None }
     }
 
-    pub(super) async fn survey(&mut self, client: &ClusterClient) -> Result<Findings, SurveyError> {
+    pub(super) async fn preflight(&mut self, client: &ClusterClient) -> Result<Findings, PreflightError> {
         let schemas = self.schemas(client).await?;
         let denied = permissions::missing(client, &self.site, &self.needs, &*schemas, self.age).await?;
         let user = if denied.is_empty() { None } else { client.user().await };
         Ok(Findings { schemas, denied, user })
     }
 
-    async fn schemas(&mut self, client: &ClusterClient) -> Result<Arc<ClusterSchemas>, SurveyError> {
+    async fn schemas(&mut self, client: &ClusterClient) -> Result<Arc<ClusterSchemas>, PreflightError> {
         let index = self.site.index(client, self.age).await?;
         let mut documents = BTreeMap::new();
         for version in self.wanted(&index) {
