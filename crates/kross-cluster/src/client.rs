@@ -19,7 +19,7 @@ use crate::transport::{
 };
 
 mod credential;
-mod guard;
+mod breaker;
 mod local;
 mod release;
 mod rest;
@@ -33,7 +33,7 @@ pub use local::{LocalCluster, LocalError};
 pub use release::{Marks, Released};
 pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 
-pub(crate) use guard::{Guard, Outage, Tally};
+pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
 pub(crate) use rest::{MOST_PAGES, Query};
 pub(crate) use route::Route;
 pub(crate) use trail::{Attempted, Trail};
@@ -127,7 +127,7 @@ struct Shared {
     default_namespace: String,
     discovery: Discovery,
     /// None where nobody looks after the connection.
-    guard: Option<Arc<Guard>>,
+    breaker: Option<Arc<CircuitBreaker>>,
 }
 
 /// What carries requests and watches, and as whom.
@@ -225,7 +225,7 @@ impl ClusterClient {
         access: Text,
         wires: Arc<Wires>,
         options: ClientOptions,
-        guard: Option<Arc<Guard>>,
+        breaker: Option<Arc<CircuitBreaker>>,
     ) -> Result<Self, TransportError> {
         let mut headers = HeaderMap::new();
         let agent = HeaderValue::from_str(&options.user_agent).map_err(|_| TransportError::Address)?;
@@ -240,7 +240,7 @@ impl ClusterClient {
                 options,
                 default_namespace: "default".to_owned(),
                 discovery: Discovery::default(),
-                guard,
+                breaker,
             }),
             route: None,
             asker: None,
@@ -338,8 +338,8 @@ impl ClusterClient {
     /// Sends a request and reads the whole answer.
     pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
         let shared = self.way()?;
-        match shared.guarded_exchange(request.clone()).await {
-            Err(TransportError::Closed) => self.other_way(&shared)?.guarded_exchange(request).await,
+        match shared.exchange_through_breaker(request.clone()).await {
+            Err(TransportError::Closed) => self.other_way(&shared)?.exchange_through_breaker(request).await,
             outcome => outcome,
         }
     }
@@ -347,8 +347,8 @@ impl ClusterClient {
     /// Opens a watch. Its answer never ends by itself within our time; the server ends it.
     pub(crate) async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
         let shared = self.way()?;
-        match shared.guarded_watch(path.clone()).await {
-            Err(TransportError::Closed) => self.other_way(&shared)?.guarded_watch(path).await,
+        match shared.watch_through_breaker(path.clone()).await {
+            Err(TransportError::Closed) => self.other_way(&shared)?.watch_through_breaker(path).await,
             outcome => outcome,
         }
     }
@@ -366,20 +366,20 @@ impl Shared {
         Arc::clone(&self.wires.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn guarded_exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
+    async fn exchange_through_breaker(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
         // Boxed, so that the futures of all callers stay small.
         let exchange = Box::pin(self.exchange(request));
-        match &self.guard {
-            Some(guard) => guard.watch_over(exchange, |answer| answer.status).await,
+        match &self.breaker {
+            Some(breaker) => breaker.run(exchange, |answer| answer.status).await,
             None => exchange.await,
         }
     }
 
-    async fn guarded_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
+    async fn watch_through_breaker(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
         let open = Box::pin(self.open_watch(path));
-        let Some(guard) = &self.guard else { return open.await };
-        let opened = guard.watch_over(open, Response::status).await?;
-        Ok(opened.map(|body| body.until(guard.refusal())))
+        let Some(breaker) = &self.breaker else { return open.await };
+        let opened = breaker.run(open, Response::status).await?;
+        Ok(opened.map(|body| body.until(breaker.opened())))
     }
 
     async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {

@@ -13,7 +13,7 @@ use tokio::sync::{OnceCell, mpsc};
 
 use crate::audit::{Audit, AuditStats};
 use crate::cache::{CacheOptions, Caches, Change, Selection};
-use crate::client::{ClientOptions, ClusterClient, Tally};
+use crate::client::{ClientOptions, ClusterClient, RequestCounters};
 use crate::discovery::ApiKind;
 use crate::kubeconfig::{Accepted, KubeconfigPolicy};
 use crate::secrets::{Asker, SecretPolicy, check_address};
@@ -134,7 +134,7 @@ pub(crate) struct Inner {
     entries: Mutex<HashMap<Text, Weak<Entry>>>,
     /// What was done in all clusters.
     attempts: Mutex<Attempts>,
-    requests: Arc<Tally>,
+    requests: Arc<RequestCounters>,
     subscribers: Mutex<Vec<mpsc::UnboundedSender<ClusterEvent>>>,
     /// What tells the hub from other clusters, once somebody had to know.
     own: OnceCell<Own>,

@@ -35,10 +35,10 @@ impl Service<Request<Body>> for ClientService {
         let client = self.client.clone();
         Box::pin(async move {
             let shared = client.way()?;
-            match &shared.guard {
-                Some(guard) => {
-                    let answer = guard.watch_over(send(&shared, request), Response::status).await?;
-                    Ok(answer.map(|body| body.until(guard.refusal())))
+            match &shared.breaker {
+                Some(breaker) => {
+                    let answer = breaker.run(send(&shared, request), Response::status).await?;
+                    Ok(answer.map(|body| body.until(breaker.opened())))
                 }
                 None => Ok(send(&shared, request).await?),
             }

@@ -18,7 +18,7 @@ use super::own;
 use super::reach::{Answer, identify, knock};
 use super::{ClusterOptions, Inner};
 use crate::audit::{AuditCluster, AuditVerb};
-use crate::client::{ClusterClient, Guard, Outage, Trail, Wires};
+use crate::client::{ClusterClient, CircuitBreaker, Outage, Trail, Wires};
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
 use crate::transport::Endpoint;
@@ -55,7 +55,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.task.abort();
-        self.core.guard.retire();
+        self.core.breaker.retire();
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Core {
     pub(super) server: Text,
     /// The Secret that it was first found in.
     secret: SecretAddress,
-    pub(super) guard: Arc<Guard>,
+    pub(super) breaker: Arc<CircuitBreaker>,
     options: Arc<ClusterOptions>,
     registry: Weak<Inner>,
     /// Ends a wait.
@@ -132,7 +132,7 @@ impl Core {
             access: access.clone(),
             source: Arc::clone(source),
             server: source.server().to_string().trim_end_matches('/').into(),
-            guard: Guard::new(inner.options.breaker_threshold, outage, &inner.requests),
+            breaker: CircuitBreaker::new(inner.options.breaker_threshold, outage, &inner.requests),
             secret: secret.clone(),
             options: Arc::clone(&inner.options),
             registry: Arc::downgrade(inner),
@@ -159,7 +159,7 @@ impl Core {
             phase: state.phase.clone(),
             since: state.since,
             identity: state.identity.clone(),
-            last_contact: self.guard.last_heard(),
+            last_contact: self.breaker.last_response(),
         }
     }
 
@@ -269,7 +269,7 @@ impl Core {
         let id = ClusterId::new(&self.server);
         let client = self.client(id, Arc::clone(wires), None)?;
         let answer = identify(&client, self.options.attempt_timeout).await?;
-        self.guard.heard();
+        self.breaker.record_response();
         Ok(answer)
     }
 
@@ -277,10 +277,10 @@ impl Core {
         &self,
         id: ClusterId,
         wires: Arc<Wires>,
-        guard: Option<Arc<Guard>>,
+        breaker: Option<Arc<CircuitBreaker>>,
     ) -> Result<ClusterClient, Failure> {
         let options = self.options.client.clone();
-        ClusterClient::over(id, self.access.clone(), wires, options, guard).map_err(|error| Failure {
+        ClusterClient::over(id, self.access.clone(), wires, options, breaker).map_err(|error| Failure {
             step: ConnectStep::Reach,
             reason: FailureReason::Unreachable,
             cause: error.to_string(),
@@ -298,7 +298,7 @@ impl Core {
                 client.clone()
             }
             // What is known about one cluster says nothing about another.
-            _ => self.client(identity.id.clone(), wires, Some(Arc::clone(&self.guard)))?,
+            _ => self.client(identity.id.clone(), wires, Some(Arc::clone(&self.breaker)))?,
         };
         if !matches!(state.phase, Phase::Up(..)) {
             state.since = Timestamp::now();
@@ -307,7 +307,7 @@ impl Core {
         state.identity = Some(identity.clone());
         state.phase = Phase::Up(client, identity.clone());
         // Whoever sees that it is connected gets through.
-        self.guard.close();
+        self.breaker.close();
         drop(state);
         tracing::info!(cluster = %identity.id, server = &*self.server, "connected");
         if let Some(registry) = self.registry.upgrade() {
@@ -320,7 +320,7 @@ impl Core {
     /// Shuts the way.
     fn lost(&self, failure: &Failure, delay: Duration) {
         let Failure { step, reason, cause, .. } = failure;
-        self.guard.open(Outage { reason: *reason, problem: cause.clone() });
+        self.breaker.open(Outage { reason: *reason, problem: cause.clone() });
         let mut state = self.lock();
         if matches!(state.phase, Phase::Up(..)) {
             state.since = Timestamp::now();
@@ -344,12 +344,12 @@ impl Core {
     async fn stay(&self) -> Failure {
         loop {
             let interval = self.options.probe_interval.mul_f64(0.75 + random() / 4.0);
-            let quiet = self.guard.silence();
+            let quiet = self.breaker.since_last_response();
             let looked = tokio::select! {
-                () = self.guard.doubt.notified() => self.probe().await,
+                () = self.breaker.probe_requested.notified() => self.probe().await,
                 () = self.end_of_certificate() => self.renew().await,
                 () = sleep(interval.saturating_sub(quiet)) => {
-                    if self.guard.silence() < interval {
+                    if self.breaker.since_last_response() < interval {
                         continue;
                     }
                     self.probe().await
@@ -358,7 +358,7 @@ impl Core {
             if let Err(failure) = looked {
                 return failure;
             }
-            self.guard.close();
+            self.breaker.close();
             sleep(LEAST_PAUSE).await;
         }
     }

@@ -402,7 +402,7 @@ impl State {
     /// Makes another entry count, and keeps when the one before last heard from its cluster.
     fn replace(&mut self, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         if let Some(current) = &self.current {
-            self.last_contact = current.core.guard.last_heard().or(self.last_contact);
+            self.last_contact = current.core.breaker.last_response().or(self.last_contact);
         }
         std::mem::replace(&mut self.current, entry)
     }
