@@ -26,7 +26,7 @@ mod rest;
 mod route;
 mod self_review;
 mod service;
-mod trail;
+mod audit_trail;
 
 pub use credential::Credential;
 pub use local::{LocalCluster, LocalError};
@@ -36,7 +36,7 @@ pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
 pub(crate) use rest::{MOST_PAGES, Query};
 pub(crate) use route::Route;
-pub(crate) use trail::{Attempted, Trail};
+pub(crate) use audit_trail::{PendingAudit, AuditTrail};
 
 /// How a connection behaves.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ pub struct ClusterClient {
     /// On whose behalf requests are made.
     asker: Option<Arc<ObjectKey>>,
     /// Where it is written down what is done; none for the local cluster.
-    trail: Option<Arc<Trail>>,
+    audit_trail: Option<Arc<AuditTrail>>,
 }
 
 struct Shared {
@@ -244,7 +244,7 @@ impl ClusterClient {
             }),
             route: None,
             asker: None,
-            trail: None,
+            audit_trail: None,
         })
     }
 

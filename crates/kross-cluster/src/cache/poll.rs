@@ -86,9 +86,9 @@ impl Poller<'_> {
         self.reflector.seat.looking();
         let begun = self.reflector.seat.is_complete();
         let found = if !begun {
-            let attempted = self.reflector.begin(AuditVerb::List);
+            let pending = self.reflector.begin(AuditVerb::List);
             let found = self.everything().await;
-            attempted.end(&found);
+            pending.finish(&found);
             found?
         } else if self.whole {
             self.everything().await?

@@ -17,7 +17,7 @@ use super::poll;
 use super::shared::Seat;
 use super::sync_policy::Method;
 use crate::audit::AuditVerb;
-use crate::client::{ApiAnswer, Attempted, ClusterClient};
+use crate::client::{ApiAnswer, PendingAudit, ClusterClient};
 use crate::client::{MOST_PAGES, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
@@ -168,15 +168,15 @@ impl Reflector {
     async fn watch_once(&mut self, version: &mut String) -> Ended {
         let open_for = OPEN_FOR.mul_f64(1.0 + random());
         let deadline = Instant::now() + open_for + OVERTIME;
-        let attempted = self.begin(AuditVerb::Watch);
+        let pending = self.begin(AuditVerb::Watch);
         let response = match self.client.open_watch(self.watch_path(version, open_for)).await {
             Ok(response) => response,
             Err(error) => {
                 let failure = ApiError::from_transport(self.attempt(), &error);
                 match error {
                     // Nothing is opened in a lost cluster, however often it is tried.
-                    TransportError::NotConnected { .. } | TransportError::Closed => attempted.forget(),
-                    _ => attempted.ended(None, Some(failure.reason())),
+                    TransportError::NotConnected { .. } | TransportError::Closed => pending.discard(),
+                    _ => pending.finish_with(None, Some(failure.reason())),
                 }
                 return Ended::Failed(failure);
             }
@@ -184,10 +184,10 @@ impl Reflector {
         let (head, body) = response.into_parts();
         if head.status != StatusCode::OK {
             let (ended, reason) = self.refused(head.status, head.headers, body).await;
-            attempted.ended(None, Some(reason));
+            pending.finish_with(None, Some(reason));
             return ended;
         }
-        attempted.ended(None, None);
+        pending.finish_with(None, None);
         self.seat.live();
         self.read(body, deadline, version).await
     }
@@ -307,12 +307,12 @@ impl Reflector {
     }
 
     /// A read of what this is about begins.
-    pub(super) fn begin(&self, verb: AuditVerb) -> Attempted {
+    pub(super) fn begin(&self, verb: AuditVerb) -> PendingAudit {
         let name = match &self.seat.key().selection {
             Selection::Name { name, .. } => name,
             Selection::All | Selection::Managed | Selection::Labels { .. } => "",
         };
-        self.client.attempted(verb, &self.kind, self.seat.key().selection.namespace(), name)
+        self.client.pending(verb, &self.kind, self.seat.key().selection.namespace(), name)
     }
 
     fn attempt(&self) -> Attempt {

@@ -131,9 +131,9 @@ impl ClusterClient {
     ) -> Result<StoredObject, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Get };
         let path = target.path(self, None)?;
-        let attempted = self.attempted(AuditVerb::Get, kind, namespace, name);
+        let pending = self.pending(AuditVerb::Get, kind, namespace, name);
         let answer = self.perform(&target, ApiRequest::get(path)).await;
-        attempted.end(&answer);
+        pending.finish(&answer);
         self.object(&target, &answer?)
     }
 
@@ -148,7 +148,7 @@ impl ClusterClient {
         selector: Option<&str>,
     ) -> Result<Vec<StoredObject>, ApiError> {
         let query = Query { labels: selector, ..Query::default() };
-        let attempted = self.attempted(AuditVerb::List, kind, namespace, "");
+        let pending = self.pending(AuditVerb::List, kind, namespace, "");
         let mut attempts = 1;
         let listed = loop {
             match self.list_pages(kind, namespace, &query).await {
@@ -157,7 +157,7 @@ impl ClusterClient {
                 listed => break listed,
             }
         };
-        attempted.end(&listed);
+        pending.finish(&listed);
         listed
     }
 
@@ -402,9 +402,9 @@ impl ClusterClient {
             // A page or a refresh is no read of its own; whoever begins one says so.
             _ => return self.ask(target, request).await,
         };
-        let attempted = self.attempted(verb, target.kind, target.namespace, target.name);
+        let pending = self.pending(verb, target.kind, target.namespace, target.name);
         let answer = self.ask(target, request).await;
-        attempted.end(&answer);
+        pending.finish(&answer);
         answer
     }
 

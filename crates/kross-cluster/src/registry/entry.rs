@@ -18,7 +18,7 @@ use super::own;
 use super::reach::{Answer, identify, knock};
 use super::{ClusterOptions, Inner};
 use crate::audit::{AuditCluster, AuditVerb};
-use crate::client::{ClusterClient, CircuitBreaker, Outage, Trail, Wires};
+use crate::client::{ClusterClient, CircuitBreaker, Outage, AuditTrail, Wires};
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
 use crate::transport::Endpoint;
@@ -200,11 +200,11 @@ impl Core {
 
     /// Dials and finds out who is there, over sockets of its own.
     async fn attempt(&self) -> Result<Reached, Failure> {
-        let attempted = self.trail(&self.secret).begin(AuditVerb::Connect);
+        let pending = self.audit_trail(&self.secret).begin(AuditVerb::Connect);
         let outcome = self.try_attempt().await;
         let uid = outcome.as_ref().ok().map(|reached| reached.identity.uid.clone());
         let failure = outcome.as_ref().err().map(|failure| failure.reason);
-        attempted.ended(uid.as_ref(), failure);
+        pending.finish_with(uid.as_ref(), failure);
         self.lock().attempts.count(failure);
         if let Some(registry) = self.registry.upgrade() {
             super::lock(&registry.attempts).count(failure);
@@ -214,13 +214,13 @@ impl Core {
 
     /// The connection for who has the credential from a Secret, with what is done over it written down.
     pub(super) fn audited(&self, client: &ClusterClient, secret: &SecretAddress) -> ClusterClient {
-        if self.options.audit.is_on() { client.audited(self.trail(secret)) } else { client.clone() }
+        if self.options.audit.is_on() { client.audited(self.audit_trail(secret)) } else { client.clone() }
     }
 
     /// Where it is written down what is done with the credential.
-    fn trail(&self, secret: &SecretAddress) -> Trail {
+    fn audit_trail(&self, secret: &SecretAddress) -> AuditTrail {
         let identity = self.lock().identity.as_ref().map(|identity| identity.uid.clone());
-        Trail {
+        AuditTrail {
             audit: self.options.audit.clone(),
             cluster: AuditCluster {
                 name: secret.to_string().into(),

@@ -14,39 +14,39 @@ use crate::error::ApiError;
 use crate::kubeconfig::AuthMethod;
 
 /// Where the records of a connection go, and what they say about it.
-pub(crate) struct Trail {
+pub(crate) struct AuditTrail {
     pub(crate) audit: Audit,
     pub(crate) cluster: AuditCluster,
     pub(crate) secret: Text,
     pub(crate) method: AuthMethod,
 }
 
-impl Trail {
+impl AuditTrail {
     /// Something begins.
-    pub(crate) fn begin(&self, verb: AuditVerb) -> Attempted {
+    pub(crate) fn begin(&self, verb: AuditVerb) -> PendingAudit {
         let record = AuditRecord::new(self.cluster.clone(), verb);
         let record = record.with(self.secret.clone(), Some(self.method));
-        Attempted { began: Instant::now(), pending: Some((self.audit.clone(), record)) }
+        PendingAudit { began: Instant::now(), pending: Some((self.audit.clone(), record)) }
     }
 }
 
 /// Something that has begun. It is written down when it ends, and also when it is given up in the middle.
-pub(crate) struct Attempted {
+pub(crate) struct PendingAudit {
     began: Instant,
     /// None where nothing is written down.
     pending: Option<(Audit, AuditRecord)>,
 }
 
-impl Attempted {
+impl PendingAudit {
     /// How it ended.
-    pub(crate) fn end<T>(mut self, result: &Result<T, ApiError>) {
+    pub(crate) fn finish<T>(mut self, result: &Result<T, ApiError>) {
         if let Some((audit, record)) = self.pending.take() {
             audit.record(record.ended(self.began, result));
         }
     }
 
     /// The same for what is no request on an object.
-    pub(crate) fn ended(mut self, uid: Option<&Text>, failure: Option<FailureReason>) {
+    pub(crate) fn finish_with(mut self, uid: Option<&Text>, failure: Option<FailureReason>) {
         if let Some((audit, mut record)) = self.pending.take() {
             record.duration = self.began.elapsed();
             if let Some(uid) = uid {
@@ -60,14 +60,14 @@ impl Attempted {
     }
 }
 
-impl Attempted {
+impl PendingAudit {
     /// It did not even begin.
-    pub(crate) fn forget(mut self) {
+    pub(crate) fn discard(mut self) {
         self.pending = None;
     }
 }
 
-impl Drop for Attempted {
+impl Drop for PendingAudit {
     fn drop(&mut self) {
         if let Some((audit, mut record)) = self.pending.take() {
             record.duration = self.began.elapsed();
@@ -78,21 +78,21 @@ impl Drop for Attempted {
 
 impl ClusterClient {
     /// The same connection with its doings written down.
-    pub(crate) fn audited(&self, trail: Trail) -> Self {
-        Self { trail: Some(Arc::new(trail)), ..self.clone() }
+    pub(crate) fn audited(&self, audit_trail: AuditTrail) -> Self {
+        Self { audit_trail: Some(Arc::new(audit_trail)), ..self.clone() }
     }
 
     /// Something begins on an object, or on those of a kind where there is no name.
-    pub(crate) fn attempted(
+    pub(crate) fn pending(
         &self,
         verb: AuditVerb,
         kind: &ApiKind,
         namespace: Option<&str>,
         name: &str,
-    ) -> Attempted {
-        let Some(trail) = &self.trail else { return Attempted { began: Instant::now(), pending: None } };
-        let mut attempted = trail.begin(verb);
-        attempted.pending = attempted.pending.take().map(|(audit, record)| {
+    ) -> PendingAudit {
+        let Some(audit_trail) = &self.audit_trail else { return PendingAudit { began: Instant::now(), pending: None } };
+        let mut pending = audit_trail.begin(verb);
+        pending.pending = pending.pending.take().map(|(audit, record)| {
             let object = AuditObject {
                 group: kind.group.clone(),
                 kind: kind.kind.clone(),
@@ -101,6 +101,6 @@ impl ClusterClient {
             };
             (audit, record.on(object).on_behalf_of(self.asker()))
         });
-        attempted
+        pending
     }
 }
