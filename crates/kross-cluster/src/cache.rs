@@ -381,7 +381,7 @@ impl Subscribers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{ClientOptions, Credential, Wires};
+    use crate::client::{ClientOptions, Credential, Transports};
     use crate::transport::Endpoint;
 
     /// A way to a cluster that nobody answers at.
@@ -393,8 +393,8 @@ mod tests {
         let address = http::Uri::from_static("http://127.0.0.1:1");
         let endpoint = Endpoint::new(&address, tls, None).unwrap();
         let options = ClientOptions::default();
-        let wires = Wires::new(&endpoint, Credential::none(), &options);
-        ClusterClient::over(ClusterId::new("eu"), "one".into(), wires, options, None).unwrap()
+        let transports = Transports::new(&endpoint, Credential::none(), &options);
+        ClusterClient::over(ClusterId::new("eu"), "one".into(), transports, options, None).unwrap()
     }
 
     #[tokio::test]

@@ -121,7 +121,7 @@ struct Shared {
     cluster: ClusterId,
     /// What tells this credential from others that lead to the same cluster.
     access: Text,
-    wires: RwLock<Arc<Wires>>,
+    transports: RwLock<Arc<Transports>>,
     headers: HeaderMap,
     options: ClientOptions,
     default_namespace: String,
@@ -131,13 +131,13 @@ struct Shared {
 }
 
 /// What carries requests and watches, and as whom.
-pub(crate) struct Wires {
+pub(crate) struct Transports {
     requests: Transport,
     watches: Transport,
     credential: Credential,
 }
 
-impl Wires {
+impl Transports {
     pub(crate) fn new(endpoint: &Endpoint, credential: Credential, options: &ClientOptions) -> Arc<Self> {
         Arc::new(Self {
             requests: Transport::new(endpoint.clone(), options.requests.clone()),
@@ -215,15 +215,15 @@ impl ClusterClient {
         credential: Credential,
         options: ClientOptions,
     ) -> Result<Self, TransportError> {
-        let wires = Wires::new(endpoint, credential, &options);
-        Self::over(cluster, Text::from(""), wires, options, None)
+        let transports = Transports::new(endpoint, credential, &options);
+        Self::over(cluster, Text::from(""), transports, options, None)
     }
 
     /// A connection over given wires, looked after by a guard.
     pub(crate) fn over(
         cluster: ClusterId,
         access: Text,
-        wires: Arc<Wires>,
+        transports: Arc<Transports>,
         options: ClientOptions,
         breaker: Option<Arc<CircuitBreaker>>,
     ) -> Result<Self, TransportError> {
@@ -235,7 +235,7 @@ impl ClusterClient {
                 number: MADE.fetch_add(1, Ordering::Relaxed),
                 cluster,
                 access,
-                wires: RwLock::new(wires),
+                transports: RwLock::new(transports),
                 headers,
                 options,
                 default_namespace: "default".to_owned(),
@@ -286,13 +286,13 @@ impl ClusterClient {
     }
 
     /// What it goes over now.
-    pub(crate) fn wires(&self) -> Arc<Wires> {
-        self.shared.wires()
+    pub(crate) fn transports(&self) -> Arc<Transports> {
+        self.shared.transports()
     }
 
     /// From now on goes over other wires.
-    pub(crate) fn rewire(&self, wires: Arc<Wires>) {
-        *self.shared.wires.write().unwrap_or_else(PoisonError::into_inner) = wires;
+    pub(crate) fn replace_transports(&self, transports: Arc<Transports>) {
+        *self.shared.transports.write().unwrap_or_else(PoisonError::into_inner) = transports;
     }
 
     /// The way that requests go now.
@@ -318,8 +318,8 @@ impl ClusterClient {
     /// What it has done so far, and what it holds open.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
-        let wires = self.shared.wires();
-        ClientStats { requests: wires.requests.stats(), watches: wires.watches.stats() }
+        let transports = self.shared.transports();
+        ClientStats { requests: transports.requests.stats(), watches: transports.watches.stats() }
     }
 
     /// The namespace that its configuration names, or `default`.
@@ -362,8 +362,8 @@ impl ClusterClient {
 }
 
 impl Shared {
-    fn wires(&self) -> Arc<Wires> {
-        Arc::clone(&self.wires.read().unwrap_or_else(PoisonError::into_inner))
+    fn transports(&self) -> Arc<Transports> {
+        Arc::clone(&self.transports.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn exchange_through_breaker(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
@@ -385,11 +385,11 @@ impl Shared {
     async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
         let options = &self.options;
         let limit = if request.long { options.list_timeout } else { options.request_timeout };
-        let wires = self.wires();
-        let call = self.call(&wires, request, Some(Instant::now() + limit)).await?;
+        let transports = self.transports();
+        let call = self.call(&transports, request, Some(Instant::now() + limit)).await?;
         let read = options.read_timeout;
-        let (head, body) = within(read, wires.requests.send(&call)).await?.into_parts();
-        wires.notice(head.status);
+        let (head, body) = within(read, transports.requests.send(&call)).await?.into_parts();
+        transports.notice(head.status);
         let body = body.all(options.max_answer, read).await?;
         let body = if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
             decompress(&body, options.max_answer)?
@@ -400,22 +400,22 @@ impl Shared {
     }
 
     async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
-        let wires = self.wires();
-        let call = self.call(&wires, ApiRequest::get(path), None).await?;
+        let transports = self.transports();
+        let call = self.call(&transports, ApiRequest::get(path), None).await?;
         // The head must come in time even though the body may take for ever.
-        let answer = within(self.options.request_timeout, wires.watches.send(&call)).await?;
-        wires.notice(answer.status());
+        let answer = within(self.options.request_timeout, transports.watches.send(&call)).await?;
+        transports.notice(answer.status());
         Ok(answer)
     }
 
     async fn call(
         &self,
-        wires: &Wires,
+        transports: &Transports,
         request: ApiRequest,
         deadline: Option<Instant>,
     ) -> Result<Call, TransportError> {
         let mut headers = self.headers.clone();
-        wires.credential.add_to(&mut headers).await?;
+        transports.credential.add_to(&mut headers).await?;
         headers.insert(header::ACCEPT, HeaderValue::from_static(request.accept));
         if let Some(content_type) = request.content_type {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -437,7 +437,7 @@ async fn within<T>(
 
 impl fmt::Debug for ClusterClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Connection({} at {:?})", self.shared.cluster, self.shared.wires().requests)
+        write!(f, "Connection({} at {:?})", self.shared.cluster, self.shared.transports().requests)
     }
 }
 

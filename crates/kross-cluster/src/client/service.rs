@@ -53,12 +53,12 @@ async fn send(shared: &Shared, request: Request<Body>) -> Result<Response<Respon
     // Nobody decompresses on this way.
     headers.remove(header::ACCEPT_ENCODING);
     headers.extend(shared.headers.clone());
-    let wires = shared.wires();
-    wires.credential.add_to(&mut headers).await?;
+    let transports = shared.transports();
+    transports.credential.add_to(&mut headers).await?;
     let deadline = (!watches).then(|| Instant::now() + shared.options.list_timeout);
     let body = body.collect_bytes().await.map_err(|_| TransportError::Closed)?;
     let call = Call { method: head.method, path: head.uri, headers, body, deadline };
-    let transport = if watches { &wires.watches } else { &wires.requests };
+    let transport = if watches { &transports.watches } else { &transports.requests };
     transport.send(&call).await
 }
 

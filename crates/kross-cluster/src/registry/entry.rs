@@ -18,7 +18,7 @@ use super::own;
 use super::reach::{Answer, identify, knock};
 use super::{ClusterOptions, Inner};
 use crate::audit::{AuditCluster, AuditVerb};
-use crate::client::{ClusterClient, CircuitBreaker, Outage, AuditTrail, Wires};
+use crate::client::{ClusterClient, CircuitBreaker, Outage, AuditTrail, Transports};
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
 use crate::transport::Endpoint;
@@ -120,7 +120,7 @@ pub(super) struct Snapshot {
 
 /// A cluster that was just reached.
 struct Reached {
-    wires: Arc<Wires>,
+    transports: Arc<Transports>,
     identity: ClusterIdentity,
 }
 
@@ -233,10 +233,10 @@ impl Core {
 
     async fn try_attempt(&self) -> Result<Reached, Failure> {
         let (endpoint, credential) = intake::prepare(&self.source).await?;
-        let wires = Wires::new(&endpoint, credential, &self.options.client);
+        let transports = Transports::new(&endpoint, credential, &self.options.client);
         self.lock().endpoint = Some(endpoint);
         let registry = self.registry.upgrade();
-        let answer = match (self.ask(&wires).await, &registry) {
+        let answer = match (self.ask(&transports).await, &registry) {
             (Err(failure), Some(registry))
                 if failure.reason == FailureReason::Unauthorized && registry.issued(&self.source).await =>
             {
@@ -254,7 +254,7 @@ impl Core {
                 tracing::warn!(secret = %self.secret, "{}", own::EXPOSED);
             }
         }
-        Ok(Reached { wires, identity })
+        Ok(Reached { transports, identity })
     }
 
     /// What the operator should know about the kubeconfig although it is used.
@@ -265,9 +265,9 @@ impl Core {
     }
 
     /// Asks over these wires, whatever the guard says.
-    async fn ask(&self, wires: &Arc<Wires>) -> Result<Answer, Failure> {
+    async fn ask(&self, transports: &Arc<Transports>) -> Result<Answer, Failure> {
         let id = ClusterId::new(&self.server);
-        let client = self.client(id, Arc::clone(wires), None)?;
+        let client = self.client(id, Arc::clone(transports), None)?;
         let answer = identify(&client, self.options.attempt_timeout).await?;
         self.breaker.record_response();
         Ok(answer)
@@ -276,11 +276,11 @@ impl Core {
     fn client(
         &self,
         id: ClusterId,
-        wires: Arc<Wires>,
+        transports: Arc<Transports>,
         breaker: Option<Arc<CircuitBreaker>>,
     ) -> Result<ClusterClient, Failure> {
         let options = self.options.client.clone();
-        ClusterClient::over(id, self.access.clone(), wires, options, breaker).map_err(|error| Failure {
+        ClusterClient::over(id, self.access.clone(), transports, options, breaker).map_err(|error| Failure {
             step: ConnectStep::Reach,
             reason: FailureReason::Unreachable,
             cause: error.to_string(),
@@ -290,15 +290,15 @@ impl Core {
 
     /// Opens the way.
     fn connected(&self, reached: Reached) -> Result<(), Failure> {
-        let Reached { wires, identity } = reached;
+        let Reached { transports, identity } = reached;
         let mut state = self.lock();
         let client = match &state.client {
             Some(client) if *client.cluster() == identity.id => {
-                client.rewire(wires);
+                client.replace_transports(transports);
                 client.clone()
             }
             // What is known about one cluster says nothing about another.
-            _ => self.client(identity.id.clone(), wires, Some(Arc::clone(&self.breaker)))?,
+            _ => self.client(identity.id.clone(), transports, Some(Arc::clone(&self.breaker)))?,
         };
         if !matches!(state.phase, Phase::Up(..)) {
             state.since = Timestamp::now();
@@ -378,9 +378,9 @@ impl Core {
     }
 
     async fn try_probe(&self) -> Result<(), Failure> {
-        let wires = self.lock().client.as_ref().map(ClusterClient::wires);
-        if let Some(wires) = &wires {
-            match timeout(self.options.probe_timeout / 2, self.ask(wires)).await {
+        let transports = self.lock().client.as_ref().map(ClusterClient::transports);
+        if let Some(transports) = &transports {
+            match timeout(self.options.probe_timeout / 2, self.ask(transports)).await {
                 Ok(Ok(Answer::Uid(uid))) if self.is_known(&uid) => return Ok(()),
                 Ok(Ok(Answer::Anonymous | Answer::Busy(_))) => return Ok(()),
                 Ok(Ok(Answer::Uid(_)) | Err(_)) | Err(_) => {}
@@ -397,8 +397,8 @@ impl Core {
 
     /// Returns shortly before what was opened stops working, since its certificate ends.
     async fn end_of_certificate(&self) {
-        let wires = self.lock().client.as_ref().map(ClusterClient::wires);
-        let Some(ends) = wires.and_then(|wires| wires.ends()) else { return std::future::pending().await };
+        let transports = self.lock().client.as_ref().map(ClusterClient::transports);
+        let Some(ends) = transports.and_then(|transports| transports.ends()) else { return std::future::pending().await };
         let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
         // What is renewed too late is renewed now, though not without a pause.
         sleep(left.saturating_sub(RENEWAL).max(LEAST_PAUSE)).await;
