@@ -296,9 +296,9 @@ impl ClusterClient {
     }
 
     /// The way that requests go now.
-    fn way(&self) -> Result<Arc<Shared>, TransportError> {
+    fn current(&self) -> Result<Arc<Shared>, TransportError> {
         match &self.route {
-            Some(route) => route.follow(&self.shared),
+            Some(route) => route.resolve(&self.shared),
             None => Ok(Arc::clone(&self.shared)),
         }
     }
@@ -337,27 +337,27 @@ impl ClusterClient {
 
     /// Sends a request and reads the whole answer.
     pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
-        let shared = self.way()?;
+        let shared = self.current()?;
         match shared.exchange_through_breaker(request.clone()).await {
-            Err(TransportError::Closed) => self.other_way(&shared)?.exchange_through_breaker(request).await,
+            Err(TransportError::Closed) => self.current_unless(&shared)?.exchange_through_breaker(request).await,
             outcome => outcome,
         }
     }
 
     /// Opens a watch. Its answer never ends by itself within our time; the server ends it.
     pub(crate) async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
-        let shared = self.way()?;
+        let shared = self.current()?;
         match shared.watch_through_breaker(path.clone()).await {
-            Err(TransportError::Closed) => self.other_way(&shared)?.watch_through_breaker(path).await,
+            Err(TransportError::Closed) => self.current_unless(&shared)?.watch_through_breaker(path).await,
             outcome => outcome,
         }
     }
 
     /// The way that requests go now, if it is another one. That a way was closed just before anything was sent is no reason
     /// to fail.
-    fn other_way(&self, closed: &Arc<Shared>) -> Result<Arc<Shared>, TransportError> {
-        let way = self.way()?;
-        if Arc::ptr_eq(&way, closed) { Err(TransportError::Closed) } else { Ok(way) }
+    fn current_unless(&self, closed: &Arc<Shared>) -> Result<Arc<Shared>, TransportError> {
+        let current = self.current()?;
+        if Arc::ptr_eq(&current, closed) { Err(TransportError::Closed) } else { Ok(current) }
     }
 }
 

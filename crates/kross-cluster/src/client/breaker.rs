@@ -203,7 +203,7 @@ impl CircuitBreaker {
 
     fn failed(&self, error: &TransportError) {
         self.count(|counters| &counters.failed);
-        if !error.is_about_the_way() {
+        if !error.is_connection_failure() {
             return;
         }
         let failures = self.failures.fetch_add(1, Ordering::AcqRel).saturating_add(1);

@@ -11,9 +11,9 @@ use super::{ClusterClient, Shared};
 use crate::transport::TransportError;
 
 /// The way that a Secret opens.
-pub(crate) struct Route(RwLock<Way>);
+pub(crate) struct Route(RwLock<RouteState>);
 
-enum Way {
+enum RouteState {
     Open(Arc<Shared>),
     /// Closed, and why.
     Closed(FailureReason, String),
@@ -21,32 +21,32 @@ enum Way {
 
 impl Route {
     pub(crate) fn closed(reason: FailureReason, problem: &str) -> Arc<Self> {
-        Arc::new(Self(RwLock::new(Way::Closed(reason, problem.to_owned()))))
+        Arc::new(Self(RwLock::new(RouteState::Closed(reason, problem.to_owned()))))
     }
 
     /// From now on this connection counts.
     pub(crate) fn open(&self, client: &ClusterClient) {
-        self.set(Way::Open(Arc::clone(&client.shared)));
+        self.set(RouteState::Open(Arc::clone(&client.shared)));
     }
 
     /// From now on nothing gets through.
     pub(crate) fn close(&self, reason: FailureReason, problem: &str) {
-        self.set(Way::Closed(reason, problem.to_owned()));
+        self.set(RouteState::Closed(reason, problem.to_owned()));
     }
 
-    fn set(&self, way: Way) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = way;
+    fn set(&self, state: RouteState) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
     /// The way for somebody who began with this connection.
-    pub(super) fn follow(&self, began: &Arc<Shared>) -> Result<Arc<Shared>, TransportError> {
+    pub(super) fn resolve(&self, initial: &Arc<Shared>) -> Result<Arc<Shared>, TransportError> {
         match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
-            Way::Open(shared) if shared.cluster == began.cluster => Ok(Arc::clone(shared)),
-            Way::Open(_) => Err(TransportError::NotConnected {
+            RouteState::Open(shared) if shared.cluster == initial.cluster => Ok(Arc::clone(shared)),
+            RouteState::Open(_) => Err(TransportError::NotConnected {
                 reason: FailureReason::Credentials,
                 problem: "the Secret leads to another cluster by now".to_owned(),
             }),
-            Way::Closed(reason, problem) => {
+            RouteState::Closed(reason, problem) => {
                 Err(TransportError::NotConnected { reason: *reason, problem: problem.clone() })
             }
         }

@@ -34,7 +34,7 @@ impl Service<Request<Body>> for ClientService {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let client = self.client.clone();
         Box::pin(async move {
-            let shared = client.way()?;
+            let shared = client.current()?;
             match &shared.breaker {
                 Some(breaker) => {
                     let answer = breaker.run(send(&shared, request), Response::status).await?;

@@ -87,7 +87,7 @@ pub enum TransportError {
 
 impl TransportError {
     /// Whether it casts doubt on the way to the server, and not only on one request.
-    pub(crate) fn is_about_the_way(&self) -> bool {
+    pub(crate) fn is_connection_failure(&self) -> bool {
         matches!(
             self,
             Self::Resolve { .. }
