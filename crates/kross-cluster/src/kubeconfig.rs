@@ -173,7 +173,7 @@ enum Proof {
 /// The first rule that the kubeconfig breaks.
 pub fn accept(text: &[u8], policy: &KubeconfigPolicy) -> Result<Accepted, Refusal> {
     let document = document::read(text)?;
-    let current = config::read(document, |exec| exec::judge(exec, policy))?;
+    let current = config::read(document, |exec| exec::check(exec, policy))?;
     let Cluster { path, line, server, server_name, authority } = current.cluster;
     let missing = |field: &str, reason| Refusal::new(reason, format!("{path}.{field}"), Some(line));
     let server = server.ok_or_else(|| missing("server", RefusalReason::Server))?;

@@ -74,6 +74,6 @@ pub use registry::{
     ClusterChange, ClusterEvent, ClusterHandle, ClusterIdentity, ClusterOptions, ClusterRegistry,
     ClusterState, ClusterTotals, ClusterView, ConnectStep, Connection, ConnectionState, Disconnected,
 };
-pub use secrets::{Asker, SecretPolicy, SecretRefusal, check_address, is_offered, judge};
+pub use secrets::{SecretConsumer, SecretPolicy, SecretRefusal, check_address, is_offered, read_kubeconfig};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
 pub use workqueue::{Backoff, Outcome, QueueKey, QueueStats, WorkItem, WorkQueue};

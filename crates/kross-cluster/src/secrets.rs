@@ -21,14 +21,14 @@ pub struct SecretPolicy {
 
 /// Who wants to use a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Asker<'a> {
+pub enum SecretConsumer<'a> {
     /// A definition, for its static reference: whoever may write definitions may name any Secret that is offered at all.
     Definition,
     /// An instance in this namespace, or in none.
     Instance(Option<&'a str>),
 }
 
-impl<'a> From<Option<&'a str>> for Asker<'a> {
+impl<'a> From<Option<&'a str>> for SecretConsumer<'a> {
     fn from(namespace: Option<&'a str>) -> Self {
         Self::Instance(namespace)
     }
@@ -41,13 +41,13 @@ pub enum SecretRefusal {
     #[error(
         "cannot use Secret `{secret}`: it must exist, {}{}, and not be of a type `kubernetes.io/*`",
         offered_text(secret),
-        allowed_text(asker.as_deref())
+        allowed_text(consumer.as_deref())
     )]
     NotOffered {
         /// The Secret.
         secret: String,
         /// What its annotation must allow.
-        asker: Option<String>,
+        consumer: Option<String>,
     },
     /// The reference came out as something that no Secret can be called.
     #[error(
@@ -83,12 +83,12 @@ pub enum SecretRefusal {
 impl SecretRefusal {
     /// The refusal of a Secret that is not there: the same as of one that is not offered.
     #[must_use]
-    pub fn not_offered<'a>(address: &SecretAddress, asker: impl Into<Asker<'a>>) -> Self {
-        let asker = match asker.into() {
-            Asker::Definition => None,
-            Asker::Instance(namespace) => Some(namespace.unwrap_or(EVERYWHERE).to_owned()),
+    pub fn not_offered<'a>(address: &SecretAddress, consumer: impl Into<SecretConsumer<'a>>) -> Self {
+        let consumer = match consumer.into() {
+            SecretConsumer::Definition => None,
+            SecretConsumer::Instance(namespace) => Some(namespace.unwrap_or(EVERYWHERE).to_owned()),
         };
-        Self::NotOffered { secret: address.to_string(), asker }
+        Self::NotOffered { secret: address.to_string(), consumer }
     }
 }
 
@@ -100,8 +100,8 @@ fn offered_text(secret: &str) -> &'static str {
     "be named `*-kubeconfig` or have the label `kro.run/cluster-credentials: \"true\"`, "
 }
 
-fn allowed_text(asker: Option<&str>) -> String {
-    match asker {
+fn allowed_text(consumer: Option<&str>) -> String {
+    match consumer {
         Some(EVERYWHERE) => {
             "have `*` in the annotation `kro.run/allowed-namespaces` if it has one, since the instance has no namespace"
                 .to_owned()
@@ -162,22 +162,22 @@ fn is_suitable(kind: Option<&str>) -> bool {
 ///
 /// # Errors
 /// It may not be used, or the key is not there.
-pub fn judge<'a>(
+pub fn read_kubeconfig<'a>(
     secret: &StoredObject,
     address: &SecretAddress,
-    asker: impl Into<Asker<'a>>,
+    consumer: impl Into<SecretConsumer<'a>>,
     policy: &SecretPolicy,
 ) -> Result<Zeroizing<Vec<u8>>, SecretRefusal> {
     check_address(address)?;
-    let asker = asker.into();
+    let consumer = consumer.into();
     let named = **secret.name() == *address.name
         && secret.namespace().is_some_and(|namespace| **namespace == *address.namespace);
     if !named
         || !is_suitable(secret.value().get("type").and_then(Value::as_str))
         || !is_offered(secret.name(), secret.label(labels::CLUSTER_CREDENTIALS))
-        || !is_allowed(secret.annotation(annotations::ALLOWED_NAMESPACES), asker, policy)
+        || !is_allowed(secret.annotation(annotations::ALLOWED_NAMESPACES), consumer, policy)
     {
-        return Err(SecretRefusal::not_offered(address, asker));
+        return Err(SecretRefusal::not_offered(address, consumer));
     }
     let encoded = secret.value().get("data").and_then(|data| data.get(&address.key)).and_then(Value::as_str);
     encoded
@@ -186,12 +186,12 @@ pub fn judge<'a>(
         .ok_or_else(|| SecretRefusal::Key { secret: address.to_string(), key: address.key.clone() })
 }
 
-fn is_allowed(annotation: Option<&str>, asker: Asker<'_>, policy: &SecretPolicy) -> bool {
+fn is_allowed(annotation: Option<&str>, consumer: SecretConsumer<'_>, policy: &SecretPolicy) -> bool {
     let Some(allowed) = annotation else { return !policy.require_allowed_namespaces };
     let mut allowed = allowed.split(',').map(str::trim);
-    match asker {
-        Asker::Definition => true,
-        Asker::Instance(namespace) => {
+    match consumer {
+        SecretConsumer::Definition => true,
+        SecretConsumer::Instance(namespace) => {
             allowed.any(|entry| entry == EVERYWHERE || namespace.is_some_and(|namespace| entry == namespace))
         }
     }

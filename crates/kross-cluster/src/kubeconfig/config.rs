@@ -54,7 +54,7 @@ struct Context {
 /// Reads a document. `judge_exec` refuses commands that may not be run, in whichever entry they are.
 pub(super) fn read(
     document: Node,
-    judge_exec: impl Fn(&Exec) -> Result<(), Refusal>,
+    check_exec: impl Fn(&Exec) -> Result<(), Refusal>,
 ) -> Result<Current, Refusal> {
     let mut top = Fields::of(document, String::new())?;
     expect(&mut top, "apiVersion", "v1")?;
@@ -68,7 +68,7 @@ pub(super) fn read(
     let line = top.line();
     top.end()?;
     for (_, user) in &users {
-        user.exec.as_ref().map_or(Ok(()), &judge_exec)?;
+        user.exec.as_ref().map_or(Ok(()), &check_exec)?;
     }
 
     let Some(current) = current else {

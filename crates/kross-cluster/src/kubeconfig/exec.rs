@@ -57,7 +57,7 @@ impl ExecCommand {
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
 /// Refuses a command that may not be run.
-pub(super) fn judge(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusal> {
+pub(super) fn check(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusal> {
     let at = |field: &str, reason| Refusal::new(reason, format!("{}.{field}", exec.path), Some(exec.line));
     let Some(command) = &exec.command else { return Err(at("command", RefusalReason::ExecNotAllowed)) };
     let path = Path::new(command.text.as_str());

@@ -23,16 +23,16 @@ fn address(name: &str) -> SecretAddress {
 
 fn judged(
     secret: &StoredObject,
-    asker: Asker<'_>,
+    consumer: SecretConsumer<'_>,
     require: bool,
 ) -> Result<Zeroizing<Vec<u8>>, SecretRefusal> {
     let policy = SecretPolicy { require_allowed_namespaces: require };
-    judge(secret, &address(secret.name()), asker, &policy)
+    read_kubeconfig(secret, &address(secret.name()), consumer, &policy)
 }
 
 #[test]
 fn only_offered_secrets_are_read() {
-    let shop = Asker::Instance(Some("shop"));
+    let shop = SecretConsumer::Instance(Some("shop"));
     let cases = [
         ("eu-kubeconfig", None, true),
         ("eu-kubeconfig", Some("false"), true),
@@ -51,12 +51,12 @@ fn only_offered_secrets_are_read() {
 
 #[test]
 fn a_secret_says_which_namespaces_may_use_it() {
-    let (shop, none) = (Asker::Instance(Some("shop")), Asker::Instance(None));
+    let (shop, none) = (SecretConsumer::Instance(Some("shop")), SecretConsumer::Instance(None));
     let cases = [
         (None, shop, false, true),
         (None, none, false, true),
         (None, shop, true, false),
-        (None, Asker::Definition, true, false),
+        (None, SecretConsumer::Definition, true, false),
         (Some(""), shop, false, false),
         (Some("shop"), shop, true, true),
         (Some(" bank , shop "), shop, true, true),
@@ -65,11 +65,11 @@ fn a_secret_says_which_namespaces_may_use_it() {
         (Some("*"), none, true, true),
         (Some("shop"), none, false, false),
         (Some("clusters"), shop, false, false),
-        (Some("shop"), Asker::Definition, true, true),
+        (Some("shop"), SecretConsumer::Definition, true, true),
     ];
-    for (allowed, asker, require, expected) in cases {
+    for (allowed, consumer, require, expected) in cases {
         let secret = secret("eu-kubeconfig", None, allowed);
-        assert_eq!(judged(&secret, asker, require).is_ok(), expected, "{allowed:?} {asker:?} {require}");
+        assert_eq!(judged(&secret, consumer, require).is_ok(), expected, "{allowed:?} {consumer:?} {require}");
     }
 }
 
@@ -78,14 +78,14 @@ fn missing_and_not_offered_and_not_allowed_look_the_same() {
     let shop = Some("shop");
     let missing = SecretRefusal::not_offered(&address("eu"), shop);
     let unlabelled =
-        judge(&secret("eu", None, None), &address("eu"), shop, &SecretPolicy::default()).unwrap_err();
+        read_kubeconfig(&secret("eu", None, None), &address("eu"), shop, &SecretPolicy::default()).unwrap_err();
     let elsewhere =
-        judge(&secret("eu", Some("true"), Some("bank")), &address("eu"), shop, &SecretPolicy::default());
+        read_kubeconfig(&secret("eu", Some("true"), Some("bank")), &address("eu"), shop, &SecretPolicy::default());
     assert_eq!(missing, unlabelled);
     assert_eq!(missing, elsewhere.unwrap_err());
     // Nor does it say whether there is a key before it is known that whoever asks may know.
     let keyed = SecretAddress { key: "other".to_owned(), ..address("eu") };
-    let refusal = judge(&secret("eu", None, None), &keyed, shop, &SecretPolicy::default()).unwrap_err();
+    let refusal = read_kubeconfig(&secret("eu", None, None), &keyed, shop, &SecretPolicy::default()).unwrap_err();
     assert_eq!(missing, refusal);
     assert_eq!(
         missing.to_string(),
@@ -117,7 +117,7 @@ fn secrets_that_hold_something_else_are_not_read() {
             "metadata": {"name": "eu-kubeconfig", "namespace": "clusters", "uid": "1"},
         });
         let secret = read_object(object.to_string().as_bytes()).unwrap();
-        let judged = judged(&secret, Asker::Instance(Some("shop")), false);
+        let judged = judged(&secret, SecretConsumer::Instance(Some("shop")), false);
         assert_eq!(judged.is_ok(), suits, "{kind}");
         let missing = SecretRefusal::not_offered(&address("eu-kubeconfig"), Some("shop"));
         assert!(suits || judged == Err(missing), "it looks like one that is missing: {kind}");
@@ -128,7 +128,7 @@ fn secrets_that_hold_something_else_are_not_read() {
 fn a_key_that_is_not_there_is_named() {
     for key in ["other", "bad"] {
         let address = SecretAddress { key: key.to_owned(), ..address("eu-kubeconfig") };
-        let refusal = judge(&secret("eu-kubeconfig", None, None), &address, None, &SecretPolicy::default())
+        let refusal = read_kubeconfig(&secret("eu-kubeconfig", None, None), &address, None, &SecretPolicy::default())
             .unwrap_err();
         assert!(matches!(&refusal, SecretRefusal::Key { key: named, .. } if named == key), "{refusal}");
     }

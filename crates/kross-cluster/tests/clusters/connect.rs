@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::{FailureReason, SecretAddress};
 use kross_cluster::{
-    Asker, ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, ClusterRegistry,
+    SecretConsumer, ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, ClusterRegistry,
     ConnectStep, ConnectionState, Selection,
 };
 use kross_local::{Access, Credential, Kubeconfig, rule};
@@ -135,7 +135,7 @@ async fn who_may_not_use_a_secret_learns_no_more_than_that() {
     let refused = setup.down(&hold, ConnectStep::Secret).await;
     assert_eq!(setup.proxy.count(&Requests::any()), 0, "nobody who may use it has asked");
     // A definition may name what is offered at all, and the cluster is connected for it.
-    wait::until_true("a connection", || hold.state(Asker::Definition).connected().is_some()).await;
+    wait::until_true("a connection", || hold.state(SecretConsumer::Definition).connected().is_some()).await;
     let again = setup.down(&hold, ConnectStep::Secret).await;
     assert_eq!((&again.message, &again.identity, again.last_contact), (&refused.message, &None, None));
     let missing = setup.clusters.hold(&setup.address("missing-kubeconfig"));
