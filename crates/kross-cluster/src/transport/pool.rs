@@ -19,7 +19,7 @@ use super::{TransportError, TransportOptions};
 pub(super) struct Pool {
     endpoint: Endpoint,
     options: TransportOptions,
-    connections: Mutex<Vec<Arc<Connection>>>,
+    connections: Mutex<Vec<Arc<PooledConnection>>>,
     /// Held by whoever opens a connection.
     dialling: tokio::sync::Mutex<()>,
     last_dial: Mutex<LastDial>,
@@ -32,7 +32,7 @@ struct LastDial {
     error: Option<TransportError>,
 }
 
-struct Connection {
+struct PooledConnection {
     sender: Sender,
     /// Streams in use.
     used: AtomicUsize,
@@ -49,7 +49,7 @@ enum Sender {
 
 /// A place on a connection; given back when dropped.
 pub(super) struct Stream {
-    connection: Arc<Connection>,
+    connection: Arc<PooledConnection>,
 }
 
 /// Why a request got no answer, and whether any of it may have reached the server.
@@ -100,7 +100,7 @@ impl Pool {
     pub(super) fn usage(&self) -> (usize, usize) {
         let connections = lock(&self.connections);
         let open = connections.iter().filter(|connection| !connection.is_closed());
-        let used = |connection: &Arc<Connection>| connection.used.load(Ordering::Relaxed);
+        let used = |connection: &Arc<PooledConnection>| connection.used.load(Ordering::Relaxed);
         (open.clone().count(), open.map(used).sum())
     }
 
@@ -108,7 +108,7 @@ impl Pool {
     fn free_stream(&self) -> Option<Stream> {
         let mut connections = lock(&self.connections);
         connections.retain(|connection| !connection.is_closed());
-        let stream = connections.iter().find_map(Connection::take);
+        let stream = connections.iter().find_map(PooledConnection::take);
         if connections.len() > 1 {
             let idle_timeout = self.options.idle_timeout;
             connections.retain(|connection| {
@@ -123,7 +123,7 @@ impl Pool {
         let limit = self.options.streams_per_connection.max(1);
         let connection = match opened {
             Opened::SecureHttp2(sender, driver) => {
-                let connection = Connection::new(Sender::Http2(sender), limit);
+                let connection = PooledConnection::new(Sender::Http2(sender), limit);
                 tokio::spawn(drive_http2(driver, Arc::downgrade(&connection), limit));
                 connection
             }
@@ -139,19 +139,19 @@ impl Pool {
 fn http1_connection<T>(
     sender: http1::SendRequest<Full<Bytes>>,
     driver: Box<Http1Connection<T>>,
-) -> Arc<Connection>
+) -> Arc<PooledConnection>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     // How it ends is told to the request that it carries.
     tokio::spawn(async move { drop(driver.await) });
-    Connection::new(Sender::Http1(tokio::sync::Mutex::new(sender)), 1)
+    PooledConnection::new(Sender::Http1(tokio::sync::Mutex::new(sender)), 1)
 }
 
 /// Drives a connection to its end and keeps an eye on how many streams the server allows.
 async fn drive_http2<T>(
     mut driver: Box<Http2Connection<T>>,
-    connection: std::sync::Weak<Connection>,
+    connection: std::sync::Weak<PooledConnection>,
     limit: usize,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -168,7 +168,7 @@ async fn drive_http2<T>(
     drop(ended.await);
 }
 
-impl Connection {
+impl PooledConnection {
     fn new(sender: Sender, room: usize) -> Arc<Self> {
         Arc::new(Self {
             sender,
