@@ -14,7 +14,7 @@ use crate::object::StoredObject;
 
 mod candidate;
 
-use candidate::{Candidate, Record, Step};
+use candidate::{Candidate, Record, ElectionAction};
 
 /// Who asks for which Lease.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub enum Leadership {
     /// We do.
     Leading,
     /// Somebody else does, or nobody.
-    Following {
+    Standby {
         /// Who, if it is known.
         leader: Option<String>,
     },
@@ -73,14 +73,14 @@ impl LeaderElection {
     /// Begins to ask for the Lease. Give it a connection of its own where possible, so that renewals wait for nobody.
     #[must_use]
     pub fn start(client: ClusterClient, options: LeaseOptions) -> Self {
-        let (told, leadership) = watch::channel(Leadership::Unknown);
+        let (published, leadership) = watch::channel(Leadership::Unknown);
         let (stop, stopped) = oneshot::channel();
         let runner = Runner {
             kind: ApiKind::custom("coordination.k8s.io", "v1", "Lease", "leases", true),
             candidate: Candidate::new(&options),
             client,
             options: Arc::new(options),
-            told,
+            published,
             known: None,
         };
         Self { leadership, stop: Some(stop), task: tokio::spawn(runner.run(stopped)) }
@@ -119,7 +119,7 @@ struct Runner {
     candidate: Candidate,
     client: ClusterClient,
     options: Arc<LeaseOptions>,
-    told: watch::Sender<Leadership>,
+    published: watch::Sender<Leadership>,
     /// The Lease as it was last, so that a renewal needs no read.
     known: Option<StoredObject>,
 }
@@ -132,14 +132,14 @@ impl Runner {
             let limit = self.candidate.leads_until().unwrap_or(started + self.options.renew_deadline);
             // Never given up half-way, also not when it is time to stop: a write that lands after that would hold the Lease for
             // nobody.
-            let (mut stopping, patience) = (false, self.options.retry_period);
+            let (mut stopping, grace) = (false, self.options.retry_period);
             let tried = {
                 let mut try_once = std::pin::pin!(timeout_at(limit, self.try_once(started)));
                 tokio::select! {
                     tried = &mut try_once => tried,
                     _ = &mut stopped => {
                         stopping = true;
-                        timeout_at(Instant::now() + patience, try_once).await.and_then(|tried| tried)
+                        timeout_at(Instant::now() + grace, try_once).await.and_then(|tried| tried)
                     }
                 }
             };
@@ -153,7 +153,7 @@ impl Runner {
             if stopping {
                 break;
             }
-            self.tell(Instant::now());
+            self.publish(Instant::now());
             let wake = match self.candidate.leads_until() {
                 Some(until) => until.min(Instant::now() + self.options.retry_period),
                 None => Instant::now() + self.options.retry_period,
@@ -162,26 +162,26 @@ impl Runner {
                 () = tokio::time::sleep_until(wake) => {}
                 _ = &mut stopped => break,
             }
-            self.tell(Instant::now());
+            self.publish(Instant::now());
         }
         if self.candidate.leads(Instant::now()) {
-            self.told.send_replace(Leadership::Following { leader: None });
+            self.published.send_replace(Leadership::Standby { leader: None });
             self.release().await;
         }
     }
 
-    fn tell(&mut self, now: Instant) {
+    fn publish(&mut self, now: Instant) {
         let leadership = if self.candidate.leads(now) {
             Leadership::Leading
         } else {
             match self.candidate.holder() {
-                None if *self.told.borrow() == Leadership::Unknown => return,
-                leader => Leadership::Following { leader: leader.map(str::to_owned) },
+                None if *self.published.borrow() == Leadership::Unknown => return,
+                leader => Leadership::Standby { leader: leader.map(str::to_owned) },
             }
         };
-        self.told.send_if_modified(|told| {
-            let changed = *told != leadership;
-            *told = leadership;
+        self.published.send_if_modified(|published| {
+            let changed = *published != leadership;
+            *published = leadership;
             changed
         });
     }
@@ -193,17 +193,17 @@ impl Runner {
         };
         let record = known.as_ref().map(Record::read);
         let now = Instant::now();
-        let written = match self.candidate.step(record.as_ref(), now) {
-            Step::Wait => {
+        let written = match self.candidate.next_action(record.as_ref(), now) {
+            ElectionAction::Wait => {
                 self.known = known;
                 return Ok(());
             }
-            Step::Create => self.write(None, 0).await?,
-            Step::Take { transitions } => self.write(known.as_ref(), transitions).await?,
-            Step::Renew { transitions } => self.write(known.as_ref(), transitions).await?,
+            ElectionAction::Create => self.write(None, 0).await?,
+            ElectionAction::Take { transitions } => self.write(known.as_ref(), transitions).await?,
+            ElectionAction::Renew { transitions } => self.write(known.as_ref(), transitions).await?,
         };
         // From before the request: the cluster may have counted from any moment since.
-        self.candidate.won(started);
+        self.candidate.renewed(started);
         self.known = Some(written);
         Ok(())
     }

@@ -33,7 +33,7 @@ impl Record {
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ElectionAction {
     /// There is no Lease: make one.
     Create,
     /// Nobody holds it, or its holder has not renewed it for too long: take it.
@@ -50,7 +50,7 @@ pub(super) struct Candidate {
     /// The Lease as it was seen last, and since when it has been like that.
     seen: Option<(Record, Instant)>,
     /// When we renewed last.
-    won: Option<Instant>,
+    renewed_at: Option<Instant>,
 }
 
 impl Candidate {
@@ -59,14 +59,14 @@ impl Candidate {
             identity: options.identity.clone(),
             renew_deadline: options.renew_deadline,
             seen: None,
-            won: None,
+            renewed_at: None,
         }
     }
 
-    pub(super) fn step(&mut self, record: Option<&Record>, now: Instant) -> Step {
+    pub(super) fn next_action(&mut self, record: Option<&Record>, now: Instant) -> ElectionAction {
         let Some(record) = record else {
             self.seen = None;
-            return Step::Create;
+            return ElectionAction::Create;
         };
         let since = match &self.seen {
             Some((seen, since)) if seen == record => *since,
@@ -74,31 +74,31 @@ impl Candidate {
         };
         self.seen = Some((record.clone(), since));
         if record.holder == self.identity {
-            return Step::Renew { transitions: record.transitions };
+            return ElectionAction::Renew { transitions: record.transitions };
         }
-        self.won = None;
+        self.renewed_at = None;
         if record.holder.is_empty() || now >= since + record.duration {
-            Step::Take { transitions: record.transitions.saturating_add(1) }
+            ElectionAction::Take { transitions: record.transitions.saturating_add(1) }
         } else {
-            Step::Wait
+            ElectionAction::Wait
         }
     }
 
     /// A write succeeded that began at this time.
-    pub(super) fn won(&mut self, began: Instant) {
-        self.won = Some(began);
+    pub(super) fn renewed(&mut self, began: Instant) {
+        self.renewed_at = Some(began);
     }
 
     /// Until when we lead if nothing is renewed.
     pub(super) fn leads_until(&self) -> Option<Instant> {
-        self.won.map(|won| won + self.renew_deadline)
+        self.renewed_at.map(|renewed_at| renewed_at + self.renew_deadline)
     }
 
     pub(super) fn leads(&mut self, now: Instant) -> bool {
         if self.leads_until().is_some_and(|until| now >= until) {
-            self.won = None;
+            self.renewed_at = None;
         }
-        self.won.is_some()
+        self.renewed_at.is_some()
     }
 
     /// Who else holds the Lease, as far as it is known.
@@ -132,21 +132,21 @@ mod tests {
     #[test]
     fn a_lease_is_taken_only_when_its_holder_was_silent_for_its_whole_duration() {
         let (mut me, start) = (candidate(), Instant::now());
-        assert_eq!(me.step(Some(&record("other", "1")), start), Step::Wait);
+        assert_eq!(me.next_action(Some(&record("other", "1")), start), ElectionAction::Wait);
         assert_eq!(me.holder(), Some("other"));
-        assert_eq!(me.step(Some(&record("other", "1")), start + seconds(14)), Step::Wait);
+        assert_eq!(me.next_action(Some(&record("other", "1")), start + seconds(14)), ElectionAction::Wait);
         // It renewed: the time counts anew, whatever its clock says.
-        assert_eq!(me.step(Some(&record("other", "2")), start + seconds(14)), Step::Wait);
-        assert_eq!(me.step(Some(&record("other", "2")), start + seconds(28)), Step::Wait);
-        assert_eq!(me.step(Some(&record("other", "2")), start + seconds(29)), Step::Take { transitions: 4 });
+        assert_eq!(me.next_action(Some(&record("other", "2")), start + seconds(14)), ElectionAction::Wait);
+        assert_eq!(me.next_action(Some(&record("other", "2")), start + seconds(28)), ElectionAction::Wait);
+        assert_eq!(me.next_action(Some(&record("other", "2")), start + seconds(29)), ElectionAction::Take { transitions: 4 });
     }
 
     #[test]
     fn a_lease_that_nobody_holds_is_taken_at_once() {
         let (mut me, now) = (candidate(), Instant::now());
-        assert_eq!(me.step(None, now), Step::Create);
-        assert_eq!(me.step(Some(&record("", "1")), now), Step::Take { transitions: 4 });
-        assert_eq!(me.step(Some(&record("me", "1")), now), Step::Renew { transitions: 3 });
+        assert_eq!(me.next_action(None, now), ElectionAction::Create);
+        assert_eq!(me.next_action(Some(&record("", "1")), now), ElectionAction::Take { transitions: 4 });
+        assert_eq!(me.next_action(Some(&record("me", "1")), now), ElectionAction::Renew { transitions: 3 });
     }
 
     #[test]
@@ -154,20 +154,20 @@ mod tests {
         let (mut me, start) = (candidate(), Instant::now());
         let mut other = candidate();
         other.identity = "other".to_owned();
-        me.won(start);
+        me.renewed(start);
         // The other one sees the renewal at the earliest when it was begun.
-        assert_eq!(other.step(Some(&record("me", "1")), start), Step::Wait);
+        assert_eq!(other.next_action(Some(&record("me", "1")), start), ElectionAction::Wait);
         assert!(me.leads(start + seconds(9)));
         assert!(!me.leads(start + seconds(10)));
-        assert_eq!(other.step(Some(&record("me", "1")), start + seconds(14)), Step::Wait);
-        assert_eq!(other.step(Some(&record("me", "1")), start + seconds(15)), Step::Take { transitions: 4 });
+        assert_eq!(other.next_action(Some(&record("me", "1")), start + seconds(14)), ElectionAction::Wait);
+        assert_eq!(other.next_action(Some(&record("me", "1")), start + seconds(15)), ElectionAction::Take { transitions: 4 });
     }
 
     #[test]
     fn a_leader_that_finds_another_holder_does_not_lead() {
         let (mut me, now) = (candidate(), Instant::now());
-        me.won(now);
-        assert_eq!(me.step(Some(&record("other", "1")), now), Step::Wait);
+        me.renewed(now);
+        assert_eq!(me.next_action(Some(&record("other", "1")), now), ElectionAction::Wait);
         assert!(!me.leads(now));
     }
 }

@@ -33,7 +33,7 @@ async fn one_leads_the_other_follows_and_takes_over_at_once_when_the_first_resig
     let first = LeaderElection::start(setup.client.clone(), options(&setup, "first"));
     until_leading(&first).await;
     let second = LeaderElection::start(setup.client.clone(), options(&setup, "second"));
-    let follows = Leadership::Following { leader: Some("first".to_owned()) };
+    let follows = Leadership::Standby { leader: Some("first".to_owned()) };
     second.leadership().wait_for(|leadership| *leadership == follows).await.unwrap();
     tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
     assert!(first.is_leading() && !second.is_leading(), "renewals keep the lease");
@@ -66,7 +66,7 @@ async fn a_leader_that_loses_its_cluster_stops_before_the_other_begins() {
     // And when the way is free again the first one follows.
     proxy.set(Fault::Pass);
     wait::until_true("the first to follow the second", || {
-        *first.leadership().borrow() == Leadership::Following { leader: Some("second".to_owned()) }
+        *first.leadership().borrow() == Leadership::Standby { leader: Some("second".to_owned()) }
     })
     .await;
 }
