@@ -42,10 +42,10 @@ pub(crate) struct Attempt {
 /// cannot update ConfigMap `shop/web` in cluster `local`: admission webhook "x" denied the request: no
 /// ```
 #[derive(Clone, Debug)]
-pub struct ApiError(Box<Failure>);
+pub struct ApiError(Box<ErrorDetails>);
 
 #[derive(Clone, Debug)]
-struct Failure {
+struct ErrorDetails {
     attempt: Attempt,
     reason: FailureReason,
     message: String,
@@ -83,7 +83,7 @@ impl ApiError {
         // Whatever else a server sends is not repeated: it may come from another server than the one that was asked for.
         let message = if status.message.is_empty() { describe(code) } else { status.message.clone() };
         let retry_after = retry_after.or(status.retry_after).map(|wait| wait.min(LONGEST_WAIT));
-        Self(Box::new(Failure {
+        Self(Box::new(ErrorDetails {
             attempt,
             reason,
             message: sanitise(&message),
@@ -127,7 +127,7 @@ impl ApiError {
 
     /// Found out without asking anybody.
     pub(crate) fn own(attempt: Attempt, reason: FailureReason, message: &str) -> Self {
-        Self(Box::new(Failure {
+        Self(Box::new(ErrorDetails {
             attempt,
             reason,
             message: sanitise(message),
@@ -233,7 +233,7 @@ impl ApiError {
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { attempt: Attempt { cluster, operation, target }, message, .. } = &*self.0;
+        let ErrorDetails { attempt: Attempt { cluster, operation, target }, message, .. } = &*self.0;
         match operation {
             Operation::Connect => write!(f, "cannot connect to cluster `{cluster}` for {target}: {message}"),
             _ => write!(f, "cannot {operation} {target} in cluster `{cluster}`: {message}"),

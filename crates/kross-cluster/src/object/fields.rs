@@ -29,12 +29,12 @@ pub(super) struct Ownership {
 pub(super) struct FieldSet {
     /// Whether the container itself is owned, not only things in it.
     itself: bool,
-    children: Box<[(Step, FieldSet)]>,
+    children: Box<[(PathElement, FieldSet)]>,
 }
 
 /// One step of a path.
 #[derive(Debug, PartialEq)]
-enum Step {
+enum PathElement {
     /// `f:`: an entry of an object.
     Field(Key),
     /// `k:`: the item of a list that has these values under these keys.
@@ -78,9 +78,9 @@ impl FieldSet {
             };
         }
         digester.mark(if self.itself { b'.' } else { b'(' });
-        for (step, child) in &self.children {
-            step.feed(digester);
-            child.feed(value.and_then(|value| step.follow(value)), digester);
+        for (element, child) in &self.children {
+            element.feed(digester);
+            child.feed(value.and_then(|value| element.resolve(value)), digester);
         }
         digester.mark(b')');
     }
@@ -109,9 +109,9 @@ impl FieldSet {
             _ => return false,
         };
         entries == self.children.len()
-            && self.children.iter().all(|(step, child)| {
-                let wanted = desired.and_then(|value| step.follow_desired(value));
-                let there = live.and_then(|value| step.follow(value));
+            && self.children.iter().all(|(element, child)| {
+                let wanted = desired.and_then(|value| element.resolve_desired(value));
+                let there = live.and_then(|value| element.resolve(value));
                 wanted.is_some() && there.is_some_and(|there| child.covers(Some(there), wanted))
             })
     }
@@ -180,7 +180,7 @@ fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     }
 }
 
-impl Step {
+impl PathElement {
     /// Unknown kinds of steps are left out: then their fields are not ours to judge.
     fn read(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;
@@ -193,7 +193,7 @@ impl Step {
         }
     }
 
-    fn follow<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+    fn resolve<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         match self {
             Self::Field(name) => value.get(name),
             Self::Keyed(keys) => value
@@ -205,10 +205,10 @@ impl Step {
         }
     }
 
-    /// Like [`Step::follow`], in an object as somebody wrote it: keys that the server fills in may be missing.
-    fn follow_desired<'a>(&self, value: &'a Value) -> Option<&'a Value> {
-        let Self::Keyed(keys) = self else { return self.follow(value) };
-        self.follow(value).or_else(|| {
+    /// Like [`PathElement::resolve`], in an object as somebody wrote it: keys that the server fills in may be missing.
+    fn resolve_desired<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        let Self::Keyed(keys) = self else { return self.resolve(value) };
+        self.resolve(value).or_else(|| {
             value.as_list()?.iter().find(|item| {
                 keys.iter().any(|(key, _)| item.get(key).is_some())
                     && keys.iter().all(|(key, expected)| {
@@ -257,8 +257,8 @@ impl<'de> Deserialize<'de> for FieldSet {
                     let child: FieldSet = map.next_value()?;
                     if key == "." {
                         itself = true;
-                    } else if let Some(step) = Step::read(&key) {
-                        children.push((step, child));
+                    } else if let Some(element) = PathElement::read(&key) {
+                        children.push((element, child));
                     }
                 }
                 Ok(FieldSet { itself, children: children.into() })

@@ -24,17 +24,17 @@ pub(super) fn run(exec: &ExecCommand, info: &str) -> Result<Zeroizing<Vec<u8>>, 
     loop {
         match child.0.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(output),
-            Ok(Some(status)) => return Err(exec.error(Failure::Status(status.code()))),
-            Ok(None) if Instant::now() >= deadline => return Err(exec.error(Failure::Timeout)),
+            Ok(Some(status)) => return Err(exec.error(ExecFailure::Status(status.code()))),
+            Ok(None) if Instant::now() >= deadline => return Err(exec.error(ExecFailure::Timeout)),
             Ok(None) => std::thread::sleep(LOOK),
-            Err(error) => return Err(exec.error(Failure::Start(error.kind()))),
+            Err(error) => return Err(exec.error(ExecFailure::Start(error.kind()))),
         }
     }
 }
 
 /// What can go wrong with a command.
 #[derive(Clone, Copy)]
-pub(super) enum Failure {
+pub(super) enum ExecFailure {
     Start(std::io::ErrorKind),
     Timeout,
     TooLarge,
@@ -42,13 +42,13 @@ pub(super) enum Failure {
 }
 
 impl ExecCommand {
-    fn error(&self, failure: Failure) -> ExecError {
+    fn error(&self, failure: ExecFailure) -> ExecError {
         let problem = match failure {
-            Failure::Start(kind) => format!("cannot be run: {kind}"),
-            Failure::Timeout => format!("did not end within {:.1}s", self.timeout.as_secs_f64()),
-            Failure::TooLarge => format!("printed more than {MOST_BYTES} bytes"),
-            Failure::Status(Some(code)) => format!("ended with status {code}"),
-            Failure::Status(None) => "was ended by a signal".to_owned(),
+            ExecFailure::Start(kind) => format!("cannot be run: {kind}"),
+            ExecFailure::Timeout => format!("did not end within {:.1}s", self.timeout.as_secs_f64()),
+            ExecFailure::TooLarge => format!("printed more than {MOST_BYTES} bytes"),
+            ExecFailure::Status(Some(code)) => format!("ended with status {code}"),
+            ExecFailure::Status(None) => "was ended by a signal".to_owned(),
         };
         self.problem(problem)
     }
@@ -69,7 +69,7 @@ fn start(exec: &ExecCommand, info: &str) -> Result<Child, ExecError> {
         // A group of its own, so that what it starts ends with it.
         .process_group(0)
         .spawn()
-        .map_err(|error| exec.error(Failure::Start(error.kind())))
+        .map_err(|error| exec.error(ExecFailure::Start(error.kind())))
 }
 
 /// Reads what the command prints, in a thread that ends with the command's output.
@@ -89,11 +89,11 @@ fn output(
     });
     match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(Ok(printed)) if u64::try_from(printed.len()).is_ok_and(|length| length > MOST_BYTES) => {
-            Err(exec.error(Failure::TooLarge))
+            Err(exec.error(ExecFailure::TooLarge))
         }
         Ok(Ok(printed)) => Ok(printed),
-        Ok(Err(error)) => Err(exec.error(Failure::Start(error.kind()))),
-        Err(_) => Err(exec.error(Failure::Timeout)),
+        Ok(Err(error)) => Err(exec.error(ExecFailure::Start(error.kind()))),
+        Err(_) => Err(exec.error(ExecFailure::Timeout)),
     }
 }
 
