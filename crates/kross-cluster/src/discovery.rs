@@ -146,7 +146,7 @@ impl ClusterClient {
     ///
     /// # Errors
     /// As [`ClusterClient::kind`].
-    pub async fn kind_for_certain(
+    pub async fn discover_kind(
         &self,
         group: &str,
         version: Option<&str>,

@@ -331,7 +331,7 @@ async fn that_a_kind_is_gone_is_not_taken_from_an_answer_of_before_the_question(
     });
     asked.notified().await;
     served.store(1, Ordering::SeqCst);
-    let found = client.kind_for_certain("late.example.com", Some("v1"), "Ox").await;
+    let found = client.discover_kind("late.example.com", Some("v1"), "Ox").await;
     assert_eq!(first.await.unwrap().unwrap_err().missing(), Some(&Missing::Kind), "it was asked before");
     assert_eq!(found.unwrap().plural, "oxen");
 }
