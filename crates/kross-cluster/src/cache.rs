@@ -28,7 +28,7 @@ pub use key::{CacheKey, Selection};
 pub use store::Lookup;
 pub use sync_policy::SyncPolicy;
 
-use self::shared::{Seat, SharedCache};
+use self::shared::{WriterToken, SharedCache};
 use self::sync_policy::{Budget, Method};
 
 /// How watches are shared.
@@ -293,8 +293,8 @@ impl Registry {
     ) -> AbortHandle {
         let lists = self.lists_of(&core.key.cluster);
         let (client, kind) = (client.pinned(), Arc::clone(kind));
-        let seat = Seat::take(core, method.mode());
-        let reflector = reflector::run(seat, client, kind, lists, method);
+        let writer = WriterToken::acquire(core, method.mode());
+        let reflector = reflector::run(writer, client, kind, lists, method);
         self.runtime.spawn(reflector).abort_handle()
     }
 

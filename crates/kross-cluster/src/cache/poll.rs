@@ -83,8 +83,8 @@ impl Poller<'_> {
         // Closed never: the registry outlives its watches.
         let _turn = lists.acquire().await;
         let started = Instant::now();
-        self.reflector.seat.looking();
-        let begun = self.reflector.seat.is_complete();
+        self.reflector.writer.looking();
+        let begun = self.reflector.writer.is_complete();
         let found = if !begun {
             let pending = self.reflector.begin(AuditVerb::List);
             let found = self.everything().await;
@@ -96,7 +96,7 @@ impl Poller<'_> {
             self.differences().await?
         };
         let version = found.version.clone();
-        self.reflector.seat.found(found);
+        self.reflector.writer.found(found);
         Ok((started, version))
     }
 
@@ -123,7 +123,7 @@ impl Poller<'_> {
             listed => listed?,
         };
         let all = listed.len();
-        let (same, changed) = self.reflector.seat.compare(listed);
+        let (same, changed) = self.reflector.writer.compare(listed);
         if changed.len() > FEW && changed.len() > all / 2 {
             return self.everything().await;
         }

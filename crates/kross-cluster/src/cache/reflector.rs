@@ -14,7 +14,7 @@ use super::Selection;
 use super::decoder::{Event, Lines};
 use super::metadata::{self, MetadataPage};
 use super::poll;
-use super::shared::Seat;
+use super::shared::WriterToken;
 use super::sync_policy::Method;
 use crate::audit::AuditVerb;
 use crate::client::{ApiAnswer, PendingAudit, ClusterClient};
@@ -45,7 +45,7 @@ enum Ended {
 }
 
 pub(super) struct Reflector {
-    pub(super) seat: Seat,
+    pub(super) writer: WriterToken,
     pub(super) client: ClusterClient,
     pub(super) kind: Arc<ApiKind>,
     /// Bounds the lists of this cluster that run at once.
@@ -57,18 +57,18 @@ pub(super) struct Reflector {
 
 /// Never returns.
 pub(super) async fn run(
-    seat: Seat,
+    writer: WriterToken,
     client: ClusterClient,
     kind: Arc<ApiKind>,
     lists: Arc<Semaphore>,
     method: Method,
 ) {
-    let mut reflector = Reflector { seat, client, kind, lists, failures: 0, missing: false };
+    let mut reflector = Reflector { writer, client, kind, lists, failures: 0, missing: false };
     let (version, _room) = match method {
         Method::Watch { room } => (None, room),
         Method::Poll { pace, rooms } => {
             let (version, room) = poll::poll(&mut reflector, pace, rooms).await;
-            reflector.seat.set_mode(SyncMode::Watch);
+            reflector.writer.set_mode(SyncMode::Watch);
             (Some(version), Some(room))
         }
     };
@@ -93,24 +93,24 @@ impl Reflector {
     async fn list(&mut self) -> Result<String, ApiError> {
         // Closed never: the registry outlives its watches.
         let _turn = self.lists.acquire().await;
-        self.seat.listing();
+        self.writer.listing();
         let mut next: Option<String> = None;
         let mut version = String::new();
         for _ in 0..MOST_PAGES {
             let page = self.page(next.as_deref()).await?;
             if next.is_none() {
                 version = page.resource_version;
-                self.seat.change(|store| {
+                self.writer.change(|store| {
                     store.begin_list(version.parse().ok());
                     None::<Change>
                 });
             }
-            self.seat.change(|store| {
+            self.writer.change(|store| {
                 page.items.into_iter().filter_map(|object| store.listed(object)).collect::<Vec<_>>()
             });
             next = page.next;
             if next.is_none() {
-                self.seat.synced();
+                self.writer.synced();
                 return Ok(version);
             }
         }
@@ -118,14 +118,14 @@ impl Reflector {
     }
 
     pub(super) async fn page(&self, next: Option<&str>) -> Result<crate::ObjectList, ApiError> {
-        let selection = &self.seat.key().selection;
+        let selection = &self.writer.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
         self.client.list_page(&self.kind, selection.namespace(), &query, next).await
     }
 
     pub(super) async fn metadata_page(&self, next: Option<&str>) -> Result<MetadataPage, ApiError> {
-        let selection = &self.seat.key().selection;
+        let selection = &self.writer.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
         let page = self
@@ -139,7 +139,7 @@ impl Reflector {
     }
 
     pub(super) fn endless(&self) -> ApiError {
-        self.client.endless_list(&self.kind, self.seat.key().selection.namespace())
+        self.client.endless_list(&self.kind, self.writer.key().selection.namespace())
     }
 
     /// Watches from a version until only a new list helps.
@@ -188,7 +188,7 @@ impl Reflector {
             return ended;
         }
         pending.finish_with(None, None);
-        self.seat.live();
+        self.writer.live();
         self.read(body, deadline, version).await
     }
 
@@ -220,15 +220,15 @@ impl Reflector {
             Some(Ok(Event::Applied(object))) => {
                 version.clear();
                 version.push_str(object.resource_version());
-                self.seat.change(|store| store.applied(*object));
+                self.writer.change(|store| store.applied(*object));
             }
             Some(Ok(Event::Deleted(object))) => {
                 version.clear();
                 version.push_str(object.resource_version());
-                self.seat.change(|store| store.deleted(&object));
+                self.writer.change(|store| store.deleted(&object));
             }
             Some(Ok(Event::Bookmark(reached))) => {
-                self.seat.change(|store| {
+                self.writer.change(|store| {
                     store.advance(reached.parse().ok());
                     None::<Change>
                 });
@@ -237,8 +237,8 @@ impl Reflector {
             Some(Ok(Event::Failed(status))) => return Some(self.ended_by(*status)),
             Some(Ok(Event::Unknown)) => {}
             // One object that cannot be read must not stop the others.
-            Some(Err(error)) => tracing::warn!(watch = %self.seat.key(), %error, "skipped an event"),
-            None => tracing::warn!(watch = %self.seat.key(), "skipped a line that is no event"),
+            Some(Err(error)) => tracing::warn!(watch = %self.writer.key(), %error, "skipped an event"),
+            None => tracing::warn!(watch = %self.writer.key(), "skipped a line that is no event"),
         }
         None
     }
@@ -272,14 +272,14 @@ impl Reflector {
     }
 
     pub(super) async fn fail(&mut self, error: &ApiError) {
-        tracing::debug!(watch = %self.seat.key(), %error, "watch failed");
+        tracing::debug!(watch = %self.writer.key(), %error, "watch failed");
         // The kind is positively gone, twice: so are its objects.
         let missing = error.missing() == Some(&Missing::Kind);
         if missing && self.missing {
-            self.seat.change(super::store::Store::clear);
+            self.writer.change(super::store::Store::clear);
         }
         self.missing = missing;
-        self.seat.failed(error);
+        self.writer.failed(error);
         self.failures = self.failures.saturating_add(1);
         let wait = match error.retry() {
             Retry::After(wait) => wait.max(BACKOFF.delay(self.failures, random())),
@@ -291,11 +291,11 @@ impl Reflector {
 
     pub(super) async fn pause(&self, wait: Duration) {
         // Whichever comes first; both are a reason to go on.
-        let _ = tokio::time::timeout(wait, self.seat.retry().notified()).await;
+        let _ = tokio::time::timeout(wait, self.writer.retry().notified()).await;
     }
 
     fn watch_path(&self, version: &str, open_for: Duration) -> String {
-        let selection = &self.seat.key().selection;
+        let selection = &self.writer.key().selection;
         let mut path = self.kind.collection_path(selection.namespace());
         path.push_str("?watch=true&allowWatchBookmarks=true&timeoutSeconds=");
         path.push_str(&open_for.as_secs().to_string());
@@ -308,18 +308,18 @@ impl Reflector {
 
     /// A read of what this is about begins.
     pub(super) fn begin(&self, verb: AuditVerb) -> PendingAudit {
-        let name = match &self.seat.key().selection {
+        let name = match &self.writer.key().selection {
             Selection::Name { name, .. } => name,
             Selection::All | Selection::Managed | Selection::Labels { .. } => "",
         };
-        self.client.pending(verb, &self.kind, self.seat.key().selection.namespace(), name)
+        self.client.pending(verb, &self.kind, self.writer.key().selection.namespace(), name)
     }
 
     fn attempt(&self) -> Attempt {
         Attempt {
             cluster: self.client.cluster().clone(),
             operation: Operation::Watch,
-            target: format!("{} ({})", self.seat.key().kind, self.seat.key().selection),
+            target: format!("{} ({})", self.writer.key().kind, self.writer.key().selection),
         }
     }
 }

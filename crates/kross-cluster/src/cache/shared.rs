@@ -54,7 +54,7 @@ pub struct CacheState {
 
 /// The right to say what happens to a copy. Whoever takes it over next has it: one that is told to stop may still be in the
 /// middle of something, and is not listened to any more.
-pub(super) struct Seat {
+pub(super) struct WriterToken {
     core: Arc<SharedCache>,
     number: u64,
 }
@@ -71,7 +71,7 @@ pub(super) struct SharedCache {
 struct Inner {
     store: Store,
     /// The seat that counts.
-    seat: u64,
+    writer: u64,
     mode: SyncMode,
     phase: CachePhase,
     since: Instant,
@@ -89,7 +89,7 @@ impl SharedCache {
             complete: Notify::new(),
             inner: Mutex::new(Inner {
                 store: Store::new(options.indexed_labels.clone()),
-                seat: 0,
+                writer: 0,
                 mode: SyncMode::Watch,
                 phase: CachePhase::Listing,
                 since: Instant::now(),
@@ -188,18 +188,18 @@ impl SharedCache {
     }
 }
 
-impl Seat {
+impl WriterToken {
     /// Takes a copy over.
-    pub(super) fn take(core: &Arc<SharedCache>, mode: SyncMode) -> Self {
+    pub(super) fn acquire(core: &Arc<SharedCache>, mode: SyncMode) -> Self {
         let mut inner = core.lock();
-        inner.seat += 1;
+        inner.writer += 1;
         inner.mode = mode;
-        Self { core: Arc::clone(core), number: inner.seat }
+        Self { core: Arc::clone(core), number: inner.writer }
     }
 
     /// The state, as long as nobody else has taken over.
     fn lock(&self) -> Option<MutexGuard<'_, Inner>> {
-        Some(self.core.lock()).filter(|inner| inner.seat == self.number)
+        Some(self.core.lock()).filter(|inner| inner.writer == self.number)
     }
 
     /// What it is about.
@@ -509,8 +509,8 @@ mod tests {
         Arc::new(SharedCache::new(key, &CacheOptions::default(), Arc::default()))
     }
 
-    fn list(seat: &Seat, version: u64, names: &[&str]) {
-        seat.change(|store| {
+    fn list(writer: &WriterToken, version: u64, names: &[&str]) {
+        writer.change(|store| {
             store.begin_list(Some(version));
             let object = |name: &&str| {
                 let text = format!(
@@ -525,9 +525,9 @@ mod tests {
     #[test]
     fn one_that_was_told_to_stop_in_the_middle_of_something_is_not_listened_to_any_more() {
         let core = core();
-        let first = Seat::take(&core, SyncMode::Watch);
+        let first = WriterToken::acquire(&core, SyncMode::Watch);
         list(&first, 5, &["a", "b"]);
-        let second = Seat::take(&core, SyncMode::Watch);
+        let second = WriterToken::acquire(&core, SyncMode::Watch);
         // The first half of its list.
         list(&second, 7, &["a"]);
         // The end of a list that is not the one that was begun last: nothing is gone, and nothing is complete.
