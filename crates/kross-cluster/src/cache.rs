@@ -118,24 +118,24 @@ pub enum Change {
 /// ```
 #[derive(Clone)]
 pub struct Caches {
-    registry: Arc<Registry>,
+    registry: Arc<CacheRegistry>,
 }
 
-pub(crate) struct Registry {
+pub(crate) struct CacheRegistry {
     options: CacheOptions,
     runtime: Handle,
     budget: Budget,
     /// For each cluster, so that one that does not answer holds up no other.
     lists: Mutex<HashMap<ClusterId, Weak<Semaphore>>>,
-    entries: Mutex<HashMap<KindKey, Vec<Entry>>>,
+    entries: Mutex<HashMap<KindKey, Vec<CacheEntry>>>,
     subscribers: Arc<Subscribers>,
 }
 
 /// All watches of one kind in one cluster, whatever they select.
 type KindKey = (ClusterId, Text, Text);
 
-struct Entry {
-    core: Arc<SharedCache>,
+struct CacheEntry {
+    shared: Arc<SharedCache>,
     /// Those who share the copy came with this credential, whatever their Secrets say later.
     client: ClusterClient,
     users: usize,
@@ -144,7 +144,7 @@ struct Entry {
     task: AbortHandle,
 }
 
-impl Drop for Entry {
+impl Drop for CacheEntry {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -155,7 +155,7 @@ impl Caches {
     #[must_use]
     pub fn new(options: CacheOptions) -> Self {
         Self {
-            registry: Arc::new(Registry {
+            registry: Arc::new(CacheRegistry {
                 budget: Budget::new(&options),
                 options,
                 runtime: Handle::current(),
@@ -194,29 +194,29 @@ impl Caches {
         let registry = &self.registry;
         let mut entries = registry.lock();
         let of_kind = entries.entry(key.kind_key()).or_default();
-        let known = of_kind.iter_mut().find(|entry| *entry.core.key == key);
-        let core = if let Some(entry) = known {
+        let known = of_kind.iter_mut().find(|entry| *entry.shared.key == key);
+        let shared = if let Some(entry) = known {
             entry.users += 1;
             entry.arrivals += 1;
             if !key.access.is_empty() && client.is_later_than(&entry.client) {
                 // The way that it follows by was given up, and the same credential is in use again.
                 let method = registry.budget.method(&key.cluster, sync);
                 entry.task.abort();
-                entry.task = registry.spawn(&entry.core, client, kind, method);
+                entry.task = registry.spawn(&entry.shared, client, kind, method);
                 entry.client = client.pinned();
             }
-            Arc::clone(&entry.core)
+            Arc::clone(&entry.shared)
         } else {
             let method = registry.budget.method(&key.cluster, sync);
-            let everybody = Arc::clone(&registry.subscribers);
-            let core = Arc::new(SharedCache::new(key, &registry.options, everybody));
-            let task = registry.spawn(&core, client, kind, method);
+            let all_subscribers = Arc::clone(&registry.subscribers);
+            let shared = Arc::new(SharedCache::new(key, &registry.options, all_subscribers));
+            let task = registry.spawn(&shared, client, kind, method);
             let client = client.pinned();
-            of_kind.push(Entry { core: Arc::clone(&core), client, users: 1, arrivals: 1, task });
-            core
+            of_kind.push(CacheEntry { shared: Arc::clone(&shared), client, users: 1, arrivals: 1, task });
+            shared
         };
         drop(entries);
-        Cache::new(core, Arc::clone(registry))
+        Cache::new(shared, Arc::clone(registry))
     }
 
     /// Everything that happens to all watches, what they know already first. Read it without doing anything slow: what is
@@ -226,8 +226,8 @@ impl Caches {
         let (sender, receiver) = mpsc::unbounded_channel();
         // First for what comes, then what is there: some of it may come twice, nothing is missed.
         self.registry.subscribers.add(sender.clone());
-        for core in self.registry.cores() {
-            core.replay(&sender);
+        for shared in self.registry.shared_caches() {
+            shared.replay(&sender);
         }
         receiver
     }
@@ -239,11 +239,11 @@ impl Caches {
         let entries = self.registry.lock();
         let mut answer = Lookup::Unknown;
         let watches = entries.get(&kind).into_iter().flatten();
-        for entry in watches.filter(|entry| entry.core.key.access == *client.access()) {
-            match entry.core.get(object.namespace.as_deref(), &object.name) {
+        for entry in watches.filter(|entry| entry.shared.key.access == *client.access()) {
+            match entry.shared.get(object.namespace.as_deref(), &object.name) {
                 found @ Lookup::Found(_) => return found,
                 // Only a watch that would see the object can say that it is not there.
-                Lookup::Absent if entry.core.key.selection.covers(object) => answer = Lookup::Absent,
+                Lookup::Absent if entry.shared.key.selection.covers(object) => answer = Lookup::Absent,
                 Lookup::Absent | Lookup::Unknown => {}
             }
         }
@@ -254,7 +254,7 @@ impl Caches {
     pub fn retry(&self, cluster: &ClusterId, group: &str, kind: &str) {
         let entries = self.registry.lock();
         for entry in entries.get(&(cluster.clone(), group.into(), kind.into())).into_iter().flatten() {
-            entry.core.retry.notify_one();
+            entry.shared.retry.notify_one();
         }
     }
 
@@ -263,7 +263,7 @@ impl Caches {
         let entries = self.registry.lock();
         let of_cluster = entries.iter().filter(|((known, _, _), _)| known == cluster);
         for entry in of_cluster.flat_map(|(_, entries)| entries) {
-            entry.core.retry.notify_one();
+            entry.shared.retry.notify_one();
         }
     }
 
@@ -272,28 +272,28 @@ impl Caches {
     pub fn states(&self) -> Vec<CacheState> {
         let entries = self.registry.lock();
         let mut states: Vec<CacheState> =
-            entries.values().flatten().map(|entry| entry.core.state(entry.users)).collect();
+            entries.values().flatten().map(|entry| entry.shared.state(entry.users)).collect();
         states.sort_by(|a, b| a.key.cmp(&b.key));
         states
     }
 }
 
-impl Registry {
-    fn lock(&self) -> MutexGuard<'_, HashMap<KindKey, Vec<Entry>>> {
+impl CacheRegistry {
+    fn lock(&self) -> MutexGuard<'_, HashMap<KindKey, Vec<CacheEntry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to follow.
     fn spawn(
         &self,
-        core: &Arc<SharedCache>,
+        shared: &Arc<SharedCache>,
         client: &ClusterClient,
         kind: &Arc<ApiKind>,
         method: Method,
     ) -> AbortHandle {
-        let lists = self.lists_of(&core.key.cluster);
+        let lists = self.lists_of(&shared.key.cluster);
         let (client, kind) = (client.pinned(), Arc::clone(kind));
-        let writer = WriterToken::acquire(core, method.mode());
+        let writer = WriterToken::acquire(shared, method.mode());
         let reflector = reflector::run(writer, client, kind, lists, method);
         self.runtime.spawn(reflector).abort_handle()
     }
@@ -310,8 +310,8 @@ impl Registry {
         new
     }
 
-    fn cores(&self) -> Vec<Arc<SharedCache>> {
-        self.lock().values().flatten().map(|entry| Arc::clone(&entry.core)).collect()
+    fn shared_caches(&self) -> Vec<Arc<SharedCache>> {
+        self.lock().values().flatten().map(|entry| Arc::clone(&entry.shared)).collect()
     }
 
     /// One more user of a watch that has one already.
@@ -350,7 +350,7 @@ impl Registry {
         }
         let kind = key.kind_key();
         if let Some(of_kind) = entries.get_mut(&kind) {
-            of_kind.retain(|entry| *entry.core.key != *key);
+            of_kind.retain(|entry| *entry.shared.key != *key);
             if of_kind.is_empty() {
                 entries.remove(&kind);
             }
@@ -358,8 +358,8 @@ impl Registry {
     }
 }
 
-fn find<'a>(entries: &'a mut HashMap<KindKey, Vec<Entry>>, key: &CacheKey) -> Option<&'a mut Entry> {
-    entries.get_mut(&key.kind_key())?.iter_mut().find(|entry| *entry.core.key == *key)
+fn find<'a>(entries: &'a mut HashMap<KindKey, Vec<CacheEntry>>, key: &CacheKey) -> Option<&'a mut CacheEntry> {
+    entries.get_mut(&key.kind_key())?.iter_mut().find(|entry| *entry.shared.key == *key)
 }
 
 /// Those who want to know everything.

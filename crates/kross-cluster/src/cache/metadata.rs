@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::store::Place;
+use super::store::NamespacedName;
 use crate::object::StoredObject;
 
 /// What a server is asked for. It leaves out everything but metadata.
@@ -14,7 +14,7 @@ pub(super) const ACCEPT: &str = "application/json;as=PartialObjectMetadataList;g
 /// A page of a metadata list.
 #[derive(Debug)]
 pub(super) struct MetadataPage {
-    pub(super) items: Vec<Entry>,
+    pub(super) items: Vec<ObjectVersion>,
     pub(super) version: String,
     pub(super) next: Option<String>,
 }
@@ -22,7 +22,7 @@ pub(super) struct MetadataPage {
 /// One object of a metadata list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Entry {
+pub(super) struct ObjectVersion {
     pub(super) name: String,
     pub(super) namespace: Option<String>,
     pub(super) uid: String,
@@ -47,7 +47,7 @@ struct PageMetadata {
 
 #[derive(Deserialize)]
 struct Item {
-    metadata: Entry,
+    metadata: ObjectVersion,
 }
 
 impl MetadataPage {
@@ -61,8 +61,8 @@ impl MetadataPage {
     }
 }
 
-impl Entry {
-    pub(super) fn place(&self) -> Place {
+impl ObjectVersion {
+    pub(super) fn namespaced_name(&self) -> NamespacedName {
         (self.namespace.as_deref().unwrap_or_default().into(), self.name.as_str().into())
     }
 

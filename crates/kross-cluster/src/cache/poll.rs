@@ -8,9 +8,9 @@ use kross_api::FailureReason;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
-use super::metadata::{Entry, MetadataPage};
+use super::metadata::{ObjectVersion, MetadataPage};
 use super::reflector::{Reflector, soon};
-use super::store::Place;
+use super::store::NamespacedName;
 use super::sync_policy::Pace;
 use crate::audit::AuditVerb;
 use crate::client::MOST_PAGES;
@@ -30,7 +30,7 @@ pub(super) struct Found {
     /// The version of the list.
     pub(super) version: String,
     /// What is there as it was known.
-    pub(super) same: Vec<Place>,
+    pub(super) same: Vec<NamespacedName>,
     /// What is new or has changed.
     pub(super) changed: Vec<StoredObject>,
 }
@@ -138,7 +138,7 @@ impl Poller<'_> {
         }
     }
 
-    async fn metadata(&self) -> Result<(String, Vec<Entry>), ApiError> {
+    async fn metadata(&self) -> Result<(String, Vec<ObjectVersion>), ApiError> {
         let (mut entries, mut version, mut next) = (Vec::new(), None, None);
         for _ in 0..MOST_PAGES {
             let page: MetadataPage = self.reflector.metadata_page(next.as_deref()).await?;
@@ -154,7 +154,7 @@ impl Poller<'_> {
 
     /// Reads what has changed. What changed its labels since the list was read may belong to it no more: it counts as
     /// unchanged, and the next look tells. What is gone since is left out.
-    async fn read(&self, changed: Vec<Entry>) -> Result<(Vec<Place>, Vec<StoredObject>), ApiError> {
+    async fn read(&self, changed: Vec<ObjectVersion>) -> Result<(Vec<NamespacedName>, Vec<StoredObject>), ApiError> {
         let reflector = &*self.reflector;
         let read = stream::iter(changed)
             .map(|entry| async move {
@@ -174,7 +174,7 @@ impl Poller<'_> {
             if entry.is(&object) || entry.has_labels_of(&object) {
                 objects.push(object);
             } else {
-                stale.push(entry.place());
+                stale.push(entry.namespaced_name());
             }
         }
         Ok((stale, objects))

@@ -9,10 +9,10 @@ use kross_value::{Text, Value};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::metadata::Entry;
+use super::metadata::ObjectVersion;
 use super::poll::Found;
-use super::store::{Lookup, Place, Store};
-use super::{CacheKey, CacheOptions, Change, Registry, Subscribers, WatchEvent};
+use super::store::{Lookup, NamespacedName, Store};
+use super::{CacheKey, CacheOptions, Change, CacheRegistry, Subscribers, WatchEvent};
 use crate::error::ApiError;
 use crate::object::StoredObject;
 
@@ -55,7 +55,7 @@ pub struct CacheState {
 /// The right to say what happens to a copy. Whoever takes it over next has it: one that is told to stop may still be in the
 /// middle of something, and is not listened to any more.
 pub(super) struct WriterToken {
-    core: Arc<SharedCache>,
+    shared: Arc<SharedCache>,
     number: u64,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct SharedCache {
     pub(super) retry: Notify,
     complete: Notify,
     inner: Mutex<Inner>,
-    everybody: Arc<Subscribers>,
+    all_subscribers: Arc<Subscribers>,
 }
 
 struct Inner {
@@ -82,7 +82,7 @@ struct Inner {
 }
 
 impl SharedCache {
-    pub(super) fn new(key: CacheKey, options: &CacheOptions, everybody: Arc<Subscribers>) -> Self {
+    pub(super) fn new(key: CacheKey, options: &CacheOptions, all_subscribers: Arc<Subscribers>) -> Self {
         Self {
             key: Arc::new(key),
             retry: Notify::new(),
@@ -98,7 +98,7 @@ impl SharedCache {
                 opened: 0,
                 subscribers: Vec::new(),
             }),
-            everybody,
+            all_subscribers,
         }
     }
 
@@ -117,23 +117,23 @@ impl SharedCache {
     {
         let changes = change(&mut inner.store);
         for change in changes {
-            self.tell(inner, change);
+            self.emit(inner, change);
         }
     }
 
-    fn tell(&self, inner: &mut Inner, change: Change) {
+    fn emit(&self, inner: &mut Inner, change: Change) {
         let event = WatchEvent { watch: Arc::clone(&self.key), change };
         inner.subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
-        self.everybody.send(&event);
+        self.all_subscribers.send(&event);
     }
 
     /// What of a list is as it is known, and what is not.
-    pub(super) fn compare(&self, listed: Vec<Entry>) -> (Vec<Place>, Vec<Entry>) {
+    pub(super) fn compare(&self, listed: Vec<ObjectVersion>) -> (Vec<NamespacedName>, Vec<ObjectVersion>) {
         let inner = self.lock();
         let (mut same, mut changed) = (Vec::with_capacity(listed.len()), Vec::new());
         for entry in listed {
             match inner.store.get(entry.namespace.as_deref(), &entry.name) {
-                Some(known) if entry.is(known) => same.push(entry.place()),
+                Some(known) if entry.is(known) => same.push(entry.namespaced_name()),
                 _ => changed.push(entry),
             }
         }
@@ -190,42 +190,42 @@ impl SharedCache {
 
 impl WriterToken {
     /// Takes a copy over.
-    pub(super) fn acquire(core: &Arc<SharedCache>, mode: SyncMode) -> Self {
-        let mut inner = core.lock();
+    pub(super) fn acquire(shared: &Arc<SharedCache>, mode: SyncMode) -> Self {
+        let mut inner = shared.lock();
         inner.writer += 1;
         inner.mode = mode;
-        Self { core: Arc::clone(core), number: inner.writer }
+        Self { shared: Arc::clone(shared), number: inner.writer }
     }
 
     /// The state, as long as nobody else has taken over.
     fn lock(&self) -> Option<MutexGuard<'_, Inner>> {
-        Some(self.core.lock()).filter(|inner| inner.writer == self.number)
+        Some(self.shared.lock()).filter(|inner| inner.writer == self.number)
     }
 
     /// What it is about.
     pub(super) fn key(&self) -> &CacheKey {
-        &self.core.key
+        &self.shared.key
     }
 
     /// Ends a wait after a failure.
     pub(super) fn retry(&self) -> &Notify {
-        &self.core.retry
+        &self.shared.retry
     }
 
     /// Changes the copy and tells everybody.
     pub(super) fn change<C: IntoIterator<Item = Change>>(&self, change: impl FnOnce(&mut Store) -> C) {
         if let Some(mut inner) = self.lock() {
-            self.core.change_inner(&mut inner, change);
+            self.shared.change_inner(&mut inner, change);
         }
     }
 
     /// What of a list is as it is known, and what is not.
-    pub(super) fn compare(&self, listed: Vec<Entry>) -> (Vec<Place>, Vec<Entry>) {
-        self.core.compare(listed)
+    pub(super) fn compare(&self, listed: Vec<ObjectVersion>) -> (Vec<NamespacedName>, Vec<ObjectVersion>) {
+        self.shared.compare(listed)
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.core.is_complete()
+        self.shared.is_complete()
     }
 
     /// A look at the cluster begins.
@@ -248,14 +248,14 @@ impl WriterToken {
         let Some(mut inner) = self.lock() else { return };
         let gone = inner.store.end_list();
         for change in gone {
-            self.core.tell(&mut inner, change);
+            self.shared.emit(&mut inner, change);
         }
         inner.lists += 1;
         inner.failure = None;
         inner.enter(CachePhase::Live);
-        self.core.tell(&mut inner, Change::Synced);
+        self.shared.emit(&mut inner, Change::Synced);
         drop(inner);
-        self.core.complete.notify_waiters();
+        self.shared.complete.notify_waiters();
     }
 
     /// A poll is at its end. Told as a watch would: `Synced` when the copy becomes complete, `Resumed` after a failure.
@@ -264,28 +264,28 @@ impl WriterToken {
         let Some(mut inner) = self.lock() else { return };
         let first = !inner.store.is_complete();
         if inner.failure.take().is_some() && !first {
-            self.core.tell(&mut inner, Change::Resumed);
+            self.shared.emit(&mut inner, Change::Resumed);
         }
         inner.store.begin_list(version.parse().ok());
-        for place in same {
-            inner.store.seen(place);
+        for name in same {
+            inner.store.seen(name);
         }
         for object in changed {
             if let Some(change) = inner.store.listed(object) {
-                self.core.tell(&mut inner, change);
+                self.shared.emit(&mut inner, change);
             }
         }
         let gone = inner.store.end_list();
         for change in gone {
-            self.core.tell(&mut inner, change);
+            self.shared.emit(&mut inner, change);
         }
         inner.lists += 1;
         inner.enter(CachePhase::Live);
         if first {
-            self.core.tell(&mut inner, Change::Synced);
+            self.shared.emit(&mut inner, Change::Synced);
         }
         drop(inner);
-        self.core.complete.notify_waiters();
+        self.shared.complete.notify_waiters();
     }
 
     pub(super) fn set_mode(&self, mode: SyncMode) {
@@ -300,7 +300,7 @@ impl WriterToken {
         inner.opened += 1;
         inner.enter(CachePhase::Live);
         if inner.failure.take().is_some() {
-            self.core.tell(&mut inner, Change::Resumed);
+            self.shared.emit(&mut inner, Change::Resumed);
         }
     }
 
@@ -311,7 +311,7 @@ impl WriterToken {
         inner.failure = Some(error.clone());
         inner.enter(CachePhase::Failed);
         if !known {
-            self.core.tell(&mut inner, Change::Failed { error: error.clone() });
+            self.shared.emit(&mut inner, Change::Failed { error: error.clone() });
         }
     }
 }
@@ -339,72 +339,72 @@ impl Inner {
 
 /// A hold on a watch, and the way to read its copy. The watch runs as long as somebody has one.
 pub struct Cache {
-    core: Arc<SharedCache>,
-    registry: Arc<Registry>,
+    shared: Arc<SharedCache>,
+    registry: Arc<CacheRegistry>,
 }
 
 impl Cache {
-    pub(super) fn new(core: Arc<SharedCache>, registry: Arc<Registry>) -> Self {
-        Self { core, registry }
+    pub(super) fn new(shared: Arc<SharedCache>, registry: Arc<CacheRegistry>) -> Self {
+        Self { shared, registry }
     }
 
     /// What it is about.
     #[must_use]
     pub fn key(&self) -> &Arc<CacheKey> {
-        &self.core.key
+        &self.shared.key
     }
 
     /// An object of the copy.
     #[must_use]
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Lookup {
-        self.core.get(namespace, name)
+        self.shared.get(namespace, name)
     }
 
     /// All objects of the copy, or nothing if it cannot tell.
     #[must_use]
     pub fn list(&self) -> Option<Vec<Arc<StoredObject>>> {
-        let inner = self.core.lock();
+        let inner = self.shared.lock();
         inner.can_tell().then(|| inner.store.iter().cloned().collect())
     }
 
     /// The objects that the copy knows, also where it cannot tell whether that is all.
     #[must_use]
     pub fn known(&self) -> Vec<Arc<StoredObject>> {
-        self.core.lock().store.iter().cloned().collect()
+        self.shared.lock().store.iter().cloned().collect()
     }
 
     /// The objects of the copy with a value of a label, or nothing if it cannot tell.
     #[must_use]
     pub fn list_by_label(&self, label: &str, value: &str) -> Option<Vec<Arc<StoredObject>>> {
-        let inner = self.core.lock();
+        let inner = self.shared.lock();
         inner.can_tell().then(|| inner.store.by_label(label, value))
     }
 
     /// The objects with a value of a label that the copy knows, also where it cannot tell any more whether that is all.
     #[must_use]
     pub fn known_by_label(&self, label: &str, value: &str) -> Vec<Arc<StoredObject>> {
-        self.core.lock().store.by_label(label, value)
+        self.shared.lock().store.by_label(label, value)
     }
 
     /// Whether what is not in the copy is not there.
     #[must_use]
     pub fn can_tell(&self) -> bool {
-        self.core.lock().can_tell()
+        self.shared.lock().can_tell()
     }
 
     /// Why the copy does not follow at the moment, if so.
     #[must_use]
     pub fn failure(&self) -> Option<ApiError> {
-        self.core.lock().failure.clone()
+        self.shared.lock().failure.clone()
     }
 
     /// Adds what a write of ours returned, so that it is known before the cluster tells. Does nothing if the copy knows
     /// something later, or if the object is of another kind than the watch: no event would ever take it out again.
     pub fn observe(&self, written: &StoredObject) {
-        let CacheKey { group, kind, selection, .. } = &*self.core.key;
+        let CacheKey { group, kind, selection, .. } = &*self.shared.key;
         let of_kind = *group == *written.group() && *kind == *written.kind();
         if of_kind && selection.selects(written) {
-            self.core.change(|store| store.observed(written));
+            self.shared.change(|store| store.observed(written));
         }
     }
 
@@ -418,28 +418,28 @@ impl Cache {
     /// and in order.
     pub fn observe_gone(&self, deleted: &StoredObject) {
         if self.mode() == SyncMode::Poll {
-            self.core.change(|store| store.observed_gone(deleted));
+            self.shared.change(|store| store.observed_gone(deleted));
         }
     }
 
     /// Whether it watches or polls: a watch on another cluster polls while there is no room for it.
     #[must_use]
     pub fn mode(&self) -> SyncMode {
-        self.core.lock().mode
+        self.shared.lock().mode
     }
 
     /// Keeps only this much of an object, if the copy still has this version of it: for objects that are large, and of which
     /// little is needed once they were looked at. Nobody is told.
     pub fn keep(&self, object: &StoredObject, value: Value) {
-        self.core.lock().store.keep(object, value);
+        self.shared.lock().store.keep(object, value);
     }
 
     /// What happens to this watch, what it knows already first. Read it without doing anything slow.
     #[must_use]
     pub fn subscribe(&self) -> mpsc::UnboundedReceiver<WatchEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut inner = self.core.lock();
-        self.core.replay_inner(&inner, &sender);
+        let mut inner = self.shared.lock();
+        self.shared.replay_inner(&inner, &sender);
         inner.subscribers.push(sender);
         receiver
     }
@@ -447,20 +447,20 @@ impl Cache {
     /// Whether the copy was complete at some time.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.core.is_complete()
+        self.shared.is_complete()
     }
 
     /// Whether changes arrive at this moment, so that there is no need to look for them.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        let inner = self.core.lock();
+        let inner = self.shared.lock();
         inner.phase == CachePhase::Live && inner.store.is_complete()
     }
 
     /// Returns when the copy is complete. For start-up and tests: a reconcile must not wait.
     pub async fn complete(&self) {
         loop {
-            let changed = self.core.complete.notified();
+            let changed = self.shared.complete.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             if self.is_complete() {
@@ -473,20 +473,20 @@ impl Cache {
 
 impl Clone for Cache {
     fn clone(&self) -> Self {
-        self.registry.join(&self.core.key);
-        Self { core: Arc::clone(&self.core), registry: Arc::clone(&self.registry) }
+        self.registry.join(&self.shared.key);
+        Self { shared: Arc::clone(&self.shared), registry: Arc::clone(&self.registry) }
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.registry.leave(&self.core.key);
+        self.registry.leave(&self.shared.key);
     }
 }
 
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Watch({})", self.core.key)
+        write!(f, "Watch({})", self.shared.key)
     }
 }
 
@@ -496,7 +496,7 @@ mod tests {
     use crate::cache::{Selection, SyncPolicy};
     use crate::object::{ClusterId, read_object};
 
-    fn core() -> Arc<SharedCache> {
+    fn shared() -> Arc<SharedCache> {
         let key = CacheKey {
             cluster: ClusterId::new("eu"),
             access: "one".into(),
@@ -524,21 +524,21 @@ mod tests {
 
     #[test]
     fn one_that_was_told_to_stop_in_the_middle_of_something_is_not_listened_to_any_more() {
-        let core = core();
-        let first = WriterToken::acquire(&core, SyncMode::Watch);
+        let shared = shared();
+        let first = WriterToken::acquire(&shared, SyncMode::Watch);
         list(&first, 5, &["a", "b"]);
-        let second = WriterToken::acquire(&core, SyncMode::Watch);
+        let second = WriterToken::acquire(&shared, SyncMode::Watch);
         // The first half of its list.
         list(&second, 7, &["a"]);
         // The end of a list that is not the one that was begun last: nothing is gone, and nothing is complete.
         first.synced();
-        assert!(!core.is_complete());
-        assert!(matches!(core.get(Some("shop"), "b"), Lookup::Found(_)));
-        let state = || core.state(1);
+        assert!(!shared.is_complete());
+        assert!(matches!(shared.get(Some("shop"), "b"), Lookup::Found(_)));
+        let state = || shared.state(1);
         first.live();
         assert_eq!((state().opened, state().phase), (0, CachePhase::Listing));
         second.synced();
-        assert!(matches!(core.get(Some("shop"), "b"), Lookup::Absent));
+        assert!(matches!(shared.get(Some("shop"), "b"), Lookup::Absent));
         assert_eq!((state().lists, state().phase), (1, CachePhase::Live));
     }
 }

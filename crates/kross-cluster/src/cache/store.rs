@@ -21,27 +21,27 @@ pub enum Lookup {
 }
 
 /// Namespace and name; the namespace is empty for objects without one.
-pub(super) type Place = (Text, Text);
+pub(super) type NamespacedName = (Text, Text);
 
 #[derive(Default)]
 pub(super) struct Store {
-    objects: HashMap<Place, Arc<StoredObject>>,
+    objects: HashMap<NamespacedName, Arc<StoredObject>>,
     indexed_labels: Vec<&'static str>,
     /// For each indexed label, the places of the objects with each of its values.
-    indexes: Vec<HashMap<Text, HashSet<Place>>>,
+    indexes: Vec<HashMap<Text, HashSet<NamespacedName>>>,
     /// Everything up to this version is known.
     progress: u64,
     /// What the list that is being read has shown so far.
     listing: Option<Listing>,
     complete: bool,
     /// What we wrote before the copy was complete: the first list may be older than that.
-    early: HashMap<Place, StoredObject>,
+    early: HashMap<NamespacedName, StoredObject>,
     /// UIDs of what we found gone since a look began, which may still bring it.
     gone: HashSet<Text>,
 }
 
 struct Listing {
-    seen: HashSet<Place>,
+    seen: HashSet<NamespacedName>,
     version: Option<u64>,
     /// The cluster's versions went backwards, as after a restored backup: nothing known before counts.
     restarted: bool,
@@ -75,11 +75,11 @@ impl Store {
         let Some(index) = self.index_of(label) else {
             return self.iter().filter(|object| object.label(label) == Some(value)).cloned().collect();
         };
-        let places = index.get(value).into_iter().flatten();
-        places.filter_map(|place| self.objects.get(place).cloned()).collect()
+        let names = index.get(value).into_iter().flatten();
+        names.filter_map(|name| self.objects.get(name).cloned()).collect()
     }
 
-    fn index_of(&self, label: &str) -> Option<&HashMap<Text, HashSet<Place>>> {
+    fn index_of(&self, label: &str) -> Option<&HashMap<Text, HashSet<NamespacedName>>> {
         let at = self.indexed_labels.iter().position(|indexed| *indexed == label)?;
         self.indexes.get(at)
     }
@@ -100,36 +100,36 @@ impl Store {
         if self.gone.contains(object.uid()) {
             return None;
         }
-        let place = place(&object);
+        let name = namespaced_name(&object);
         let restarted = match &mut self.listing {
             Some(listing) => {
-                listing.seen.insert(place.clone());
+                listing.seen.insert(name.clone());
                 listing.restarted
             }
             None => false,
         };
-        self.put(place, object, restarted, false)
+        self.put(name, object, restarted, false)
     }
 
     /// An object of the list that is as it was known.
-    pub(super) fn seen(&mut self, place: Place) {
+    pub(super) fn seen(&mut self, name: NamespacedName) {
         if let Some(listing) = &mut self.listing {
-            listing.seen.insert(place);
+            listing.seen.insert(name);
         }
     }
 
     /// The list is at its end: what it did not show is gone.
     pub(super) fn end_list(&mut self) -> Vec<Change> {
         let Some(listing) = self.listing.take() else { return Vec::new() };
-        let gone: Vec<Place> = self
+        let gone: Vec<NamespacedName> = self
             .objects
             .iter()
-            .filter(|(place, object)| {
+            .filter(|(name, object)| {
                 // What we wrote after the list was taken is not in it, and still there.
                 let newer = object.version().zip(listing.version).is_some_and(|(own, list)| own > list);
-                !listing.seen.contains(*place) && (listing.restarted || !newer)
+                !listing.seen.contains(*name) && (listing.restarted || !newer)
             })
-            .map(|(place, _)| place.clone())
+            .map(|(name, _)| name.clone())
             .collect();
         self.progress = match listing.version {
             Some(version) if listing.restarted => version,
@@ -138,7 +138,7 @@ impl Store {
         };
         self.complete = true;
         let early = std::mem::take(&mut self.early);
-        let gone = gone.iter().filter_map(|place| self.remove(place)).map(|old| Change::Deleted { old });
+        let gone = gone.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old });
         let mut changes: Vec<Change> = gone.collect();
         changes.extend(early.values().filter_map(|object| self.observed(object)));
         changes
@@ -147,15 +147,15 @@ impl Store {
     /// The cluster says that an object is new or has changed.
     pub(super) fn applied(&mut self, object: StoredObject) -> Option<Change> {
         self.advance(object.version());
-        self.put(place(&object), object, false, false)
+        self.put(namespaced_name(&object), object, false, false)
     }
 
     /// The cluster says that an object is gone.
     pub(super) fn deleted(&mut self, object: &StoredObject) -> Option<Change> {
         self.advance(object.version());
-        let place = place(object);
-        let stale = self.objects.get(&place).is_some_and(|known| is_newer(known, object));
-        if stale { None } else { self.remove(&place).map(|old| Change::Deleted { old }) }
+        let name = namespaced_name(object);
+        let stale = self.objects.get(&name).is_some_and(|known| is_newer(known, object));
+        if stale { None } else { self.remove(&name).map(|old| Change::Deleted { old }) }
     }
 
     /// Everything up to a version is known.
@@ -166,22 +166,22 @@ impl Store {
     /// We wrote an object and the cluster answered with it. The cluster will tell us too, later; until then it is known. If
     /// it has told us already, or told us something later, that counts.
     pub(super) fn observed(&mut self, object: &StoredObject) -> Option<Change> {
-        let place = place(object);
+        let name = namespaced_name(object);
         if !self.complete {
             // Until then it is not asked what is in the copy, and whether this is still so.
-            let known = self.early.get(&place).is_some_and(|known| is_newer(known, object));
+            let known = self.early.get(&name).is_some_and(|known| is_newer(known, object));
             if !known {
-                self.early.insert(place, object.clone());
+                self.early.insert(name, object.clone());
             }
             return None;
         }
         let fresh = object.version().is_some_and(|version| version > self.progress);
-        if fresh { self.put(place, object.clone(), false, true) } else { None }
+        if fresh { self.put(name, object.clone(), false, true) } else { None }
     }
 
     /// Keeps less of an object, if it is still this version of it.
     pub(super) fn keep(&mut self, object: &StoredObject, value: Value) {
-        if let Some(known) = self.objects.get_mut(&place(object))
+        if let Some(known) = self.objects.get_mut(&namespaced_name(object))
             && known.uid() == object.uid()
             && known.resource_version() == object.resource_version()
         {
@@ -191,13 +191,13 @@ impl Store {
 
     /// We deleted an object and the cluster answered that it is gone.
     pub(super) fn observed_gone(&mut self, object: &StoredObject) -> Option<Change> {
-        let place = place(object);
+        let name = namespaced_name(object);
         self.gone.insert(object.uid().clone());
-        if self.early.get(&place).is_some_and(|known| known.uid() == object.uid()) {
-            self.early.remove(&place);
+        if self.early.get(&name).is_some_and(|known| known.uid() == object.uid()) {
+            self.early.remove(&name);
         }
-        let same = self.objects.get(&place).is_some_and(|known| known.uid() == object.uid());
-        if same { self.remove(&place).map(|old| Change::Deleted { old }) } else { None }
+        let same = self.objects.get(&name).is_some_and(|known| known.uid() == object.uid());
+        if same { self.remove(&name).map(|old| Change::Deleted { old }) } else { None }
     }
 
     /// Forgets everything, since the whole kind is gone.
@@ -205,36 +205,36 @@ impl Store {
         self.listing = None;
         self.complete = false;
         self.early.clear();
-        let places: Vec<Place> = self.objects.keys().cloned().collect();
-        places.iter().filter_map(|place| self.remove(place)).map(|old| Change::Deleted { old }).collect()
+        let names: Vec<NamespacedName> = self.objects.keys().cloned().collect();
+        names.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old }).collect()
     }
 
-    fn put(&mut self, place: Place, object: StoredObject, anyway: bool, ours: bool) -> Option<Change> {
-        let old = self.objects.get(&place);
+    fn put(&mut self, name: NamespacedName, object: StoredObject, anyway: bool, ours: bool) -> Option<Change> {
+        let old = self.objects.get(&name);
         if let Some(old) = old {
             let same = old.resource_version() == object.resource_version() && old.uid() == object.uid();
             if same || (!anyway && is_newer(old, &object)) {
                 return None;
             }
         }
-        let old = self.remove(&place);
+        let old = self.remove(&name);
         let new = Arc::new(object);
         for (label, index) in self.indexed_labels.iter().zip(&mut self.indexes) {
             if let Some(value) = new.label(label) {
-                index.entry(value.into()).or_default().insert(place.clone());
+                index.entry(value.into()).or_default().insert(name.clone());
             }
         }
-        self.objects.insert(place, Arc::clone(&new));
+        self.objects.insert(name, Arc::clone(&new));
         Some(Change::Applied { old, new, ours })
     }
 
-    fn remove(&mut self, place: &Place) -> Option<Arc<StoredObject>> {
-        let old = self.objects.remove(place)?;
+    fn remove(&mut self, name: &NamespacedName) -> Option<Arc<StoredObject>> {
+        let old = self.objects.remove(name)?;
         for (label, index) in self.indexed_labels.iter().zip(&mut self.indexes) {
             let Some(value) = old.label(label) else { continue };
-            if let Some(places) = index.get_mut(value) {
-                places.remove(place);
-                if places.is_empty() {
+            if let Some(names) = index.get_mut(value) {
+                names.remove(name);
+                if names.is_empty() {
                     index.remove(value);
                 }
             }
@@ -243,7 +243,7 @@ impl Store {
     }
 }
 
-fn place(object: &StoredObject) -> Place {
+fn namespaced_name(object: &StoredObject) -> NamespacedName {
     (object.namespace().cloned().unwrap_or_else(|| "".into()), object.name().clone())
 }
 

@@ -244,7 +244,7 @@ struct Replica {
 }
 
 impl Replica {
-    fn tell(&mut self, changes: impl IntoIterator<Item = Change>) {
+    fn emit(&mut self, changes: impl IntoIterator<Item = Change>) {
         for change in changes {
             match change {
                 Change::Applied { old, new, .. } => {
@@ -268,7 +268,7 @@ impl Replica {
             let change =
                 if *applied { self.store.applied(object.clone()) } else { self.store.deleted(object) };
             self.position = *version;
-            self.tell(change);
+            self.emit(change);
         }
     }
 
@@ -278,7 +278,7 @@ impl Replica {
         let rest = items.split_off(items.len() / 2);
         for object in items {
             let change = self.store.listed(object);
-            self.tell(change);
+            self.emit(change);
         }
         self.list = Some((cluster.version, rest));
     }
@@ -287,10 +287,10 @@ impl Replica {
         let Some((version, rest)) = self.list.take() else { return };
         for object in rest {
             let change = self.store.listed(object);
-            self.tell(change);
+            self.emit(change);
         }
         let gone = self.store.end_list();
-        self.tell(gone);
+        self.emit(gone);
         self.position = version;
     }
 }
@@ -313,7 +313,7 @@ proptest! {
                     if !answers.is_empty() {
                         let answer = answers.remove(if oldest { 0 } else { answers.len() - 1 });
                         let change = replica.store.observed(&answer);
-                        replica.tell(change);
+                        replica.emit(change);
                     }
                 }
                 Step::Events(most) => replica.events(&cluster, most),
