@@ -63,9 +63,9 @@ impl Default for CacheOptions {
 
 /// Something that happened to a watch or to an object that it follows.
 #[derive(Clone, Debug)]
-pub struct WatchEvent {
+pub struct CacheEvent {
     /// The watch.
-    pub watch: Arc<CacheKey>,
+    pub cache: Arc<CacheKey>,
     /// What happened.
     pub change: Change,
 }
@@ -222,7 +222,7 @@ impl Caches {
     /// Everything that happens to all watches, what they know already first. Read it without doing anything slow: what is
     /// not read yet is kept in memory.
     #[must_use]
-    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<WatchEvent> {
+    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<CacheEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
         // First for what comes, then what is there: some of it may come twice, nothing is missed.
         self.registry.subscribers.add(sender.clone());
@@ -364,15 +364,15 @@ fn find<'a>(entries: &'a mut HashMap<KindKey, Vec<CacheEntry>>, key: &CacheKey) 
 
 /// Those who want to know everything.
 #[derive(Default)]
-pub(crate) struct Subscribers(Mutex<Vec<mpsc::UnboundedSender<WatchEvent>>>);
+pub(crate) struct Subscribers(Mutex<Vec<mpsc::UnboundedSender<CacheEvent>>>);
 
 impl Subscribers {
-    fn add(&self, sender: mpsc::UnboundedSender<WatchEvent>) {
+    fn add(&self, sender: mpsc::UnboundedSender<CacheEvent>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
     }
 
     /// Sends to everybody who still listens.
-    fn send(&self, event: &WatchEvent) {
+    fn send(&self, event: &CacheEvent) {
         let mut subscribers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
     }

@@ -53,7 +53,7 @@ pub use audit::{
 };
 pub use cache::{
     Cache, CacheKey, CacheOptions, CachePhase, CacheState, Caches, Change, Lookup, Selection, SyncPolicy,
-    WatchEvent,
+    CacheEvent,
 };
 pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,

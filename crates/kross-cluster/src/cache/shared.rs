@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::metadata::ObjectVersion;
 use super::poll::Found;
 use super::store::{Lookup, NamespacedName, Store};
-use super::{CacheKey, CacheOptions, Change, CacheRegistry, Subscribers, WatchEvent};
+use super::{CacheKey, CacheOptions, Change, CacheRegistry, Subscribers, CacheEvent};
 use crate::error::ApiError;
 use crate::object::StoredObject;
 
@@ -78,7 +78,7 @@ struct Inner {
     failure: Option<ApiError>,
     lists: u64,
     opened: u64,
-    subscribers: Vec<mpsc::UnboundedSender<WatchEvent>>,
+    subscribers: Vec<mpsc::UnboundedSender<CacheEvent>>,
 }
 
 impl SharedCache {
@@ -122,7 +122,7 @@ impl SharedCache {
     }
 
     fn emit(&self, inner: &mut Inner, change: Change) {
-        let event = WatchEvent { watch: Arc::clone(&self.key), change };
+        let event = CacheEvent { cache: Arc::clone(&self.key), change };
         inner.subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
         self.all_subscribers.send(&event);
     }
@@ -144,11 +144,11 @@ impl SharedCache {
         self.lock().store.is_complete()
     }
 
-    pub(super) fn replay(&self, subscriber: &mpsc::UnboundedSender<WatchEvent>) {
+    pub(super) fn replay(&self, subscriber: &mpsc::UnboundedSender<CacheEvent>) {
         self.replay_inner(&self.lock(), subscriber);
     }
 
-    fn replay_inner(&self, inner: &Inner, subscriber: &mpsc::UnboundedSender<WatchEvent>) {
+    fn replay_inner(&self, inner: &Inner, subscriber: &mpsc::UnboundedSender<CacheEvent>) {
         let known = inner.store.iter().map(|object| Change::Applied {
             old: None,
             new: Arc::clone(object),
@@ -158,7 +158,7 @@ impl SharedCache {
         let failed = inner.failure.clone().map(|error| Change::Failed { error });
         for change in known.chain(synced).chain(failed) {
             // Whoever hung up meanwhile does not want to know.
-            let _ = subscriber.send(WatchEvent { watch: Arc::clone(&self.key), change });
+            let _ = subscriber.send(CacheEvent { cache: Arc::clone(&self.key), change });
         }
     }
 
@@ -436,7 +436,7 @@ impl Cache {
 
     /// What happens to this watch, what it knows already first. Read it without doing anything slow.
     #[must_use]
-    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<WatchEvent> {
+    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<CacheEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut inner = self.shared.lock();
         self.shared.replay_inner(&inner, &sender);

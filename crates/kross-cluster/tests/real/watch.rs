@@ -4,7 +4,7 @@ use std::time::Duration;
 use kross_api::{FailureReason, Operation, labels, managers};
 use kross_cluster::{
     Apply, Cache, CacheOptions, CachePhase, Caches, Change, ClientOptions, ClusterClient, ClusterId, Delete,
-    FieldValidation, Lookup, ObjectKey, Selection, WatchEvent,
+    FieldValidation, Lookup, ObjectKey, Selection, CacheEvent,
 };
 use kross_testing::{Action, Answer, Fault, FaultProxy, Requests, Stopwatch, Verb, wait};
 use kross_value::Value;
@@ -81,7 +81,7 @@ impl Scene {
     }
 }
 
-fn describe(event: &WatchEvent) -> String {
+fn describe(event: &CacheEvent) -> String {
     match &event.change {
         Change::Applied { old, new, ours } => {
             let data = new.value().at(&["data", "a"]).and_then(Value::as_str).unwrap_or_default();
@@ -95,17 +95,17 @@ fn describe(event: &WatchEvent) -> String {
     }
 }
 
-async fn next_event(events: &mut UnboundedReceiver<WatchEvent>) -> WatchEvent {
+async fn next_event(events: &mut UnboundedReceiver<CacheEvent>) -> CacheEvent {
     let event = tokio::time::timeout(wait::PATIENCE, events.recv()).await;
     event.expect("an event in time").unwrap()
 }
 
-pub async fn next(events: &mut UnboundedReceiver<WatchEvent>) -> String {
+pub async fn next(events: &mut UnboundedReceiver<CacheEvent>) -> String {
     describe(&next_event(events).await)
 }
 
 /// Everything up to and including one event.
-pub async fn until(events: &mut UnboundedReceiver<WatchEvent>, last: &str) -> Vec<String> {
+pub async fn until(events: &mut UnboundedReceiver<CacheEvent>, last: &str) -> Vec<String> {
     let mut seen = Vec::new();
     while seen.last().map(String::as_str) != Some(last) {
         seen.push(next(events).await);
@@ -324,7 +324,7 @@ async fn our_own_write_is_known_before_the_cluster_tells() {
     let mut events = watch.subscribe();
     until(&mut events, "synced").await;
     // Other tests have objects of their own, of which the watch tells as well.
-    let own = async |events: &mut UnboundedReceiver<WatchEvent>| loop {
+    let own = async |events: &mut UnboundedReceiver<CacheEvent>| loop {
         let event = next_event(events).await;
         let object = match &event.change {
             Change::Applied { new, .. } => Some(new),
@@ -406,7 +406,7 @@ async fn objects_are_found_by_key_and_by_instance() {
 
     let mut kinds = std::collections::HashSet::new();
     while let Ok(event) = everything.try_recv() {
-        kinds.insert(Arc::clone(&event.watch));
+        kinds.insert(Arc::clone(&event.cache));
     }
     assert_eq!(kinds.len(), 2, "one stream tells about all watches");
 }
