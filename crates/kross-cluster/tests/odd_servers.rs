@@ -190,7 +190,7 @@ async fn a_server_that_allows_few_streams_gets_more_connections() {
         })
         .collect();
     for watch in &all {
-        watch.complete().await;
+        watch.wait_for_sync().await;
     }
     kross_testing::wait::until_true("all watches to be open", || {
         watches.states().iter().all(|state| state.opened == 1)

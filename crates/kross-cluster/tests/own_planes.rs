@@ -52,7 +52,7 @@ async fn a_watch_survives_the_loss_of_the_history_that_it_would_resume_from() {
     }
     let watches = Caches::new(CacheOptions::default());
     let watch = watches.watch(&client, &kind, Selection::Managed);
-    watch.complete().await;
+    watch.wait_for_sync().await;
     wait::until_true("the watch to be open", || watches.states()[0].opened > 0).await;
 
     proxy.set(Fault::Refuse);
@@ -129,8 +129,8 @@ async fn a_watch_and_a_poll_survive_a_restart_of_the_server_and_miss_nothing() {
     let sync = SyncPolicy::Poll { interval: Duration::from_millis(300), jitter: Duration::ZERO };
     let watch = watches.watch(&client, &kind, Selection::Managed);
     let poll = watches.follow(&client, &kind, Selection::Managed, sync);
-    watch.complete().await;
-    poll.complete().await;
+    watch.wait_for_sync().await;
+    poll.wait_for_sync().await;
 
     let (start, process) = Restarted::new(&plane);
     let ended = Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();

@@ -84,7 +84,7 @@ impl Poller<'_> {
         let _turn = lists.acquire().await;
         let started = Instant::now();
         self.reflector.writer.looking();
-        let begun = self.reflector.writer.is_complete();
+        let begun = self.reflector.writer.has_synced();
         let found = if !begun {
             let pending = self.reflector.begin(AuditVerb::List);
             let found = self.everything().await;

@@ -41,7 +41,7 @@ pub struct CacheState {
     /// Why it does not follow, if so.
     pub failure: Option<ApiError>,
     /// Whether its copy was complete at some time.
-    pub complete: bool,
+    pub synced: bool,
     /// How many objects it has.
     pub objects: usize,
     /// How many hold it.
@@ -63,7 +63,7 @@ pub(super) struct SharedCache {
     pub(super) key: Arc<CacheKey>,
     /// Ends a wait after a failure.
     pub(super) retry: Notify,
-    complete: Notify,
+    synced: Notify,
     inner: Mutex<Inner>,
     all_subscribers: Arc<Subscribers>,
 }
@@ -86,7 +86,7 @@ impl SharedCache {
         Self {
             key: Arc::new(key),
             retry: Notify::new(),
-            complete: Notify::new(),
+            synced: Notify::new(),
             inner: Mutex::new(Inner {
                 store: Store::new(options.indexed_labels.clone()),
                 writer: 0,
@@ -140,8 +140,8 @@ impl SharedCache {
         (same, changed)
     }
 
-    pub(super) fn is_complete(&self) -> bool {
-        self.lock().store.is_complete()
+    pub(super) fn has_synced(&self) -> bool {
+        self.lock().store.has_synced()
     }
 
     pub(super) fn replay(&self, subscriber: &mpsc::UnboundedSender<CacheEvent>) {
@@ -154,7 +154,7 @@ impl SharedCache {
             new: Arc::clone(object),
             ours: false,
         });
-        let synced = inner.store.is_complete().then_some(Change::Synced);
+        let synced = inner.store.has_synced().then_some(Change::Synced);
         let failed = inner.failure.clone().map(|error| Change::Failed { error });
         for change in known.chain(synced).chain(failed) {
             // Whoever hung up meanwhile does not want to know.
@@ -179,7 +179,7 @@ impl SharedCache {
             phase: inner.phase,
             since: inner.since.elapsed(),
             failure: inner.failure.clone(),
-            complete: inner.store.is_complete(),
+            synced: inner.store.has_synced(),
             objects: inner.store.len(),
             users,
             lists: inner.lists,
@@ -224,8 +224,8 @@ impl WriterToken {
         self.shared.compare(listed)
     }
 
-    pub(super) fn is_complete(&self) -> bool {
-        self.shared.is_complete()
+    pub(super) fn has_synced(&self) -> bool {
+        self.shared.has_synced()
     }
 
     /// A look at the cluster begins.
@@ -255,14 +255,14 @@ impl WriterToken {
         inner.enter(CachePhase::Live);
         self.shared.emit(&mut inner, Change::Synced);
         drop(inner);
-        self.shared.complete.notify_waiters();
+        self.shared.synced.notify_waiters();
     }
 
     /// A poll is at its end. Told as a watch would: `Synced` when the copy becomes complete, `Resumed` after a failure.
     pub(super) fn found(&self, found: Found) {
         let Found { version, same, changed } = found;
         let Some(mut inner) = self.lock() else { return };
-        let first = !inner.store.is_complete();
+        let first = !inner.store.has_synced();
         if inner.failure.take().is_some() && !first {
             self.shared.emit(&mut inner, Change::Resumed);
         }
@@ -285,7 +285,7 @@ impl WriterToken {
             self.shared.emit(&mut inner, Change::Synced);
         }
         drop(inner);
-        self.shared.complete.notify_waiters();
+        self.shared.synced.notify_waiters();
     }
 
     pub(super) fn set_mode(&self, mode: SyncMode) {
@@ -333,7 +333,7 @@ impl Inner {
                 FailureReason::Forbidden | FailureReason::NotFound | FailureReason::Unauthorized
             )
         });
-        self.store.is_complete() && !blind
+        self.store.has_synced() && !blind
     }
 }
 
@@ -446,24 +446,24 @@ impl Cache {
 
     /// Whether the copy was complete at some time.
     #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.shared.is_complete()
+    pub fn has_synced(&self) -> bool {
+        self.shared.has_synced()
     }
 
     /// Whether changes arrive at this moment, so that there is no need to look for them.
     #[must_use]
     pub fn is_live(&self) -> bool {
         let inner = self.shared.lock();
-        inner.phase == CachePhase::Live && inner.store.is_complete()
+        inner.phase == CachePhase::Live && inner.store.has_synced()
     }
 
     /// Returns when the copy is complete. For start-up and tests: a reconcile must not wait.
-    pub async fn complete(&self) {
+    pub async fn wait_for_sync(&self) {
         loop {
-            let changed = self.shared.complete.notified();
+            let changed = self.shared.synced.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.is_complete() {
+            if self.has_synced() {
                 return;
             }
             changed.await;
@@ -532,7 +532,7 @@ mod tests {
         list(&second, 7, &["a"]);
         // The end of a list that is not the one that was begun last: nothing is gone, and nothing is complete.
         first.synced();
-        assert!(!shared.is_complete());
+        assert!(!shared.has_synced());
         assert!(matches!(shared.get(Some("shop"), "b"), Lookup::Found(_)));
         let state = || shared.state(1);
         first.live();

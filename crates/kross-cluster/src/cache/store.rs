@@ -33,7 +33,7 @@ pub(super) struct Store {
     progress: u64,
     /// What the list that is being read has shown so far.
     listing: Option<Listing>,
-    complete: bool,
+    synced: bool,
     /// What we wrote before the copy was complete: the first list may be older than that.
     early: HashMap<NamespacedName, StoredObject>,
     /// UIDs of what we found gone since a look began, which may still bring it.
@@ -58,8 +58,8 @@ impl Store {
     }
 
     /// Whether a list has been read to its end.
-    pub(super) fn is_complete(&self) -> bool {
-        self.complete
+    pub(super) fn has_synced(&self) -> bool {
+        self.synced
     }
 
     pub(super) fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Arc<StoredObject>> {
@@ -136,7 +136,7 @@ impl Store {
             Some(version) => self.progress.max(version),
             None => self.progress,
         };
-        self.complete = true;
+        self.synced = true;
         let early = std::mem::take(&mut self.early);
         let gone = gone.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old });
         let mut changes: Vec<Change> = gone.collect();
@@ -167,7 +167,7 @@ impl Store {
     /// it has told us already, or told us something later, that counts.
     pub(super) fn observed(&mut self, object: &StoredObject) -> Option<Change> {
         let name = namespaced_name(object);
-        if !self.complete {
+        if !self.synced {
             // Until then it is not asked what is in the copy, and whether this is still so.
             let known = self.early.get(&name).is_some_and(|known| is_newer(known, object));
             if !known {
@@ -203,7 +203,7 @@ impl Store {
     /// Forgets everything, since the whole kind is gone.
     pub(super) fn clear(&mut self) -> Vec<Change> {
         self.listing = None;
-        self.complete = false;
+        self.synced = false;
         self.early.clear();
         let names: Vec<NamespacedName> = self.objects.keys().cloned().collect();
         names.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old }).collect()

@@ -51,7 +51,7 @@ async fn attempts_writes_watches_and_reads_are_written_down_with_who_and_how_it_
     client.delete(&kind, Some(namespace), "a", Delete::default()).await.unwrap();
     let selection = Selection::Name { namespace: Some(namespace.into()), name: "a".into() };
     let watch = setup.watches.watch(&client, &kind, selection);
-    watch.complete().await;
+    watch.wait_for_sync().await;
     wait::until_true("the watch to be open", || {
         setup.watches.states().iter().any(|state| state.key == *watch.key() && state.opened > 0)
     })

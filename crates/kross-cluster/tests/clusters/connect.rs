@@ -33,7 +33,7 @@ async fn a_secret_becomes_a_connection_with_the_identity_of_its_cluster() {
 
     let kind = live.client.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let watch = setup.watches.watch(&live.client, &kind, Selection::Managed);
-    watch.complete().await;
+    watch.wait_for_sync().await;
     assert_eq!(watch.key().access, *live.client.access());
 }
 

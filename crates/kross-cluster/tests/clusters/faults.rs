@@ -25,7 +25,7 @@ async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
     let namespace = Some(setup.namespace().into());
     let selection = Selection::Labels { namespace, selector: "tier=web".into() };
     let watch = setup.watches.watch(&live.client, &kind, selection);
-    watch.complete().await;
+    watch.wait_for_sync().await;
 
     begin(&setup);
     let dark = Stopwatch::start();

@@ -153,7 +153,7 @@ async fn a_copy_follows_again_when_its_credential_comes_back() {
     let namespace = setup.namespace();
     let selection = Selection::Name { namespace: Some(namespace.into()), name: "web".into() };
     let before = setup.watches.watch(&first.client, &kind, selection.clone());
-    before.complete().await;
+    before.wait_for_sync().await;
 
     let access = first.client.access().clone();
     setup.put("eu-kubeconfig", &other).await;

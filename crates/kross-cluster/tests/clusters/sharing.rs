@@ -27,8 +27,8 @@ async fn secrets_with_the_same_kubeconfig_share_a_connection_and_others_do_not()
     let kind = lives[0].client.kind("", Some("v1"), "Secret").await.unwrap();
     let watch = |live: &Connection| setup.watches.watch(&live.client, &kind, Selection::All);
     let watches = [watch(&lives[0]), watch(&lives[1]), watch(&lives[2])];
-    watches[0].complete().await;
-    assert!(watches[1].is_complete() && !watches[2].is_complete());
+    watches[0].wait_for_sync().await;
+    assert!(watches[1].has_synced() && !watches[2].has_synced());
     assert_eq!(watches[0].key(), watches[1].key());
     assert!(watches[2].list().is_none());
 

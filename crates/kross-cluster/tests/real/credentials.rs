@@ -42,7 +42,7 @@ async fn a_token_may_do_what_its_rules_allow_and_nothing_else() {
     let everywhere = watches.watch(&client, &kind, Selection::Managed);
     let here = Selection::Labels { namespace: Some(namespace.into()), selector: "kro.run/owned=true".into() };
     let here = watches.watch(&client, &kind, here);
-    here.complete().await;
+    here.wait_for_sync().await;
     setup.client.create(&kind, &setup.object("web", &[]), "test").await.unwrap();
     wait::until_true("the object", || matches!(here.get(Some(namespace), "web"), Lookup::Found(_))).await;
     wait::until_true("the failure", || {

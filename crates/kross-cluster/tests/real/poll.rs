@@ -24,7 +24,7 @@ fn of_test(scene: &Scene) -> Selection {
 async fn poll(scene: &Scene) -> Cache {
     let sync = SyncPolicy::Poll { interval: INTERVAL, jitter: JITTER };
     let watch = scene.watches.follow(&scene.client, &scene.setup.config_map, of_test(scene), sync);
-    watch.complete().await;
+    watch.wait_for_sync().await;
     watch
 }
 
@@ -142,7 +142,7 @@ async fn our_own_writes_and_deletes_are_known_before_the_next_poll() {
     let namespace = scene.setup.fixture.namespace.as_str();
     let selection = Selection::Name { namespace: Some(namespace.into()), name: "web".into() };
     let watch = scene.watches.follow(&scene.client, &scene.setup.config_map, selection, sync);
-    watch.complete().await;
+    watch.wait_for_sync().await;
     let object = scene.setup.object("web", &[("a", "1")]);
     let written = scene.setup.client.apply(&scene.setup.config_map, &object, OURS).await.unwrap();
     watch.observe(&written);

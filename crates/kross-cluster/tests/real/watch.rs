@@ -54,7 +54,7 @@ impl Scene {
             selector: "kro.run/owned=true".into(),
         };
         let watch = self.watches.watch(&self.client, &self.setup.config_map, selection);
-        watch.complete().await;
+        watch.wait_for_sync().await;
         wait::until_true("the watch to be open", || {
             self.watches.states().iter().any(|state| state.key == *watch.key() && state.opened > 0)
         })
@@ -148,7 +148,7 @@ async fn hundreds_of_watches_on_one_connection_are_all_live() {
         })
         .collect();
     for watch in &all {
-        watch.complete().await;
+        watch.wait_for_sync().await;
     }
     wait::until_true("all watches to be open", || setup.client.stats().watches.streams == MANY).await;
     for n in 0..MANY {
@@ -195,7 +195,7 @@ async fn what_happens_while_the_cluster_is_out_of_reach_is_told_afterwards() {
     scene.proxy.set(Fault::Refuse);
     assert_eq!(next(&mut events).await, "failed Unreachable");
     let state = &scene.watches.states()[0];
-    assert_eq!((state.phase, state.complete, state.objects), (CachePhase::Failed, true, 2));
+    assert_eq!((state.phase, state.synced, state.objects), (CachePhase::Failed, true, 2));
     scene.delete("gone").await;
     scene.apply("kept", "2").await;
     scene.proxy.set(Fault::Pass);
@@ -258,7 +258,7 @@ async fn a_kind_that_may_not_be_read_says_so_and_recovers() {
     let mut events = watch.subscribe();
     assert_eq!(next(&mut events).await, "failed Forbidden");
     let state = &scene.watches.states()[0];
-    assert_eq!((state.phase, state.complete, state.users), (CachePhase::Failed, false, 1));
+    assert_eq!((state.phase, state.synced, state.users), (CachePhase::Failed, false, 1));
     assert_eq!(state.failure.as_ref().unwrap().message(), "no list for you");
     assert_eq!(watch.get(None, "x"), Lookup::Unknown);
     assert!(watch.list().is_none());
@@ -288,7 +288,7 @@ async fn a_kind_that_vanishes_takes_its_objects_along_and_comes_back() {
     })
     .await;
     let watch = scene.watches.watch(&scene.client, &ox, Selection::All);
-    watch.complete().await;
+    watch.wait_for_sync().await;
     let mut events = watch.subscribe();
     until(&mut events, "synced").await;
     let object: Value =
@@ -320,7 +320,7 @@ async fn a_kind_that_vanishes_takes_its_objects_along_and_comes_back() {
 async fn our_own_write_is_known_before_the_cluster_tells() {
     let scene = Scene::new().await;
     let watch = scene.watches.watch(&scene.client, &scene.setup.config_map, Selection::Managed);
-    watch.complete().await;
+    watch.wait_for_sync().await;
     let mut events = watch.subscribe();
     until(&mut events, "synced").await;
     // Other tests have objects of their own, of which the watch tells as well.
@@ -375,7 +375,7 @@ async fn objects_are_found_by_key_and_by_instance() {
     let setup = &scene.setup;
     let mut everything = scene.watches.subscribe();
     let watch = scene.watches.watch(&setup.client, &setup.config_map, Selection::Managed);
-    watch.complete().await;
+    watch.wait_for_sync().await;
     for (name, instance) in [("a", "one"), ("b", "one"), ("c", "two")] {
         let instance = format!("{}-{instance}", setup.fixture.namespace);
         let labels = [(labels::OWNED, "true"), (labels::INSTANCE_ID, instance.as_str())];
@@ -401,7 +401,7 @@ async fn objects_are_found_by_key_and_by_instance() {
     assert_eq!(scene.watches.find(&scene.setup.client, &key("z")), Lookup::Unknown);
     let name = Selection::Name { namespace: key("z").namespace, name: "z".into() };
     let single = scene.watches.watch(&setup.client, &setup.config_map, name);
-    single.complete().await;
+    single.wait_for_sync().await;
     assert_eq!(scene.watches.find(&scene.setup.client, &key("z")), Lookup::Absent);
 
     let mut kinds = std::collections::HashSet::new();

@@ -259,7 +259,7 @@ impl Replica {
     }
 
     fn events(&mut self, cluster: &Cluster, most: usize) {
-        if self.list.is_some() || !self.store.is_complete() {
+        if self.list.is_some() || !self.store.has_synced() {
             return;
         }
         let position = self.position;
@@ -325,7 +325,7 @@ proptest! {
                 Step::EndList => replica.end_list(),
             }
         }
-        if replica.list.is_none() && !replica.store.is_complete() {
+        if replica.list.is_none() && !replica.store.has_synced() {
             replica.begin_list(&cluster);
         }
         replica.end_list();
