@@ -170,12 +170,12 @@ impl Caches {
     /// as somebody holds it.
     #[must_use]
     pub fn watch(&self, client: &ClusterClient, kind: &Arc<ApiKind>, selection: Selection) -> Cache {
-        self.follow(client, kind, selection, SyncPolicy::Watch)
+        self.cache_with(client, kind, selection, SyncPolicy::Watch)
     }
 
     /// Like [`Caches::watch`], by a watch or by polls. They tell the same, a poll somewhat later.
     #[must_use]
-    pub fn follow(
+    pub fn cache_with(
         &self,
         client: &ClusterClient,
         kind: &Arc<ApiKind>,
@@ -198,7 +198,7 @@ impl Caches {
         let shared = if let Some(entry) = known {
             entry.users += 1;
             entry.arrivals += 1;
-            if !key.access.is_empty() && client.is_later_than(&entry.client) {
+            if !key.access.is_empty() && client.is_newer_than(&entry.client) {
                 // The way that it follows by was given up, and the same credential is in use again.
                 let method = registry.budget.method(&key.cluster, sync);
                 entry.task.abort();
@@ -406,7 +406,7 @@ mod tests {
             let watch = watches.watch(client, &kind, Selection::All);
             let mut entries = watches.registry.lock();
             let entry = find(&mut entries, watch.key()).unwrap();
-            !later.is_later_than(&entry.client)
+            !later.is_newer_than(&entry.client)
         };
         assert!(!follows(&earlier));
         assert!(follows(&later));

@@ -281,7 +281,7 @@ impl ClusterClient {
     /// Whether it was made after the other one. Of two with one credential the earlier was given up, also for somebody who
     /// still has it.
     #[must_use]
-    pub fn is_later_than(&self, other: &Self) -> bool {
+    pub fn is_newer_than(&self, other: &Self) -> bool {
         self.shared.number > other.shared.number
     }
 

@@ -179,7 +179,7 @@ impl<K: QueueKey> WorkItem<K> {
     }
 
     /// The key comes again after this time.
-    pub fn again_after(self, wait: Duration) {
+    pub fn requeue_after(self, wait: Duration) {
         self.finish(Outcome::After(wait));
     }
 

@@ -459,7 +459,7 @@ async fn a_server_without_metadata_lists_is_polled_by_whole_lists() {
     let watches = Caches::new(CacheOptions::default());
     let sync =
         kross_cluster::SyncPolicy::Poll { interval: Duration::from_millis(50), jitter: Duration::ZERO };
-    let watch = watches.follow(&client, &Arc::new(config_map()), Selection::All, sync);
+    let watch = watches.cache_with(&client, &Arc::new(config_map()), Selection::All, sync);
     kross_testing::wait::until_true("the copy to follow", || match watch.get(Some("shop"), "web") {
         Lookup::Found(web) => web.version() > Some(4),
         Lookup::Absent | Lookup::Unknown => false,

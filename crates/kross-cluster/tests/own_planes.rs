@@ -128,7 +128,7 @@ async fn a_watch_and_a_poll_survive_a_restart_of_the_server_and_miss_nothing() {
     let watches = Caches::new(CacheOptions::default());
     let sync = SyncPolicy::Poll { interval: Duration::from_millis(300), jitter: Duration::ZERO };
     let watch = watches.watch(&client, &kind, Selection::Managed);
-    let poll = watches.follow(&client, &kind, Selection::Managed, sync);
+    let poll = watches.cache_with(&client, &kind, Selection::Managed, sync);
     watch.wait_for_sync().await;
     poll.wait_for_sync().await;
 

@@ -143,7 +143,7 @@ impl Dispatch {
         }
         // The schemas have what they need. Of our own every field is compared with what it should be.
         if new.label(labels::OWNED).is_none() {
-            self.context.crds.keep(new, kinds::outline(new.value()));
+            self.context.crds.trim(new, kinds::outline(new.value()));
         }
     }
 

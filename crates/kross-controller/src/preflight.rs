@@ -229,7 +229,7 @@ impl State {
 
     fn ask(&self, client: &ClusterClient, asker: Asker) -> Survey {
         let mut known = lock(&self.client);
-        if client.is_later_than(&known) {
+        if client.is_newer_than(&known) {
             *known = client.pinned();
         }
         drop(known);

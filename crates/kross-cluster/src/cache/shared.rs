@@ -166,7 +166,7 @@ impl SharedCache {
         let inner = self.lock();
         match inner.store.get(namespace, name) {
             Some(object) => Lookup::Found(Arc::clone(object)),
-            None if inner.can_tell() => Lookup::Absent,
+            None if inner.is_authoritative() => Lookup::Absent,
             None => Lookup::Unknown,
         }
     }
@@ -326,7 +326,7 @@ impl Inner {
 
     /// Whether what is not in the copy is not there. A short interruption does not matter: the cluster is asked again
     /// before anything is decided for good. A kind that we may not read, or that is gone, does.
-    fn can_tell(&self) -> bool {
+    fn is_authoritative(&self) -> bool {
         let blind = self.failure.as_ref().is_some_and(|error| {
             matches!(
                 error.reason(),
@@ -364,7 +364,7 @@ impl Cache {
     #[must_use]
     pub fn list(&self) -> Option<Vec<Arc<StoredObject>>> {
         let inner = self.shared.lock();
-        inner.can_tell().then(|| inner.store.iter().cloned().collect())
+        inner.is_authoritative().then(|| inner.store.iter().cloned().collect())
     }
 
     /// The objects that the copy knows, also where it cannot tell whether that is all.
@@ -377,7 +377,7 @@ impl Cache {
     #[must_use]
     pub fn list_by_label(&self, label: &str, value: &str) -> Option<Vec<Arc<StoredObject>>> {
         let inner = self.shared.lock();
-        inner.can_tell().then(|| inner.store.by_label(label, value))
+        inner.is_authoritative().then(|| inner.store.by_label(label, value))
     }
 
     /// The objects with a value of a label that the copy knows, also where it cannot tell any more whether that is all.
@@ -388,8 +388,8 @@ impl Cache {
 
     /// Whether what is not in the copy is not there.
     #[must_use]
-    pub fn can_tell(&self) -> bool {
-        self.shared.lock().can_tell()
+    pub fn is_authoritative(&self) -> bool {
+        self.shared.lock().is_authoritative()
     }
 
     /// Why the copy does not follow at the moment, if so.
@@ -410,15 +410,15 @@ impl Cache {
 
     /// Whether it tells when this object goes: it follows, and has it.
     #[must_use]
-    pub fn will_tell_of(&self, namespace: Option<&str>, name: &str, uid: &Text) -> bool {
+    pub fn will_report_deletion_of(&self, namespace: Option<&str>, name: &str, uid: &Text) -> bool {
         self.is_live() && matches!(self.get(namespace, name), Lookup::Found(found) if found.uid() == uid)
     }
 
     /// Takes out what a delete of ours found gone, where the next look would be the first to tell. A watch tells soon enough,
     /// and in order.
-    pub fn observe_gone(&self, deleted: &StoredObject) {
+    pub fn observe_deleted(&self, deleted: &StoredObject) {
         if self.mode() == SyncMode::Poll {
-            self.shared.change(|store| store.observed_gone(deleted));
+            self.shared.change(|store| store.observed_deleted(deleted));
         }
     }
 
@@ -430,8 +430,8 @@ impl Cache {
 
     /// Keeps only this much of an object, if the copy still has this version of it: for objects that are large, and of which
     /// little is needed once they were looked at. Nobody is told.
-    pub fn keep(&self, object: &StoredObject, value: Value) {
-        self.shared.lock().store.keep(object, value);
+    pub fn trim(&self, object: &StoredObject, value: Value) {
+        self.shared.lock().store.trim(object, value);
     }
 
     /// What happens to this watch, what it knows already first. Read it without doing anything slow.

@@ -180,7 +180,7 @@ impl Store {
     }
 
     /// Keeps less of an object, if it is still this version of it.
-    pub(super) fn keep(&mut self, object: &StoredObject, value: Value) {
+    pub(super) fn trim(&mut self, object: &StoredObject, value: Value) {
         if let Some(known) = self.objects.get_mut(&namespaced_name(object))
             && known.uid() == object.uid()
             && known.resource_version() == object.resource_version()
@@ -190,7 +190,7 @@ impl Store {
     }
 
     /// We deleted an object and the cluster answered that it is gone.
-    pub(super) fn observed_gone(&mut self, object: &StoredObject) -> Option<Change> {
+    pub(super) fn observed_deleted(&mut self, object: &StoredObject) -> Option<Change> {
         let name = namespaced_name(object);
         self.gone.insert(object.uid().clone());
         if self.early.get(&name).is_some_and(|known| known.uid() == object.uid()) {

@@ -23,7 +23,7 @@ fn of_test(scene: &Scene) -> Selection {
 
 async fn poll(scene: &Scene) -> Cache {
     let sync = SyncPolicy::Poll { interval: INTERVAL, jitter: JITTER };
-    let watch = scene.watches.follow(&scene.client, &scene.setup.config_map, of_test(scene), sync);
+    let watch = scene.watches.cache_with(&scene.client, &scene.setup.config_map, of_test(scene), sync);
     watch.wait_for_sync().await;
     watch
 }
@@ -141,14 +141,14 @@ async fn our_own_writes_and_deletes_are_known_before_the_next_poll() {
     let sync = SyncPolicy::Poll { interval: Duration::from_secs(600), jitter: Duration::ZERO };
     let namespace = scene.setup.fixture.namespace.as_str();
     let selection = Selection::Name { namespace: Some(namespace.into()), name: "web".into() };
-    let watch = scene.watches.follow(&scene.client, &scene.setup.config_map, selection, sync);
+    let watch = scene.watches.cache_with(&scene.client, &scene.setup.config_map, selection, sync);
     watch.wait_for_sync().await;
     let object = scene.setup.object("web", &[("a", "1")]);
     let written = scene.setup.client.apply(&scene.setup.config_map, &object, OURS).await.unwrap();
     watch.observe(&written);
     assert!(matches!(watch.get(Some(namespace), "web"), Lookup::Found(_)));
     scene.delete("web").await;
-    watch.observe_gone(&written);
+    watch.observe_deleted(&written);
     assert_eq!(watch.get(Some(namespace), "web"), Lookup::Absent);
     assert_eq!(scene.proxy.count(&scene.listing()), 1);
 }

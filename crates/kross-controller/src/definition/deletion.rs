@@ -248,7 +248,7 @@ async fn wait(
             served.instances.is_live()
                 && instances.iter().all(|instance| {
                     let namespace = instance.namespace().map(|namespace| &**namespace);
-                    served.instances.will_tell_of(namespace, instance.name(), instance.uid())
+                    served.instances.will_report_deletion_of(namespace, instance.name(), instance.uid())
                 })
         });
     Ok(if told { Next::Done } else { Next::Wait(context.settings.progress_delay) })

@@ -266,7 +266,7 @@ fn next(context: &Context, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Opti
         let watch = reach.child(&key.cluster, &key.group, &key.kind);
         watch.is_some_and(|watch| {
             watch.key().selection == Selection::Managed
-                && watch.will_tell_of(key.namespace.as_deref(), &key.name, uid)
+                && watch.will_report_deletion_of(key.namespace.as_deref(), &key.name, uid)
         })
     };
     let untold = plan.waiting.iter().any(|(pending, wait)| match wait {

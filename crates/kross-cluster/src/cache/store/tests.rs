@@ -57,11 +57,11 @@ fn less_is_kept_of_the_version_that_was_looked_at_and_of_no_other() {
     let mut store = listed(&[("a", 1)], 5);
     let (old, new) = (object("a", 1, "i"), object("a", 7, "i"));
     let less = || Value::object([("kind", Value::from("ConfigMap"))]);
-    store.keep(&old, less());
+    store.trim(&old, less());
     let kept = store.get(Some("shop"), "a").unwrap();
     assert_eq!((kept.value(), kept.label(LABEL)), (&less(), Some("i")));
     assert!(store.applied(new.clone()).is_some());
-    store.keep(&old, less());
+    store.trim(&old, less());
     assert_eq!(store.get(Some("shop"), "a").unwrap().value(), new.value());
     assert_eq!(store.by_label(LABEL, "i").len(), 1);
 }
@@ -124,7 +124,7 @@ fn what_we_wrote_before_the_first_list_was_complete_is_known_with_it() {
 fn a_look_that_began_before_we_found_an_object_gone_does_not_bring_it_back() {
     let mut store = listed(&[("a", 1), ("b", 2)], 5);
     store.look();
-    assert_eq!(describe(&store.observed_gone(&object("a", 1, "i")).unwrap()), "-a@1");
+    assert_eq!(describe(&store.observed_deleted(&object("a", 1, "i")).unwrap()), "-a@1");
     assert_eq!(relist(&mut store, &[("a", 7), ("b", 2)], 7), [""; 0]);
     assert_eq!(names(&store), ["b"]);
     // Another one of that name, as any look after it tells.
