@@ -194,7 +194,7 @@ impl ApiError {
 
     /// Whether the object itself is positively not there.
     #[must_use]
-    pub fn is_gone(&self) -> bool {
+    pub fn is_object_not_found(&self) -> bool {
         matches!(self.missing(), Some(Missing::Object | Missing::Namespace(_)))
     }
 

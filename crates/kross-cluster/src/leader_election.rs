@@ -212,7 +212,7 @@ impl Runner {
         let LeaseOptions { namespace, name, .. } = &*self.options;
         match self.client.get(&self.kind, Some(namespace), name).await {
             Ok(lease) => Ok(Some(lease)),
-            Err(error) if error.is_gone() => Ok(None),
+            Err(error) if error.is_object_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }

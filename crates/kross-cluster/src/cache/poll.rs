@@ -162,7 +162,7 @@ impl Poller<'_> {
                     reflector.client.get(&reflector.kind, entry.namespace.as_deref(), &entry.name).await;
                 match object {
                     Ok(object) => Ok(Some((entry, object))),
-                    Err(error) if error.is_gone() => Ok(None),
+                    Err(error) if error.is_object_not_found() => Ok(None),
                     Err(error) => Err(error),
                 }
             })

@@ -49,7 +49,7 @@ impl ClusterClient {
         loop {
             let released = self.release_once(kind, namespace, name, uid, marks).await;
             match released {
-                Err(error) if error.is_gone() => return Ok(Released::Gone),
+                Err(error) if error.is_object_not_found() => return Ok(Released::NotFound),
                 Err(error) if error.reason() == FailureReason::Conflict && attempts < ATTEMPTS => {
                     attempts += 1;
                 }
@@ -73,7 +73,7 @@ impl ClusterClient {
         let Some(metadata) =
             object.get("metadata").filter(|metadata| metadata.get("uid") == Some(&uid.into()))
         else {
-            return Ok(Released::Gone);
+            return Ok(Released::NotFound);
         };
         let Some(patch) = patch(metadata, marks) else { return Ok(Released::Done) };
         let path = managed(target.path(self, None)?, marks.manager);

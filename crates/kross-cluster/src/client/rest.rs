@@ -317,7 +317,7 @@ impl ClusterClient {
         Ok(read_object(&answer.body)
             .ok()
             .filter(|object| object.kind() == kind.kind.as_str() && object.deletion_timestamp().is_some())
-            .map_or(Deleted::Gone, Deleted::Terminating))
+            .map_or(Deleted::Removed, Deleted::Terminating))
     }
 
     /// Reads whatever is at a path, for what is no object: schemas, versions, probes.

@@ -82,7 +82,7 @@ async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
     let applied = client.apply(kind, &ours, OURS).await.unwrap();
     let namespace = setup.namespace();
     let release = |uid: String| async move { client.release(kind, namespace, "web", &uid, marks).await };
-    assert_eq!(release("another".to_owned()).await.unwrap(), Released::Gone);
+    assert_eq!(release("another".to_owned()).await.unwrap(), Released::NotFound);
     assert_eq!(release(applied.uid().to_string()).await.unwrap(), Released::Done);
     let config_maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = setup.fixture.hub.api();
     let left = config_maps.get("web").await.unwrap();
@@ -155,11 +155,11 @@ async fn a_delete_spares_an_object_that_is_another_one() {
         json!({"metadata": {"finalizers": null, "resourceVersion": left.resource_version().as_str()}});
     client.merge_patch(kind, namespace, "web", None, "test", &patch.into()).await.unwrap();
     let error = client.delete(kind, namespace, "web", Delete::default()).await.unwrap_err();
-    assert!(error.is_gone());
+    assert!(error.is_object_not_found());
     assert_eq!(error.missing(), Some(&Missing::Object));
 
     client.create(kind, &setup.object("web", &[]), "test").await.unwrap();
-    assert!(matches!(client.delete(kind, namespace, "web", Delete::default()).await.unwrap(), Deleted::Gone));
+    assert!(matches!(client.delete(kind, namespace, "web", Delete::default()).await.unwrap(), Deleted::Removed));
 }
 
 #[tokio::test(flavor = "multi_thread")]

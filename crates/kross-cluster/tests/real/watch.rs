@@ -306,7 +306,7 @@ async fn a_kind_that_vanishes_takes_its_objects_along_and_comes_back() {
 
     wait::until("the definition to be gone", || async {
         match client.get(&crd, None, &format!("oxen.{group}")).await {
-            Err(error) if error.is_gone() => Ok(()),
+            Err(error) if error.is_object_not_found() => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })

@@ -187,7 +187,7 @@ impl Write<'_> {
                     return Ok(Written::Taken(Box::new(other)));
                 }
                 Ok(_) => {}
-                Err(error) if error.is_gone() => {}
+                Err(error) if error.is_object_not_found() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -282,9 +282,9 @@ async fn delete_one(
     let propagation = Some(Propagation::Background);
     let options = Delete { uid: Some(&pending.uid), propagation, ..Delete::default() };
     match client.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
-        Ok(Deleted::Gone) => Ok(None),
+        Ok(Deleted::Removed) => Ok(None),
         Ok(Deleted::Terminating(object)) => Ok(Some(object)),
-        Err(error) if error.is_gone() => Ok(None),
+        Err(error) if error.is_object_not_found() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

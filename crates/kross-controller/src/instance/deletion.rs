@@ -234,7 +234,7 @@ impl DeletionPass<'_> {
             self.context.client.merge_patch(kind, namespace, instance.name(), None, manager, &patch);
         match patched.await {
             Ok(_) => {}
-            Err(error) if error.is_gone() => {}
+            Err(error) if error.is_object_not_found() => {}
             Err(error) => return Err(error.into()),
         }
         // Only now it is certain that nobody comes back to them.
