@@ -30,7 +30,7 @@ mod audit_trail;
 
 pub use credential::Credential;
 pub use local::{LocalCluster, LocalError};
-pub use release::{Marks, Released};
+pub use release::{OwnershipMarks, ReleaseOutcome};
 pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 
 pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};

@@ -57,7 +57,7 @@ pub use cache::{
 };
 pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,
-    LocalCluster, LocalError, Marks, Propagation, Released,
+    LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome,
 };
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry};

@@ -16,7 +16,7 @@ const ATTEMPTS: u32 = 5;
 
 /// What makes an object somebody's.
 #[derive(Clone, Copy, Debug)]
-pub struct Marks<'a> {
+pub struct OwnershipMarks<'a> {
     /// The field manager whose claims go.
     pub manager: &'a str,
     /// Whether a label or an annotation with this key and value goes.
@@ -25,11 +25,11 @@ pub struct Marks<'a> {
 
 /// What became of an object that was to be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
+pub enum ReleaseOutcome {
     /// It belongs to nobody now.
-    Done,
+    Released,
     /// It is not there any more, or another one is in its place.
-    Gone,
+    NotFound,
 }
 
 impl ClusterClient {
@@ -43,13 +43,13 @@ impl ClusterClient {
         namespace: Option<&str>,
         name: &str,
         uid: &str,
-        marks: Marks<'_>,
-    ) -> Result<Released, ApiError> {
+        marks: OwnershipMarks<'_>,
+    ) -> Result<ReleaseOutcome, ApiError> {
         let mut attempts = 1;
         loop {
             let released = self.release_once(kind, namespace, name, uid, marks).await;
             match released {
-                Err(error) if error.is_object_not_found() => return Ok(Released::NotFound),
+                Err(error) if error.is_object_not_found() => return Ok(ReleaseOutcome::NotFound),
                 Err(error) if error.reason() == FailureReason::Conflict && attempts < ATTEMPTS => {
                     attempts += 1;
                 }
@@ -64,8 +64,8 @@ impl ClusterClient {
         namespace: Option<&str>,
         name: &str,
         uid: &str,
-        marks: Marks<'_>,
-    ) -> Result<Released, ApiError> {
+        marks: OwnershipMarks<'_>,
+    ) -> Result<ReleaseOutcome, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Update };
         // As the server has it: our copies are without managed fields.
         let answer = self.perform(&target, ApiRequest::get(target.path(self, None)?)).await?;
@@ -73,18 +73,18 @@ impl ClusterClient {
         let Some(metadata) =
             object.get("metadata").filter(|metadata| metadata.get("uid") == Some(&uid.into()))
         else {
-            return Ok(Released::NotFound);
+            return Ok(ReleaseOutcome::NotFound);
         };
-        let Some(patch) = patch(metadata, marks) else { return Ok(Released::Done) };
+        let Some(patch) = patch(metadata, marks) else { return Ok(ReleaseOutcome::Released) };
         let path = managed(target.path(self, None)?, marks.manager);
         let patch = Value::from(patch);
         self.perform(&target, ApiRequest::write(Method::PATCH, path, MERGE_PATCH, body(&patch))).await?;
-        Ok(Released::Done)
+        Ok(ReleaseOutcome::Released)
     }
 }
 
 /// A merge patch that takes the marks off; none where there is no mark.
-fn patch(metadata: &Json, marks: Marks<'_>) -> Option<Json> {
+fn patch(metadata: &Json, marks: OwnershipMarks<'_>) -> Option<Json> {
     let nulls = |field: &str| {
         let entries = metadata.get(field).and_then(Json::as_object).into_iter().flatten();
         let ours = entries.filter(|(key, value)| (marks.is_mark)(key, value.as_str().unwrap_or_default()));
@@ -120,7 +120,7 @@ fn patch(metadata: &Json, marks: Marks<'_>) -> Option<Json> {
 mod tests {
     use super::*;
 
-    const MARKS: Marks<'_> = Marks { manager: "us", is_mark: |key, _| key.starts_with("ours/") };
+    const MARKS: OwnershipMarks<'_> = OwnershipMarks { manager: "us", is_mark: |key, _| key.starts_with("ours/") };
 
     #[test]
     fn only_marks_are_in_the_patch() {

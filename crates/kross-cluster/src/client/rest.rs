@@ -113,7 +113,7 @@ pub struct Delete<'a> {
 #[derive(Clone, Debug)]
 pub enum Deleted {
     /// The object is gone.
-    Gone,
+    Removed,
     /// The object waits for its finalizers or for what it owns.
     Terminating(StoredObject),
 }

@@ -1,5 +1,5 @@
 use kross_api::{FailureReason, Operation, labels, managers};
-use kross_cluster::{Apply, Delete, Deleted, FieldValidation, Marks, Missing, Propagation, Released};
+use kross_cluster::{Apply, Delete, Deleted, FieldValidation, OwnershipMarks, Missing, Propagation, ReleaseOutcome};
 use kross_value::Value;
 use serde_json::json;
 
@@ -77,13 +77,13 @@ async fn a_conflict_names_the_owner_and_force_takes_the_field() {
 async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
     let setup = Setup::new().await;
     let (client, kind) = (&setup.client, &setup.config_map);
-    let marks = Marks { manager: managers::APPLYSET, is_mark: |key, _| key.starts_with("kro.run/") };
+    let marks = OwnershipMarks { manager: managers::APPLYSET, is_mark: |key, _| key.starts_with("kro.run/") };
     let ours = setup.labelled("web", &[("kro.run/owned", "true"), ("tier", "web")], &[("a", "1")]);
     let applied = client.apply(kind, &ours, OURS).await.unwrap();
     let namespace = setup.namespace();
     let release = |uid: String| async move { client.release(kind, namespace, "web", &uid, marks).await };
-    assert_eq!(release("another".to_owned()).await.unwrap(), Released::NotFound);
-    assert_eq!(release(applied.uid().to_string()).await.unwrap(), Released::Done);
+    assert_eq!(release("another".to_owned()).await.unwrap(), ReleaseOutcome::NotFound);
+    assert_eq!(release(applied.uid().to_string()).await.unwrap(), ReleaseOutcome::Released);
     let config_maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = setup.fixture.hub.api();
     let left = config_maps.get("web").await.unwrap();
     assert_eq!(left.data.clone().unwrap()["a"], "1");
@@ -93,7 +93,7 @@ async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
     );
     assert_eq!(left.metadata.managed_fields.unwrap_or_default(), []);
     let version = left.metadata.resource_version.unwrap();
-    assert_eq!(release(applied.uid().to_string()).await.unwrap(), Released::Done);
+    assert_eq!(release(applied.uid().to_string()).await.unwrap(), ReleaseOutcome::Released);
     let again = client.get(kind, setup.namespace(), "web").await.unwrap();
     assert_eq!(*again.resource_version(), *version, "what has no mark is not written");
 
@@ -103,7 +103,7 @@ async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
     let patch: Value = json!({"data": {"b": "2"}}).into();
     client.merge_patch(kind, namespace, "other", None, "kubectl", &patch).await.unwrap();
     let released = client.release(kind, namespace, "other", applied.uid(), marks).await.unwrap();
-    assert_eq!(released, Released::Done);
+    assert_eq!(released, ReleaseOutcome::Released);
     let left = config_maps.get("other").await.unwrap();
     let managers: Vec<_> =
         left.metadata.managed_fields.unwrap().into_iter().filter_map(|entry| entry.manager).collect();

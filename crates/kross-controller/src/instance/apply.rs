@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
 use kross_cluster::{
-    ApiError, ApiKind, Apply, ClusterClient, Delete, Deleted, Marks, Missing, ObjectKey, Propagation,
+    ApiError, ApiKind, Apply, ClusterClient, Delete, Deleted, OwnershipMarks, Missing, ObjectKey, Propagation,
     StoredObject,
 };
 use kross_plan::{AccessPath, ApplyAction, NodePlan, OperationFailure, PendingDeletion, Plan, PlannedObject};
@@ -341,7 +341,7 @@ async fn release_one(reach: &Reach<'_>, pending: &PendingDeletion) -> Result<(),
     let key = &pending.key;
     let client = reach.connection_for(&key.cluster, &key.group, &key.kind)?;
     let kind = client.kind(&key.group, Some(&version_of(&pending.api_version)), &key.kind).await?;
-    let marks = Marks { manager: managers::APPLYSET, is_mark };
+    let marks = OwnershipMarks { manager: managers::APPLYSET, is_mark };
     client.release(&kind, key.namespace.as_deref(), &key.name, &pending.uid, marks).await?;
     Ok(())
 }
