@@ -29,7 +29,7 @@ pub use store::Lookup;
 pub use sync_policy::SyncPolicy;
 
 use self::shared::{WriterToken, SharedCache};
-use self::sync_policy::{Budget, Method};
+use self::sync_policy::{WatchBudget, SyncMethod};
 
 /// How watches are shared.
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ pub struct Caches {
 pub(crate) struct CacheRegistry {
     options: CacheOptions,
     runtime: Handle,
-    budget: Budget,
+    budget: WatchBudget,
     /// For each cluster, so that one that does not answer holds up no other.
     lists: Mutex<HashMap<ClusterId, Weak<Semaphore>>>,
     entries: Mutex<HashMap<KindKey, Vec<CacheEntry>>>,
@@ -156,7 +156,7 @@ impl Caches {
     pub fn new(options: CacheOptions) -> Self {
         Self {
             registry: Arc::new(CacheRegistry {
-                budget: Budget::new(&options),
+                budget: WatchBudget::new(&options),
                 options,
                 runtime: Handle::current(),
                 lists: Mutex::default(),
@@ -289,7 +289,7 @@ impl CacheRegistry {
         shared: &Arc<SharedCache>,
         client: &ClusterClient,
         kind: &Arc<ApiKind>,
-        method: Method,
+        method: SyncMethod,
     ) -> AbortHandle {
         let lists = self.lists_of(&shared.key.cluster);
         let (client, kind) = (client.pinned(), Arc::clone(kind));

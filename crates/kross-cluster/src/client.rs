@@ -34,7 +34,7 @@ pub use release::{OwnershipMarks, ReleaseOutcome};
 pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 
 pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
-pub(crate) use rest::{MOST_PAGES, Query};
+pub(crate) use rest::{MAX_PAGES, Query};
 pub(crate) use route::Route;
 pub(crate) use audit_trail::{PendingAudit, AuditTrail};
 

@@ -20,7 +20,7 @@ pub use kind::ApiKind;
 pub(crate) use kind::push_encoded;
 
 /// How long after one refresh the next miss may cause another.
-const LEAST_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a cluster serves, as far as it is known.
 #[derive(Debug, Default)]
@@ -138,7 +138,7 @@ impl ClusterClient {
         version: Option<&str>,
         kind: &str,
     ) -> Result<Arc<ApiKind>, ApiError> {
-        self.kind_within(LEAST_INTERVAL, group, version, kind).await
+        self.kind_within(MIN_REFRESH_INTERVAL, group, version, kind).await
     }
 
     /// Like [`ClusterClient::kind`], where something is lost if the kind is there after all: that it is not is never taken from

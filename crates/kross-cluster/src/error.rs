@@ -19,13 +19,13 @@ pub use status::{FieldConflict, Missing};
 pub(crate) use status::Status;
 
 /// The longest message that is kept.
-const LONGEST_MESSAGE: usize = 1024;
+const MAX_MESSAGE: usize = 1024;
 
 /// How much of the end of a longer one is kept, and what stands for its middle.
-const LONGEST_END: usize = 256;
+const MAX_END: usize = 256;
 const GAP: &str = " … ";
 /// The longest wait that a server can impose.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// What was attempted, on what, where.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ impl ApiError {
         let reason = classify(code, &status);
         // Whatever else a server sends is not repeated: it may come from another server than the one that was asked for.
         let message = if status.message.is_empty() { describe(code) } else { status.message.clone() };
-        let retry_after = retry_after.or(status.retry_after).map(|wait| wait.min(LONGEST_WAIT));
+        let retry_after = retry_after.or(status.retry_after).map(|wait| wait.min(MAX_WAIT));
         Self(Box::new(ErrorDetails {
             attempt,
             reason,
@@ -302,9 +302,9 @@ pub(crate) fn sanitise(message: &str) -> String {
         }
         line.push_str(word);
     }
-    if line.len() > LONGEST_MESSAGE {
-        let end = line.floor_char_boundary(LONGEST_MESSAGE - LONGEST_END - GAP.len());
-        let begin = line.ceil_char_boundary(line.len() - LONGEST_END);
+    if line.len() > MAX_MESSAGE {
+        let end = line.floor_char_boundary(MAX_MESSAGE - MAX_END - GAP.len());
+        let begin = line.ceil_char_boundary(line.len() - MAX_END);
         line.replace_range(end..begin, GAP);
     }
     line

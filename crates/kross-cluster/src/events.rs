@@ -25,9 +25,9 @@ const WAITING: usize = 2048;
 const AT_ONCE: usize = 16;
 /// How often counts of repeated events are written.
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
-const LONGEST_NOTE: usize = 1024;
-const LONGEST_WORD: usize = 128;
-const LONGEST_NAME: usize = 220;
+const MAX_NOTE: usize = 1024;
+const MAX_WORD: usize = 128;
+const MAX_NAME: usize = 220;
 
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -123,7 +123,7 @@ impl Events {
             kind: ApiKind::custom("events.k8s.io", "v1", "Event", "events", true),
             client,
             controller: controller.to_owned(),
-            instance: cut(instance, LONGEST_WORD),
+            instance: cut(instance, MAX_WORD),
             counters: Arc::clone(&counters),
         };
         tokio::spawn(writer.run(receiver));
@@ -259,9 +259,9 @@ impl Writer {
             ("reportingController", self.controller.as_str().into()),
             ("reportingInstance", self.instance.as_str().into()),
             ("type", format!("{:?}", report.severity).into()),
-            ("reason", cut(&report.reason, LONGEST_WORD).into()),
-            ("action", cut(&report.action, LONGEST_WORD).into()),
-            ("note", cut(&report.note, LONGEST_NOTE).into()),
+            ("reason", cut(&report.reason, MAX_WORD).into()),
+            ("action", cut(&report.action, MAX_WORD).into()),
+            ("note", cut(&report.note, MAX_NOTE).into()),
             ("regarding", reference.into()),
         ])
     }

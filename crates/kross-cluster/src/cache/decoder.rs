@@ -10,7 +10,7 @@ use crate::error::Status;
 use crate::object::{StoredObject, UnreadableObject, read_object};
 
 /// The longest line that is read. The largest object that etcd takes is far smaller.
-const LONGEST: usize = 32 << 20;
+const MAX_LINE: usize = 32 << 20;
 
 /// Collects pieces and gives out whole lines.
 #[derive(Default)]
@@ -22,13 +22,13 @@ pub(super) struct Lines {
 
 /// A line went on for too long.
 #[derive(Debug)]
-pub(super) struct Endless;
+pub(super) struct LineTooLong;
 
 impl Lines {
-    pub(super) fn push(&mut self, piece: &Bytes) -> Result<(), Endless> {
+    pub(super) fn push(&mut self, piece: &Bytes) -> Result<(), LineTooLong> {
         self.buffer.extend_from_slice(piece);
-        if self.buffer.len() - self.scanned > LONGEST && !piece.contains(&b'\n') {
-            return Err(Endless);
+        if self.buffer.len() - self.scanned > MAX_LINE && !piece.contains(&b'\n') {
+            return Err(LineTooLong);
         }
         Ok(())
     }

@@ -9,28 +9,28 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 use super::metadata::{ObjectVersion, MetadataPage};
-use super::reflector::{Reflector, soon};
+use super::reflector::{Reflector, short_delay};
 use super::store::NamespacedName;
-use super::sync_policy::Pace;
+use super::sync_policy::PollInterval;
 use crate::audit::AuditVerb;
-use crate::client::MOST_PAGES;
+use crate::client::MAX_PAGES;
 use crate::error::ApiError;
 use crate::object::StoredObject;
 use crate::workqueue::random;
 
 /// Objects that are read at once.
-const READS_AT_ONCE: usize = 8;
+const CONCURRENT_READS: usize = 8;
 /// So few changed objects are always read one by one.
-const FEW: usize = 8;
+const ALWAYS_READ_ONE_BY_ONE: usize = 8;
 /// The status of a server that has no list of metadata.
 const NOT_ACCEPTABLE: u16 = 406;
 
 /// What a look at the cluster found.
-pub(super) struct Found {
+pub(super) struct PollResult {
     /// The version of the list.
     pub(super) version: String,
     /// What is there as it was known.
-    pub(super) same: Vec<NamespacedName>,
+    pub(super) unchanged: Vec<NamespacedName>,
     /// What is new or has changed.
     pub(super) changed: Vec<StoredObject>,
 }
@@ -38,34 +38,34 @@ pub(super) struct Found {
 /// Polls until there is room for a watch. Gives the version to watch from, and the room.
 pub(super) async fn poll(
     reflector: &mut Reflector,
-    pace: Pace,
-    rooms: Option<Arc<Semaphore>>,
+    interval: PollInterval,
+    permits: Option<Arc<Semaphore>>,
 ) -> (String, OwnedSemaphorePermit) {
-    let mut poller = Poller { reflector, whole: false };
+    let mut poller = Poller { reflector, full_lists: false };
     loop {
-        match poller.look().await {
+        match poller.poll_once().await {
             Ok((started, version)) => {
                 poller.reflector.recovered();
-                let next = started + pace.next(random());
-                if let Some(room) = wait(next, rooms.as_ref()).await {
-                    return (version, room);
+                let next = started + interval.next(random());
+                if let Some(permit) = wait(next, permits.as_ref()).await {
+                    return (version, permit);
                 }
             }
             // The list took so long that its first pages are history.
-            Err(error) if error.is_expired() => poller.reflector.pause(soon()).await,
-            Err(error) => poller.reflector.fail(&error).await,
+            Err(error) if error.is_expired() => poller.reflector.pause(short_delay()).await,
+            Err(error) => poller.reflector.back_off(&error).await,
         }
     }
 }
 
 /// Waits until a time, or until there is room.
-async fn wait(until: Instant, rooms: Option<&Arc<Semaphore>>) -> Option<OwnedSemaphorePermit> {
-    let Some(rooms) = rooms else {
+async fn wait(until: Instant, permits: Option<&Arc<Semaphore>>) -> Option<OwnedSemaphorePermit> {
+    let Some(permits) = permits else {
         sleep_until(until).await;
         return None;
     };
     tokio::select! {
-        room = Arc::clone(rooms).acquire_owned() => room.ok(),
+        permit = Arc::clone(permits).acquire_owned() => permit.ok(),
         () = sleep_until(until) => None,
     }
 }
@@ -73,66 +73,66 @@ async fn wait(until: Instant, rooms: Option<&Arc<Semaphore>>) -> Option<OwnedSem
 struct Poller<'f> {
     reflector: &'f mut Reflector,
     /// Whether this cluster only gives whole lists.
-    whole: bool,
+    full_lists: bool,
 }
 
 impl Poller<'_> {
     /// Looks once. Gives when that began and the version of the list.
-    async fn look(&mut self) -> Result<(Instant, String), ApiError> {
+    async fn poll_once(&mut self) -> Result<(Instant, String), ApiError> {
         let lists = Arc::clone(&self.reflector.lists);
         // Closed never: the registry outlives its watches.
-        let _turn = lists.acquire().await;
+        let _permit = lists.acquire().await;
         let started = Instant::now();
-        self.reflector.writer.looking();
-        let begun = self.reflector.writer.has_synced();
-        let found = if !begun {
-            let pending = self.reflector.begin(AuditVerb::List);
-            let found = self.everything().await;
+        self.reflector.writer.begin_poll();
+        let synced = self.reflector.writer.has_synced();
+        let found = if !synced {
+            let pending = self.reflector.begin_audit(AuditVerb::List);
+            let found = self.list_all().await;
             pending.finish(&found);
             found?
-        } else if self.whole {
-            self.everything().await?
+        } else if self.full_lists {
+            self.list_all().await?
         } else {
-            self.differences().await?
+            self.list_changed().await?
         };
         let version = found.version.clone();
-        self.reflector.writer.found(found);
+        self.reflector.writer.polled(found);
         Ok((started, version))
     }
 
-    async fn everything(&self) -> Result<Found, ApiError> {
+    async fn list_all(&self) -> Result<PollResult, ApiError> {
         let (mut changed, mut version, mut next) = (Vec::new(), None, None);
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.reflector.page(next.as_deref()).await?;
             changed.extend(page.items);
             let version = version.get_or_insert(page.resource_version);
             next = page.next;
             if next.is_none() {
-                return Ok(Found { version: std::mem::take(version), same: Vec::new(), changed });
+                return Ok(PollResult { version: std::mem::take(version), unchanged: Vec::new(), changed });
             }
         }
         Err(self.reflector.endless())
     }
 
-    async fn differences(&mut self) -> Result<Found, ApiError> {
+    async fn list_changed(&mut self) -> Result<PollResult, ApiError> {
         let (version, listed) = match self.metadata().await {
             Err(error) if error.code() == Some(NOT_ACCEPTABLE) => {
-                self.whole = true;
-                return self.everything().await;
+                self.full_lists = true;
+                return self.list_all().await;
             }
             listed => listed?,
         };
         let all = listed.len();
-        let (same, changed) = self.reflector.writer.compare(listed);
-        if changed.len() > FEW && changed.len() > all / 2 {
-            return self.everything().await;
+        let (unchanged, changed) = self.reflector.writer.compare(listed);
+        if changed.len() > ALWAYS_READ_ONE_BY_ONE && changed.len() > all / 2 {
+            return self.list_all().await;
         }
         match self.read(changed).await {
-            Ok((stale, changed)) => Ok(Found { version, same: [same, stale].concat(), changed }),
+            Ok((stale, changed)) => Ok(PollResult { version, unchanged: [unchanged, stale].concat(), changed }),
             // Whoever may list but not get sees the same.
             Err(error) if error.reason() == FailureReason::Forbidden => {
-                self.whole = true;
-                self.everything().await
+                self.full_lists = true;
+                self.list_all().await
             }
             Err(error) => Err(error),
         }
@@ -140,7 +140,7 @@ impl Poller<'_> {
 
     async fn metadata(&self) -> Result<(String, Vec<ObjectVersion>), ApiError> {
         let (mut entries, mut version, mut next) = (Vec::new(), None, None);
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page: MetadataPage = self.reflector.metadata_page(next.as_deref()).await?;
             entries.extend(page.items);
             let version = version.get_or_insert(page.version);
@@ -166,7 +166,7 @@ impl Poller<'_> {
                     Err(error) => Err(error),
                 }
             })
-            .buffered(READS_AT_ONCE)
+            .buffered(CONCURRENT_READS)
             .try_collect::<Vec<_>>()
             .await?;
         let (mut stale, mut objects) = (Vec::new(), Vec::new());

@@ -15,27 +15,27 @@ use super::decoder::{Event, Lines};
 use super::metadata::{self, MetadataPage};
 use super::poll;
 use super::shared::WriterToken;
-use super::sync_policy::Method;
+use super::sync_policy::SyncMethod;
 use crate::audit::AuditVerb;
 use crate::client::{ApiAnswer, PendingAudit, ClusterClient};
-use crate::client::{MOST_PAGES, Query};
+use crate::client::{MAX_PAGES, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
 use crate::transport::{ResponseBody, TransportError};
 use crate::workqueue::{Backoff, random};
 
 /// How long a watch is asked to stay open; the server is told a random time between once and twice this.
-const OPEN_FOR: Duration = Duration::from_secs(300);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 /// How much longer it may take before the connection counts as dead, for servers that forget the time.
-const OVERTIME: Duration = Duration::from_secs(30);
+const WATCH_TIMEOUT_GRACE: Duration = Duration::from_secs(30);
 /// A watch that lived this long had no problem, so the next failure is a first one.
-const HEALTHY: Duration = Duration::from_secs(10);
+const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 const BACKOFF: Backoff = Backoff { base: Duration::from_millis(100), cap: Duration::from_secs(30) };
 /// For what fails until somebody changes something: permissions, definitions.
 const SLOW_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(60) };
 
 /// How a watch ended.
-enum Ended {
+enum WatchEnd {
     /// As it should: open a new one where it was.
     Resume,
     /// The cluster no longer knows where it was: list again.
@@ -61,15 +61,15 @@ pub(super) async fn run(
     client: ClusterClient,
     kind: Arc<ApiKind>,
     lists: Arc<Semaphore>,
-    method: Method,
+    method: SyncMethod,
 ) {
     let mut reflector = Reflector { writer, client, kind, lists, failures: 0, missing: false };
-    let (version, _room) = match method {
-        Method::Watch { room } => (None, room),
-        Method::Poll { pace, rooms } => {
-            let (version, room) = poll::poll(&mut reflector, pace, rooms).await;
+    let (version, _permit) = match method {
+        SyncMethod::Watch { permit } => (None, permit),
+        SyncMethod::Poll { interval, permits } => {
+            let (version, permit) = poll::poll(&mut reflector, interval, permits).await;
             reflector.writer.set_mode(SyncMode::Watch);
-            (Some(version), Some(room))
+            (Some(version), Some(permit))
         }
     };
     if let Some(version) = version {
@@ -82,8 +82,8 @@ pub(super) async fn run(
                 reflector.watch_from(version).await;
             }
             // The list took so long that its first pages are history.
-            Err(error) if error.is_expired() => reflector.pause(soon()).await,
-            Err(error) => reflector.fail(&error).await,
+            Err(error) if error.is_expired() => reflector.pause(short_delay()).await,
+            Err(error) => reflector.back_off(&error).await,
         }
     }
 }
@@ -92,11 +92,11 @@ impl Reflector {
     /// Reads the list page by page into the copy, and returns its version.
     async fn list(&mut self) -> Result<String, ApiError> {
         // Closed never: the registry outlives its watches.
-        let _turn = self.lists.acquire().await;
+        let _permit = self.lists.acquire().await;
         self.writer.listing();
         let mut next: Option<String> = None;
         let mut version = String::new();
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.page(next.as_deref()).await?;
             if next.is_none() {
                 version = page.resource_version;
@@ -146,17 +146,17 @@ impl Reflector {
     async fn watch_from(&mut self, mut version: String) {
         loop {
             let started = Instant::now();
-            let ended = self.watch_once(&mut version).await;
-            if started.elapsed() > HEALTHY {
+            let end = self.watch_once(&mut version).await;
+            if started.elapsed() > HEALTHY_AFTER {
                 self.failures = 0;
             }
-            match ended {
+            match end {
                 // A server that ends every watch at once is not asked without a pause.
-                Ended::Resume if started.elapsed() < HEALTHY => self.pause(soon()).await,
-                Ended::Resume => {}
-                Ended::Expired => return,
-                Ended::Failed(error) => {
-                    self.fail(&error).await;
+                WatchEnd::Resume if started.elapsed() < HEALTHY_AFTER => self.pause(short_delay()).await,
+                WatchEnd::Resume => {}
+                WatchEnd::Expired => return,
+                WatchEnd::Failed(error) => {
+                    self.back_off(&error).await;
                     if error.missing() == Some(&Missing::Kind) {
                         return;
                     }
@@ -165,11 +165,11 @@ impl Reflector {
         }
     }
 
-    async fn watch_once(&mut self, version: &mut String) -> Ended {
-        let open_for = OPEN_FOR.mul_f64(1.0 + random());
-        let deadline = Instant::now() + open_for + OVERTIME;
-        let pending = self.begin(AuditVerb::Watch);
-        let response = match self.client.open_watch(self.watch_path(version, open_for)).await {
+    async fn watch_once(&mut self, version: &mut String) -> WatchEnd {
+        let timeout = WATCH_TIMEOUT.mul_f64(1.0 + random());
+        let deadline = Instant::now() + timeout + WATCH_TIMEOUT_GRACE;
+        let pending = self.begin_audit(AuditVerb::Watch);
+        let response = match self.client.open_watch(self.watch_path(version, timeout)).await {
             Ok(response) => response,
             Err(error) => {
                 let failure = ApiError::from_transport(self.attempt(), &error);
@@ -178,44 +178,44 @@ impl Reflector {
                     TransportError::NotConnected { .. } | TransportError::Closed => pending.discard(),
                     _ => pending.finish_with(None, Some(failure.reason())),
                 }
-                return Ended::Failed(failure);
+                return WatchEnd::Failed(failure);
             }
         };
         let (head, body) = response.into_parts();
         if head.status != StatusCode::OK {
-            let (ended, reason) = self.refused(head.status, head.headers, body).await;
+            let (end, reason) = self.refused(head.status, head.headers, body).await;
             pending.finish_with(None, Some(reason));
-            return ended;
+            return end;
         }
         pending.finish_with(None, None);
         self.writer.live();
         self.read(body, deadline, version).await
     }
 
-    async fn read(&self, mut body: ResponseBody, deadline: Instant, version: &mut String) -> Ended {
+    async fn read(&self, mut body: ResponseBody, deadline: Instant, version: &mut String) -> WatchEnd {
         let mut lines = Lines::default();
         loop {
             let piece = match timeout_at(deadline, body.piece()).await {
                 Ok(Ok(Some(piece))) => piece,
-                Ok(Ok(None)) | Err(_) => return Ended::Resume,
+                Ok(Ok(None)) | Err(_) => return WatchEnd::Resume,
                 // A connection that broke under a healthy watch says nothing about the cluster: resume at once.
-                Ok(Err(TransportError::Broken { .. })) if body.age() > HEALTHY => return Ended::Resume,
-                Ok(Err(error)) => return Ended::Failed(ApiError::from_transport(self.attempt(), &error)),
+                Ok(Err(TransportError::Broken { .. })) if body.age() > HEALTHY_AFTER => return WatchEnd::Resume,
+                Ok(Err(error)) => return WatchEnd::Failed(ApiError::from_transport(self.attempt(), &error)),
             };
             if lines.push(&piece).is_err() {
                 let problem = "a line of the watch has no end";
-                return Ended::Failed(ApiError::own(self.attempt(), FailureReason::ServerError, problem));
+                return WatchEnd::Failed(ApiError::own(self.attempt(), FailureReason::ServerError, problem));
             }
             while let Some(line) = lines.next() {
-                if let Some(ended) = self.event(&line, version) {
-                    return ended;
+                if let Some(end) = self.event(&line, version) {
+                    return end;
                 }
             }
         }
     }
 
     /// Takes one event in. Returns how the watch ended if this was its end.
-    fn event(&self, line: &[u8], version: &mut String) -> Option<Ended> {
+    fn event(&self, line: &[u8], version: &mut String) -> Option<WatchEnd> {
         match Event::read(line) {
             Some(Ok(Event::Applied(object))) => {
                 version.clear();
@@ -234,7 +234,7 @@ impl Reflector {
                 });
                 *version = reached;
             }
-            Some(Ok(Event::Failed(status))) => return Some(self.ended_by(*status)),
+            Some(Ok(Event::Failed(status))) => return Some(self.end_of(*status)),
             Some(Ok(Event::Unknown)) => {}
             // One object that cannot be read must not stop the others.
             Some(Err(error)) => tracing::warn!(watch = %self.writer.key(), %error, "skipped an event"),
@@ -243,11 +243,11 @@ impl Reflector {
         None
     }
 
-    fn ended_by(&self, status: Status) -> Ended {
+    fn end_of(&self, status: Status) -> WatchEnd {
         let code = status.code().and_then(|code| StatusCode::from_u16(code).ok());
         let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let error = ApiError::from_status(self.attempt(), code, Some(status), None);
-        if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }
+        if error.is_expired() { WatchEnd::Expired } else { WatchEnd::Failed(error) }
     }
 
     async fn refused(
@@ -255,14 +255,14 @@ impl Reflector {
         status: StatusCode,
         headers: http::HeaderMap,
         body: ResponseBody,
-    ) -> (Ended, FailureReason) {
+    ) -> (WatchEnd, FailureReason) {
         /// A `Status` is short.
         const LIMIT: usize = 1 << 20;
-        let read = timeout_at(Instant::now() + OVERTIME, body.all(LIMIT, OVERTIME)).await;
+        let read = timeout_at(Instant::now() + WATCH_TIMEOUT_GRACE, body.all(LIMIT, WATCH_TIMEOUT_GRACE)).await;
         let body = read.ok().and_then(Result::ok).unwrap_or_default();
         let error = self.client.refused(&self.kind, self.attempt(), &ApiAnswer { status, headers, body });
         let reason = error.reason();
-        (if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }, reason)
+        (if error.is_expired() { WatchEnd::Expired } else { WatchEnd::Failed(error) }, reason)
     }
 
     /// Nothing is wrong: the next failure is a first one.
@@ -271,7 +271,7 @@ impl Reflector {
         self.failures = 0;
     }
 
-    pub(super) async fn fail(&mut self, error: &ApiError) {
+    pub(super) async fn back_off(&mut self, error: &ApiError) {
         tracing::debug!(watch = %self.writer.key(), %error, "watch failed");
         // The kind is positively gone, twice: so are its objects.
         let missing = error.missing() == Some(&Missing::Kind);
@@ -294,11 +294,11 @@ impl Reflector {
         let _ = tokio::time::timeout(wait, self.writer.retry().notified()).await;
     }
 
-    fn watch_path(&self, version: &str, open_for: Duration) -> String {
+    fn watch_path(&self, version: &str, timeout: Duration) -> String {
         let selection = &self.writer.key().selection;
         let mut path = self.kind.collection_path(selection.namespace());
         path.push_str("?watch=true&allowWatchBookmarks=true&timeoutSeconds=");
-        path.push_str(&open_for.as_secs().to_string());
+        path.push_str(&timeout.as_secs().to_string());
         path.push_str("&resourceVersion=");
         push_encoded(&mut path, version);
         let (labels, fields) = (selection.labels(), selection.fields());
@@ -307,7 +307,7 @@ impl Reflector {
     }
 
     /// A read of what this is about begins.
-    pub(super) fn begin(&self, verb: AuditVerb) -> PendingAudit {
+    pub(super) fn begin_audit(&self, verb: AuditVerb) -> PendingAudit {
         let name = match &self.writer.key().selection {
             Selection::Name { name, .. } => name,
             Selection::All | Selection::Managed | Selection::Labels { .. } => "",
@@ -325,6 +325,6 @@ impl Reflector {
 }
 
 /// A short wait before something that should go well at once.
-pub(super) fn soon() -> Duration {
+pub(super) fn short_delay() -> Duration {
     BACKOFF.delay(1, random())
 }

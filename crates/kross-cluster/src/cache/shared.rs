@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::metadata::ObjectVersion;
-use super::poll::Found;
+use super::poll::PollResult;
 use super::store::{Lookup, NamespacedName, Store};
 use super::{CacheKey, CacheOptions, Change, CacheRegistry, Subscribers, CacheEvent};
 use crate::error::ApiError;
@@ -130,14 +130,14 @@ impl SharedCache {
     /// What of a list is as it is known, and what is not.
     pub(super) fn compare(&self, listed: Vec<ObjectVersion>) -> (Vec<NamespacedName>, Vec<ObjectVersion>) {
         let inner = self.lock();
-        let (mut same, mut changed) = (Vec::with_capacity(listed.len()), Vec::new());
+        let (mut unchanged, mut changed) = (Vec::with_capacity(listed.len()), Vec::new());
         for entry in listed {
             match inner.store.get(entry.namespace.as_deref(), &entry.name) {
-                Some(known) if entry.is(known) => same.push(entry.namespaced_name()),
+                Some(known) if entry.is(known) => unchanged.push(entry.namespaced_name()),
                 _ => changed.push(entry),
             }
         }
-        (same, changed)
+        (unchanged, changed)
     }
 
     pub(super) fn has_synced(&self) -> bool {
@@ -229,9 +229,9 @@ impl WriterToken {
     }
 
     /// A look at the cluster begins.
-    pub(super) fn looking(&self) {
+    pub(super) fn begin_poll(&self) {
         if let Some(mut inner) = self.lock() {
-            inner.store.look();
+            inner.store.begin_poll();
         }
     }
 
@@ -259,15 +259,15 @@ impl WriterToken {
     }
 
     /// A poll is at its end. Told as a watch would: `Synced` when the copy becomes complete, `Resumed` after a failure.
-    pub(super) fn found(&self, found: Found) {
-        let Found { version, same, changed } = found;
+    pub(super) fn polled(&self, found: PollResult) {
+        let PollResult { version, unchanged, changed } = found;
         let Some(mut inner) = self.lock() else { return };
         let first = !inner.store.has_synced();
         if inner.failure.take().is_some() && !first {
             self.shared.emit(&mut inner, Change::Resumed);
         }
         inner.store.begin_list(version.parse().ok());
-        for name in same {
+        for name in unchanged {
             inner.store.seen(name);
         }
         for object in changed {

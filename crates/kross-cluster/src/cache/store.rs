@@ -35,16 +35,16 @@ pub(super) struct Store {
     listing: Option<Listing>,
     synced: bool,
     /// What we wrote before the copy was complete: the first list may be older than that.
-    early: HashMap<NamespacedName, StoredObject>,
+    written_before_sync: HashMap<NamespacedName, StoredObject>,
     /// UIDs of what we found gone since a look began, which may still bring it.
-    gone: HashSet<Text>,
+    deleted_uids: HashSet<Text>,
 }
 
 struct Listing {
     seen: HashSet<NamespacedName>,
     version: Option<u64>,
     /// The cluster's versions went backwards, as after a restored backup: nothing known before counts.
-    restarted: bool,
+    rolled_back: bool,
 }
 
 impl Store {
@@ -86,29 +86,29 @@ impl Store {
 
     /// A list begins: its version, if it is a number.
     pub(super) fn begin_list(&mut self, version: Option<u64>) {
-        let restarted = version.is_some_and(|version| version < self.progress);
-        self.listing = Some(Listing { seen: HashSet::new(), version, restarted });
+        let rolled_back = version.is_some_and(|version| version < self.progress);
+        self.listing = Some(Listing { seen: HashSet::new(), version, rolled_back });
     }
 
     /// A look at the cluster begins: what was found gone before is not in what it brings.
-    pub(super) fn look(&mut self) {
-        self.gone.clear();
+    pub(super) fn begin_poll(&mut self) {
+        self.deleted_uids.clear();
     }
 
     /// An object of the list.
     pub(super) fn listed(&mut self, object: StoredObject) -> Option<Change> {
-        if self.gone.contains(object.uid()) {
+        if self.deleted_uids.contains(object.uid()) {
             return None;
         }
         let name = namespaced_name(&object);
-        let restarted = match &mut self.listing {
+        let rolled_back = match &mut self.listing {
             Some(listing) => {
                 listing.seen.insert(name.clone());
-                listing.restarted
+                listing.rolled_back
             }
             None => false,
         };
-        self.put(name, object, restarted, false)
+        self.put(name, object, rolled_back, false)
     }
 
     /// An object of the list that is as it was known.
@@ -127,20 +127,20 @@ impl Store {
             .filter(|(name, object)| {
                 // What we wrote after the list was taken is not in it, and still there.
                 let newer = object.version().zip(listing.version).is_some_and(|(own, list)| own > list);
-                !listing.seen.contains(*name) && (listing.restarted || !newer)
+                !listing.seen.contains(*name) && (listing.rolled_back || !newer)
             })
             .map(|(name, _)| name.clone())
             .collect();
         self.progress = match listing.version {
-            Some(version) if listing.restarted => version,
+            Some(version) if listing.rolled_back => version,
             Some(version) => self.progress.max(version),
             None => self.progress,
         };
         self.synced = true;
-        let early = std::mem::take(&mut self.early);
+        let written_before_sync = std::mem::take(&mut self.written_before_sync);
         let gone = gone.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old });
         let mut changes: Vec<Change> = gone.collect();
-        changes.extend(early.values().filter_map(|object| self.observed(object)));
+        changes.extend(written_before_sync.values().filter_map(|object| self.observed(object)));
         changes
     }
 
@@ -169,9 +169,9 @@ impl Store {
         let name = namespaced_name(object);
         if !self.synced {
             // Until then it is not asked what is in the copy, and whether this is still so.
-            let known = self.early.get(&name).is_some_and(|known| is_newer(known, object));
+            let known = self.written_before_sync.get(&name).is_some_and(|known| is_newer(known, object));
             if !known {
-                self.early.insert(name, object.clone());
+                self.written_before_sync.insert(name, object.clone());
             }
             return None;
         }
@@ -192,28 +192,28 @@ impl Store {
     /// We deleted an object and the cluster answered that it is gone.
     pub(super) fn observed_deleted(&mut self, object: &StoredObject) -> Option<Change> {
         let name = namespaced_name(object);
-        self.gone.insert(object.uid().clone());
-        if self.early.get(&name).is_some_and(|known| known.uid() == object.uid()) {
-            self.early.remove(&name);
+        self.deleted_uids.insert(object.uid().clone());
+        if self.written_before_sync.get(&name).is_some_and(|known| known.uid() == object.uid()) {
+            self.written_before_sync.remove(&name);
         }
-        let same = self.objects.get(&name).is_some_and(|known| known.uid() == object.uid());
-        if same { self.remove(&name).map(|old| Change::Deleted { old }) } else { None }
+        let unchanged = self.objects.get(&name).is_some_and(|known| known.uid() == object.uid());
+        if unchanged { self.remove(&name).map(|old| Change::Deleted { old }) } else { None }
     }
 
     /// Forgets everything, since the whole kind is gone.
     pub(super) fn clear(&mut self) -> Vec<Change> {
         self.listing = None;
         self.synced = false;
-        self.early.clear();
+        self.written_before_sync.clear();
         let names: Vec<NamespacedName> = self.objects.keys().cloned().collect();
         names.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old }).collect()
     }
 
-    fn put(&mut self, name: NamespacedName, object: StoredObject, anyway: bool, ours: bool) -> Option<Change> {
+    fn put(&mut self, name: NamespacedName, object: StoredObject, force: bool, ours: bool) -> Option<Change> {
         let old = self.objects.get(&name);
         if let Some(old) = old {
-            let same = old.resource_version() == object.resource_version() && old.uid() == object.uid();
-            if same || (!anyway && is_newer(old, &object)) {
+            let unchanged = old.resource_version() == object.resource_version() && old.uid() == object.uid();
+            if unchanged || (!force && is_newer(old, &object)) {
                 return None;
             }
         }

@@ -33,12 +33,12 @@ impl From<Option<Poll>> for SyncPolicy {
 
 /// The time between two looks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct PollInterval {
     interval: Duration,
     jitter: Duration,
 }
 
-impl Pace {
+impl PollInterval {
     /// A time within the interval and its jitter; `random` is in 0..1.
     pub(super) fn next(self, random: f64) -> Duration {
         self.interval + self.jitter.mul_f64(random)
@@ -46,22 +46,22 @@ impl Pace {
 }
 
 /// How a copy is kept up to date.
-pub(super) enum Method {
+pub(super) enum SyncMethod {
     /// By a watch, which may take room from the budget.
     Watch {
         /// Given back when the watch ends.
-        room: Option<OwnedSemaphorePermit>,
+        permit: Option<OwnedSemaphorePermit>,
     },
     /// By polls.
     Poll {
         /// How often.
-        pace: Pace,
+        interval: PollInterval,
         /// Where room for a watch may come up, if one was asked for.
-        rooms: Option<Arc<Semaphore>>,
+        permits: Option<Arc<Semaphore>>,
     },
 }
 
-impl Method {
+impl SyncMethod {
     pub(super) fn mode(&self) -> SyncMode {
         match self {
             Self::Watch { .. } => SyncMode::Watch,
@@ -71,29 +71,29 @@ impl Method {
 }
 
 /// The room for watches on other clusters.
-pub(super) struct Budget {
-    rooms: Arc<Semaphore>,
-    fallback: Pace,
+pub(super) struct WatchBudget {
+    permits: Arc<Semaphore>,
+    fallback: PollInterval,
 }
 
-impl Budget {
+impl WatchBudget {
     pub(super) fn new(options: &CacheOptions) -> Self {
         Self {
-            rooms: Arc::new(Semaphore::new(options.budget.min(Semaphore::MAX_PERMITS))),
-            fallback: Pace { interval: options.fallback_interval, jitter: options.fallback_jitter },
+            permits: Arc::new(Semaphore::new(options.budget.min(Semaphore::MAX_PERMITS))),
+            fallback: PollInterval { interval: options.fallback_interval, jitter: options.fallback_jitter },
         }
     }
 
     /// How a copy of a cluster's objects can be kept up to date now. The local cluster is always watched.
-    pub(super) fn method(&self, cluster: &ClusterId, sync: SyncPolicy) -> Method {
+    pub(super) fn method(&self, cluster: &ClusterId, sync: SyncPolicy) -> SyncMethod {
         match sync {
             SyncPolicy::Poll { interval, jitter } => {
-                Method::Poll { pace: Pace { interval, jitter }, rooms: None }
+                SyncMethod::Poll { interval: PollInterval { interval, jitter }, permits: None }
             }
-            SyncPolicy::Watch if cluster.is_local() => Method::Watch { room: None },
-            SyncPolicy::Watch => match Arc::clone(&self.rooms).try_acquire_owned() {
-                Ok(room) => Method::Watch { room: Some(room) },
-                Err(_) => Method::Poll { pace: self.fallback, rooms: Some(Arc::clone(&self.rooms)) },
+            SyncPolicy::Watch if cluster.is_local() => SyncMethod::Watch { permit: None },
+            SyncPolicy::Watch => match Arc::clone(&self.permits).try_acquire_owned() {
+                Ok(permit) => SyncMethod::Watch { permit: Some(permit) },
+                Err(_) => SyncMethod::Poll { interval: self.fallback, permits: Some(Arc::clone(&self.permits)) },
             },
         }
     }
@@ -105,15 +105,15 @@ mod tests {
 
     #[test]
     fn the_time_between_two_looks_is_within_interval_and_jitter() {
-        let pace = Pace { interval: Duration::from_secs(30), jitter: Duration::from_secs(10) };
-        assert_eq!(pace.next(0.0), Duration::from_secs(30));
-        assert_eq!(pace.next(0.5), Duration::from_secs(35));
-        assert!(pace.next(1.0 - f64::EPSILON) <= Duration::from_secs(40));
+        let interval = PollInterval { interval: Duration::from_secs(30), jitter: Duration::from_secs(10) };
+        assert_eq!(interval.next(0.0), Duration::from_secs(30));
+        assert_eq!(interval.next(0.5), Duration::from_secs(35));
+        assert!(interval.next(1.0 - f64::EPSILON) <= Duration::from_secs(40));
     }
 
     #[test]
     fn watches_on_other_clusters_take_room_and_give_it_back() {
-        let budget = Budget::new(&CacheOptions { budget: 1, ..CacheOptions::default() });
+        let budget = WatchBudget::new(&CacheOptions { budget: 1, ..CacheOptions::default() });
         let (local, remote) = (ClusterId::local(), ClusterId::new("eu"));
         let first = budget.method(&remote, SyncPolicy::Watch);
         assert_eq!(first.mode(), SyncMode::Watch);
@@ -122,6 +122,6 @@ mod tests {
         drop(first);
         assert_eq!(budget.method(&remote, SyncPolicy::Watch).mode(), SyncMode::Watch);
         let asked = SyncPolicy::Poll { interval: Duration::from_secs(10), jitter: Duration::ZERO };
-        assert!(matches!(budget.method(&local, asked), Method::Poll { rooms: None, .. }));
+        assert!(matches!(budget.method(&local, asked), SyncMethod::Poll { permits: None, .. }));
     }
 }

@@ -19,7 +19,7 @@ pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Objects per page. Larger pages save requests and cost memory on both sides.
 const PAGE: usize = 500;
 /// Pages that are read before a list counts as endless.
-pub(crate) const MOST_PAGES: usize = 4000;
+pub(crate) const MAX_PAGES: usize = 4000;
 
 /// How many objects of a kind are asked for at once. Definitions of kinds are large, and so are clusters that have many.
 fn page_of(kind: &ApiKind) -> usize {
@@ -28,7 +28,7 @@ fn page_of(kind: &ApiKind) -> usize {
 /// How often a list is begun anew when it expires while it is read.
 const LIST_ATTEMPTS: u32 = 3;
 /// Lists that run at once when several kinds are listed.
-const LISTS_AT_ONCE: usize = 8;
+const CONCURRENT_LISTS: usize = 8;
 
 /// How the server treats fields that it does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl ClusterClient {
     ) -> Result<Vec<StoredObject>, ApiError> {
         let mut items = Vec::new();
         let mut next = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.list_page(kind, namespace, query, next.as_deref()).await?;
             items.extend(page.items);
             next = page.next;
@@ -195,7 +195,7 @@ impl ClusterClient {
     ) -> Vec<Result<Vec<StoredObject>, ApiError>> {
         stream::iter(places)
             .map(|(kind, namespace)| self.list(kind, *namespace, Some(selector)))
-            .buffered(LISTS_AT_ONCE)
+            .buffered(CONCURRENT_LISTS)
             .collect()
             .await
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 /// How many causes are looked at. A hostile server can send any number.
-const MOST_CAUSES: usize = 64;
+const MAX_CAUSES: usize = 64;
 
 /// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Status {
     fn new(wire: Wire) -> Self {
         let details = wire.details.unwrap_or_default();
         let causes = details.causes.unwrap_or_default();
-        let causes = causes.get(..MOST_CAUSES.min(causes.len())).unwrap_or_default();
+        let causes = causes.get(..MAX_CAUSES.min(causes.len())).unwrap_or_default();
         let reason = wire.reason.unwrap_or_default();
         let missing = (reason == "NotFound").then(|| match (details.kind.as_deref(), &details.name) {
             (Some("namespaces"), Some(name)) => Missing::Namespace(name.clone()),

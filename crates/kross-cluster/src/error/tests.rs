@@ -79,7 +79,7 @@ fn messages_are_one_bounded_line_without_control_characters() {
     let error = error(400, &long);
     let message = error.message();
     assert!(message.starts_with("[31mred text é"), "{message}");
-    assert!(message.len() <= LONGEST_MESSAGE && message.contains(" … "));
+    assert!(message.len() <= MAX_MESSAGE && message.contains(" … "));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_long_message_keeps_its_end_where_the_reason_is() {
         "{message}"
     );
     assert!(message.ends_with("xxx: field is immutable"), "{message}");
-    assert!(message.len() <= LONGEST_MESSAGE);
+    assert!(message.len() <= MAX_MESSAGE);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{LONGEST_NAME, Regarding, Report};
+use super::{MAX_NAME, Regarding, Report};
 
 /// After this time without a repetition the same report is a new event.
 const FORGET: Duration = Duration::from_secs(6 * 60);
@@ -118,7 +118,7 @@ impl Series {
     fn name(&mut self, regarding: &Regarding) -> String {
         self.names = self.names.wrapping_add(1);
         let nanoseconds = jiff::Timestamp::now().as_nanosecond();
-        let prefix: String = regarding.name.chars().take(LONGEST_NAME).collect();
+        let prefix: String = regarding.name.chars().take(MAX_NAME).collect();
         format!("{prefix}.{nanoseconds:x}{:04x}", self.names & 0xffff)
     }
 }

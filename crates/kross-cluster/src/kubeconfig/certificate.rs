@@ -11,7 +11,7 @@ use super::fields::Located;
 use super::refusal::{Refusal, RefusalReason};
 
 /// Certificates in one field at most; each costs the time to parse it.
-const MOST_CERTIFICATES: usize = 512;
+const MAX_CERTIFICATES: usize = 512;
 
 /// The authorities that may vouch for the server.
 pub(super) struct Authorities {
@@ -92,8 +92,8 @@ fn decode(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 /// All certificates of a PEM text; none when there is none or too many, or one of them is broken.
 fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     let found: Vec<_> =
-        CertificateDer::pem_slice_iter(pem).take(MOST_CERTIFICATES + 1).collect::<Result<_, _>>().ok()?;
-    (!found.is_empty() && found.len() <= MOST_CERTIFICATES).then_some(found)
+        CertificateDer::pem_slice_iter(pem).take(MAX_CERTIFICATES + 1).collect::<Result<_, _>>().ok()?;
+    (!found.is_empty() && found.len() <= MAX_CERTIFICATES).then_some(found)
 }
 
 /// Until when a certificate is valid (RFC 5280, `tbsCertificate.validity.notAfter`).

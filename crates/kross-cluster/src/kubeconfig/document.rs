@@ -7,11 +7,11 @@ use zeroize::Zeroizing;
 use super::refusal::{Refusal, RefusalReason};
 
 /// Bytes that are read at most.
-const MOST_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 /// Lists and mappings inside of each other. A kubeconfig needs six.
-const MOST_DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Values.
-const MOST_NODES: usize = 10_000;
+const MAX_NODES: usize = 10_000;
 
 /// A value and the line it begins on.
 pub(super) struct Node {
@@ -38,7 +38,7 @@ pub(super) struct Entry {
 /// Reads the one document of a kubeconfig.
 pub(super) fn read(bytes: &[u8]) -> Result<Node, Refusal> {
     let whole = |reason| Refusal::new(reason, "", None);
-    if bytes.len() > MOST_BYTES {
+    if bytes.len() > MAX_BYTES {
         return Err(whole(RefusalReason::TooLarge));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| whole(RefusalReason::Encoding))?;
@@ -48,8 +48,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Node, Refusal> {
     let options = granit_parser::options! {
         emit_unresolved_aliases: true,
         emit_comments: false,
-        flow_nesting_limit: MOST_DEPTH,
-        block_nesting_limit: MOST_DEPTH,
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
     };
     let mut parser = Parser::new_from_str_with_options(text, options);
     let root = Builder::default().document(&mut parser)?;
@@ -119,7 +119,7 @@ impl Builder {
     }
 
     fn begin(&mut self, line: usize, content: Content) -> Result<(), Refusal> {
-        if self.open.len() >= MOST_DEPTH {
+        if self.open.len() >= MAX_DEPTH {
             return Err(Refusal::new(RefusalReason::TooDeep, "", Some(line)));
         }
         self.open.push(Open { line, content, key: None });
@@ -128,7 +128,7 @@ impl Builder {
 
     fn add(&mut self, node: Node) -> Result<(), Refusal> {
         self.nodes += 1;
-        if self.nodes > MOST_NODES {
+        if self.nodes > MAX_NODES {
             return Err(Refusal::new(RefusalReason::TooMany, "", Some(node.line)));
         }
         match self.open.last_mut() {

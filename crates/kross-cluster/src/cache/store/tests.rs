@@ -123,12 +123,12 @@ fn what_we_wrote_before_the_first_list_was_complete_is_known_with_it() {
 #[test]
 fn a_look_that_began_before_we_found_an_object_gone_does_not_bring_it_back() {
     let mut store = listed(&[("a", 1), ("b", 2)], 5);
-    store.look();
+    store.begin_poll();
     assert_eq!(describe(&store.observed_deleted(&object("a", 1, "i")).unwrap()), "-a@1");
     assert_eq!(relist(&mut store, &[("a", 7), ("b", 2)], 7), [""; 0]);
     assert_eq!(names(&store), ["b"]);
     // Another one of that name, as any look after it tells.
-    store.look();
+    store.begin_poll();
     let again = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "a", "namespace": "shop", "uid": "another", "resourceVersion": "9"}});
     store.begin_list(Some(9));

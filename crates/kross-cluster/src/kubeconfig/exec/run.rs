@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::{ExecCommand, ExecError};
 
 /// Bytes that a command may print. A credential with certificates has a few thousand.
-const MOST_BYTES: u64 = 256 << 10;
+const MAX_BYTES: u64 = 256 << 10;
 /// How often a command that has closed its output is asked whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -83,12 +83,12 @@ fn output(
     std::thread::spawn(move || {
         // Room from the beginning, so that no copy is left behind when it grows.
         let mut printed = Zeroizing::new(Vec::with_capacity(64 << 10));
-        let read = stdout.take(MOST_BYTES + 1).read_to_end(&mut printed).map(|_| printed);
+        let read = stdout.take(MAX_BYTES + 1).read_to_end(&mut printed).map(|_| printed);
         // Nobody waits any more when the time is up.
         let _ = sender.send(read);
     });
     match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        Ok(Ok(printed)) if u64::try_from(printed.len()).is_ok_and(|length| length > MOST_BYTES) => {
+        Ok(Ok(printed)) if u64::try_from(printed.len()).is_ok_and(|length| length > MAX_BYTES) => {
             Err(exec.error(ExecFailure::TooLarge))
         }
         Ok(Ok(printed)) => Ok(printed),
