@@ -50,7 +50,7 @@ pub struct ClientOptions {
     /// How long the server may be silent in between, be it before the answer begins or within it.
     pub read_timeout: Duration,
     /// The largest answer that is read, after decompression.
-    pub max_answer: usize,
+    pub max_response: usize,
     /// How requests are carried.
     pub requests: TransportOptions,
     /// How watches are carried.
@@ -93,7 +93,7 @@ impl Default for ClientOptions {
             request_timeout: Duration::from_secs(30),
             list_timeout: Duration::from_secs(60),
             read_timeout: Duration::from_secs(30),
-            max_answer: 256 << 20,
+            max_response: 256 << 20,
             requests: TransportOptions::default(),
             watches: TransportOptions { max_streams: 20_000, ..TransportOptions::default() },
         }
@@ -110,7 +110,7 @@ pub struct ClusterClient {
     /// Where a Secret decides which credential counts at the moment.
     route: Option<Arc<Route>>,
     /// On whose behalf requests are made.
-    asker: Option<Arc<ObjectKey>>,
+    requester: Option<Arc<ObjectKey>>,
     /// Where it is written down what is done; none for the local cluster.
     audit_trail: Option<Arc<AuditTrail>>,
 }
@@ -147,14 +147,14 @@ impl Transports {
     }
 
     /// When connections that were opened over it stop working.
-    pub(crate) fn ends(&self) -> Option<jiff::Timestamp> {
-        self.credential.ends()
+    pub(crate) fn expires_at(&self) -> Option<jiff::Timestamp> {
+        self.credential.expires_at()
     }
 
     /// Learns from an answer's status that the credential is no longer taken.
     fn notice(&self, status: StatusCode) {
         if status == StatusCode::UNAUTHORIZED {
-            self.credential.refused();
+            self.credential.mark_rejected();
         }
     }
 }
@@ -182,7 +182,7 @@ pub(crate) struct ApiRequest {
 }
 
 /// An answer that was read to its end.
-pub(crate) struct ApiAnswer {
+pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -243,21 +243,21 @@ impl ClusterClient {
                 breaker,
             }),
             route: None,
-            asker: None,
+            requester: None,
             audit_trail: None,
         })
     }
 
     /// The same connection on behalf of an instance or a definition, which audit records name.
     #[must_use]
-    pub fn on_behalf_of(&self, asker: &ObjectKey) -> Self {
-        Self { asker: Some(Arc::new(asker.clone())), ..self.clone() }
+    pub fn on_behalf_of(&self, requester: &ObjectKey) -> Self {
+        Self { requester: Some(Arc::new(requester.clone())), ..self.clone() }
     }
 
     /// On whose behalf requests are made, if anybody's.
     #[must_use]
-    pub fn asker(&self) -> Option<&ObjectKey> {
-        self.asker.as_deref()
+    pub fn requester(&self) -> Option<&ObjectKey> {
+        self.requester.as_deref()
     }
 
     /// What tells its credential from others that lead to the same cluster; empty for the local cluster. What one
@@ -336,7 +336,7 @@ impl ClusterClient {
     }
 
     /// Sends a request and reads the whole answer.
-    pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
+    pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         let shared = self.current()?;
         match shared.exchange_through_breaker(request.clone()).await {
             Err(TransportError::Closed) => self.current_unless(&shared)?.exchange_through_breaker(request).await,
@@ -366,11 +366,11 @@ impl Shared {
         Arc::clone(&self.transports.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn exchange_through_breaker(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
+    async fn exchange_through_breaker(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         // Boxed, so that the futures of all callers stay small.
         let exchange = Box::pin(self.exchange(request));
         match &self.breaker {
-            Some(breaker) => breaker.run(exchange, |answer| answer.status).await,
+            Some(breaker) => breaker.run(exchange, |response| response.status).await,
             None => exchange.await,
         }
     }
@@ -382,7 +382,7 @@ impl Shared {
         Ok(opened.map(|body| body.until(breaker.opened())))
     }
 
-    async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
+    async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         let options = &self.options;
         let limit = if request.long { options.list_timeout } else { options.request_timeout };
         let transports = self.transports();
@@ -390,22 +390,22 @@ impl Shared {
         let read = options.read_timeout;
         let (head, body) = within(read, transports.requests.send(&call)).await?.into_parts();
         transports.notice(head.status);
-        let body = body.all(options.max_answer, read).await?;
+        let body = body.all(options.max_response, read).await?;
         let body = if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
-            decompress(&body, options.max_answer)?
+            decompress(&body, options.max_response)?
         } else {
             body
         };
-        Ok(ApiAnswer { status: head.status, headers: head.headers, body })
+        Ok(ApiResponse { status: head.status, headers: head.headers, body })
     }
 
     async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
         let transports = self.transports();
         let call = self.call(&transports, ApiRequest::get(path), None).await?;
         // The head must come in time even though the body may take for ever.
-        let answer = within(self.options.request_timeout, transports.watches.send(&call)).await?;
-        transports.notice(answer.status());
-        Ok(answer)
+        let response = within(self.options.request_timeout, transports.watches.send(&call)).await?;
+        transports.notice(response.status());
+        Ok(response)
     }
 
     async fn call(

@@ -44,7 +44,7 @@ struct Known {
 struct Table {
     kinds: HashMap<(Text, Text), Vec<Arc<ApiKind>>>,
     /// Groups whose server did not answer: nothing can be said about what they serve.
-    silent: HashSet<Text>,
+    unavailable: HashSet<Text>,
 }
 
 impl Table {
@@ -103,13 +103,13 @@ impl Discovery {
     }
 
     /// The cluster has answered a question from this time.
-    fn end(&self, began: Instant, table: Table) {
+    fn replace(&self, began: Instant, table: Table) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut known.table, table);
         let Known { table, learned, refreshed } = &mut *known;
         // A group whose server is silent keeps what was known of it.
         for (key, versions) in before.kinds {
-            if table.silent.contains(&key.0) {
+            if table.unavailable.contains(&key.0) {
                 table.kinds.entry(key).or_insert(versions);
             }
         }
@@ -121,8 +121,8 @@ impl Discovery {
         self.known.read().unwrap_or_else(PoisonError::into_inner).refreshed
     }
 
-    fn is_silent(&self, group: &str) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).table.silent.contains(group)
+    fn is_unavailable(&self, group: &str) -> bool {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).table.unavailable.contains(group)
     }
 }
 
@@ -138,7 +138,7 @@ impl ClusterClient {
         version: Option<&str>,
         kind: &str,
     ) -> Result<Arc<ApiKind>, ApiError> {
-        self.kind_within(MIN_REFRESH_INTERVAL, group, version, kind).await
+        self.find_kind(MIN_REFRESH_INTERVAL, group, version, kind).await
     }
 
     /// Like [`ClusterClient::kind`], where something is lost if the kind is there after all: that it is not is never taken from
@@ -152,13 +152,13 @@ impl ClusterClient {
         version: Option<&str>,
         kind: &str,
     ) -> Result<Arc<ApiKind>, ApiError> {
-        self.kind_within(Duration::ZERO, group, version, kind).await
+        self.find_kind(Duration::ZERO, group, version, kind).await
     }
 
     /// Where a kind is served. That it is not may be taken from an answer that is no older than the interval.
-    async fn kind_within(
+    async fn find_kind(
         &self,
-        interval: Duration,
+        max_age: Duration,
         group: &str,
         version: Option<&str>,
         kind: &str,
@@ -167,7 +167,7 @@ impl ClusterClient {
         if let Some(found) = discovery.cached(group, version, kind) {
             return Ok(found);
         }
-        self.refresh(interval).await?;
+        self.refresh(max_age).await?;
         discovery.cached(group, version, kind).ok_or_else(|| self.not_served(group, version, kind))
     }
 
@@ -180,15 +180,15 @@ impl ClusterClient {
     }
 
     /// Refreshes, unless somebody began to after this was called, or did within the interval.
-    async fn refresh(&self, interval: Duration) -> Result<(), ApiError> {
+    async fn refresh(&self, max_age: Duration) -> Result<(), ApiError> {
         let asked = Instant::now();
         let discovery = self.discovery();
-        let _turn = discovery.refreshing.lock().await;
-        if discovery.refreshed().is_some_and(|(began, ended)| began >= asked || ended.elapsed() < interval) {
+        let _permit = discovery.refreshing.lock().await;
+        if discovery.refreshed().is_some_and(|(began, ended)| began >= asked || ended.elapsed() < max_age) {
             return Ok(());
         }
         let began = Instant::now();
-        discovery.end(began, fetch::table(self).await?);
+        discovery.replace(began, fetch::table(self).await?);
         Ok(())
     }
 
@@ -204,9 +204,9 @@ impl ClusterClient {
             operation: Operation::Get,
             target: format!("kind `{name}`"),
         };
-        if self.discovery().is_silent(group) {
+        if self.discovery().is_unavailable(group) {
             let problem = format!("the server of group `{group}` does not answer");
-            return ApiError::own(attempt, kross_api::FailureReason::ServerError, &problem);
+            return ApiError::new(attempt, kross_api::FailureReason::ServerError, &problem);
         }
         ApiError::unknown_kind(
             attempt,

@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 use kross_api::{FailureReason, Operation, RetryClass};
 
 use crate::ClusterId;
-use crate::client::ApiAnswer;
+use crate::client::ApiResponse;
 use crate::object::UnreadableObject;
 use crate::transport::TransportError;
 
@@ -67,9 +67,9 @@ pub enum Retry {
 
 impl ApiError {
     /// From an answer that is no success.
-    pub(crate) fn from_answer(attempt: Attempt, answer: &ApiAnswer) -> Self {
-        let retry_after = retry_after(&answer.headers);
-        Self::from_status(attempt, answer.status, Status::read(&answer.body), retry_after)
+    pub(crate) fn from_response(attempt: Attempt, response: &ApiResponse) -> Self {
+        let retry_after = retry_after(&response.headers);
+        Self::from_status(attempt, response.status, Status::read(&response.body), retry_after)
     }
 
     pub(crate) fn from_status(
@@ -94,7 +94,7 @@ impl ApiError {
     }
 
     /// The same, with more of a reason.
-    pub(crate) fn because(mut self, reason: &str) -> Self {
+    pub(crate) fn with_reason(mut self, reason: &str) -> Self {
         self.0.message = sanitise(&format!("{} {reason}", self.0.message));
         self
     }
@@ -117,16 +117,16 @@ impl ApiError {
         if connecting {
             attempt.operation = Operation::Connect;
         }
-        Self::own(attempt, reason, &error.to_string())
+        Self::new(attempt, reason, &error.to_string())
     }
 
     /// From an answer that cannot be read.
     pub(crate) fn unreadable(attempt: Attempt, error: &UnreadableObject) -> Self {
-        Self::own(attempt, FailureReason::ServerError, &error.to_string())
+        Self::new(attempt, FailureReason::ServerError, &error.to_string())
     }
 
     /// Found out without asking anybody.
-    pub(crate) fn own(attempt: Attempt, reason: FailureReason, message: &str) -> Self {
+    pub(crate) fn new(attempt: Attempt, reason: FailureReason, message: &str) -> Self {
         Self(Box::new(ErrorDetails {
             attempt,
             reason,
@@ -139,7 +139,7 @@ impl ApiError {
 
     /// A kind that the cluster does not serve.
     pub(crate) fn unknown_kind(attempt: Attempt, message: &str) -> Self {
-        let mut error = Self::own(attempt, FailureReason::NotFound, message);
+        let mut error = Self::new(attempt, FailureReason::NotFound, message);
         error.0.status.missing = Some(Missing::Kind);
         error
     }

@@ -21,7 +21,7 @@ pub use dial::Endpoint;
 pub use error::TransportError;
 pub use stats::TransportStats;
 
-use pool::{Pool, Unsent};
+use pool::{Pool, SendError};
 use stats::Counters;
 
 /// How a transport opens and keeps connections.
@@ -58,7 +58,7 @@ impl Default for TransportOptions {
 }
 
 /// How often a request is tried on another connection when the first one closed before it was sent.
-const ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// A request with its body in memory, so that it can be sent again if it was never sent.
 #[derive(Clone, Debug)]
@@ -104,15 +104,15 @@ impl Transport {
     /// Sends a request and returns with the head of the answer. Its stream is given back when the body is read or dropped.
     pub(crate) async fn send(&self, call: &Call) -> Result<Response<ResponseBody>, TransportError> {
         let started = Instant::now();
-        let answer = match call.deadline {
+        let response = match call.deadline {
             Some(deadline) => match timeout_at(deadline, self.try_send(call)).await {
-                Ok(answer) => answer,
+                Ok(response) => response,
                 Err(_) => Err(TransportError::Timeout { after: started.elapsed() }),
             },
             None => self.try_send(call).await,
         };
-        self.shared.counters.answered(answer.is_ok());
-        answer
+        self.shared.counters.answered(response.is_ok());
+        response
     }
 
     async fn try_send(&self, call: &Call) -> Result<Response<ResponseBody>, TransportError> {
@@ -124,8 +124,8 @@ impl Transport {
             let request = self.shared.request(call, stream.is_multiplexed())?;
             match stream.send(request).await {
                 Ok(response) => break (response, stream),
-                Err(Unsent { sent: false, .. }) if attempt < ATTEMPTS => attempt += 1,
-                Err(Unsent { error, .. }) => return Err(TransportError::broken(&error)),
+                Err(SendError { sent: false, .. }) if attempt < MAX_ATTEMPTS => attempt += 1,
+                Err(SendError { error, .. }) => return Err(TransportError::broken(&error)),
             }
         };
         Ok(response.map(|incoming| {

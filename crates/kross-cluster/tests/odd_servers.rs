@@ -226,7 +226,7 @@ async fn a_body_that_never_ends_is_given_up_in_time() {
 #[tokio::test]
 async fn an_answer_that_is_too_large_is_refused() {
     let server = Server::plain(|_| Response::new(body(vec!["x".repeat(1 << 16); 64]))).await;
-    let options = ClientOptions { max_answer: 1 << 20, ..ClientOptions::default() };
+    let options = ClientOptions { max_response: 1 << 20, ..ClientOptions::default() };
     let client = server.connect_with(options).await;
     let error = client.get(&config_map(), Some("shop"), "web").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::ServerError);

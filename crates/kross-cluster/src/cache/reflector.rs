@@ -17,7 +17,7 @@ use super::poll;
 use super::shared::WriterToken;
 use super::sync_policy::SyncMethod;
 use crate::audit::AuditVerb;
-use crate::client::{ApiAnswer, PendingAudit, ClusterClient};
+use crate::client::{ApiResponse, PendingAudit, ClusterClient};
 use crate::client::{MAX_PAGES, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
@@ -134,7 +134,7 @@ impl Reflector {
             .await?;
         MetadataPage::read(&page).map_err(|_| {
             let problem = "the list of metadata cannot be read";
-            ApiError::own(self.attempt(), FailureReason::ServerError, problem)
+            ApiError::new(self.attempt(), FailureReason::ServerError, problem)
         })
     }
 
@@ -204,7 +204,7 @@ impl Reflector {
             };
             if lines.push(&piece).is_err() {
                 let problem = "a line of the watch has no end";
-                return WatchEnd::Failed(ApiError::own(self.attempt(), FailureReason::ServerError, problem));
+                return WatchEnd::Failed(ApiError::new(self.attempt(), FailureReason::ServerError, problem));
             }
             while let Some(line) = lines.next() {
                 if let Some(end) = self.event(&line, version) {
@@ -260,7 +260,7 @@ impl Reflector {
         const LIMIT: usize = 1 << 20;
         let read = timeout_at(Instant::now() + WATCH_TIMEOUT_GRACE, body.all(LIMIT, WATCH_TIMEOUT_GRACE)).await;
         let body = read.ok().and_then(Result::ok).unwrap_or_default();
-        let error = self.client.refused(&self.kind, self.attempt(), &ApiAnswer { status, headers, body });
+        let error = self.client.refused(&self.kind, self.attempt(), &ApiResponse { status, headers, body });
         let reason = error.reason();
         (if error.is_expired() { WatchEnd::Expired } else { WatchEnd::Failed(error) }, reason)
     }

@@ -99,7 +99,7 @@ impl ClusterClient {
                 namespace: namespace.map(Into::into),
                 name: name.into(),
             };
-            (audit, record.on(object).on_behalf_of(self.asker()))
+            (audit, record.on(object).on_behalf_of(self.requester()))
         });
         pending
     }

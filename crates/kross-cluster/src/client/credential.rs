@@ -61,17 +61,17 @@ impl Credential {
     }
 
     /// The server did not take it. One that can be renewed is, before the next request.
-    pub(super) fn refused(&self) {
+    pub(super) fn mark_rejected(&self) {
         if let Kind::Exec(source) = &self.0 {
-            source.refused();
+            source.mark_rejected();
         }
     }
 
     /// When connections that were opened with it stop working: then open a new one. None for what is renewed in place.
     #[must_use]
-    pub fn ends(&self) -> Option<jiff::Timestamp> {
+    pub fn expires_at(&self) -> Option<jiff::Timestamp> {
         match &self.0 {
-            Kind::Exec(source) => source.certificate_ends(),
+            Kind::Exec(source) => source.certificate_expiry(),
             _ => None,
         }
     }
@@ -96,13 +96,13 @@ impl Credential {
             }
             Kind::Trusted(service) => {
                 let service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let answer = service.oneshot(Request::new(Body::empty())).await.map_err(|_| {
+                let response = service.oneshot(Request::new(Body::empty())).await.map_err(|_| {
                     // What a plugin printed may be half a token, so nothing of it is repeated.
                     TransportError::Credentials {
                         problem: "the token file cannot be read or the credential plugin failed".to_owned(),
                     }
                 })?;
-                headers.extend(answer.into_body());
+                headers.extend(response.into_body());
             }
             Kind::Exec(source) => {
                 let header = source

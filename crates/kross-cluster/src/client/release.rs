@@ -68,8 +68,8 @@ impl ClusterClient {
     ) -> Result<ReleaseOutcome, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Update };
         // As the server has it: our copies are without managed fields.
-        let answer = self.perform(&target, ApiRequest::get(target.path(self, None)?)).await?;
-        let object: Json = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let response = self.perform(&target, ApiRequest::get(target.path(self, None)?)).await?;
+        let object: Json = serde_json::from_slice(&response.body).unwrap_or_default();
         let Some(metadata) =
             object.get("metadata").filter(|metadata| metadata.get("uid") == Some(&uid.into()))
         else {

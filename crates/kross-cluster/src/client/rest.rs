@@ -9,7 +9,7 @@ use kross_value::Value;
 use serde_json::json;
 
 use crate::audit::AuditVerb;
-use crate::client::{ApiAnswer, ApiRequest, ClusterClient, JSON};
+use crate::client::{ApiResponse, ApiRequest, ClusterClient, JSON};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Status};
 use crate::object::{ObjectList, StoredObject, read_list, read_object};
@@ -132,9 +132,9 @@ impl ClusterClient {
         let target = Target { kind, namespace, name, operation: Operation::Get };
         let path = target.path(self, None)?;
         let pending = self.pending(AuditVerb::Get, kind, namespace, name);
-        let answer = self.perform(&target, ApiRequest::get(path)).await;
-        pending.finish(&answer);
-        self.object(&target, &answer?)
+        let response = self.perform(&target, ApiRequest::get(path)).await;
+        pending.finish(&response);
+        self.object(&target, &response?)
     }
 
     /// Lists the objects that a label selector selects, in one namespace or in all.
@@ -184,7 +184,7 @@ impl ClusterClient {
     pub(crate) fn endless_list(&self, kind: &ApiKind, namespace: Option<&str>) -> ApiError {
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
         let problem = format!("the list has more than {MOST_PAGES} pages");
-        ApiError::own(target.attempt(self), FailureReason::ServerError, &problem)
+        ApiError::new(target.attempt(self), FailureReason::ServerError, &problem)
     }
 
     /// Lists several kinds in several namespaces at once, each answer at the place of its question.
@@ -222,8 +222,8 @@ impl ClusterClient {
             path.push_str("&force=true");
         }
         let request = ApiRequest::write(Method::PATCH, path, APPLY_PATCH, body(object));
-        let answer = self.perform(&target, request).await?;
-        self.object(&target, &answer)
+        let response = self.perform(&target, request).await?;
+        self.object(&target, &response)
     }
 
     /// Changes an object by a JSON merge patch. With `metadata.resourceVersion` in the patch it applies only to that version.
@@ -241,9 +241,9 @@ impl ClusterClient {
     ) -> Result<StoredObject, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Update };
         let path = managed(target.path(self, subresource)?, manager);
-        let answer =
+        let response =
             self.perform(&target, ApiRequest::write(Method::PATCH, path, MERGE_PATCH, body(patch))).await?;
-        self.object(&target, &answer)
+        self.object(&target, &response)
     }
 
     /// Creates an object.
@@ -259,8 +259,8 @@ impl ClusterClient {
         let (namespace, name) = identity(object);
         let target = Target { kind, namespace, name, operation: Operation::Create };
         let path = managed(kind.collection_path(namespace), manager);
-        let answer = self.perform(&target, ApiRequest::write(Method::POST, path, JSON, body(object))).await?;
-        self.object(&target, &answer)
+        let response = self.perform(&target, ApiRequest::write(Method::POST, path, JSON, body(object))).await?;
+        self.object(&target, &response)
     }
 
     /// Replaces an object, or a part of it such as `status`. With `metadata.resourceVersion` it replaces only that version.
@@ -277,8 +277,8 @@ impl ClusterClient {
         let (namespace, name) = identity(object);
         let target = Target { kind, namespace, name, operation: Operation::Update };
         let path = managed(target.path(self, subresource)?, manager);
-        let answer = self.perform(&target, ApiRequest::write(Method::PUT, path, JSON, body(object))).await?;
-        self.object(&target, &answer)
+        let response = self.perform(&target, ApiRequest::write(Method::PUT, path, JSON, body(object))).await?;
+        self.object(&target, &response)
     }
 
     /// Deletes an object.
@@ -312,9 +312,9 @@ impl ClusterClient {
         }
         let request =
             ApiRequest::write(Method::DELETE, target.path(self, None)?, JSON, wanted.to_string().into());
-        let answer = self.perform(&target, request).await?;
+        let response = self.perform(&target, request).await?;
         // A `Status` has no name, so it does not read as an object: then nothing is left.
-        Ok(read_object(&answer.body)
+        Ok(read_object(&response.body)
             .ok()
             .filter(|object| object.kind() == kind.kind.as_str() && object.deletion_timestamp().is_some())
             .map_or(Deleted::Removed, Deleted::Terminating))
@@ -349,8 +349,8 @@ impl ClusterClient {
         let attempt = Attempt { cluster: self.cluster().clone(), operation, target };
         match self.exchange(request).await {
             Err(error) => Err(ApiError::from_transport(attempt, &error)),
-            Ok(answer) if answer.status.is_success() => Ok(answer.body),
-            Ok(answer) => Err(ApiError::from_answer(attempt, &answer)),
+            Ok(response) if response.status.is_success() => Ok(response.body),
+            Ok(response) => Err(ApiError::from_response(attempt, &response)),
         }
     }
 
@@ -385,15 +385,15 @@ impl ClusterClient {
             path.push_str("&continue=");
             push_encoded(&mut path, next);
         }
-        let answer = self.perform(&target, ApiRequest { accept, ..ApiRequest::list(path) }).await?;
-        Ok(answer.body)
+        let response = self.perform(&target, ApiRequest { accept, ..ApiRequest::list(path) }).await?;
+        Ok(response.body)
     }
 
     pub(super) async fn perform(
         &self,
         target: &Target<'_>,
         request: ApiRequest,
-    ) -> Result<ApiAnswer, ApiError> {
+    ) -> Result<ApiResponse, ApiError> {
         let verb = match request.method {
             Method::POST => AuditVerb::Create,
             Method::PATCH => AuditVerb::Patch,
@@ -403,32 +403,32 @@ impl ClusterClient {
             _ => return self.ask(target, request).await,
         };
         let pending = self.pending(verb, target.kind, target.namespace, target.name);
-        let answer = self.ask(target, request).await;
-        pending.finish(&answer);
-        answer
+        let response = self.ask(target, request).await;
+        pending.finish(&response);
+        response
     }
 
-    async fn ask(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
-        let answer = self
+    async fn ask(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiResponse, ApiError> {
+        let response = self
             .exchange(request)
             .await
             .map_err(|error| ApiError::from_transport(target.attempt(self), &error))?;
-        if answer.status.is_success() {
-            return Ok(answer);
+        if response.status.is_success() {
+            return Ok(response);
         }
-        Err(self.reasoned(target, self.refused(target.kind, target.attempt(self), &answer)).await)
+        Err(self.explain_forbidden(target, self.refused(target.kind, target.attempt(self), &response)).await)
     }
 
     /// The error of a refusal, told apart by what was not found.
-    pub(crate) fn refused(&self, kind: &ApiKind, attempt: Attempt, answer: &ApiAnswer) -> ApiError {
-        if answer.status != StatusCode::NOT_FOUND {
-            return ApiError::from_answer(attempt, answer);
+    pub(crate) fn refused(&self, kind: &ApiKind, attempt: Attempt, response: &ApiResponse) -> ApiError {
+        if response.status != StatusCode::NOT_FOUND {
+            return ApiError::from_response(attempt, response);
         }
-        let mut status = Status::read(&answer.body).unwrap_or_else(Status::no_such_path);
+        let mut status = Status::read(&response.body).unwrap_or_else(Status::no_such_path);
         if kind.plural == "namespaces" && kind.group.is_empty() {
             status = status.about_namespaces();
         }
-        let error = ApiError::from_status(attempt, answer.status, Some(status), None);
+        let error = ApiError::from_status(attempt, response.status, Some(status), None);
         if error.missing() == Some(&Missing::Kind) {
             self.discovery().forget(&kind.group, &kind.kind);
         }
@@ -436,9 +436,9 @@ impl ClusterClient {
     }
 
     /// Reads an answer, and makes sure that it is about what was asked for: a hostile server can answer anything.
-    fn object(&self, target: &Target<'_>, answer: &ApiAnswer) -> Result<StoredObject, ApiError> {
+    fn object(&self, target: &Target<'_>, response: &ApiResponse) -> Result<StoredObject, ApiError> {
         let object =
-            read_object(&answer.body).map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
+            read_object(&response.body).map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
         let right = object.kind() == target.kind.kind.as_str()
             && (target.name.is_empty() || object.name() == target.name)
             && (!target.kind.namespaced || object.namespace().map(|text| &**text) == target.namespace);
@@ -446,7 +446,7 @@ impl ClusterClient {
             Ok(object)
         } else {
             let problem = "the answer is about another object";
-            Err(ApiError::own(target.attempt(self), FailureReason::ServerError, problem))
+            Err(ApiError::new(target.attempt(self), FailureReason::ServerError, problem))
         }
     }
 }
@@ -496,7 +496,7 @@ impl Target<'_> {
             _ => None,
         };
         if let Some(problem) = problem {
-            return Err(ApiError::own(self.attempt(client), FailureReason::Invalid, problem));
+            return Err(ApiError::new(self.attempt(client), FailureReason::Invalid, problem));
         }
         let mut path = self.kind.object_path(self.namespace, self.name);
         if let Some(subresource) = subresource {

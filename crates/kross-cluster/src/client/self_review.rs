@@ -32,13 +32,13 @@ impl ClusterClient {
     /// Who we are there, if the cluster tells.
     pub async fn user(&self) -> Option<Text> {
         let question = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-        let answer = self.submit(REVIEWS, question.to_string().into()).await.ok()?;
-        let review: Review = serde_json::from_slice(&answer).ok()?;
+        let response = self.submit(REVIEWS, question.to_string().into()).await.ok()?;
+        let review: Review = serde_json::from_slice(&response).ok()?;
         Some(review.status.user_info.username).filter(|name| !name.is_empty()).map(Into::into)
     }
 
     /// The same refusal, with its reason where the cluster gave none.
-    pub(super) async fn reasoned(&self, target: &Target<'_>, error: ApiError) -> ApiError {
+    pub(super) async fn explain_forbidden(&self, target: &Target<'_>, error: ApiError) -> ApiError {
         if error.reason() != FailureReason::Forbidden || !error.message().ends_with("is forbidden:") {
             return error;
         }
@@ -54,7 +54,7 @@ impl ClusterClient {
             None => "at the cluster scope".to_owned(),
         };
         let (resource, group) = (&target.kind.plural, &target.kind.group);
-        error.because(&format!(
+        error.with_reason(&format!(
             "User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {place}"
         ))
     }

@@ -37,8 +37,8 @@ impl Service<Request<Body>> for ClientService {
             let shared = client.current()?;
             match &shared.breaker {
                 Some(breaker) => {
-                    let answer = breaker.run(send(&shared, request), Response::status).await?;
-                    Ok(answer.map(|body| body.until(breaker.opened())))
+                    let response = breaker.run(send(&shared, request), Response::status).await?;
+                    Ok(response.map(|body| body.until(breaker.opened())))
                 }
                 None => Ok(send(&shared, request).await?),
             }

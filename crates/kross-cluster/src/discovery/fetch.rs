@@ -109,7 +109,7 @@ struct OldResource {
 }
 
 pub(super) async fn table(client: &ClusterClient) -> Result<Table, ApiError> {
-    let (core, groups) = futures::try_join!(ask::<Root>(client, "/api"), ask::<Root>(client, "/apis"))?;
+    let (core, groups) = futures::try_join!(fetch::<Root>(client, "/api"), fetch::<Root>(client, "/apis"))?;
     let mut table = Table::default();
     for root in [core, groups] {
         if root.kind == "APIGroupDiscoveryList" {
@@ -125,7 +125,7 @@ fn add_group(table: &mut Table, group: Group) {
     let name = group.metadata.name;
     for version in group.versions {
         if version.freshness == "Stale" {
-            table.silent.insert(name.as_str().into());
+            table.unavailable.insert(name.as_str().into());
         }
         for resource in version.resources {
             let Some(kind) = resource.response_kind.filter(|kind| !kind.kind.is_empty()) else { continue };
@@ -154,9 +154,9 @@ async fn add_old_groups(client: &ClusterClient, table: &mut Table, root: Root) {
     for (group, version) in core.chain(others) {
         let path =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        match ask::<OldResources>(client, &path).await {
+        match fetch::<OldResources>(client, &path).await {
             Ok(list) => add_old_resources(table, &group, &version, list),
-            Err(_) => drop(table.silent.insert(group.into())),
+            Err(_) => drop(table.unavailable.insert(group.into())),
         }
     }
 }
@@ -183,7 +183,7 @@ fn add_old_resources(table: &mut Table, group: &str, version: &str, list: OldRes
     }
 }
 
-async fn ask<T: DeserializeOwned>(client: &ClusterClient, path: &str) -> Result<T, ApiError> {
+async fn fetch<T: DeserializeOwned>(client: &ClusterClient, path: &str) -> Result<T, ApiError> {
     let attempt = || Attempt {
         cluster: client.cluster().clone(),
         operation: Operation::Get,
@@ -191,12 +191,12 @@ async fn ask<T: DeserializeOwned>(client: &ClusterClient, path: &str) -> Result<
     };
     let accept = if matches!(path, "/api" | "/apis") { AGGREGATED } else { JSON };
     let request = ApiRequest { accept, ..ApiRequest::list(path.to_owned()) };
-    let answer =
+    let response =
         client.exchange(request).await.map_err(|error| ApiError::from_transport(attempt(), &error))?;
-    if answer.status != StatusCode::OK {
-        return Err(ApiError::from_answer(attempt(), &answer));
+    if response.status != StatusCode::OK {
+        return Err(ApiError::from_response(attempt(), &response));
     }
-    serde_json::from_slice(&answer.body).map_err(|_| {
-        ApiError::own(attempt(), kross_api::FailureReason::ServerError, "the answer is no list of kinds")
+    serde_json::from_slice(&response.body).map_err(|_| {
+        ApiError::new(attempt(), kross_api::FailureReason::ServerError, "the answer is no list of kinds")
     })
 }

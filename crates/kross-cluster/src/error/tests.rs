@@ -9,12 +9,12 @@ fn attempt() -> Attempt {
 }
 
 fn error(code: u16, body: &str) -> ApiError {
-    let answer = ApiAnswer {
+    let response = ApiResponse {
         status: StatusCode::from_u16(code).unwrap(),
         headers: HeaderMap::new(),
         body: body.to_owned().into(),
     };
-    ApiError::from_answer(attempt(), &answer)
+    ApiError::from_response(attempt(), &response)
 }
 
 #[test]

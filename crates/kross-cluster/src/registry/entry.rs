@@ -398,7 +398,7 @@ impl Core {
     /// Returns shortly before what was opened stops working, since its certificate ends.
     async fn end_of_certificate(&self) {
         let transports = self.lock().client.as_ref().map(ClusterClient::transports);
-        let Some(ends) = transports.and_then(|transports| transports.ends()) else { return std::future::pending().await };
+        let Some(ends) = transports.and_then(|transports| transports.expires_at()) else { return std::future::pending().await };
         let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
         // What is renewed too late is renewed now, though not without a pause.
         sleep(left.saturating_sub(RENEWAL).max(LEAST_PAUSE)).await;

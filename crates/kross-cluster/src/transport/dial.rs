@@ -215,14 +215,14 @@ async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         // A watch that nobody reads for a moment must not stop its neighbours.
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(16 << 20)
-        .initial_max_send_streams(UNSETTLED)
+        .initial_max_send_streams(SETTINGS_PENDING)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| TransportError::broken(&error))?;
     // The part that reads from the socket is a task of its own that wakes nobody here, so look every now and then.
-    let mut looks = tokio::time::interval(Duration::from_millis(1));
-    while connection.current_max_send_streams() == UNSETTLED {
-        looks.tick().await;
+    let mut polls = tokio::time::interval(Duration::from_millis(1));
+    while connection.current_max_send_streams() == SETTINGS_PENDING {
+        polls.tick().await;
         if let Poll::Ready(ended) = futures::poll!(&mut connection) {
             let closed = "the server closed the connection at once".to_owned();
             return Err(ended.map_or_else(
@@ -236,7 +236,7 @@ async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 
 /// As long as this is the limit of streams, the server has not said its own. More streams than the server allows would wait
 /// without a word, so the connection is not used before.
-const UNSETTLED: usize = 1_000_003;
+const SETTINGS_PENDING: usize = 1_000_003;
 
 fn tls_error(endpoint: &Endpoint, error: &io::Error) -> TransportError {
     let certificate =

@@ -21,7 +21,7 @@ pub(super) struct Pool {
     options: TransportOptions,
     connections: Mutex<Vec<Arc<PooledConnection>>>,
     /// Held by whoever opens a connection.
-    dialling: tokio::sync::Mutex<()>,
+    dialing: tokio::sync::Mutex<()>,
     last_dial: Mutex<LastDial>,
     counters: Arc<Counters>,
 }
@@ -35,9 +35,9 @@ struct LastDial {
 struct PooledConnection {
     sender: Sender,
     /// Streams in use.
-    used: AtomicUsize,
+    streams: AtomicUsize,
     /// Streams that fit; the server may change its mind.
-    room: AtomicUsize,
+    capacity: AtomicUsize,
     idle_since: Mutex<Instant>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Stream {
 }
 
 /// Why a request got no answer, and whether any of it may have reached the server.
-pub(super) struct Unsent {
+pub(super) struct SendError {
     pub(super) error: hyper::Error,
     pub(super) sent: bool,
 }
@@ -64,7 +64,7 @@ impl Pool {
             endpoint,
             options,
             connections: Mutex::default(),
-            dialling: tokio::sync::Mutex::default(),
+            dialing: tokio::sync::Mutex::default(),
             last_dial: Mutex::default(),
             counters,
         }
@@ -76,7 +76,7 @@ impl Pool {
             return Ok(stream);
         }
         let before = lock(&self.last_dial).count;
-        let _turn = self.dialling.lock().await;
+        let _permit = self.dialing.lock().await;
         if let Some(stream) = self.free_stream() {
             return Ok(stream);
         }
@@ -88,7 +88,7 @@ impl Pool {
         }
         // Boxed: it is large and rare, and every request would have room for it.
         let opened = Box::pin(dial(&self.endpoint, &self.options)).await;
-        self.counters.dialled(opened.is_ok());
+        self.counters.dialed(opened.is_ok());
         let mut last = lock(&self.last_dial);
         last.count += 1;
         last.error = opened.as_ref().err().cloned();
@@ -100,8 +100,8 @@ impl Pool {
     pub(super) fn usage(&self) -> (usize, usize) {
         let connections = lock(&self.connections);
         let open = connections.iter().filter(|connection| !connection.is_closed());
-        let used = |connection: &Arc<PooledConnection>| connection.used.load(Ordering::Relaxed);
-        (open.clone().count(), open.map(used).sum())
+        let streams = |connection: &Arc<PooledConnection>| connection.streams.load(Ordering::Relaxed);
+        (open.clone().count(), open.map(streams).sum())
     }
 
     /// Fills connections in order, so that the last ones run empty and can be let go.
@@ -112,7 +112,7 @@ impl Pool {
         if connections.len() > 1 {
             let idle_timeout = self.options.idle_timeout;
             connections.retain(|connection| {
-                connection.used.load(Ordering::Acquire) > 0
+                connection.streams.load(Ordering::Acquire) > 0
                     || lock(&connection.idle_since).elapsed() < idle_timeout
             });
         }
@@ -130,7 +130,7 @@ impl Pool {
             Opened::SecureHttp1(sender, driver) => http1_connection(sender, driver),
             Opened::PlainHttp1(sender, driver) => http1_connection(sender, driver),
         };
-        connection.used.store(1, Ordering::Release);
+        connection.streams.store(1, Ordering::Release);
         lock(&self.connections).push(Arc::clone(&connection));
         Stream { connection }
     }
@@ -160,7 +160,7 @@ async fn drive_http2<T>(
         let ended = std::pin::Pin::new(&mut *driver).poll(context);
         if let Some(connection) = connection.upgrade() {
             let allowed = driver.current_max_send_streams();
-            connection.room.store(limit.min(allowed.max(1)), Ordering::Release);
+            connection.capacity.store(limit.min(allowed.max(1)), Ordering::Release);
         }
         ended
     });
@@ -169,20 +169,20 @@ async fn drive_http2<T>(
 }
 
 impl PooledConnection {
-    fn new(sender: Sender, room: usize) -> Arc<Self> {
+    fn new(sender: Sender, capacity: usize) -> Arc<Self> {
         Arc::new(Self {
             sender,
-            used: AtomicUsize::new(0),
-            room: AtomicUsize::new(room),
+            streams: AtomicUsize::new(0),
+            capacity: AtomicUsize::new(capacity),
             idle_since: Mutex::new(Instant::now()),
         })
     }
 
     /// Takes a place, if there is one. Called under the pool's lock, so nobody else takes it meanwhile.
     fn take(self: &Arc<Self>) -> Option<Stream> {
-        let free = self.used.load(Ordering::Acquire) < self.room.load(Ordering::Acquire);
+        let free = self.streams.load(Ordering::Acquire) < self.capacity.load(Ordering::Acquire);
         free.then(|| {
-            self.used.fetch_add(1, Ordering::AcqRel);
+            self.streams.fetch_add(1, Ordering::AcqRel);
             Stream { connection: Arc::clone(self) }
         })
     }
@@ -200,18 +200,18 @@ impl Stream {
         matches!(self.connection.sender, Sender::Http2(_))
     }
 
-    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Unsent> {
-        let answer = match &self.connection.sender {
+    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, SendError> {
+        let response = match &self.connection.sender {
             Sender::Http2(sender) => sender.clone().try_send_request(request).await,
             Sender::Http1(sender) => {
                 let mut sender = sender.lock().await;
-                sender.ready().await.map_err(|error| Unsent { error, sent: false })?;
+                sender.ready().await.map_err(|error| SendError { error, sent: false })?;
                 sender.try_send_request(request).await
             }
         };
-        answer.map_err(|error| {
+        response.map_err(|error| {
             let sent = error.message().is_none();
-            Unsent { error: error.into_error(), sent }
+            SendError { error: error.into_error(), sent }
         })
     }
 }
@@ -219,7 +219,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         *lock(&self.connection.idle_since) = Instant::now();
-        self.connection.used.fetch_sub(1, Ordering::AcqRel);
+        self.connection.streams.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

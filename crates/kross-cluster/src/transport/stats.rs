@@ -40,7 +40,7 @@ impl Counters {
         self.bytes_received.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub(super) fn dialled(&self, ok: bool) {
+    pub(super) fn dialed(&self, ok: bool) {
         let counter = if ok { &self.dials } else { &self.failed_dials };
         counter.fetch_add(1, Ordering::Relaxed);
     }

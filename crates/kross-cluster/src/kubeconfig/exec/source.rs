@@ -74,12 +74,12 @@ impl ExecSource {
     }
 
     /// The server did not take the credential, so the next request asks for another one.
-    pub(crate) fn refused(&self) {
+    pub(crate) fn mark_rejected(&self) {
         self.refused.store(true, Ordering::Release);
     }
 
     /// When the certificate that connections are opened with ends. A connection keeps the one it was opened with.
-    pub(crate) fn certificate_ends(&self) -> Option<Timestamp> {
+    pub(crate) fn certificate_expiry(&self) -> Option<Timestamp> {
         let shown = self.shown.read().unwrap_or_else(PoisonError::into_inner);
         shown.0.as_ref().and(shown.1)
     }

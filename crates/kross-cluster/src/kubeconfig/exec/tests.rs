@@ -92,7 +92,7 @@ async fn a_credential_is_kept_until_it_ends_or_is_refused() {
     }
     assert_eq!(kept.runs(), 1);
     // Refused right after a run: another run would give the same, so it is not tried at once.
-    source.refused();
+    source.mark_rejected();
     source.header().await.unwrap();
     assert_eq!(kept.runs(), 1);
     tokio::time::pause();
