@@ -132,7 +132,7 @@ pub struct Accepted {
     authorities: Option<Arc<RootCertStore>>,
     /// When the last authority ends.
     authorities_end: Option<Timestamp>,
-    proof: Proof,
+    auth_info: AuthInfo,
     warnings: Vec<Warning>,
     denied: Arc<[Cidr]>,
     fingerprint: Text,
@@ -140,7 +140,7 @@ pub struct Accepted {
 
 /// What says who we are.
 #[derive(Clone)]
-enum Proof {
+enum AuthInfo {
     Certificate(Arc<ClientCertificate>),
     Token(Arc<Zeroizing<String>>),
     Basic {
@@ -189,9 +189,9 @@ pub fn accept(text: &[u8], policy: &KubeconfigPolicy) -> Result<Accepted, Refusa
         server_name: server_name.clone(),
         authority: authority.map(|field| field.text.to_string()),
     };
-    let proof = proof(current.user, policy, info)?;
+    let auth_info = auth_info(current.user, policy, info)?;
     let mut warnings = Vec::new();
-    if matches!(proof, Proof::Basic { .. }) {
+    if matches!(auth_info, AuthInfo::Basic { .. }) {
         warnings.push(Warning::Basic);
     }
     warnings.extend(server_name.clone().map(|name| Warning::ServerName { name }));
@@ -204,7 +204,7 @@ pub fn accept(text: &[u8], policy: &KubeconfigPolicy) -> Result<Accepted, Refusa
         server_name,
         authorities,
         authorities_end,
-        proof,
+        auth_info,
         warnings,
         denied: policy.denied.clone().into(),
         fingerprint: fingerprint(text),
@@ -212,7 +212,7 @@ pub fn accept(text: &[u8], policy: &KubeconfigPolicy) -> Result<Accepted, Refusa
 }
 
 /// The one credential of a user.
-fn proof(user: User, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> Result<Proof, Refusal> {
+fn auth_info(user: User, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> Result<AuthInfo, Refusal> {
     let User { path, line, token, certificate, key, username, password, exec } = user;
     let refuse = |field: &str, reason| {
         let path = if field.is_empty() { path.clone() } else { format!("{path}.{field}") };
@@ -228,25 +228,25 @@ fn proof(user: User, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> Result<
         _ => return Err(refuse("", RefusalReason::SeveralMethods)),
     }
     if let Some(exec) = exec {
-        return Ok(Proof::Exec(Arc::new(exec::command(exec, policy, cluster)), Arc::default()));
+        return Ok(AuthInfo::Exec(Arc::new(exec::command(exec, policy, cluster)), Arc::default()));
     }
     if let Some(token) = token {
         let printable = token.text.bytes().all(|letter| letter.is_ascii_graphic());
         return if printable {
-            Ok(Proof::Token(Arc::new(token.text)))
+            Ok(AuthInfo::Token(Arc::new(token.text)))
         } else {
             Err(token.refuse(RefusalReason::Token))
         };
     }
     match (certificate, key, username, password) {
         (Some(certificate), Some(key), ..) => {
-            Ok(Proof::Certificate(Arc::new(certificate::client_certificate(&certificate, &key)?)))
+            Ok(AuthInfo::Certificate(Arc::new(certificate::client_certificate(&certificate, &key)?)))
         }
         (Some(_), None, ..) => Err(refuse("client-certificate-data", RefusalReason::Incomplete)),
         (None, Some(_), ..) => Err(refuse("client-key-data", RefusalReason::Incomplete)),
         (_, _, Some(user), Some(_)) if user.text.contains(':') => Err(user.refuse(RefusalReason::Type)),
         (_, _, Some(user), Some(password)) => {
-            Ok(Proof::Basic { user: Arc::new(user.text), password: Arc::new(password.text) })
+            Ok(AuthInfo::Basic { user: Arc::new(user.text), password: Arc::new(password.text) })
         }
         (_, _, Some(_), None) => Err(refuse("username", RefusalReason::Incomplete)),
         (_, _, None, _) => Err(refuse("password", RefusalReason::Incomplete)),
@@ -263,11 +263,11 @@ impl Accepted {
     /// How we say who we are.
     #[must_use]
     pub fn method(&self) -> AuthMethod {
-        match &self.proof {
-            Proof::Certificate(_) => AuthMethod::ClientCertificate,
-            Proof::Token(_) => AuthMethod::Token,
-            Proof::Basic { .. } => AuthMethod::Basic,
-            Proof::Exec(..) => AuthMethod::Exec,
+        match &self.auth_info {
+            AuthInfo::Certificate(_) => AuthMethod::ClientCertificate,
+            AuthInfo::Token(_) => AuthMethod::Token,
+            AuthInfo::Basic { .. } => AuthMethod::Basic,
+            AuthInfo::Exec(..) => AuthMethod::Exec,
         }
     }
 
@@ -280,7 +280,7 @@ impl Accepted {
     /// The id of the key that a token was signed with, if it is one that says so.
     #[must_use]
     pub(crate) fn key_id(&self) -> Option<String> {
-        let Proof::Token(token) = &self.proof else { return None };
+        let AuthInfo::Token(token) = &self.auth_info else { return None };
         let header =
             base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
         let header: serde_json::Value = serde_json::from_slice(&header).ok()?;

@@ -6,11 +6,11 @@ use http::Uri;
 use rustls::pki_types::ServerName;
 
 use super::cidr::Cidr;
-use super::fields::Located;
+use super::fields::LocatedText;
 use super::refusal::{Refusal, RefusalReason};
 
 /// The address of a server, if it may be connected to. Names are judged again when they are resolved.
-pub(super) fn server(field: &Located, denied: &[Cidr]) -> Result<Uri, Refusal> {
+pub(super) fn server(field: &LocatedText, denied: &[Cidr]) -> Result<Uri, Refusal> {
     let refuse = |reason| field.refuse(reason);
     let text = field.text.as_str();
     // `http` forgets the fragment, so it is looked for in the text.
@@ -54,7 +54,7 @@ pub(crate) fn is_denied(address: IpAddr, denied: &[Cidr]) -> bool {
 }
 
 /// The name that the server's certificate must be for.
-pub(super) fn server_name(field: &Located) -> Result<String, Refusal> {
+pub(super) fn server_name(field: &LocatedText) -> Result<String, Refusal> {
     match ServerName::try_from(field.text.as_str()) {
         Ok(_) => Ok(field.text.to_string()),
         Err(_) => Err(field.refuse(RefusalReason::ServerName)),

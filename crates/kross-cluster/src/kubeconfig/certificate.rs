@@ -7,7 +7,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use zeroize::Zeroizing;
 
-use super::fields::Located;
+use super::fields::LocatedText;
 use super::refusal::{Refusal, RefusalReason};
 
 /// Certificates in one field at most; each costs the time to parse it.
@@ -35,14 +35,14 @@ impl ClientCertificate {
 }
 
 /// What is wrong with a client certificate and its key.
-pub(crate) enum Unusable {
+pub(crate) enum CertificateError {
     Certificate,
     Key,
     EncryptedKey,
     KeyMismatch,
 }
 
-pub(super) fn authorities(field: &Located) -> Result<Authorities, Refusal> {
+pub(super) fn authorities(field: &LocatedText) -> Result<Authorities, Refusal> {
     let refuse = || field.refuse(RefusalReason::Authority);
     let certificates = decode(&field.text).and_then(|pem| certificates(&pem)).ok_or_else(refuse)?;
     let mut roots = RootCertStore::empty();
@@ -53,32 +53,32 @@ pub(super) fn authorities(field: &Located) -> Result<Authorities, Refusal> {
     Ok(Authorities { roots, not_after: ends.and_then(|ends| ends.into_iter().max()) })
 }
 
-pub(super) fn client_certificate(certificate: &Located, key: &Located) -> Result<ClientCertificate, Refusal> {
+pub(super) fn client_certificate(certificate: &LocatedText, key: &LocatedText) -> Result<ClientCertificate, Refusal> {
     let pem = decode(&certificate.text).ok_or_else(|| certificate.refuse(RefusalReason::Certificate))?;
     let key_pem = decode(&key.text).ok_or_else(|| key.refuse(RefusalReason::Certificate))?;
-    pair(&pem, key_pem).map_err(|unusable| match unusable {
-        Unusable::Certificate => certificate.refuse(RefusalReason::Certificate),
-        Unusable::Key => key.refuse(RefusalReason::Certificate),
-        Unusable::EncryptedKey => key.refuse(RefusalReason::EncryptedKey),
-        Unusable::KeyMismatch => key.refuse(RefusalReason::KeyMismatch),
+    certificate_and_key(&pem, key_pem).map_err(|certificate_error| match certificate_error {
+        CertificateError::Certificate => certificate.refuse(RefusalReason::Certificate),
+        CertificateError::Key => key.refuse(RefusalReason::Certificate),
+        CertificateError::EncryptedKey => key.refuse(RefusalReason::EncryptedKey),
+        CertificateError::KeyMismatch => key.refuse(RefusalReason::KeyMismatch),
     })
 }
 
 /// Certificate and key from PEM, checked to belong together.
-pub(crate) fn pair(certificate: &[u8], key: Zeroizing<Vec<u8>>) -> Result<ClientCertificate, Unusable> {
-    let chain = certificates(certificate).ok_or(Unusable::Certificate)?;
+pub(crate) fn certificate_and_key(certificate: &[u8], key: Zeroizing<Vec<u8>>) -> Result<ClientCertificate, CertificateError> {
+    let chain = certificates(certificate).ok_or(CertificateError::Certificate)?;
     if key.windows(9).any(|window| window == b"ENCRYPTED") {
-        return Err(Unusable::EncryptedKey);
+        return Err(CertificateError::EncryptedKey);
     }
     let not_after = chain.first().and_then(|der| not_after(der));
     let pair = ClientCertificate { chain, key, not_after };
-    let key = pair.key().ok_or(Unusable::Key)?;
+    let key = pair.key().ok_or(CertificateError::Key)?;
     let provider = rustls::crypto::ring::default_provider();
     match rustls::sign::CertifiedKey::from_der(pair.chain.clone(), key, &provider) {
         Ok(_) => Ok(pair),
-        Err(rustls::Error::InconsistentKeys(_)) => Err(Unusable::KeyMismatch),
-        Err(rustls::Error::InvalidCertificate(_)) => Err(Unusable::Certificate),
-        Err(_) => Err(Unusable::Key),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(CertificateError::KeyMismatch),
+        Err(rustls::Error::InvalidCertificate(_)) => Err(CertificateError::Certificate),
+        Err(_) => Err(CertificateError::Key),
     }
 }
 

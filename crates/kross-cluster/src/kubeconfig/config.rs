@@ -4,7 +4,7 @@
 use zeroize::Zeroizing;
 
 use super::document::Node;
-use super::fields::{Fields, Located};
+use super::fields::{Fields, LocatedText};
 use super::refusal::{Refusal, RefusalReason};
 
 /// The cluster and the user of the current context.
@@ -16,19 +16,19 @@ pub(super) struct Current {
 pub(super) struct Cluster {
     pub(super) path: String,
     pub(super) line: usize,
-    pub(super) server: Option<Located>,
-    pub(super) server_name: Option<Located>,
-    pub(super) authority: Option<Located>,
+    pub(super) server: Option<LocatedText>,
+    pub(super) server_name: Option<LocatedText>,
+    pub(super) authority: Option<LocatedText>,
 }
 
 pub(super) struct User {
     pub(super) path: String,
     pub(super) line: usize,
-    pub(super) token: Option<Located>,
-    pub(super) certificate: Option<Located>,
-    pub(super) key: Option<Located>,
-    pub(super) username: Option<Located>,
-    pub(super) password: Option<Located>,
+    pub(super) token: Option<LocatedText>,
+    pub(super) certificate: Option<LocatedText>,
+    pub(super) key: Option<LocatedText>,
+    pub(super) username: Option<LocatedText>,
+    pub(super) password: Option<LocatedText>,
     pub(super) exec: Option<Exec>,
 }
 
@@ -36,17 +36,17 @@ pub(super) struct User {
 pub(super) struct Exec {
     pub(super) path: String,
     pub(super) line: usize,
-    pub(super) command: Option<Located>,
-    pub(super) version: Option<Located>,
-    pub(super) interactive: Option<Located>,
+    pub(super) command: Option<LocatedText>,
+    pub(super) version: Option<LocatedText>,
+    pub(super) interactive: Option<LocatedText>,
     pub(super) arguments: Vec<Zeroizing<String>>,
-    pub(super) environment: Vec<(Located, Zeroizing<String>)>,
+    pub(super) environment: Vec<(LocatedText, Zeroizing<String>)>,
     pub(super) cluster_info: bool,
 }
 
 struct Context {
-    cluster: Option<Located>,
-    user: Option<Located>,
+    cluster: Option<LocatedText>,
+    user: Option<LocatedText>,
     path: String,
     line: usize,
 }
@@ -85,7 +85,7 @@ pub(super) fn read(
     Ok(Current { cluster, user })
 }
 
-fn choose<T>(entries: Vec<(Located, T)>, name: &Located) -> Option<T> {
+fn choose<T>(entries: Vec<(LocatedText, T)>, name: &LocatedText) -> Option<T> {
     entries.into_iter().find(|(entry, _)| entry.text == name.text).map(|(_, value)| value)
 }
 
@@ -103,8 +103,8 @@ fn named<T>(
     list: &str,
     inner: &str,
     read: impl Fn(Fields) -> Result<T, Refusal>,
-) -> Result<Vec<(Located, T)>, Refusal> {
-    let mut entries: Vec<(Located, T)> = Vec::new();
+) -> Result<Vec<(LocatedText, T)>, Refusal> {
+    let mut entries: Vec<(LocatedText, T)> = Vec::new();
     for mut fields in top.items(list)? {
         let name = fields.text("name")?.ok_or_else(|| fields.refuse(RefusalReason::Type))?;
         if entries.iter().any(|(earlier, _)| earlier.text == name.text) {
@@ -191,8 +191,8 @@ fn exec(mut fields: Fields) -> Result<Exec, Refusal> {
     Ok(exec)
 }
 
-fn environment(fields: &mut Fields) -> Result<Vec<(Located, Zeroizing<String>)>, Refusal> {
-    let mut variables: Vec<(Located, Zeroizing<String>)> = Vec::new();
+fn environment(fields: &mut Fields) -> Result<Vec<(LocatedText, Zeroizing<String>)>, Refusal> {
+    let mut variables: Vec<(LocatedText, Zeroizing<String>)> = Vec::new();
     for mut variable in fields.items("env")? {
         let name = variable.text("name")?.ok_or_else(|| variable.refuse(RefusalReason::Type))?;
         if variables.iter().any(|(earlier, _)| earlier.text == name.text) {

@@ -26,10 +26,10 @@ pub(super) enum Content {
         plain: bool,
     },
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Vec<MappingEntry>),
 }
 
-pub(super) struct Entry {
+pub(super) struct MappingEntry {
     pub(super) key: Zeroizing<String>,
     pub(super) line: usize,
     pub(super) value: Node,
@@ -144,7 +144,7 @@ impl Open {
         match &mut self.content {
             Content::List(items) => items.push(node),
             Content::Map(entries) => match self.key.take() {
-                Some((key, line)) => entries.push(Entry { key, line, value: node }),
+                Some((key, line)) => entries.push(MappingEntry { key, line, value: node }),
                 None => self.key = Some(key_of(node, entries)?),
             },
             Content::Scalar { .. } => {}
@@ -153,7 +153,7 @@ impl Open {
     }
 }
 
-fn key_of(node: Node, earlier: &[Entry]) -> Result<(Zeroizing<String>, usize), Refusal> {
+fn key_of(node: Node, earlier: &[MappingEntry]) -> Result<(Zeroizing<String>, usize), Refusal> {
     let line = node.line;
     let refuse = |reason| Err(Refusal::new(reason, "", Some(line)));
     match node.content {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-mod answer;
+mod protocol;
 mod run;
 mod source;
 #[cfg(test)]
@@ -61,7 +61,7 @@ pub(super) fn check(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusa
     let at = |field: &str, reason| Refusal::new(reason, format!("{}.{field}", exec.path), Some(exec.line));
     let Some(command) = &exec.command else { return Err(at("command", RefusalReason::ExecNotAllowed)) };
     let path = Path::new(command.text.as_str());
-    let shown = |reason| command.refuse(reason).detail(harmless(&command.text));
+    let client_certificate = |reason| command.refuse(reason).detail(harmless(&command.text));
     if !policy
         .exec_allow
         .iter()
@@ -71,7 +71,7 @@ pub(super) fn check(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusa
             if path.is_absolute() { RefusalReason::ExecNotAllowed } else { RefusalReason::ExecRelative };
         // An operator who allows nothing is not interested in the form of the path.
         let reason = if policy.exec_allow.is_empty() { RefusalReason::ExecNotAllowed } else { reason };
-        return Err(shown(reason));
+        return Err(client_certificate(reason));
     }
     match &exec.version {
         Some(version) if VERSIONS.contains(&version.text.as_str()) => {}

@@ -3,24 +3,24 @@
 
 use zeroize::Zeroizing;
 
-use super::document::{Content, Entry, Node};
+use super::document::{Content, MappingEntry, Node};
 use super::refusal::{Refusal, RefusalReason};
 
 /// The fields of one mapping that nobody has taken yet.
 pub(super) struct Fields {
     path: String,
     line: usize,
-    entries: Vec<Entry>,
+    entries: Vec<MappingEntry>,
 }
 
 /// A text and where it stands.
-pub(super) struct Located {
+pub(super) struct LocatedText {
     pub(super) text: Zeroizing<String>,
     pub(super) path: String,
     pub(super) line: usize,
 }
 
-impl Located {
+impl LocatedText {
     pub(super) fn refuse(&self, reason: RefusalReason) -> Refusal {
         Refusal::new(reason, self.path.clone(), Some(self.line))
     }
@@ -56,7 +56,7 @@ impl Fields {
     }
 
     /// Text; empty text is none.
-    pub(super) fn text(&mut self, name: &str) -> Result<Option<Located>, Refusal> {
+    pub(super) fn text(&mut self, name: &str) -> Result<Option<LocatedText>, Refusal> {
         let Some(node) = self.take(name) else { return Ok(None) };
         let located = text_of(node, self.child(name))?;
         Ok(Some(located).filter(|located| !located.text.is_empty()))
@@ -126,11 +126,11 @@ impl Fields {
 }
 
 /// Text, as `kubectl` takes it: what looks like a number or a boolean without quotes is none.
-fn text_of(node: Node, path: String) -> Result<Located, Refusal> {
+fn text_of(node: Node, path: String) -> Result<LocatedText, Refusal> {
     let line = node.line;
     match node.content {
         Content::Scalar { text, plain } if !plain || !means_something_else(&text) => {
-            Ok(Located { text, path, line })
+            Ok(LocatedText { text, path, line })
         }
         _ => Err(Refusal::new(RefusalReason::Type, path, Some(line))),
     }

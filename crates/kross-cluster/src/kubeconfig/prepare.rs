@@ -8,7 +8,7 @@ use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::exec::{ExecError, ExecSource};
-use super::{Accepted, Proof};
+use super::{Accepted, AuthInfo};
 use crate::client::Credential;
 use crate::transport::{Endpoint, TransportError};
 
@@ -55,19 +55,19 @@ impl Accepted {
             .with_safe_default_protocol_versions()
             .map_err(|_| PrepareError::Certificates)?
             .with_root_certificates(roots);
-        let (tls, credential) = match &self.proof {
-            Proof::Certificate(certificate) => {
+        let (tls, credential) = match &self.auth_info {
+            AuthInfo::Certificate(certificate) => {
                 let key = certificate.key().ok_or(PrepareError::Certificates)?;
                 let tls = builder
                     .with_client_auth_cert(certificate.chain.clone(), key)
                     .map_err(|_| PrepareError::Certificates)?;
                 (tls, Credential::none())
             }
-            Proof::Token(token) => (builder.with_no_client_auth(), Credential::bearer(token)?),
-            Proof::Basic { user, password } => {
+            AuthInfo::Token(token) => (builder.with_no_client_auth(), Credential::bearer(token)?),
+            AuthInfo::Basic { user, password } => {
                 (builder.with_no_client_auth(), Credential::basic(user, password)?)
             }
-            Proof::Exec(command, source) => {
+            AuthInfo::Exec(command, source) => {
                 let source = source.get_or_try_init(|| ExecSource::start(Arc::clone(command))).await?;
                 // Makes sure of a credential that is good now: a handshake cannot wait for one.
                 source.header().await?;
@@ -84,8 +84,8 @@ impl Accepted {
 
     /// TLS itself never asks whether an authority has ended, and a server says nothing of why it refuses a client.
     fn check_times(&self, now: Timestamp) -> Result<(), PrepareError> {
-        let client = match &self.proof {
-            Proof::Certificate(certificate) => certificate.not_after,
+        let client = match &self.auth_info {
+            AuthInfo::Certificate(certificate) => certificate.not_after,
             _ => None,
         };
         for (what, until) in [("certificate authority", self.authorities_end), ("client certificate", client)]

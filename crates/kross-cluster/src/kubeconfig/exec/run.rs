@@ -14,7 +14,7 @@ use super::{ExecCommand, ExecError};
 /// Bytes that a command may print. A credential with certificates has a few thousand.
 const MAX_BYTES: u64 = 256 << 10;
 /// How often a command that has closed its output is asked whether it has ended.
-const LOOK: Duration = Duration::from_millis(5);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Runs the command. Blocks until it has ended or its time is up.
 pub(super) fn run(exec: &ExecCommand, info: &str) -> Result<Zeroizing<Vec<u8>>, ExecError> {
@@ -26,7 +26,7 @@ pub(super) fn run(exec: &ExecCommand, info: &str) -> Result<Zeroizing<Vec<u8>>, 
             Ok(Some(status)) if status.success() => return Ok(output),
             Ok(Some(status)) => return Err(exec.error(ExecFailure::Status(status.code()))),
             Ok(None) if Instant::now() >= deadline => return Err(exec.error(ExecFailure::Timeout)),
-            Ok(None) => std::thread::sleep(LOOK),
+            Ok(None) => std::thread::sleep(EXIT_POLL_INTERVAL),
             Err(error) => return Err(exec.error(ExecFailure::Start(error.kind()))),
         }
     }

@@ -14,36 +14,36 @@ use rustls::sign::CertifiedKey;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::answer::{Answer, question, read};
+use super::protocol::{IssuedCredential, exec_info, read};
 use super::run::run;
 use super::{ExecCommand, ExecError};
 
 /// How long a command that failed, or whose credential was refused, is not run again.
-const PAUSE: Duration = Duration::from_secs(10);
+const MIN_RERUN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A source of credentials. Connections ask it before every request and on every handshake.
 pub(crate) struct ExecSource {
     command: Arc<ExecCommand>,
     last: Mutex<Run>,
     /// What the next handshake shows, and until when.
-    shown: RwLock<(Option<Arc<CertifiedKey>>, Option<Timestamp>)>,
-    refused: AtomicBool,
+    client_certificate: RwLock<(Option<Arc<CertifiedKey>>, Option<Timestamp>)>,
+    rejected: AtomicBool,
 }
 
 struct Run {
     at: Instant,
-    result: Result<Answer, ExecError>,
+    result: Result<IssuedCredential, ExecError>,
 }
 
 impl ExecSource {
     /// Runs the command for the first time.
     pub(crate) async fn start(command: Arc<ExecCommand>) -> Result<Arc<Self>, ExecError> {
-        let answer = run_apart(&command).await?;
+        let credential = run_blocking(&command).await?;
         let source = Self {
             command,
-            shown: RwLock::new((answer.certificate.clone(), answer.expires)),
-            last: Mutex::new(Run { at: Instant::now(), result: Ok(answer) }),
-            refused: AtomicBool::new(false),
+            client_certificate: RwLock::new((credential.certificate.clone(), credential.expires)),
+            last: Mutex::new(Run { at: Instant::now(), result: Ok(credential) }),
+            rejected: AtomicBool::new(false),
         };
         Ok(Arc::new(source))
     }
@@ -52,50 +52,50 @@ impl ExecSource {
     pub(crate) async fn header(&self) -> Result<Option<HeaderValue>, ExecError> {
         let mut last = self.last.lock().await;
         if self.must_run(&last) {
-            self.refused.store(false, Ordering::Release);
-            let result = run_apart(&self.command).await;
-            if let Ok(answer) = &result {
-                let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
-                *shown = (answer.certificate.clone(), answer.expires);
+            self.rejected.store(false, Ordering::Release);
+            let result = run_blocking(&self.command).await;
+            if let Ok(credential) = &result {
+                let mut client_certificate = self.client_certificate.write().unwrap_or_else(PoisonError::into_inner);
+                *client_certificate = (credential.certificate.clone(), credential.expires);
             }
             *last = Run { at: Instant::now(), result };
         }
-        last.result.as_ref().map(|answer| answer.header.clone()).map_err(Clone::clone)
+        last.result.as_ref().map(|credential| credential.header.clone()).map_err(Clone::clone)
     }
 
     fn must_run(&self, last: &Run) -> bool {
         match &last.result {
-            Ok(answer) => {
-                let ended = answer.expires.is_some_and(|expires| expires <= Timestamp::now());
-                ended || (self.refused.load(Ordering::Acquire) && last.at.elapsed() >= PAUSE)
+            Ok(credential) => {
+                let ended = credential.expires.is_some_and(|expires| expires <= Timestamp::now());
+                ended || (self.rejected.load(Ordering::Acquire) && last.at.elapsed() >= MIN_RERUN_INTERVAL)
             }
-            Err(_) => last.at.elapsed() >= PAUSE,
+            Err(_) => last.at.elapsed() >= MIN_RERUN_INTERVAL,
         }
     }
 
     /// The server did not take the credential, so the next request asks for another one.
     pub(crate) fn mark_rejected(&self) {
-        self.refused.store(true, Ordering::Release);
+        self.rejected.store(true, Ordering::Release);
     }
 
     /// When the certificate that connections are opened with ends. A connection keeps the one it was opened with.
     pub(crate) fn certificate_expiry(&self) -> Option<Timestamp> {
-        let shown = self.shown.read().unwrap_or_else(PoisonError::into_inner);
-        shown.0.as_ref().and(shown.1)
+        let client_certificate = self.client_certificate.read().unwrap_or_else(PoisonError::into_inner);
+        client_certificate.0.as_ref().and(client_certificate.1)
     }
 }
 
-async fn run_apart(command: &Arc<ExecCommand>) -> Result<Answer, ExecError> {
+async fn run_blocking(command: &Arc<ExecCommand>) -> Result<IssuedCredential, ExecError> {
     let command = Arc::clone(command);
     let cancelled = command.problem("was not run: the controller is stopping");
     tokio::task::spawn_blocking(move || {
-        let printed = run(&command, &question(&command)?)?;
-        let answer = read(&command, &printed)?;
-        match answer.expires {
+        let printed = run(&command, &exec_info(&command)?)?;
+        let credential = read(&command, &printed)?;
+        match credential.expires {
             Some(expires) if expires <= Timestamp::now() => {
                 Err(command.problem("printed a credential that has already ended"))
             }
-            _ => Ok(answer),
+            _ => Ok(credential),
         }
     })
     .await
@@ -104,12 +104,12 @@ async fn run_apart(command: &Arc<ExecCommand>) -> Result<Answer, ExecError> {
 
 impl ResolvesClientCert for ExecSource {
     fn resolve(&self, _authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        let shown = self.shown.read().unwrap_or_else(PoisonError::into_inner);
-        shown.0.clone().filter(|certified| certified.key.choose_scheme(schemes).is_some())
+        let client_certificate = self.client_certificate.read().unwrap_or_else(PoisonError::into_inner);
+        client_certificate.0.clone().filter(|certified| certified.key.choose_scheme(schemes).is_some())
     }
 
     fn has_certs(&self) -> bool {
-        self.shown.read().unwrap_or_else(PoisonError::into_inner).0.is_some()
+        self.client_certificate.read().unwrap_or_else(PoisonError::into_inner).0.is_some()
     }
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 use super::{ExecCommand, ExecError};
-use crate::kubeconfig::certificate::{Unusable, pair};
+use crate::kubeconfig::certificate::{CertificateError, certificate_and_key};
 
 /// A credential that a command gave.
 #[derive(Clone)]
-pub(super) struct Answer {
+pub(super) struct IssuedCredential {
     pub(super) header: Option<HeaderValue>,
     pub(super) certificate: Option<Arc<CertifiedKey>>,
     pub(super) expires: Option<Timestamp>,
@@ -37,7 +37,7 @@ struct Status {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Question<'a> {
+struct ExecInfo<'a> {
     api_version: &'a str,
     kind: &'static str,
     spec: Spec<'a>,
@@ -61,19 +61,19 @@ struct Cluster<'a> {
 }
 
 /// What the command is told, in the variable `KUBERNETES_EXEC_INFO`.
-pub(super) fn question(exec: &ExecCommand) -> Result<String, ExecError> {
+pub(super) fn exec_info(exec: &ExecCommand) -> Result<String, ExecError> {
     let cluster = exec.cluster.as_ref().map(|cluster| Cluster {
         server: &cluster.server,
         tls_server_name: cluster.server_name.as_deref(),
         certificate_authority_data: cluster.authority.as_deref(),
     });
     let spec = Spec { cluster, interactive: false };
-    serde_json::to_string(&Question { api_version: &exec.version, kind: "ExecCredential", spec })
+    serde_json::to_string(&ExecInfo { api_version: &exec.version, kind: "ExecCredential", spec })
         .map_err(|_| exec.problem("cannot be told what is wanted"))
 }
 
 /// Reads what the command printed.
-pub(super) fn read(exec: &ExecCommand, printed: &[u8]) -> Result<Answer, ExecError> {
+pub(super) fn read(exec: &ExecCommand, printed: &[u8]) -> Result<IssuedCredential, ExecError> {
     let problem = |text: &str| exec.problem(text);
     // The reader's own message could repeat a piece of the text.
     let credential: ExecCredential =
@@ -104,7 +104,7 @@ pub(super) fn read(exec: &ExecCommand, printed: &[u8]) -> Result<Answer, ExecErr
         (Some(_), ..) => return Err(problem("printed a token and a certificate; one credential is wanted")),
         _ => return Err(problem("printed only half of a certificate and its key")),
     };
-    Ok(Answer { header, certificate, expires })
+    Ok(IssuedCredential { header, certificate, expires })
 }
 
 fn bearer(token: &str) -> Option<HeaderValue> {
@@ -117,16 +117,16 @@ fn bearer(token: &str) -> Option<HeaderValue> {
 }
 
 fn certified(exec: &ExecCommand, certificate: &str, key: &str) -> Result<Arc<CertifiedKey>, ExecError> {
-    let unusable = |unusable| {
-        exec.problem(match unusable {
-            Unusable::Certificate => "printed a certificate that cannot be used",
-            Unusable::Key => "printed a key that cannot be used",
-            Unusable::EncryptedKey => "printed an encrypted key",
-            Unusable::KeyMismatch => "printed a key that is not the certificate's",
+    let certificate_error = |certificate_error| {
+        exec.problem(match certificate_error {
+            CertificateError::Certificate => "printed a certificate that cannot be used",
+            CertificateError::Key => "printed a key that cannot be used",
+            CertificateError::EncryptedKey => "printed an encrypted key",
+            CertificateError::KeyMismatch => "printed a key that is not the certificate's",
         })
     };
-    let pair = pair(certificate.as_bytes(), Zeroizing::new(key.as_bytes().to_vec())).map_err(unusable)?;
-    let key = pair.key().ok_or_else(|| unusable(Unusable::Key))?;
+    let pair = certificate_and_key(certificate.as_bytes(), Zeroizing::new(key.as_bytes().to_vec())).map_err(certificate_error)?;
+    let key = pair.key().ok_or_else(|| certificate_error(CertificateError::Key))?;
     let provider = rustls::crypto::ring::default_provider();
-    CertifiedKey::from_der(pair.chain, key, &provider).map(Arc::new).map_err(|_| unusable(Unusable::Key))
+    CertifiedKey::from_der(pair.chain, key, &provider).map(Arc::new).map_err(|_| certificate_error(CertificateError::Key))
 }
