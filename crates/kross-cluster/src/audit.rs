@@ -22,7 +22,7 @@ use file::RotatingFile;
 /// The target of audit records in the log.
 pub const AUDIT_TARGET: &str = "kross::audit";
 /// Records that may wait to be written. At a thousand a second that is eight seconds.
-const WAITING: usize = 8192;
+const QUEUE_CAPACITY: usize = 8192;
 
 /// A file of audit records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Audit {
             return Ok(Self::off());
         }
         let file = file.map(RotatingFile::open).transpose()?;
-        let (sender, receiver) = sync_channel(WAITING);
+        let (sender, receiver) = sync_channel(QUEUE_CAPACITY);
         let counters = Arc::new(Counters::default());
         let mut writer = Writer {
             file,

@@ -20,9 +20,9 @@ mod series;
 use series::{Recorded, Repeat, Series};
 
 /// Reports that wait to be written.
-const WAITING: usize = 2048;
+const QUEUE_CAPACITY: usize = 2048;
 /// Writes that run at once.
-const AT_ONCE: usize = 16;
+const CONCURRENT_WRITES: usize = 16;
 /// How often counts of repeated events are written.
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_NOTE: usize = 1024;
@@ -117,7 +117,7 @@ impl Events {
     /// Begins to write events as `controller`, from the process `instance`.
     #[must_use]
     pub fn start(client: ClusterClient, controller: &str, instance: &str) -> Self {
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         let counters = Arc::new(Counters::default());
         let writer = Writer {
             kind: ApiKind::custom("events.k8s.io", "v1", "Event", "events", true),
@@ -172,10 +172,10 @@ impl Writer {
         let mut series = Series::default();
         let mut ticks = tokio::time::interval(COUNT_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut messages = Vec::with_capacity(AT_ONCE);
+        let mut messages = Vec::with_capacity(CONCURRENT_WRITES);
         loop {
             tokio::select! {
-                received = receiver.recv_many(&mut messages, AT_ONCE) => {
+                received = receiver.recv_many(&mut messages, CONCURRENT_WRITES) => {
                     if received == 0 {
                         return self.write_counts(&mut series).await;
                     }

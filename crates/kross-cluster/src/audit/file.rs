@@ -37,7 +37,7 @@ impl RotatingFile {
             self.options.max_bytes > 0 && size > 0 && size.saturating_add(length) > self.options.max_bytes;
         if full {
             drop(file);
-            self.put_aside()?;
+            self.rotate()?;
             (file, size) = append_to(&self.options.path)?;
         }
         file.write_all(line)?;
@@ -45,7 +45,7 @@ impl RotatingFile {
         Ok(())
     }
 
-    fn put_aside(&self) -> io::Result<()> {
+    fn rotate(&self) -> io::Result<()> {
         let time = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S%.6f").to_string();
         let (stem, extension) = self.name();
         std::fs::rename(&self.options.path, self.folder().join(format!("{stem}-{time}{extension}")))?;
@@ -72,11 +72,11 @@ impl RotatingFile {
         if self.options.max_backups == 0 {
             return Ok(());
         }
-        let mut aside = self.backups()?;
+        let mut backups = self.backups()?;
         // Their names are times, so they sort by age.
-        aside.sort();
-        let many = aside.len().saturating_sub(self.options.max_backups);
-        aside.into_iter().take(many).try_for_each(std::fs::remove_file)
+        backups.sort();
+        let many = backups.len().saturating_sub(self.options.max_backups);
+        backups.into_iter().take(many).try_for_each(std::fs::remove_file)
     }
 
     fn backups(&self) -> io::Result<Vec<PathBuf>> {

@@ -147,7 +147,7 @@ fn a_slow_log_holds_nobody_up_and_what_does_not_fit_is_counted() {
     // With one log alone, `tracing` asks only that of the thread that logs first, which may be another test's.
     let _second = Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let audit = tracing::subscriber::with_default(Arc::clone(&log), || Audit::to_log().unwrap());
-    let many = WAITING + 100;
+    let many = QUEUE_CAPACITY + 100;
     for _ in 0..many {
         audit.record(record());
     }

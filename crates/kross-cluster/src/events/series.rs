@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::{MAX_NAME, Regarding, Report};
 
 /// After this time without a repetition the same report is a new event.
-const FORGET: Duration = Duration::from_secs(6 * 60);
+const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
 /// Events that are remembered.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED: usize = 4096;
 /// An object may have this many different events at once…
 const BURST: f64 = 25.0;
 /// …and then one more in this time.
@@ -59,7 +59,7 @@ struct Allowance {
 impl Series {
     pub(super) fn record(&mut self, report: &Report, now: Instant) -> Recorded {
         if let Some(known) = self.known.get_mut(report)
-            && now.duration_since(known.last) < FORGET
+            && now.duration_since(known.last) < SERIES_TIMEOUT
         {
             known.count += 1;
             known.last = now;
@@ -85,19 +85,19 @@ impl Series {
                 Repeat { namespace, name: known.name.clone(), count: known.count }
             })
             .collect();
-        self.known.retain(|_, known| now.duration_since(known.last) < FORGET);
+        self.known.retain(|_, known| now.duration_since(known.last) < SERIES_TIMEOUT);
         self.allowances.retain(|_, allowance| allowance.refilled(now) < BURST);
         repeats
     }
 
     fn make_room(&mut self, now: Instant) {
-        if self.known.len() >= REMEMBERED {
-            self.known.retain(|_, known| now.duration_since(known.last) < FORGET / 6);
+        if self.known.len() >= MAX_REMEMBERED {
+            self.known.retain(|_, known| now.duration_since(known.last) < SERIES_TIMEOUT / 6);
         }
-        if self.known.len() >= REMEMBERED {
+        if self.known.len() >= MAX_REMEMBERED {
             self.known.clear();
         }
-        if self.allowances.len() >= REMEMBERED {
+        if self.allowances.len() >= MAX_REMEMBERED {
             self.allowances.clear();
         }
     }
@@ -172,7 +172,7 @@ mod tests {
     fn what_has_not_repeated_for_long_is_new_again() {
         let (mut series, now) = (Series::default(), Instant::now());
         series.record(&report("a", "x"), now);
-        assert!(matches!(series.record(&report("a", "x"), now + FORGET), Recorded::New { .. }));
+        assert!(matches!(series.record(&report("a", "x"), now + SERIES_TIMEOUT), Recorded::New { .. }));
     }
 
     #[test]
@@ -194,8 +194,8 @@ mod tests {
         for n in 0..20_000 {
             series.record(&report(&n.to_string(), "x"), now);
         }
-        assert!(series.known.len() <= REMEMBERED && series.allowances.len() <= REMEMBERED);
-        series.repeats(now + FORGET * 10);
+        assert!(series.known.len() <= MAX_REMEMBERED && series.allowances.len() <= MAX_REMEMBERED);
+        series.repeats(now + SERIES_TIMEOUT * 10);
         assert!(series.known.is_empty() && series.allowances.is_empty());
     }
 }

@@ -72,7 +72,7 @@ pub struct QueueStats {
 #[derive(Debug)]
 enum Phase {
     Ready,
-    Delayed { at: Instant, ticket: u64 },
+    Delayed { at: Instant, sequence: u64 },
     Active { dirty: bool, due: Option<Instant> },
 }
 
@@ -90,10 +90,10 @@ pub(super) struct State<K: QueueKey> {
     items: HashMap<K, Item>,
     lanes: HashMap<K::Lane, VecDeque<K>>,
     /// Lanes with ready keys, in the order of their turns.
-    turns: VecDeque<K::Lane>,
+    ready_lanes: VecDeque<K::Lane>,
     delayed: BTreeMap<(Instant, u64), K>,
     ready: usize,
-    tickets: u64,
+    next_sequence: u64,
     random: u64,
 }
 
@@ -103,10 +103,10 @@ impl<K: QueueKey> State<K> {
             backoff,
             items: HashMap::new(),
             lanes: HashMap::new(),
-            turns: VecDeque::new(),
+            ready_lanes: VecDeque::new(),
             delayed: BTreeMap::new(),
             ready: 0,
-            tickets: 0,
+            next_sequence: 0,
             random: seed | 1,
         }
     }
@@ -148,13 +148,13 @@ impl<K: QueueKey> State<K> {
     /// Takes the next key: the first one of the lane whose turn it is.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(K, u32)> {
         self.promote(now);
-        let lane = self.turns.pop_front()?;
+        let lane = self.ready_lanes.pop_front()?;
         let waiting = self.lanes.get_mut(&lane)?;
         let key = waiting.pop_front()?;
         if waiting.is_empty() {
             self.lanes.remove(&lane);
         } else {
-            self.turns.push_back(lane);
+            self.ready_lanes.push_back(lane);
         }
         self.ready -= 1;
         let item = self.items.get_mut(&key)?;
@@ -223,8 +223,8 @@ impl<K: QueueKey> State<K> {
         due: Instant,
         now: Instant,
     ) {
-        if let Some(Item { phase: Phase::Delayed { at, ticket }, .. }) = self.items.get(key) {
-            let slot = (*at, *ticket);
+        if let Some(Item { phase: Phase::Delayed { at, sequence }, .. }) = self.items.get(key) {
+            let slot = (*at, *sequence);
             self.delayed.remove(&slot);
         }
         self.place(key, failures, not_before, due, now);
@@ -236,9 +236,9 @@ impl<K: QueueKey> State<K> {
             self.enqueue(key.clone());
             Phase::Ready
         } else {
-            self.tickets += 1;
-            self.delayed.insert((at, self.tickets), key.clone());
-            Phase::Delayed { at, ticket: self.tickets }
+            self.next_sequence += 1;
+            self.delayed.insert((at, self.next_sequence), key.clone());
+            Phase::Delayed { at, sequence: self.next_sequence }
         };
         self.items.insert(key.clone(), Item { phase, failures, not_before });
     }
@@ -247,7 +247,7 @@ impl<K: QueueKey> State<K> {
         let lane = key.lane();
         let waiting = self.lanes.entry(lane.clone()).or_default();
         if waiting.is_empty() {
-            self.turns.push_back(lane);
+            self.ready_lanes.push_back(lane);
         }
         waiting.push_back(key);
         self.ready += 1;
