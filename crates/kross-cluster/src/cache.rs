@@ -28,8 +28,8 @@ pub use key::{CacheKey, Selection};
 pub use store::Lookup;
 pub use sync_policy::SyncPolicy;
 
-use self::shared::{WriterToken, SharedCache};
-use self::sync_policy::{WatchBudget, SyncMethod};
+use self::shared::{SharedCache, WriterToken};
+use self::sync_policy::{SyncMethod, WatchBudget};
 
 /// How watches are shared.
 #[derive(Clone, Debug)]
@@ -358,7 +358,10 @@ impl CacheRegistry {
     }
 }
 
-fn find<'a>(entries: &'a mut HashMap<KindKey, Vec<CacheEntry>>, key: &CacheKey) -> Option<&'a mut CacheEntry> {
+fn find<'a>(
+    entries: &'a mut HashMap<KindKey, Vec<CacheEntry>>,
+    key: &CacheKey,
+) -> Option<&'a mut CacheEntry> {
     entries.get_mut(&key.kind_key())?.iter_mut().find(|entry| *entry.shared.key == *key)
 }
 

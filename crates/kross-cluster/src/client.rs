@@ -18,25 +18,25 @@ use crate::transport::{
     Call, Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats,
 };
 
-mod credential;
+mod audit_trail;
 mod breaker;
+mod credential;
 mod local;
 mod release;
 mod rest;
 mod route;
 mod self_review;
 mod service;
-mod audit_trail;
 
 pub use credential::Credential;
 pub use local::{LocalCluster, LocalError};
 pub use release::{OwnershipMarks, ReleaseOutcome};
 pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 
+pub(crate) use audit_trail::{AuditTrail, PendingAudit};
 pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
 pub(crate) use rest::{MAX_PAGES, Query};
 pub(crate) use route::Route;
-pub(crate) use audit_trail::{PendingAudit, AuditTrail};
 
 /// How a connection behaves.
 #[derive(Clone, Debug)]
@@ -339,7 +339,9 @@ impl ClusterClient {
     pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         let shared = self.current()?;
         match shared.exchange_through_breaker(request.clone()).await {
-            Err(TransportError::Closed) => self.current_unless(&shared)?.exchange_through_breaker(request).await,
+            Err(TransportError::Closed) => {
+                self.current_unless(&shared)?.exchange_through_breaker(request).await
+            }
             outcome => outcome,
         }
     }

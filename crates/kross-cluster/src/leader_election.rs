@@ -14,7 +14,7 @@ use crate::object::StoredObject;
 
 mod candidate;
 
-use candidate::{Candidate, Record, ElectionAction};
+use candidate::{Candidate, ElectionAction, Record};
 
 /// Who asks for which Lease.
 #[derive(Clone, Debug)]

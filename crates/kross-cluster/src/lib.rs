@@ -52,8 +52,8 @@ pub use audit::{
     AuditVerb,
 };
 pub use cache::{
-    Cache, CacheKey, CacheOptions, CachePhase, CacheState, Caches, Change, Lookup, Selection, SyncPolicy,
-    CacheEvent,
+    Cache, CacheEvent, CacheKey, CacheOptions, CachePhase, CacheState, Caches, Change, Lookup, Selection,
+    SyncPolicy,
 };
 pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,

@@ -8,7 +8,7 @@ use kross_api::FailureReason;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
-use super::metadata::{ObjectVersion, MetadataPage};
+use super::metadata::{MetadataPage, ObjectVersion};
 use super::reflector::{Reflector, short_delay};
 use super::store::NamespacedName;
 use super::sync_policy::PollInterval;
@@ -128,7 +128,9 @@ impl Poller<'_> {
             return self.list_all().await;
         }
         match self.read(changed).await {
-            Ok((stale, changed)) => Ok(PollResult { version, unchanged: [unchanged, stale].concat(), changed }),
+            Ok((stale, changed)) => {
+                Ok(PollResult { version, unchanged: [unchanged, stale].concat(), changed })
+            }
             // Whoever may list but not get sees the same.
             Err(error) if error.reason() == FailureReason::Forbidden => {
                 self.full_lists = true;
@@ -154,7 +156,10 @@ impl Poller<'_> {
 
     /// Reads what has changed. What changed its labels since the list was read may belong to it no more: it counts as
     /// unchanged, and the next look tells. What is gone since is left out.
-    async fn read(&self, changed: Vec<ObjectVersion>) -> Result<(Vec<NamespacedName>, Vec<StoredObject>), ApiError> {
+    async fn read(
+        &self,
+        changed: Vec<ObjectVersion>,
+    ) -> Result<(Vec<NamespacedName>, Vec<StoredObject>), ApiError> {
         let reflector = &*self.reflector;
         let read = stream::iter(changed)
             .map(|entry| async move {

@@ -17,7 +17,7 @@ use super::poll;
 use super::shared::WriterToken;
 use super::sync_policy::SyncMethod;
 use crate::audit::AuditVerb;
-use crate::client::{ApiResponse, PendingAudit, ClusterClient};
+use crate::client::{ApiResponse, ClusterClient, PendingAudit};
 use crate::client::{MAX_PAGES, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
@@ -199,7 +199,9 @@ impl Reflector {
                 Ok(Ok(Some(piece))) => piece,
                 Ok(Ok(None)) | Err(_) => return WatchEnd::Resume,
                 // A connection that broke under a healthy watch says nothing about the cluster: resume at once.
-                Ok(Err(TransportError::Broken { .. })) if body.age() > HEALTHY_AFTER => return WatchEnd::Resume,
+                Ok(Err(TransportError::Broken { .. })) if body.age() > HEALTHY_AFTER => {
+                    return WatchEnd::Resume;
+                }
                 Ok(Err(error)) => return WatchEnd::Failed(ApiError::from_transport(self.attempt(), &error)),
             };
             if lines.push(&piece).is_err() {
@@ -258,7 +260,8 @@ impl Reflector {
     ) -> (WatchEnd, FailureReason) {
         /// A `Status` is short.
         const LIMIT: usize = 1 << 20;
-        let read = timeout_at(Instant::now() + WATCH_TIMEOUT_GRACE, body.all(LIMIT, WATCH_TIMEOUT_GRACE)).await;
+        let read =
+            timeout_at(Instant::now() + WATCH_TIMEOUT_GRACE, body.all(LIMIT, WATCH_TIMEOUT_GRACE)).await;
         let body = read.ok().and_then(Result::ok).unwrap_or_default();
         let error = self.client.refused(&self.kind, self.attempt(), &ApiResponse { status, headers, body });
         let reason = error.reason();

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::metadata::ObjectVersion;
 use super::poll::PollResult;
 use super::store::{Lookup, NamespacedName, Store};
-use super::{CacheKey, CacheOptions, Change, CacheRegistry, Subscribers, CacheEvent};
+use super::{CacheEvent, CacheKey, CacheOptions, CacheRegistry, Change, Subscribers};
 use crate::error::ApiError;
 use crate::object::StoredObject;
 

@@ -93,7 +93,9 @@ impl WatchBudget {
             SyncPolicy::Watch if cluster.is_local() => SyncMethod::Watch { permit: None },
             SyncPolicy::Watch => match Arc::clone(&self.permits).try_acquire_owned() {
                 Ok(permit) => SyncMethod::Watch { permit: Some(permit) },
-                Err(_) => SyncMethod::Poll { interval: self.fallback, permits: Some(Arc::clone(&self.permits)) },
+                Err(_) => {
+                    SyncMethod::Poll { interval: self.fallback, permits: Some(Arc::clone(&self.permits)) }
+                }
             },
         }
     }

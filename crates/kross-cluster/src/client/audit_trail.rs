@@ -90,7 +90,9 @@ impl ClusterClient {
         namespace: Option<&str>,
         name: &str,
     ) -> PendingAudit {
-        let Some(audit_trail) = &self.audit_trail else { return PendingAudit { began: Instant::now(), pending: None } };
+        let Some(audit_trail) = &self.audit_trail else {
+            return PendingAudit { began: Instant::now(), pending: None };
+        };
         let mut pending = audit_trail.begin(verb);
         pending.pending = pending.pending.take().map(|(audit, record)| {
             let object = AuditObject {

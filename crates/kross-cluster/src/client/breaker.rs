@@ -161,7 +161,7 @@ impl CircuitBreaker {
     }
 
     /// Done when nothing gets through; gives what to answer in place of the cluster.
-    pub(crate) fn refusal(&self) -> impl Future<Output = TransportError> + Send + use<> {
+    pub(crate) fn opened(&self) -> impl Future<Output = TransportError> + Send + use<> {
         until(self.state.subscribe(), BreakerState::refusal)
     }
 
@@ -258,7 +258,10 @@ mod tests {
         CircuitBreaker::new(threshold, outage, &Arc::default())
     }
 
-    async fn ask(breaker: &CircuitBreaker, answer: Result<u16, TransportError>) -> Result<u16, TransportError> {
+    async fn ask(
+        breaker: &CircuitBreaker,
+        answer: Result<u16, TransportError>,
+    ) -> Result<u16, TransportError> {
         let status = |code: &u16| StatusCode::from_u16(*code).unwrap();
         breaker.run(std::future::ready(answer), status).await
     }
@@ -359,6 +362,10 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(1), breaker.probe_requested.notified()).await.unwrap();
         }
         let _ = ask(&breaker, Ok(403)).await;
-        assert!(tokio::time::timeout(Duration::from_millis(20), breaker.probe_requested.notified()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(20), breaker.probe_requested.notified())
+                .await
+                .is_err()
+        );
     }
 }

@@ -120,7 +120,8 @@ fn patch(metadata: &Json, marks: OwnershipMarks<'_>) -> Option<Json> {
 mod tests {
     use super::*;
 
-    const MARKS: OwnershipMarks<'_> = OwnershipMarks { manager: "us", is_mark: |key, _| key.starts_with("ours/") };
+    const MARKS: OwnershipMarks<'_> =
+        OwnershipMarks { manager: "us", is_mark: |key, _| key.starts_with("ours/") };
 
     #[test]
     fn only_marks_are_in_the_patch() {

@@ -9,7 +9,7 @@ use kross_value::Value;
 use serde_json::json;
 
 use crate::audit::AuditVerb;
-use crate::client::{ApiResponse, ApiRequest, ClusterClient, JSON};
+use crate::client::{ApiRequest, ApiResponse, ClusterClient, JSON};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Status};
 use crate::object::{ObjectList, StoredObject, read_list, read_object};
@@ -183,7 +183,7 @@ impl ClusterClient {
     /// A server that always has one more page.
     pub(crate) fn endless_list(&self, kind: &ApiKind, namespace: Option<&str>) -> ApiError {
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
-        let problem = format!("the list has more than {MOST_PAGES} pages");
+        let problem = format!("the list has more than {MAX_PAGES} pages");
         ApiError::new(target.attempt(self), FailureReason::ServerError, &problem)
     }
 
@@ -259,7 +259,8 @@ impl ClusterClient {
         let (namespace, name) = identity(object);
         let target = Target { kind, namespace, name, operation: Operation::Create };
         let path = managed(kind.collection_path(namespace), manager);
-        let response = self.perform(&target, ApiRequest::write(Method::POST, path, JSON, body(object))).await?;
+        let response =
+            self.perform(&target, ApiRequest::write(Method::POST, path, JSON, body(object))).await?;
         self.object(&target, &response)
     }
 
@@ -277,7 +278,8 @@ impl ClusterClient {
         let (namespace, name) = identity(object);
         let target = Target { kind, namespace, name, operation: Operation::Update };
         let path = managed(target.path(self, subresource)?, manager);
-        let response = self.perform(&target, ApiRequest::write(Method::PUT, path, JSON, body(object))).await?;
+        let response =
+            self.perform(&target, ApiRequest::write(Method::PUT, path, JSON, body(object))).await?;
         self.object(&target, &response)
     }
 
@@ -437,8 +439,8 @@ impl ClusterClient {
 
     /// Reads an answer, and makes sure that it is about what was asked for: a hostile server can answer anything.
     fn object(&self, target: &Target<'_>, response: &ApiResponse) -> Result<StoredObject, ApiError> {
-        let object =
-            read_object(&response.body).map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
+        let object = read_object(&response.body)
+            .map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
         let right = object.kind() == target.kind.kind.as_str()
             && (target.name.is_empty() || object.name() == target.name)
             && (!target.kind.namespaced || object.namespace().map(|text| &**text) == target.namespace);

@@ -53,7 +53,10 @@ pub(super) fn authorities(field: &LocatedText) -> Result<Authorities, Refusal> {
     Ok(Authorities { roots, not_after: ends.and_then(|ends| ends.into_iter().max()) })
 }
 
-pub(super) fn client_certificate(certificate: &LocatedText, key: &LocatedText) -> Result<ClientCertificate, Refusal> {
+pub(super) fn client_certificate(
+    certificate: &LocatedText,
+    key: &LocatedText,
+) -> Result<ClientCertificate, Refusal> {
     let pem = decode(&certificate.text).ok_or_else(|| certificate.refuse(RefusalReason::Certificate))?;
     let key_pem = decode(&key.text).ok_or_else(|| key.refuse(RefusalReason::Certificate))?;
     certificate_and_key(&pem, key_pem).map_err(|certificate_error| match certificate_error {
@@ -65,7 +68,10 @@ pub(super) fn client_certificate(certificate: &LocatedText, key: &LocatedText) -
 }
 
 /// Certificate and key from PEM, checked to belong together.
-pub(crate) fn certificate_and_key(certificate: &[u8], key: Zeroizing<Vec<u8>>) -> Result<ClientCertificate, CertificateError> {
+pub(crate) fn certificate_and_key(
+    certificate: &[u8],
+    key: Zeroizing<Vec<u8>>,
+) -> Result<ClientCertificate, CertificateError> {
     let chain = certificates(certificate).ok_or(CertificateError::Certificate)?;
     if key.windows(9).any(|window| window == b"ENCRYPTED") {
         return Err(CertificateError::EncryptedKey);

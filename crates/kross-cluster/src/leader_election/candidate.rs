@@ -138,7 +138,10 @@ mod tests {
         // It renewed: the time counts anew, whatever its clock says.
         assert_eq!(me.next_action(Some(&record("other", "2")), start + seconds(14)), ElectionAction::Wait);
         assert_eq!(me.next_action(Some(&record("other", "2")), start + seconds(28)), ElectionAction::Wait);
-        assert_eq!(me.next_action(Some(&record("other", "2")), start + seconds(29)), ElectionAction::Take { transitions: 4 });
+        assert_eq!(
+            me.next_action(Some(&record("other", "2")), start + seconds(29)),
+            ElectionAction::Take { transitions: 4 }
+        );
     }
 
     #[test]
@@ -160,7 +163,10 @@ mod tests {
         assert!(me.leads(start + seconds(9)));
         assert!(!me.leads(start + seconds(10)));
         assert_eq!(other.next_action(Some(&record("me", "1")), start + seconds(14)), ElectionAction::Wait);
-        assert_eq!(other.next_action(Some(&record("me", "1")), start + seconds(15)), ElectionAction::Take { transitions: 4 });
+        assert_eq!(
+            other.next_action(Some(&record("me", "1")), start + seconds(15)),
+            ElectionAction::Take { transitions: 4 }
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::own;
 use super::reach::{Answer, identify, knock};
 use super::{ClusterOptions, Inner};
 use crate::audit::{AuditCluster, AuditVerb};
-use crate::client::{ClusterClient, CircuitBreaker, Outage, AuditTrail, Transports};
+use crate::client::{AuditTrail, CircuitBreaker, ClusterClient, Outage, Transports};
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
 use crate::transport::Endpoint;
@@ -398,7 +398,9 @@ impl Core {
     /// Returns shortly before what was opened stops working, since its certificate ends.
     async fn end_of_certificate(&self) {
         let transports = self.lock().client.as_ref().map(ClusterClient::transports);
-        let Some(ends) = transports.and_then(|transports| transports.expires_at()) else { return std::future::pending().await };
+        let Some(ends) = transports.and_then(|transports| transports.expires_at()) else {
+            return std::future::pending().await;
+        };
         let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
         // What is renewed too late is renewed now, though not without a pause.
         sleep(left.saturating_sub(RENEWAL).max(LEAST_PAUSE)).await;

@@ -180,7 +180,8 @@ impl Slot {
                     (Intake::Usable(before, _), Intake::Usable(after, _)) if before == after);
                 // Who asked before there was a Secret gets an answer now, be it that it is not for them.
                 for who in std::mem::take(&mut state.waiting) {
-                    let verdict = read_kubeconfig(&secret, &self.address, who.consumer(), &inner.options.secrets);
+                    let verdict =
+                        read_kubeconfig(&secret, &self.address, who.consumer(), &inner.options.secrets);
                     state.wanted |= verdict.as_ref().err().is_none_or(is_for_them);
                     permissions |= verdict.is_err();
                 }
@@ -282,7 +283,10 @@ impl Slot {
         let mut state = self.lock();
         if let Some(secret) = state.secret.clone() {
             let verdict = state.verdicts.entry(consumer.into()).or_insert_with(|| {
-                (read_kubeconfig(&secret, &self.address, consumer, &inner.options.secrets).err(), Timestamp::now())
+                (
+                    read_kubeconfig(&secret, &self.address, consumer, &inner.options.secrets).err(),
+                    Timestamp::now(),
+                )
             });
             if let (Some(refusal), since) = verdict {
                 // Nothing else is told to who may not use it, not even for how long others have.

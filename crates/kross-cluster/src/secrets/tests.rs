@@ -69,7 +69,11 @@ fn a_secret_says_which_namespaces_may_use_it() {
     ];
     for (allowed, consumer, require, expected) in cases {
         let secret = secret("eu-kubeconfig", None, allowed);
-        assert_eq!(judged(&secret, consumer, require).is_ok(), expected, "{allowed:?} {consumer:?} {require}");
+        assert_eq!(
+            judged(&secret, consumer, require).is_ok(),
+            expected,
+            "{allowed:?} {consumer:?} {require}"
+        );
     }
 }
 
@@ -78,14 +82,20 @@ fn missing_and_not_offered_and_not_allowed_look_the_same() {
     let shop = Some("shop");
     let missing = SecretRefusal::not_offered(&address("eu"), shop);
     let unlabelled =
-        read_kubeconfig(&secret("eu", None, None), &address("eu"), shop, &SecretPolicy::default()).unwrap_err();
-    let elsewhere =
-        read_kubeconfig(&secret("eu", Some("true"), Some("bank")), &address("eu"), shop, &SecretPolicy::default());
+        read_kubeconfig(&secret("eu", None, None), &address("eu"), shop, &SecretPolicy::default())
+            .unwrap_err();
+    let elsewhere = read_kubeconfig(
+        &secret("eu", Some("true"), Some("bank")),
+        &address("eu"),
+        shop,
+        &SecretPolicy::default(),
+    );
     assert_eq!(missing, unlabelled);
     assert_eq!(missing, elsewhere.unwrap_err());
     // Nor does it say whether there is a key before it is known that whoever asks may know.
     let keyed = SecretAddress { key: "other".to_owned(), ..address("eu") };
-    let refusal = read_kubeconfig(&secret("eu", None, None), &keyed, shop, &SecretPolicy::default()).unwrap_err();
+    let refusal =
+        read_kubeconfig(&secret("eu", None, None), &keyed, shop, &SecretPolicy::default()).unwrap_err();
     assert_eq!(missing, refusal);
     assert_eq!(
         missing.to_string(),
@@ -128,8 +138,9 @@ fn secrets_that_hold_something_else_are_not_read() {
 fn a_key_that_is_not_there_is_named() {
     for key in ["other", "bad"] {
         let address = SecretAddress { key: key.to_owned(), ..address("eu-kubeconfig") };
-        let refusal = read_kubeconfig(&secret("eu-kubeconfig", None, None), &address, None, &SecretPolicy::default())
-            .unwrap_err();
+        let refusal =
+            read_kubeconfig(&secret("eu-kubeconfig", None, None), &address, None, &SecretPolicy::default())
+                .unwrap_err();
         assert!(matches!(&refusal, SecretRefusal::Key { key: named, .. } if named == key), "{refusal}");
     }
 }

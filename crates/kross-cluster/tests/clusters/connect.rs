@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::{FailureReason, SecretAddress};
 use kross_cluster::{
-    SecretConsumer, ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, ClusterRegistry,
-    ConnectStep, ConnectionState, Selection,
+    ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, ClusterRegistry, ConnectStep,
+    ConnectionState, SecretConsumer, Selection,
 };
 use kross_local::{Access, Credential, Kubeconfig, rule};
 use kross_testing::{Action, Answer, Fault, Requests, wait};

@@ -1,5 +1,7 @@
 use kross_api::{FailureReason, Operation, labels, managers};
-use kross_cluster::{Apply, Delete, Deleted, FieldValidation, OwnershipMarks, Missing, Propagation, ReleaseOutcome};
+use kross_cluster::{
+    Apply, Delete, Deleted, FieldValidation, Missing, OwnershipMarks, Propagation, ReleaseOutcome,
+};
 use kross_value::Value;
 use serde_json::json;
 
@@ -159,7 +161,10 @@ async fn a_delete_spares_an_object_that_is_another_one() {
     assert_eq!(error.missing(), Some(&Missing::Object));
 
     client.create(kind, &setup.object("web", &[]), "test").await.unwrap();
-    assert!(matches!(client.delete(kind, namespace, "web", Delete::default()).await.unwrap(), Deleted::Removed));
+    assert!(matches!(
+        client.delete(kind, namespace, "web", Delete::default()).await.unwrap(),
+        Deleted::Removed
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread")]

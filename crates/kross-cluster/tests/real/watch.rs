@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use kross_api::{FailureReason, Operation, labels, managers};
 use kross_cluster::{
-    Apply, Cache, CacheOptions, CachePhase, Caches, Change, ClientOptions, ClusterClient, ClusterId, Delete,
-    FieldValidation, Lookup, ObjectKey, Selection, CacheEvent,
+    Apply, Cache, CacheEvent, CacheOptions, CachePhase, Caches, Change, ClientOptions, ClusterClient,
+    ClusterId, Delete, FieldValidation, Lookup, ObjectKey, Selection,
 };
 use kross_testing::{Action, Answer, Fault, FaultProxy, Requests, Stopwatch, Verb, wait};
 use kross_value::Value;

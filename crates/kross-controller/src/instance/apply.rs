@@ -8,8 +8,8 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
 use kross_cluster::{
-    ApiError, ApiKind, Apply, ClusterClient, Delete, Deleted, OwnershipMarks, Missing, ObjectKey, Propagation,
-    StoredObject,
+    ApiError, ApiKind, Apply, ClusterClient, Delete, Deleted, Missing, ObjectKey, OwnershipMarks,
+    Propagation, StoredObject,
 };
 use kross_plan::{AccessPath, ApplyAction, NodePlan, OperationFailure, PendingDeletion, Plan, PlannedObject};
 use kross_value::Text;

@@ -125,8 +125,11 @@ fn certified(exec: &ExecCommand, certificate: &str, key: &str) -> Result<Arc<Cer
             CertificateError::KeyMismatch => "printed a key that is not the certificate's",
         })
     };
-    let pair = certificate_and_key(certificate.as_bytes(), Zeroizing::new(key.as_bytes().to_vec())).map_err(certificate_error)?;
+    let pair = certificate_and_key(certificate.as_bytes(), Zeroizing::new(key.as_bytes().to_vec()))
+        .map_err(certificate_error)?;
     let key = pair.key().ok_or_else(|| certificate_error(CertificateError::Key))?;
     let provider = rustls::crypto::ring::default_provider();
-    CertifiedKey::from_der(pair.chain, key, &provider).map(Arc::new).map_err(|_| certificate_error(CertificateError::Key))
+    CertifiedKey::from_der(pair.chain, key, &provider)
+        .map(Arc::new)
+        .map_err(|_| certificate_error(CertificateError::Key))
 }

@@ -46,7 +46,7 @@ impl ExecCommand {
         let problem = match failure {
             ExecFailure::Start(kind) => format!("cannot be run: {kind}"),
             ExecFailure::Timeout => format!("did not end within {:.1}s", self.timeout.as_secs_f64()),
-            ExecFailure::TooLarge => format!("printed more than {MOST_BYTES} bytes"),
+            ExecFailure::TooLarge => format!("printed more than {MAX_BYTES} bytes"),
             ExecFailure::Status(Some(code)) => format!("ended with status {code}"),
             ExecFailure::Status(None) => "was ended by a signal".to_owned(),
         };

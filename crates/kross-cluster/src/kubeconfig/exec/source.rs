@@ -55,7 +55,8 @@ impl ExecSource {
             self.rejected.store(false, Ordering::Release);
             let result = run_blocking(&self.command).await;
             if let Ok(credential) = &result {
-                let mut client_certificate = self.client_certificate.write().unwrap_or_else(PoisonError::into_inner);
+                let mut client_certificate =
+                    self.client_certificate.write().unwrap_or_else(PoisonError::into_inner);
                 *client_certificate = (credential.certificate.clone(), credential.expires);
             }
             *last = Run { at: Instant::now(), result };
