@@ -2,9 +2,10 @@
 //! cares, and into a local copy that answers at once. Where a watch is not wanted, or has no room, polls take its place.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
@@ -280,7 +281,7 @@ impl Caches {
 
 impl CacheRegistry {
     fn lock(&self) -> MutexGuard<'_, HashMap<KindKey, Vec<CacheEntry>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// Begins to follow.
@@ -300,7 +301,7 @@ impl CacheRegistry {
 
     /// What bounds the lists of a cluster.
     fn lists_of(&self, cluster: &ClusterId) -> Arc<Semaphore> {
-        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.lists.lock();
         if let Some(known) = lists.get(cluster).and_then(Weak::upgrade) {
             return known;
         }
@@ -371,12 +372,12 @@ pub(crate) struct Subscribers(Mutex<Vec<mpsc::UnboundedSender<CacheEvent>>>);
 
 impl Subscribers {
     fn add(&self, sender: mpsc::UnboundedSender<CacheEvent>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        self.0.lock().push(sender);
     }
 
     /// Sends to everybody who still listens.
     fn send(&self, event: &CacheEvent) {
-        let mut subscribers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut subscribers = self.0.lock();
         subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
     }
 }

@@ -3,13 +3,14 @@
 
 use std::fmt;
 use std::io::Read;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use kross_value::Text;
+use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::discovery::Discovery;
@@ -292,7 +293,9 @@ impl ClusterClient {
 
     /// From now on goes over other wires.
     pub(crate) fn replace_transports(&self, transports: Arc<Transports>) {
-        *self.shared.transports.write().unwrap_or_else(PoisonError::into_inner) = transports;
+        let replaced = std::mem::replace(&mut *self.shared.transports.write(), transports);
+        // Outside the lock: this may close sockets.
+        drop(replaced);
     }
 
     /// The way that requests go now.
@@ -365,7 +368,7 @@ impl ClusterClient {
 
 impl Shared {
     fn transports(&self) -> Arc<Transports> {
-        Arc::clone(&self.transports.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.transports.read())
     }
 
     async fn exchange_through_breaker(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {

@@ -2,11 +2,12 @@
 //! guessed.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kross_api::Operation;
 use kross_value::Text;
+use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::client::ClusterClient;
@@ -70,19 +71,19 @@ impl Discovery {
     /// A kind that is known already. Without a version: in the one that the cluster prefers.
     #[must_use]
     pub fn cached(&self, group: &str, version: Option<&str>, kind: &str) -> Option<Arc<ApiKind>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).table.find(group, version, kind)
+        self.known.read().table.find(group, version, kind)
     }
 
     /// Every kind that is known, in its preferred version.
     #[must_use]
     pub fn kinds(&self) -> Vec<Arc<ApiKind>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known.table.kinds.values().filter_map(|versions| versions.first().cloned()).collect()
     }
 
     /// Adds a kind that is known from its own definition, which spares a question.
     pub fn learn(&self, kind: ApiKind) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let Known { table, learned, .. } = &mut *known;
         let key = (kind.group.clone(), kind.kind.clone());
         if let Some(versions) = table.kinds.get_mut(&key) {
@@ -96,7 +97,7 @@ impl Discovery {
 
     /// Forgets a kind that turned out to be gone.
     pub fn forget(&self, group: &str, kind: &str) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let key = (group.into(), kind.into());
         known.learned.remove(&key);
         known.table.kinds.remove(&key);
@@ -104,7 +105,7 @@ impl Discovery {
 
     /// The cluster has answered a question from this time.
     fn replace(&self, began: Instant, table: Table) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let before = std::mem::replace(&mut known.table, table);
         let Known { table, learned, refreshed } = &mut *known;
         // A group whose server is silent keeps what was known of it.
@@ -118,11 +119,11 @@ impl Discovery {
     }
 
     fn refreshed(&self) -> Option<(Instant, Instant)> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).refreshed
+        self.known.read().refreshed
     }
 
     fn is_unavailable(&self, group: &str) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).table.unavailable.contains(group)
+        self.known.read().table.unavailable.contains(group)
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -143,7 +144,7 @@ impl<K: QueueKey> WorkQueue<K> {
 
 impl<K: QueueKey> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, Inner<K>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     fn finish(&self, key: &K, outcome: Outcome) {
@@ -278,9 +279,9 @@ mod tests {
                 tokio::spawn(async move {
                     let mut mine = Vec::new();
                     while let Some(work) = queue.next().await {
-                        assert!(active.lock().unwrap().insert(work.0));
+                        assert!(active.lock().insert(work.0));
                         tokio::time::sleep(Duration::from_millis(u64::from(work.0 % 7))).await;
-                        active.lock().unwrap().remove(&work.0);
+                        active.lock().remove(&work.0);
                         mine.push(work.0);
                         if work.failures() == 0 && work.0 % 3 == 0 { work.retry() } else { work.done() }
                     }

@@ -1,11 +1,12 @@
 //! One watch as its users see it: the copy, its state, and those who want to know about it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kross_api::{FailureReason, SyncMode};
 use kross_value::{Text, Value};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -103,7 +104,7 @@ impl SharedCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Changes the copy and tells everybody, in one step: what subscribers hear and what readers see never disagree.

@@ -1,13 +1,14 @@
 //! Looks after the connection to one cluster: counts what is under way, notices what fails, and while the cluster is lost
 //! answers at once in its place, so that a dead cluster holds nobody up.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
 use jiff::Timestamp;
 use kross_api::FailureReason;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -130,17 +131,17 @@ impl CircuitBreaker {
     /// The cluster has answered.
     pub(crate) fn record_response(&self) {
         let now = Some((Instant::now(), Timestamp::now()));
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        *self.heard.lock() = now;
     }
 
     /// When the cluster last answered.
     pub(crate) fn last_response(&self) -> Option<Timestamp> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).map(|(_, at)| at)
+        self.heard.lock().map(|(_, at)| at)
     }
 
     /// For how long the cluster has not answered.
     pub(crate) fn since_last_response(&self) -> Duration {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = self.heard.lock();
         heard.map_or(Duration::MAX, |(instant, _)| instant.elapsed())
     }
 

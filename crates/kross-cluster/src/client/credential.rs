@@ -1,11 +1,12 @@
 //! Turns who we are into headers. A client certificate is no part of it: that belongs to the endpoint's TLS.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use kube::client::Body;
+use parking_lot::Mutex;
 use tower::util::BoxCloneService;
 use tower::{BoxError, ServiceExt};
 
@@ -95,7 +96,7 @@ impl Credential {
                 headers.insert(header::AUTHORIZATION, value.clone());
             }
             Kind::Trusted(service) => {
-                let service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let service = service.lock().clone();
                 let response = service.oneshot(Request::new(Body::empty())).await.map_err(|_| {
                     // What a plugin printed may be half a token, so nothing of it is repeated.
                     TransportError::Credentials {

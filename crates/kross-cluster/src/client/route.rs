@@ -3,9 +3,10 @@
 //! ends at once.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use kross_api::FailureReason;
+use parking_lot::RwLock;
 
 use super::{ClusterClient, Shared};
 use crate::transport::TransportError;
@@ -35,12 +36,14 @@ impl Route {
     }
 
     fn set(&self, state: RouteState) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = state;
+        let replaced = std::mem::replace(&mut *self.0.write(), state);
+        // Outside the lock: this may drop the last reference to a client and its sockets.
+        drop(replaced);
     }
 
     /// The way for somebody who began with this connection.
     pub(super) fn resolve(&self, initial: &Arc<Shared>) -> Result<Arc<Shared>, TransportError> {
-        match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.0.read() {
             RouteState::Open(shared) if shared.cluster == initial.cluster => Ok(Arc::clone(shared)),
             RouteState::Open(_) => Err(TransportError::NotConnected {
                 reason: FailureReason::Credentials,

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use kross_value::{Key, Object, Value};
+use parking_lot::Mutex;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::digest::{Digest, Digester, whole};
@@ -51,11 +52,11 @@ impl FieldSet {
         if text.len() > MAX_SHARED_LENGTH {
             return serde_json::from_str(text).ok().map(Arc::new);
         }
-        if let Some(known) = SHARED.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+        if let Some(known) = SHARED.lock().get(text) {
             return Some(Arc::clone(known));
         }
         let set: Arc<Self> = Arc::new(serde_json::from_str(text).ok()?);
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = SHARED.lock();
         if shared.len() >= MAX_SHARED {
             shared.clear();
         }

@@ -1,14 +1,15 @@
 //! Turns "a stream, please" into one on a connection with room, or on a new connection. Whoever needs a connection while one
 //! is being opened waits for that one, and fails with it if it fails: a dead server is dialled once, not once per request.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
@@ -75,13 +76,13 @@ impl Pool {
         if let Some(stream) = self.free_stream() {
             return Ok(stream);
         }
-        let before = lock(&self.last_dial).count;
+        let before = self.last_dial.lock().count;
         let _permit = self.dialing.lock().await;
         if let Some(stream) = self.free_stream() {
             return Ok(stream);
         }
         {
-            let last = lock(&self.last_dial);
+            let last = self.last_dial.lock();
             if let (true, Some(error)) = (last.count != before, &last.error) {
                 return Err(error.clone());
             }
@@ -89,7 +90,7 @@ impl Pool {
         // Boxed: it is large and rare, and every request would have room for it.
         let opened = Box::pin(dial(&self.endpoint, &self.options)).await;
         self.counters.dialed(opened.is_ok());
-        let mut last = lock(&self.last_dial);
+        let mut last = self.last_dial.lock();
         last.count += 1;
         last.error = opened.as_ref().err().cloned();
         drop(last);
@@ -98,7 +99,7 @@ impl Pool {
 
     /// How many connections and streams are in use.
     pub(super) fn usage(&self) -> (usize, usize) {
-        let connections = lock(&self.connections);
+        let connections = self.connections.lock();
         let open = connections.iter().filter(|connection| !connection.is_closed());
         let streams = |connection: &Arc<PooledConnection>| connection.streams.load(Ordering::Relaxed);
         (open.clone().count(), open.map(streams).sum())
@@ -106,14 +107,14 @@ impl Pool {
 
     /// Fills connections in order, so that the last ones run empty and can be let go.
     fn free_stream(&self) -> Option<Stream> {
-        let mut connections = lock(&self.connections);
+        let mut connections = self.connections.lock();
         connections.retain(|connection| !connection.is_closed());
         let stream = connections.iter().find_map(PooledConnection::take);
         if connections.len() > 1 {
             let idle_timeout = self.options.idle_timeout;
             connections.retain(|connection| {
                 connection.streams.load(Ordering::Acquire) > 0
-                    || lock(&connection.idle_since).elapsed() < idle_timeout
+                    || connection.idle_since.lock().elapsed() < idle_timeout
             });
         }
         stream
@@ -131,7 +132,7 @@ impl Pool {
             Opened::PlainHttp1(sender, driver) => http1_connection(sender, driver),
         };
         connection.streams.store(1, Ordering::Release);
-        lock(&self.connections).push(Arc::clone(&connection));
+        self.connections.lock().push(Arc::clone(&connection));
         Stream { connection }
     }
 }
@@ -218,11 +219,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        *lock(&self.connection.idle_since) = Instant::now();
+        *self.connection.idle_since.lock() = Instant::now();
         self.connection.streams.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

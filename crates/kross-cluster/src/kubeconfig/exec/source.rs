@@ -2,12 +2,13 @@
 //! again. The command runs on a thread of its own; one run serves everybody who waits.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::HeaderValue;
 use jiff::Timestamp;
+use parking_lot::RwLock;
 use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
@@ -55,8 +56,7 @@ impl ExecSource {
             self.rejected.store(false, Ordering::Release);
             let result = run_blocking(&self.command).await;
             if let Ok(credential) = &result {
-                let mut client_certificate =
-                    self.client_certificate.write().unwrap_or_else(PoisonError::into_inner);
+                let mut client_certificate = self.client_certificate.write();
                 *client_certificate = (credential.certificate.clone(), credential.expires);
             }
             *last = Run { at: Instant::now(), result };
@@ -81,7 +81,7 @@ impl ExecSource {
 
     /// When the certificate that connections are opened with ends. A connection keeps the one it was opened with.
     pub(crate) fn certificate_expiry(&self) -> Option<Timestamp> {
-        let client_certificate = self.client_certificate.read().unwrap_or_else(PoisonError::into_inner);
+        let client_certificate = self.client_certificate.read();
         client_certificate.0.as_ref().and(client_certificate.1)
     }
 }
@@ -105,12 +105,12 @@ async fn run_blocking(command: &Arc<ExecCommand>) -> Result<IssuedCredential, Ex
 
 impl ResolvesClientCert for ExecSource {
     fn resolve(&self, _authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        let client_certificate = self.client_certificate.read().unwrap_or_else(PoisonError::into_inner);
+        let client_certificate = self.client_certificate.read();
         client_certificate.0.clone().filter(|certified| certified.key.choose_scheme(schemes).is_some())
     }
 
     fn has_certs(&self) -> bool {
-        self.client_certificate.read().unwrap_or_else(PoisonError::into_inner).0.is_some()
+        self.client_certificate.read().0.is_some()
     }
 }
 
