@@ -1,7 +1,6 @@
 //! Turns "this key needs a look" into work, one worker per key at a time. A key is never dropped: work that fails, or whose
 //! worker panics, comes again after a wait that grows up to a cap and ends at once when something happens to the key.
 
-use std::hash::{BuildHasher, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +12,6 @@ use tokio::time::{Instant, sleep_until};
 mod state;
 
 pub use state::{Backoff, Outcome, QueueKey, QueueStats};
-
-pub(crate) use state::random;
 
 use state::State;
 
@@ -67,8 +64,7 @@ impl<K: QueueKey> WorkQueue<K> {
     /// An empty queue.
     #[must_use]
     pub fn new(backoff: Backoff) -> Self {
-        let seed = std::hash::RandomState::new().build_hasher().finish();
-        let inner = Inner { state: State::new(backoff, seed), closed: false };
+        let inner = Inner { state: State::new(backoff, fastrand::Rng::new()), closed: false };
         Self {
             shared: Arc::new(Shared { inner: Mutex::new(inner), work: Notify::new(), idle: Notify::new() }),
         }

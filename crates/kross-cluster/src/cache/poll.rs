@@ -16,7 +16,6 @@ use crate::audit::AuditVerb;
 use crate::client::MAX_PAGES;
 use crate::error::ApiError;
 use crate::object::StoredObject;
-use crate::workqueue::random;
 
 /// Objects that are read at once.
 const CONCURRENT_READS: usize = 8;
@@ -46,7 +45,7 @@ pub(super) async fn poll(
         match poller.poll_once().await {
             Ok((started, version)) => {
                 poller.reflector.recovered();
-                let next = started + interval.next(random());
+                let next = started + interval.next(fastrand::f64());
                 if let Some(permit) = wait(next, permits.as_ref()).await {
                     return (version, permit);
                 }

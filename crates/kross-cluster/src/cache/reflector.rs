@@ -22,7 +22,7 @@ use crate::client::{MAX_PAGES, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
 use crate::transport::{ResponseBody, TransportError};
-use crate::workqueue::{Backoff, random};
+use crate::workqueue::Backoff;
 
 /// How long a watch is asked to stay open; the server is told a random time between once and twice this.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
@@ -166,7 +166,7 @@ impl Reflector {
     }
 
     async fn watch_once(&mut self, version: &mut String) -> WatchEnd {
-        let timeout = WATCH_TIMEOUT.mul_f64(1.0 + random());
+        let timeout = WATCH_TIMEOUT.mul_f64(1.0 + fastrand::f64());
         let deadline = Instant::now() + timeout + WATCH_TIMEOUT_GRACE;
         let pending = self.begin_audit(AuditVerb::Watch);
         let response = match self.client.open_watch(self.watch_path(version, timeout)).await {
@@ -285,9 +285,9 @@ impl Reflector {
         self.writer.failed(error);
         self.failures = self.failures.saturating_add(1);
         let wait = match error.retry() {
-            Retry::After(wait) => wait.max(BACKOFF.delay(self.failures, random())),
-            Retry::Backoff => BACKOFF.delay(self.failures, random()),
-            Retry::WhenChanged => SLOW_BACKOFF.delay(self.failures, random()),
+            Retry::After(wait) => wait.max(BACKOFF.delay(self.failures, fastrand::f64())),
+            Retry::Backoff => BACKOFF.delay(self.failures, fastrand::f64()),
+            Retry::WhenChanged => SLOW_BACKOFF.delay(self.failures, fastrand::f64()),
         };
         self.pause(wait).await;
     }
@@ -329,5 +329,5 @@ impl Reflector {
 
 /// A short wait before something that should go well at once.
 pub(super) fn short_delay() -> Duration {
-    BACKOFF.delay(1, random())
+    BACKOFF.delay(1, fastrand::f64())
 }

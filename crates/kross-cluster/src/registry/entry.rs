@@ -22,7 +22,6 @@ use crate::client::{AuditTrail, CircuitBreaker, ClusterClient, Outage, Transport
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
 use crate::transport::Endpoint;
-use crate::workqueue::random;
 
 /// The least time between two looks that a failing request causes.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
@@ -192,7 +191,7 @@ impl Core {
                 Err(failure) => failure,
             };
             failures = failures.saturating_add(1);
-            let delay = self.options.backoff.delay(failures, random());
+            let delay = self.options.backoff.delay(failures, fastrand::f64());
             self.lost(&failure, delay);
             misled = self.wait(&failure, delay, misled).await;
         }
@@ -343,7 +342,7 @@ impl Core {
     /// Returns when the cluster is lost.
     async fn stay(&self) -> Failure {
         loop {
-            let interval = self.options.probe_interval.mul_f64(0.75 + random() / 4.0);
+            let interval = self.options.probe_interval.mul_f64(0.75 + fastrand::f64() / 4.0);
             let quiet = self.breaker.since_last_response();
             let looked = tokio::select! {
                 () = self.breaker.probe_requested.notified() => self.probe().await,
@@ -427,7 +426,7 @@ impl Core {
         };
         let mut silent = !misled;
         loop {
-            sleep(self.options.knock_interval.mul_f64(0.75 + random() / 4.0)).await;
+            sleep(self.options.knock_interval.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
             if !knock(&endpoint, self.options.knock_timeout).await {
                 silent = true;
             } else if silent {

@@ -2,7 +2,7 @@
 //! queue can be tested without waiting.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -39,12 +39,6 @@ impl Backoff {
         let full = self.base.saturating_mul(1_u32 << doublings).min(self.cap);
         full.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0).max(self.base.min(self.cap))
     }
-}
-
-/// Something in 0..1 that spreads tries; nothing depends on its quality.
-#[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
-pub(crate) fn random() -> f64 {
-    (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// How work on a key ended.
@@ -94,11 +88,11 @@ pub(super) struct State<K: QueueKey> {
     delayed: BTreeMap<(Instant, u64), K>,
     ready: usize,
     next_sequence: u64,
-    random: u64,
+    random: fastrand::Rng,
 }
 
 impl<K: QueueKey> State<K> {
-    pub(super) fn new(backoff: Backoff, seed: u64) -> Self {
+    pub(super) fn new(backoff: Backoff, random: fastrand::Rng) -> Self {
         Self {
             backoff,
             items: HashMap::new(),
@@ -107,7 +101,7 @@ impl<K: QueueKey> State<K> {
             delayed: BTreeMap::new(),
             ready: 0,
             next_sequence: 0,
-            random: seed | 1,
+            random,
         }
     }
 
@@ -190,8 +184,7 @@ impl<K: QueueKey> State<K> {
                     return self.place(key, 0, not_before, now, now);
                 }
                 let failures = failures.saturating_add(1);
-                let random = self.next_random();
-                let at = now + self.backoff.delay(failures, random);
+                let at = now + self.backoff.delay(failures, self.random.f64());
                 self.place(key, failures, not_before, due.map_or(at, |due| due.min(at)), now);
             }
         }
@@ -251,16 +244,6 @@ impl<K: QueueKey> State<K> {
         }
         waiting.push_back(key);
         self.ready += 1;
-    }
-
-    /// xorshift64*: spreads retries, nothing depends on its quality.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
-    fn next_random(&mut self) -> f64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        let bits = self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11;
-        bits as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -14,7 +14,7 @@ impl QueueKey for u8 {
 }
 
 fn state() -> State<u8> {
-    State::new(Backoff::default(), 42)
+    State::new(Backoff::default(), fastrand::Rng::with_seed(42))
 }
 
 fn seconds(n: u64) -> Duration {
