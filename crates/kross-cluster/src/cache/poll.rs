@@ -1,4 +1,4 @@
-//! Keeps one copy up to date by looking each interval: a list of metadata tells what has changed, and only that is read. No
+//! Keeps a cache in sync by polling: a metadata list shows which objects have changed, and only those are read. No
 //! watch is opened.
 
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::object::StoredObject;
 
 /// Objects that are read at once.
 const CONCURRENT_READS: usize = 8;
-/// So few changed objects are always read one by one.
+/// Up to this many changed objects are always read one by one.
 const ALWAYS_READ_ONE_BY_ONE: usize = 8;
-/// The status of a server that has no list of metadata.
+/// The status code of a server that does not support metadata lists.
 const NOT_ACCEPTABLE: u16 = 406;
 
-/// What a look at the cluster found.
+/// The result of a poll.
 pub(super) struct PollResult {
-    /// The version of the list.
+    /// The resource version of the list.
     pub(super) version: String,
-    /// What is there as it was known.
+    /// Objects that are cached in the same version.
     pub(super) unchanged: Vec<NamespacedName>,
-    /// What is new or has changed.
+    /// Objects that were added or changed.
     pub(super) changed: Vec<StoredObject>,
 }
 
-/// Polls until there is room for a watch. Gives the version to watch from, and the room.
+/// Polls until the budget has a permit for a watch. Returns the resource version to watch from, and the permit.
 pub(super) async fn poll(
     reflector: &mut Reflector,
     interval: PollInterval,
@@ -50,14 +50,14 @@ pub(super) async fn poll(
                     return (version, permit);
                 }
             }
-            // The list took so long that its first pages are history.
+            // The list took so long that the API server has compacted the version of its first pages.
             Err(error) if error.is_expired() => poller.reflector.pause(short_delay()).await,
             Err(error) => poller.reflector.back_off(&error).await,
         }
     }
 }
 
-/// Waits until a time, or until there is room.
+/// Waits until the given time, or until there is a permit for a watch.
 async fn wait(until: Instant, permits: Option<&Arc<Semaphore>>) -> Option<OwnedSemaphorePermit> {
     let Some(permits) = permits else {
         sleep_until(until).await;
@@ -71,31 +71,31 @@ async fn wait(until: Instant, permits: Option<&Arc<Semaphore>>) -> Option<OwnedS
 
 struct Poller<'f> {
     reflector: &'f mut Reflector,
-    /// Whether this cluster only gives whole lists.
+    /// Whether this cluster is polled with full lists.
     full_lists: bool,
 }
 
 impl Poller<'_> {
-    /// Looks once. Gives when that began and the version of the list.
+    /// Polls once. Returns when the poll began, and the resource version of the list.
     async fn poll_once(&mut self) -> Result<(Instant, String), ApiError> {
         let lists = Arc::clone(&self.reflector.lists);
-        // Closed never: the registry outlives its watches.
+        // The semaphore is never closed.
         let _permit = lists.acquire().await;
         let started = Instant::now();
         self.reflector.writer.begin_poll();
         let synced = self.reflector.writer.has_synced();
-        let found = if !synced {
+        let result = if !synced {
             let pending = self.reflector.begin_audit(AuditVerb::List);
-            let found = self.list_all().await;
-            pending.finish(&found);
-            found?
+            let result = self.list_all().await;
+            pending.finish(&result);
+            result?
         } else if self.full_lists {
             self.list_all().await?
         } else {
             self.list_changed().await?
         };
-        let version = found.version.clone();
-        self.reflector.writer.polled(found);
+        let version = result.version.clone();
+        self.reflector.writer.polled(result);
         Ok((started, version))
     }
 
@@ -130,7 +130,7 @@ impl Poller<'_> {
             Ok((stale, changed)) => {
                 Ok(PollResult { version, unchanged: [unchanged, stale].concat(), changed })
             }
-            // Whoever may list but not get sees the same.
+            // A credential that may list but not get can read the same objects with a full list.
             Err(error) if error.reason() == FailureReason::Forbidden => {
                 self.full_lists = true;
                 self.list_all().await
@@ -140,32 +140,32 @@ impl Poller<'_> {
     }
 
     async fn metadata(&self) -> Result<(String, Vec<ObjectVersion>), ApiError> {
-        let (mut entries, mut version, mut next) = (Vec::new(), None, None);
+        let (mut versions, mut version, mut next) = (Vec::new(), None, None);
         for _ in 0..MAX_PAGES {
             let page: MetadataPage = self.reflector.metadata_page(next.as_deref()).await?;
-            entries.extend(page.items);
+            versions.extend(page.items);
             let version = version.get_or_insert(page.version);
             next = page.next;
             if next.is_none() {
-                return Ok((std::mem::take(version), entries));
+                return Ok((std::mem::take(version), versions));
             }
         }
         Err(self.reflector.endless())
     }
 
-    /// Reads what has changed. What changed its labels since the list was read may belong to it no more: it counts as
-    /// unchanged, and the next look tells. What is gone since is left out.
+    /// Reads the changed objects. One whose labels changed since the list was taken may no longer match the selector:
+    /// it counts as unchanged until the next poll. One that was deleted since is left out.
     async fn read(
         &self,
         changed: Vec<ObjectVersion>,
     ) -> Result<(Vec<NamespacedName>, Vec<StoredObject>), ApiError> {
         let reflector = &*self.reflector;
         let read = stream::iter(changed)
-            .map(|entry| async move {
+            .map(|listed| async move {
                 let object =
-                    reflector.client.get(&reflector.kind, entry.namespace.as_deref(), &entry.name).await;
+                    reflector.client.get(&reflector.kind, listed.namespace.as_deref(), &listed.name).await;
                 match object {
-                    Ok(object) => Ok(Some((entry, object))),
+                    Ok(object) => Ok(Some((listed, object))),
                     Err(error) if error.is_object_not_found() => Ok(None),
                     Err(error) => Err(error),
                 }
@@ -174,11 +174,11 @@ impl Poller<'_> {
             .try_collect::<Vec<_>>()
             .await?;
         let (mut stale, mut objects) = (Vec::new(), Vec::new());
-        for (entry, object) in read.into_iter().flatten() {
-            if entry.is(&object) || entry.has_labels_of(&object) {
+        for (listed, object) in read.into_iter().flatten() {
+            if listed.is(&object) || listed.has_labels_of(&object) {
                 objects.push(object);
             } else {
-                stale.push(entry.namespaced_name());
+                stale.push(listed.namespaced_name());
             }
         }
         Ok((stale, objects))

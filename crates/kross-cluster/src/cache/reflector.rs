@@ -1,5 +1,9 @@
-//! Keeps one copy up to date for as long as it is wanted: list, watch from there, and after any loss resume where it was, or
-//! list again where that is no longer possible. Where there is to be no watch, it polls.
+//! The reflector of a cache: lists, watches from the resource version of the list, resumes the watch after a failure,
+//! and lists again when that version has expired. Without a watch it polls.
+//!
+//! This is not `kube::runtime::watcher`: it shares the compact objects, the work queue's backoff, the per-cluster
+//! limits and the audit of this crate, distinguishes a kind that is no longer served from an empty list, and can be
+//! woken while it backs off.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,38 +28,39 @@ use crate::error::{ApiError, Attempt, Missing, Retry, Status};
 use crate::transport::{ResponseBody, TransportError};
 use crate::workqueue::Backoff;
 
-/// How long a watch is asked to stay open; the server is told a random time between once and twice this.
+/// The server is asked to close a watch after a random time between once and twice this.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
-/// How much longer it may take before the connection counts as dead, for servers that forget the time.
+/// How long after that a watch counts as dead, for servers that do not close it.
 const WATCH_TIMEOUT_GRACE: Duration = Duration::from_secs(30);
-/// A watch that lived this long had no problem, so the next failure is a first one.
+/// A watch that was open for this long was healthy: the next failure counts as the first one.
 const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 const BACKOFF: Backoff = Backoff { base: Duration::from_millis(100), cap: Duration::from_secs(30) };
-/// For what fails until somebody changes something: permissions, definitions.
+/// For errors that persist until something changes, such as permissions or CustomResourceDefinitions.
 const SLOW_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(60) };
 
 /// How a watch ended.
 enum WatchEnd {
-    /// As it should: open a new one where it was.
+    /// Normally: resume from the last resource version.
     Resume,
-    /// The cluster no longer knows where it was: list again.
+    /// The resource version has expired: list again.
     Expired,
-    /// It failed.
+    /// With an error.
     Failed(ApiError),
 }
 
+/// What fills a cache.
 pub(super) struct Reflector {
     pub(super) writer: WriterToken,
     pub(super) client: ClusterClient,
     pub(super) kind: Arc<ApiKind>,
-    /// Bounds the lists of this cluster that run at once.
+    /// Limits the lists in this cluster that run at once.
     pub(super) lists: Arc<Semaphore>,
     failures: u32,
-    /// Whether the last answer was that there is no such kind.
+    /// Whether the last response was that the kind is not served.
     missing: bool,
 }
 
-/// Never returns.
+/// Runs the reflector of a cache until its task is aborted.
 pub(super) async fn run(
     writer: WriterToken,
     client: ClusterClient,
@@ -81,7 +86,7 @@ pub(super) async fn run(
                 reflector.missing = false;
                 reflector.watch_from(version).await;
             }
-            // The list took so long that its first pages are history.
+            // The list took so long that the API server has compacted the version of its first pages.
             Err(error) if error.is_expired() => reflector.pause(short_delay()).await,
             Err(error) => reflector.back_off(&error).await,
         }
@@ -89,9 +94,9 @@ pub(super) async fn run(
 }
 
 impl Reflector {
-    /// Reads the list page by page into the copy, and returns its version.
+    /// Reads a list page by page into the store, and returns its resource version.
     async fn list(&mut self) -> Result<String, ApiError> {
-        // Closed never: the registry outlives its watches.
+        // The semaphore is never closed.
         let _permit = self.lists.acquire().await;
         self.writer.listing();
         let mut next: Option<String> = None;
@@ -133,7 +138,7 @@ impl Reflector {
             .list_page_as(&self.kind, selection.namespace(), &query, next, metadata::ACCEPT)
             .await?;
         MetadataPage::read(&page).map_err(|_| {
-            let problem = "the list of metadata cannot be read";
+            let problem = "cannot parse the metadata list";
             ApiError::new(self.attempt(), FailureReason::ServerError, problem)
         })
     }
@@ -142,7 +147,7 @@ impl Reflector {
         self.client.endless_list(&self.kind, self.writer.key().selection.namespace())
     }
 
-    /// Watches from a version until only a new list helps.
+    /// Watches from a resource version until it has expired or the kind is not served.
     async fn watch_from(&mut self, mut version: String) {
         loop {
             let started = Instant::now();
@@ -151,7 +156,7 @@ impl Reflector {
                 self.failures = 0;
             }
             match end {
-                // A server that ends every watch at once is not asked without a pause.
+                // Do not hammer a server that closes every watch at once.
                 WatchEnd::Resume if started.elapsed() < HEALTHY_AFTER => self.pause(short_delay()).await,
                 WatchEnd::Resume => {}
                 WatchEnd::Expired => return,
@@ -174,7 +179,7 @@ impl Reflector {
             Err(error) => {
                 let failure = ApiError::from_transport(self.attempt(), &error);
                 match error {
-                    // Nothing is opened in a lost cluster, however often it is tried.
+                    // Nothing was sent: the circuit breaker rejects every attempt while the cluster is unreachable.
                     TransportError::NotConnected { .. } | TransportError::Closed => pending.discard(),
                     _ => pending.finish_with(None, Some(failure.reason())),
                 }
@@ -195,17 +200,18 @@ impl Reflector {
     async fn read(&self, mut body: ResponseBody, deadline: Instant, version: &mut String) -> WatchEnd {
         let mut lines = Lines::default();
         loop {
-            let piece = match timeout_at(deadline, body.piece()).await {
-                Ok(Ok(Some(piece))) => piece,
+            let chunk = match timeout_at(deadline, body.chunk()).await {
+                Ok(Ok(Some(chunk))) => chunk,
                 Ok(Ok(None)) | Err(_) => return WatchEnd::Resume,
-                // A connection that broke under a healthy watch says nothing about the cluster: resume at once.
+                // A connection that breaks under a healthy watch does not mean that the cluster is unreachable: resume
+                // at once.
                 Ok(Err(TransportError::Broken { .. })) if body.age() > HEALTHY_AFTER => {
                     return WatchEnd::Resume;
                 }
                 Ok(Err(error)) => return WatchEnd::Failed(ApiError::from_transport(self.attempt(), &error)),
             };
-            if lines.push(&piece).is_err() {
-                let problem = "a line of the watch has no end";
+            if lines.push(&chunk).is_err() {
+                let problem = "an event of the watch is too long";
                 return WatchEnd::Failed(ApiError::new(self.attempt(), FailureReason::ServerError, problem));
             }
             while let Some(line) = lines.next() {
@@ -216,7 +222,7 @@ impl Reflector {
         }
     }
 
-    /// Takes one event in. Returns how the watch ended if this was its end.
+    /// Applies an event. Returns how the watch ended if this was its last one.
     fn event(&self, line: &[u8], version: &mut String) -> Option<WatchEnd> {
         match Event::read(line) {
             Some(Ok(Event::Applied(object))) => {
@@ -238,13 +244,16 @@ impl Reflector {
             }
             Some(Ok(Event::Failed(status))) => return Some(self.end_of(*status)),
             Some(Ok(Event::Unknown)) => {}
-            // One object that cannot be read must not stop the others.
-            Some(Err(error)) => tracing::warn!(watch = %self.writer.key(), %error, "skipped an event"),
-            None => tracing::warn!(watch = %self.writer.key(), "skipped a line that is no event"),
+            // One object that cannot be parsed must not stop the others.
+            Some(Err(error)) => {
+                tracing::warn!(cache = %self.writer.key(), %error, "skipped a watch event with an unreadable object");
+            }
+            None => tracing::warn!(cache = %self.writer.key(), "skipped a line that is not a watch event"),
         }
         None
     }
 
+    /// How an `ERROR` event ends the watch.
     fn end_of(&self, status: Status) -> WatchEnd {
         let code = status.code().and_then(|code| StatusCode::from_u16(code).ok());
         let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -252,6 +261,7 @@ impl Reflector {
         if error.is_expired() { WatchEnd::Expired } else { WatchEnd::Failed(error) }
     }
 
+    /// How a response that is not 200 ends the watch, and its reason for the audit record.
     async fn refused(
         &self,
         status: StatusCode,
@@ -261,22 +271,24 @@ impl Reflector {
         /// A `Status` is short.
         const LIMIT: usize = 1 << 20;
         let read =
-            timeout_at(Instant::now() + WATCH_TIMEOUT_GRACE, body.all(LIMIT, WATCH_TIMEOUT_GRACE)).await;
+            timeout_at(Instant::now() + WATCH_TIMEOUT_GRACE, body.read_all(LIMIT, WATCH_TIMEOUT_GRACE)).await;
         let body = read.ok().and_then(Result::ok).unwrap_or_default();
-        let error = self.client.refused(&self.kind, self.attempt(), &ApiResponse { status, headers, body });
+        let error =
+            self.client.response_error(&self.kind, self.attempt(), &ApiResponse { status, headers, body });
         let reason = error.reason();
         (if error.is_expired() { WatchEnd::Expired } else { WatchEnd::Failed(error) }, reason)
     }
 
-    /// Nothing is wrong: the next failure is a first one.
+    /// Resets the backoff after a success.
     pub(super) fn recovered(&mut self) {
         self.missing = false;
         self.failures = 0;
     }
 
+    /// Reports a failure and waits before the next attempt.
     pub(super) async fn back_off(&mut self, error: &ApiError) {
-        tracing::debug!(watch = %self.writer.key(), %error, "watch failed");
-        // The kind is positively gone, twice: so are its objects.
+        tracing::debug!(cache = %self.writer.key(), %error, "cannot sync cache");
+        // The server has said twice that it does not serve the kind, so its objects were deleted.
         let missing = error.missing() == Some(&Missing::Kind);
         if missing && self.missing {
             self.writer.change(super::store::Store::clear);
@@ -293,7 +305,7 @@ impl Reflector {
     }
 
     pub(super) async fn pause(&self, wait: Duration) {
-        // Whichever comes first; both are a reason to go on.
+        // Either the delay is over, or somebody called `retry`.
         let _ = tokio::time::timeout(wait, self.writer.retry().notified()).await;
     }
 
@@ -309,13 +321,13 @@ impl Reflector {
         path
     }
 
-    /// A read of what this is about begins.
+    /// Begins the audit record of a request for the objects of this cache.
     pub(super) fn begin_audit(&self, verb: AuditVerb) -> PendingAudit {
         let name = match &self.writer.key().selection {
             Selection::Name { name, .. } => name,
             Selection::All | Selection::Managed | Selection::Labels { .. } => "",
         };
-        self.client.pending(verb, &self.kind, self.writer.key().selection.namespace(), name)
+        self.client.begin_audit(verb, &self.kind, self.writer.key().selection.namespace(), name)
     }
 
     fn attempt(&self) -> Attempt {
@@ -327,7 +339,7 @@ impl Reflector {
     }
 }
 
-/// A short wait before something that should go well at once.
+/// A short delay before a retry that should succeed.
 pub(super) fn short_delay() -> Duration {
     BACKOFF.delay(1, fastrand::f64())
 }

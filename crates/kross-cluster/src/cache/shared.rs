@@ -1,4 +1,5 @@
-//! One watch as its users see it: the copy, its state, and those who want to know about it.
+//! One cache as its users share it: the store, its sync state and its subscribers. The reflector writes to it through a
+//! [`WriterToken`]; users read it through a [`Cache`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,61 +18,63 @@ use super::{CacheEvent, CacheKey, CacheOptions, CacheRegistry, Change, Subscribe
 use crate::error::ApiError;
 use crate::object::StoredObject;
 
-/// What a watch is doing.
+/// What the reflector of a cache is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachePhase {
-    /// Reading the list.
+    /// It is listing.
     Listing,
-    /// Following changes.
+    /// It watches or polls, and the cache is in sync.
     Live,
-    /// Waiting to try again after a failure.
+    /// It backs off after a failure.
     Failed,
 }
 
-/// A watch as a page shows it.
+/// The state of a cache, for admin pages and metrics.
 #[derive(Clone, Debug)]
 pub struct CacheState {
-    /// What it is about.
+    /// Which cache it is.
     pub key: Arc<CacheKey>,
     /// Whether it watches or polls.
     pub mode: SyncMode,
-    /// What it is doing.
+    /// What the reflector is doing.
     pub phase: CachePhase,
     /// For how long.
     pub since: Duration,
-    /// Why it does not follow, if so.
+    /// The last error, if the cache is not in sync.
     pub failure: Option<ApiError>,
-    /// Whether its copy was complete at some time.
+    /// Whether the cache has synced at least once.
     pub synced: bool,
-    /// How many objects it has.
+    /// The number of objects.
     pub objects: usize,
-    /// How many hold it.
+    /// The number of users.
     pub users: usize,
-    /// How many lists it has read; for a poll, how often it has looked.
+    /// The number of lists read; for a poll, the number of polls.
     pub lists: u64,
-    /// How often a watch was opened.
+    /// The number of watches opened.
     pub opened: u64,
 }
 
-/// The right to say what happens to a copy. Whoever takes it over next has it: one that is told to stop may still be in the
-/// middle of something, and is not listened to any more.
+/// The right to write to a cache. Acquiring it revokes the previous token: a reflector that was aborted may still be in
+/// the middle of a list, and its writes are ignored from then on.
 pub(super) struct WriterToken {
     shared: Arc<SharedCache>,
     number: u64,
 }
 
+/// A cache that several users share. For the order of its locks see [`CacheRegistry`].
 pub(super) struct SharedCache {
     pub(super) key: Arc<CacheKey>,
-    /// Ends a wait after a failure.
+    /// Wakes the reflector while it backs off.
     pub(super) retry: Notify,
     synced: Notify,
     inner: Mutex<Inner>,
+    /// The subscribers to all caches.
     all_subscribers: Arc<Subscribers>,
 }
 
 struct Inner {
     store: Store,
-    /// The seat that counts.
+    /// The number of the token that is valid.
     writer: u64,
     mode: SyncMode,
     phase: CachePhase,
@@ -79,6 +82,7 @@ struct Inner {
     failure: Option<ApiError>,
     lists: u64,
     opened: u64,
+    /// The subscribers to this cache.
     subscribers: Vec<mpsc::UnboundedSender<CacheEvent>>,
 }
 
@@ -107,7 +111,7 @@ impl SharedCache {
         self.inner.lock()
     }
 
-    /// Changes the copy and tells everybody, in one step: what subscribers hear and what readers see never disagree.
+    /// Changes the store and emits the events under one lock, so that subscribers and readers see the same order.
     fn change<C: IntoIterator<Item = Change>>(&self, change: impl FnOnce(&mut Store) -> C) {
         self.change_inner(&mut self.lock(), change);
     }
@@ -128,7 +132,7 @@ impl SharedCache {
         self.all_subscribers.send(&event);
     }
 
-    /// What of a list is as it is known, and what is not.
+    /// Splits listed objects into those that are cached in the same version, and the others.
     pub(super) fn compare(&self, listed: Vec<ObjectVersion>) -> (Vec<NamespacedName>, Vec<ObjectVersion>) {
         let inner = self.lock();
         let (mut unchanged, mut changed) = (Vec::with_capacity(listed.len()), Vec::new());
@@ -158,7 +162,7 @@ impl SharedCache {
         let synced = inner.store.has_synced().then_some(Change::Synced);
         let failed = inner.failure.clone().map(|error| Change::Failed { error });
         for change in known.chain(synced).chain(failed) {
-            // Whoever hung up meanwhile does not want to know.
+            // A subscriber that has hung up is removed by the next event.
             let _ = subscriber.send(CacheEvent { cache: Arc::clone(&self.key), change });
         }
     }
@@ -190,7 +194,7 @@ impl SharedCache {
 }
 
 impl WriterToken {
-    /// Takes a copy over.
+    /// Takes over a cache from its previous writer.
     pub(super) fn acquire(shared: &Arc<SharedCache>, mode: SyncMode) -> Self {
         let mut inner = shared.lock();
         inner.writer += 1;
@@ -198,29 +202,29 @@ impl WriterToken {
         Self { shared: Arc::clone(shared), number: inner.writer }
     }
 
-    /// The state, as long as nobody else has taken over.
+    /// The state, unless another writer has taken over.
     fn lock(&self) -> Option<MutexGuard<'_, Inner>> {
         Some(self.shared.lock()).filter(|inner| inner.writer == self.number)
     }
 
-    /// What it is about.
+    /// Which cache it is.
     pub(super) fn key(&self) -> &CacheKey {
         &self.shared.key
     }
 
-    /// Ends a wait after a failure.
+    /// Wakes the reflector while it backs off.
     pub(super) fn retry(&self) -> &Notify {
         &self.shared.retry
     }
 
-    /// Changes the copy and tells everybody.
+    /// Changes the store and emits the events.
     pub(super) fn change<C: IntoIterator<Item = Change>>(&self, change: impl FnOnce(&mut Store) -> C) {
         if let Some(mut inner) = self.lock() {
             self.shared.change_inner(&mut inner, change);
         }
     }
 
-    /// What of a list is as it is known, and what is not.
+    /// Splits listed objects into those that are cached in the same version, and the others.
     pub(super) fn compare(&self, listed: Vec<ObjectVersion>) -> (Vec<NamespacedName>, Vec<ObjectVersion>) {
         self.shared.compare(listed)
     }
@@ -229,14 +233,14 @@ impl WriterToken {
         self.shared.has_synced()
     }
 
-    /// A look at the cluster begins.
+    /// Called before the requests of a poll are sent.
     pub(super) fn begin_poll(&self) {
         if let Some(mut inner) = self.lock() {
             inner.store.begin_poll();
         }
     }
 
-    /// A list begins.
+    /// Called when a list begins.
     pub(super) fn listing(&self) {
         let Some(mut inner) = self.lock() else { return };
         if inner.failure.is_none() {
@@ -244,11 +248,11 @@ impl WriterToken {
         }
     }
 
-    /// A list was read to its end.
+    /// Called when the last page of a list has been stored.
     pub(super) fn synced(&self) {
         let Some(mut inner) = self.lock() else { return };
-        let gone = inner.store.end_list();
-        for change in gone {
+        let deleted = inner.store.end_list();
+        for change in deleted {
             self.shared.emit(&mut inner, change);
         }
         inner.lists += 1;
@@ -259,9 +263,9 @@ impl WriterToken {
         self.shared.synced.notify_waiters();
     }
 
-    /// A poll is at its end. Told as a watch would: `Synced` when the copy becomes complete, `Resumed` after a failure.
-    pub(super) fn polled(&self, found: PollResult) {
-        let PollResult { version, unchanged, changed } = found;
+    /// Stores the result of a poll. Emits what a watch would: `Synced` the first time, `Resumed` after a failure.
+    pub(super) fn polled(&self, result: PollResult) {
+        let PollResult { version, unchanged, changed } = result;
         let Some(mut inner) = self.lock() else { return };
         let first = !inner.store.has_synced();
         if inner.failure.take().is_some() && !first {
@@ -276,8 +280,8 @@ impl WriterToken {
                 self.shared.emit(&mut inner, change);
             }
         }
-        let gone = inner.store.end_list();
-        for change in gone {
+        let deleted = inner.store.end_list();
+        for change in deleted {
             self.shared.emit(&mut inner, change);
         }
         inner.lists += 1;
@@ -295,7 +299,7 @@ impl WriterToken {
         }
     }
 
-    /// The watch is open.
+    /// Called when a watch is open.
     pub(super) fn live(&self) {
         let Some(mut inner) = self.lock() else { return };
         inner.opened += 1;
@@ -305,7 +309,7 @@ impl WriterToken {
         }
     }
 
-    /// It does not follow any more. Told once per reason.
+    /// Called when the reflector fails. Emits one event per reason.
     pub(super) fn failed(&self, error: &ApiError) {
         let Some(mut inner) = self.lock() else { return };
         let known = inner.failure.as_ref().map(ApiError::reason) == Some(error.reason());
@@ -325,20 +329,20 @@ impl Inner {
         }
     }
 
-    /// Whether what is not in the copy is not there. A short interruption does not matter: the cluster is asked again
-    /// before anything is decided for good. A kind that we may not read, or that is gone, does.
+    /// Whether an object that is not cached does not exist. A short interruption does not matter, since the API server
+    /// is asked again before anything irreversible. A kind that we may not read, or that is no longer served, does.
     fn is_authoritative(&self) -> bool {
-        let blind = self.failure.as_ref().is_some_and(|error| {
+        let unreadable = self.failure.as_ref().is_some_and(|error| {
             matches!(
                 error.reason(),
                 FailureReason::Forbidden | FailureReason::NotFound | FailureReason::Unauthorized
             )
         });
-        self.store.has_synced() && !blind
+        self.store.has_synced() && !unreadable
     }
 }
 
-/// A hold on a watch, and the way to read its copy. The watch runs as long as somebody has one.
+/// A cache as a user holds it. The reflector runs as long as there is a user.
 pub struct Cache {
     shared: Arc<SharedCache>,
     registry: Arc<CacheRegistry>,
@@ -349,58 +353,58 @@ impl Cache {
         Self { shared, registry }
     }
 
-    /// What it is about.
+    /// Which cache it is.
     #[must_use]
     pub fn key(&self) -> &Arc<CacheKey> {
         &self.shared.key
     }
 
-    /// An object of the copy.
+    /// An object.
     #[must_use]
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Lookup {
         self.shared.get(namespace, name)
     }
 
-    /// All objects of the copy, or nothing if it cannot tell.
+    /// All objects, or `None` if the cache is not authoritative.
     #[must_use]
     pub fn list(&self) -> Option<Vec<Arc<StoredObject>>> {
         let inner = self.shared.lock();
         inner.is_authoritative().then(|| inner.store.iter().cloned().collect())
     }
 
-    /// The objects that the copy knows, also where it cannot tell whether that is all.
+    /// All cached objects, also if the cache is not authoritative.
     #[must_use]
     pub fn known(&self) -> Vec<Arc<StoredObject>> {
         self.shared.lock().store.iter().cloned().collect()
     }
 
-    /// The objects of the copy with a value of a label, or nothing if it cannot tell.
+    /// The objects with this value of a label, or `None` if the cache is not authoritative.
     #[must_use]
     pub fn list_by_label(&self, label: &str, value: &str) -> Option<Vec<Arc<StoredObject>>> {
         let inner = self.shared.lock();
         inner.is_authoritative().then(|| inner.store.by_label(label, value))
     }
 
-    /// The objects with a value of a label that the copy knows, also where it cannot tell any more whether that is all.
+    /// The cached objects with this value of a label, also if the cache is not authoritative.
     #[must_use]
     pub fn known_by_label(&self, label: &str, value: &str) -> Vec<Arc<StoredObject>> {
         self.shared.lock().store.by_label(label, value)
     }
 
-    /// Whether what is not in the copy is not there.
+    /// Whether an object that is not cached does not exist.
     #[must_use]
     pub fn is_authoritative(&self) -> bool {
         self.shared.lock().is_authoritative()
     }
 
-    /// Why the copy does not follow at the moment, if so.
+    /// Why the cache is not in sync, if so.
     #[must_use]
     pub fn failure(&self) -> Option<ApiError> {
         self.shared.lock().failure.clone()
     }
 
-    /// Adds what a write of ours returned, so that it is known before the cluster tells. Does nothing if the copy knows
-    /// something later, or if the object is of another kind than the watch: no event would ever take it out again.
+    /// Stores the object that a write of ours returned, so that it is cached before the watch reports it. Ignored if
+    /// the cache has a later version, or if the object is of another kind: no event would ever remove it.
     pub fn observe(&self, written: &StoredObject) {
         let CacheKey { group, kind, selection, .. } = &*self.shared.key;
         let of_kind = *group == *written.group() && *kind == *written.kind();
@@ -409,33 +413,33 @@ impl Cache {
         }
     }
 
-    /// Whether it tells when this object goes: it follows, and has it.
+    /// Whether the cache will emit an event when this object is deleted: it is in sync and has the object.
     #[must_use]
     pub fn will_report_deletion_of(&self, namespace: Option<&str>, name: &str, uid: &Text) -> bool {
         self.is_live() && matches!(self.get(namespace, name), Lookup::Found(found) if found.uid() == uid)
     }
 
-    /// Takes out what a delete of ours found gone, where the next look would be the first to tell. A watch tells soon enough,
-    /// and in order.
+    /// Removes an object that a delete of ours found to be absent, if the cache polls and would report that only with
+    /// the next poll. A watch reports it soon, and in order.
     pub fn observe_deleted(&self, deleted: &StoredObject) {
         if self.mode() == SyncMode::Poll {
             self.shared.change(|store| store.observed_deleted(deleted));
         }
     }
 
-    /// Whether it watches or polls: a watch on another cluster polls while there is no room for it.
+    /// Whether it watches or polls. A watch of a remote cluster polls while the budget for watches is used up.
     #[must_use]
     pub fn mode(&self) -> SyncMode {
         self.shared.lock().mode
     }
 
-    /// Keeps only this much of an object, if the copy still has this version of it: for objects that are large, and of which
-    /// little is needed once they were looked at. Nobody is told.
+    /// Replaces a cached object by a part of it, if this version is still cached. For large objects of which little is
+    /// needed once they were processed. Emits no event.
     pub fn trim(&self, object: &StoredObject, value: Value) {
         self.shared.lock().store.trim(object, value);
     }
 
-    /// What happens to this watch, what it knows already first. Read it without doing anything slow.
+    /// Events of this cache, beginning with its current content. Receive them without blocking.
     #[must_use]
     pub fn subscribe(&self) -> mpsc::UnboundedReceiver<CacheEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -445,20 +449,20 @@ impl Cache {
         receiver
     }
 
-    /// Whether the copy was complete at some time.
+    /// Whether the cache has synced at least once.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
 
-    /// Whether changes arrive at this moment, so that there is no need to look for them.
+    /// Whether the cache receives changes now, so that nobody needs to poll for them.
     #[must_use]
     pub fn is_live(&self) -> bool {
         let inner = self.shared.lock();
         inner.phase == CachePhase::Live && inner.store.has_synced()
     }
 
-    /// Returns when the copy is complete. For start-up and tests: a reconcile must not wait.
+    /// Returns when the cache has synced. For start-up and tests: a reconcile must not wait.
     pub async fn wait_for_sync(&self) {
         loop {
             let changed = self.shared.synced.notified();
@@ -474,20 +478,20 @@ impl Cache {
 
 impl Clone for Cache {
     fn clone(&self) -> Self {
-        self.registry.join(&self.shared.key);
+        self.registry.acquire(&self.shared.key);
         Self { shared: Arc::clone(&self.shared), registry: Arc::clone(&self.registry) }
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.registry.leave(&self.shared.key);
+        self.registry.release(&self.shared.key);
     }
 }
 
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Watch({})", self.shared.key)
+        write!(f, "Cache({})", self.shared.key)
     }
 }
 
@@ -524,14 +528,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_told_to_stop_in_the_middle_of_something_is_not_listened_to_any_more() {
+    fn writes_of_a_superseded_reflector_are_ignored() {
         let shared = shared();
         let first = WriterToken::acquire(&shared, SyncMode::Watch);
         list(&first, 5, &["a", "b"]);
         let second = WriterToken::acquire(&shared, SyncMode::Watch);
-        // The first half of its list.
+        // The first page of its list.
         list(&second, 7, &["a"]);
-        // The end of a list that is not the one that was begun last: nothing is gone, and nothing is complete.
+        // The end of a list that was superseded deletes nothing, and does not complete the cache.
         first.synced();
         assert!(!shared.has_synced());
         assert!(matches!(shared.get(Some("shop"), "b"), Lookup::Found(_)));

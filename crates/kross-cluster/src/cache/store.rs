@@ -1,5 +1,5 @@
-//! Turns lists, events and our own writes into a copy of some objects, and into the changes that it went through. Pure: what
-//! arrives in which order is the caller's.
+//! The content of a cache: applies lists, watch events and our own writes, and returns what changed. No I/O and no
+//! locks; the caller decides in which order things arrive.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,41 +9,42 @@ use kross_value::{Text, Value};
 use super::Change;
 use crate::object::StoredObject;
 
-/// What a copy says about an object.
+/// What a cache knows about an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lookup {
-    /// It is there.
+    /// It exists.
     Found(Arc<StoredObject>),
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// The copy cannot tell: it is not complete, or does not follow.
+    /// Not known: the cache has not synced, or is not authoritative.
     Unknown,
 }
 
-/// Namespace and name; the namespace is empty for objects without one.
+/// Namespace and name. The namespace is empty for cluster-scoped objects.
 pub(super) type NamespacedName = (Text, Text);
 
+/// The objects of a cache, with indexes by label.
 #[derive(Default)]
 pub(super) struct Store {
     objects: HashMap<NamespacedName, Arc<StoredObject>>,
     indexed_labels: Vec<&'static str>,
-    /// For each indexed label, the places of the objects with each of its values.
+    /// For each indexed label: the objects by value.
     indexes: Vec<HashMap<Text, HashSet<NamespacedName>>>,
-    /// Everything up to this version is known.
+    /// The highest resource version up to which everything is known.
     progress: u64,
-    /// What the list that is being read has shown so far.
+    /// The list that is being read.
     listing: Option<Listing>,
     synced: bool,
-    /// What we wrote before the copy was complete: the first list may be older than that.
+    /// Objects that we wrote before the cache synced. The first list may be older.
     written_before_sync: HashMap<NamespacedName, StoredObject>,
-    /// UIDs of what we found gone since a look began, which may still bring it.
+    /// UIDs of objects that we deleted since the current poll began, which may still contain them.
     deleted_uids: HashSet<Text>,
 }
 
 struct Listing {
     seen: HashSet<NamespacedName>,
     version: Option<u64>,
-    /// The cluster's versions went backwards, as after a restored backup: nothing known before counts.
+    /// The resource versions went backwards, as after a restore of etcd, so cached versions are not comparable.
     rolled_back: bool,
 }
 
@@ -57,7 +58,7 @@ impl Store {
         self.objects.len()
     }
 
-    /// Whether a list has been read to its end.
+    /// Whether a list has been read completely.
     pub(super) fn has_synced(&self) -> bool {
         self.synced
     }
@@ -70,7 +71,7 @@ impl Store {
         self.objects.values()
     }
 
-    /// The objects with a value of a label, through its index if it has one.
+    /// The objects with this value of a label, through the index if there is one.
     pub(super) fn by_label(&self, label: &str, value: &str) -> Vec<Arc<StoredObject>> {
         let Some(index) = self.index_of(label) else {
             return self.iter().filter(|object| object.label(label) == Some(value)).cloned().collect();
@@ -84,13 +85,13 @@ impl Store {
         self.indexes.get(at)
     }
 
-    /// A list begins: its version, if it is a number.
+    /// A list begins, with its resource version if that is a number.
     pub(super) fn begin_list(&mut self, version: Option<u64>) {
         let rolled_back = version.is_some_and(|version| version < self.progress);
         self.listing = Some(Listing { seen: HashSet::new(), version, rolled_back });
     }
 
-    /// A look at the cluster begins: what was found gone before is not in what it brings.
+    /// A poll begins: its requests cannot return objects that were deleted before.
     pub(super) fn begin_poll(&mut self) {
         self.deleted_uids.clear();
     }
@@ -111,21 +112,21 @@ impl Store {
         self.put(name, object, rolled_back, false)
     }
 
-    /// An object of the list that is as it was known.
+    /// An object of the list that is cached in the same version.
     pub(super) fn seen(&mut self, name: NamespacedName) {
         if let Some(listing) = &mut self.listing {
             listing.seen.insert(name);
         }
     }
 
-    /// The list is at its end: what it did not show is gone.
+    /// The list is complete: objects that are not in it were deleted.
     pub(super) fn end_list(&mut self) -> Vec<Change> {
         let Some(listing) = self.listing.take() else { return Vec::new() };
-        let gone: Vec<NamespacedName> = self
+        let deleted: Vec<NamespacedName> = self
             .objects
             .iter()
             .filter(|(name, object)| {
-                // What we wrote after the list was taken is not in it, and still there.
+                // An object that we wrote after the list was taken is not in it, and exists.
                 let newer = object.version().zip(listing.version).is_some_and(|(own, list)| own > list);
                 !listing.seen.contains(*name) && (listing.rolled_back || !newer)
             })
@@ -138,19 +139,19 @@ impl Store {
         };
         self.synced = true;
         let written_before_sync = std::mem::take(&mut self.written_before_sync);
-        let gone = gone.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old });
-        let mut changes: Vec<Change> = gone.collect();
+        let deleted = deleted.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old });
+        let mut changes: Vec<Change> = deleted.collect();
         changes.extend(written_before_sync.values().filter_map(|object| self.observed(object)));
         changes
     }
 
-    /// The cluster says that an object is new or has changed.
+    /// A watch event: an object was added or modified.
     pub(super) fn applied(&mut self, object: StoredObject) -> Option<Change> {
         self.advance(object.version());
         self.put(namespaced_name(&object), object, false, false)
     }
 
-    /// The cluster says that an object is gone.
+    /// A watch event: an object was deleted.
     pub(super) fn deleted(&mut self, object: &StoredObject) -> Option<Change> {
         self.advance(object.version());
         let name = namespaced_name(object);
@@ -158,19 +159,20 @@ impl Store {
         if stale { None } else { self.remove(&name).map(|old| Change::Deleted { old }) }
     }
 
-    /// Everything up to a version is known.
+    /// Everything up to this resource version is known.
     pub(super) fn advance(&mut self, version: Option<u64>) {
         self.progress = self.progress.max(version.unwrap_or(0));
     }
 
-    /// We wrote an object and the cluster answered with it. The cluster will tell us too, later; until then it is known. If
-    /// it has told us already, or told us something later, that counts.
+    /// A write of ours returned this object. It is stored until the watch reports it, unless that has already happened
+    /// or the cache has a later version.
     pub(super) fn observed(&mut self, object: &StoredObject) -> Option<Change> {
         let name = namespaced_name(object);
         if !self.synced {
-            // Until then it is not asked what is in the copy, and whether this is still so.
-            let known = self.written_before_sync.get(&name).is_some_and(|known| is_newer(known, object));
-            if !known {
+            // Readers get nothing before the cache has synced; afterwards the first list decides whether this is still
+            // current.
+            let outdated = self.written_before_sync.get(&name).is_some_and(|known| is_newer(known, object));
+            if !outdated {
                 self.written_before_sync.insert(name, object.clone());
             }
             return None;
@@ -179,7 +181,7 @@ impl Store {
         if fresh { self.put(name, object.clone(), false, true) } else { None }
     }
 
-    /// Keeps less of an object, if it is still this version of it.
+    /// Replaces an object by a part of it, if this version is still cached.
     pub(super) fn trim(&mut self, object: &StoredObject, value: Value) {
         if let Some(known) = self.objects.get_mut(&namespaced_name(object))
             && known.uid() == object.uid()
@@ -189,18 +191,18 @@ impl Store {
         }
     }
 
-    /// We deleted an object and the cluster answered that it is gone.
+    /// A delete of ours found that the object is absent.
     pub(super) fn observed_deleted(&mut self, object: &StoredObject) -> Option<Change> {
         let name = namespaced_name(object);
         self.deleted_uids.insert(object.uid().clone());
         if self.written_before_sync.get(&name).is_some_and(|known| known.uid() == object.uid()) {
             self.written_before_sync.remove(&name);
         }
-        let unchanged = self.objects.get(&name).is_some_and(|known| known.uid() == object.uid());
-        if unchanged { self.remove(&name).map(|old| Change::Deleted { old }) } else { None }
+        let is_cached = self.objects.get(&name).is_some_and(|known| known.uid() == object.uid());
+        if is_cached { self.remove(&name).map(|old| Change::Deleted { old }) } else { None }
     }
 
-    /// Forgets everything, since the whole kind is gone.
+    /// Removes everything, because the kind is no longer served.
     pub(super) fn clear(&mut self) -> Vec<Change> {
         self.listing = None;
         self.synced = false;
@@ -247,7 +249,7 @@ fn namespaced_name(object: &StoredObject) -> NamespacedName {
     (object.namespace().cloned().unwrap_or_else(|| "".into()), object.name().clone())
 }
 
-/// Whether one is certainly a later version than the other.
+/// Whether `one` is certainly a later version than `other`.
 fn is_newer(one: &StoredObject, other: &StoredObject) -> bool {
     one.version().zip(other.version()).is_some_and(|(one, other)| one > other)
 }

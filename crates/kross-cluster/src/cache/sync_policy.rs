@@ -1,5 +1,5 @@
-//! How a copy is kept up to date: by a watch, or by a look each interval. Watches on other clusters are counted, and where
-//! there is no room for another one it becomes a poll until there is.
+//! How a cache is kept in sync: by a watch or by polls. Watches of remote clusters take a permit from a budget; without
+//! one the cache polls until a permit is available.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::CacheOptions;
 use crate::object::ClusterId;
 
-/// How a copy is to be kept up to date.
+/// How a cache shall be kept in sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SyncPolicy {
-    /// By a watch: changes are known at once.
+    /// By a watch: changes arrive at once.
     #[default]
     Watch,
-    /// By a list each interval. No watch is ever opened.
+    /// By a list per interval. No watch is ever opened.
     Poll {
-        /// The shortest time between two looks.
+        /// The minimum time between two polls.
         interval: Duration,
-        /// The most that is added to it at random.
+        /// The maximum random delay added to it.
         jitter: Duration,
     },
 }
@@ -31,7 +31,7 @@ impl From<Option<Poll>> for SyncPolicy {
     }
 }
 
-/// The time between two looks.
+/// The time between two polls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PollInterval {
     interval: Duration,
@@ -39,24 +39,24 @@ pub(super) struct PollInterval {
 }
 
 impl PollInterval {
-    /// A time within the interval and its jitter; `random` is in 0..1.
+    /// The time until the next poll; `random` is in 0..1.
     pub(super) fn next(self, random: f64) -> Duration {
         self.interval + self.jitter.mul_f64(random)
     }
 }
 
-/// How a copy is kept up to date.
+/// How a cache is kept in sync.
 pub(super) enum SyncMethod {
-    /// By a watch, which may take room from the budget.
+    /// By a watch, with a permit if it is one of a remote cluster.
     Watch {
-        /// Given back when the watch ends.
+        /// Returned to the budget when the watch ends.
         permit: Option<OwnedSemaphorePermit>,
     },
     /// By polls.
     Poll {
-        /// How often.
+        /// The interval.
         interval: PollInterval,
-        /// Where room for a watch may come up, if one was asked for.
+        /// The budget to get a permit from, if a watch is wanted.
         permits: Option<Arc<Semaphore>>,
     },
 }
@@ -70,7 +70,7 @@ impl SyncMethod {
     }
 }
 
-/// The room for watches on other clusters.
+/// The permits for watches of remote clusters.
 pub(super) struct WatchBudget {
     permits: Arc<Semaphore>,
     fallback: PollInterval,
@@ -84,7 +84,7 @@ impl WatchBudget {
         }
     }
 
-    /// How a copy of a cluster's objects can be kept up to date now. The local cluster is always watched.
+    /// How a cache of this cluster can be kept in sync now. The local cluster is always watched.
     pub(super) fn method(&self, cluster: &ClusterId, sync: SyncPolicy) -> SyncMethod {
         match sync {
             SyncPolicy::Poll { interval, jitter } => {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_between_two_looks_is_within_interval_and_jitter() {
+    fn the_time_between_two_polls_is_within_interval_and_jitter() {
         let interval = PollInterval { interval: Duration::from_secs(30), jitter: Duration::from_secs(10) };
         assert_eq!(interval.next(0.0), Duration::from_secs(30));
         assert_eq!(interval.next(0.5), Duration::from_secs(35));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_on_other_clusters_take_room_and_give_it_back() {
+    fn watches_of_remote_clusters_take_a_permit_and_return_it() {
         let budget = WatchBudget::new(&CacheOptions { budget: 1, ..CacheOptions::default() });
         let (local, remote) = (ClusterId::local(), ClusterId::new("eu"));
         let first = budget.method(&remote, SyncPolicy::Watch);
