@@ -1,5 +1,6 @@
-//! Turns "a stream, please" into one on a connection with room, or on a new connection. Whoever needs a connection while one
-//! is being opened waits for that one, and fails with it if it fails: a dead server is dialled once, not once per request.
+//! A pool of connections to one server: hands out streams on connections with free capacity, or opens another
+//! connection. Requests that need a connection while one is being opened wait for that one, and fail with its error: an
+//! unreachable server is dialed once, not once per request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,11 +18,15 @@ use super::dial::{Endpoint, Http1Connection, Http2Connection, Opened, dial};
 use super::stats::Counters;
 use super::{TransportError, TransportOptions};
 
+/// The connections to one server.
+///
+/// Lock order: `dialing`, then `connections`, then `idle_since` of a connection. `last_dial` is a leaf. Only `dialing`, an
+/// async mutex, is held across an await.
 pub(super) struct Pool {
     endpoint: Endpoint,
     options: TransportOptions,
     connections: Mutex<Vec<Arc<PooledConnection>>>,
-    /// Held by whoever opens a connection.
+    /// Held while a connection is opened, across awaits.
     dialing: tokio::sync::Mutex<()>,
     last_dial: Mutex<LastDial>,
     counters: Arc<Counters>,
@@ -37,23 +42,23 @@ struct PooledConnection {
     sender: Sender,
     /// Streams in use.
     streams: AtomicUsize,
-    /// Streams that fit; the server may change its mind.
+    /// Streams that the connection can carry; the server may change it.
     capacity: AtomicUsize,
     idle_since: Mutex<Instant>,
 }
 
 enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
-    /// One request at a time: the lock is never waited for, since a connection without multiplexing has room for one.
+    /// One request at a time. The lock is never contended, because such a connection has capacity for one stream.
     Http1(tokio::sync::Mutex<http1::SendRequest<Full<Bytes>>>),
 }
 
-/// A place on a connection; given back when dropped.
+/// A stream on a connection; released when dropped.
 pub(super) struct Stream {
     connection: Arc<PooledConnection>,
 }
 
-/// Why a request got no answer, and whether any of it may have reached the server.
+/// Why a request got no response, and whether any of it may have reached the server.
 pub(super) struct SendError {
     pub(super) error: hyper::Error,
     pub(super) sent: bool,
@@ -71,13 +76,13 @@ impl Pool {
         }
     }
 
-    /// A stream on a connection that is open, as far as anybody knows.
+    /// A stream on a connection that is open as far as we know.
     pub(super) async fn stream(&self) -> Result<Stream, TransportError> {
         if let Some(stream) = self.free_stream() {
             return Ok(stream);
         }
         let before = self.last_dial.lock().count;
-        let _permit = self.dialing.lock().await;
+        let _dialing = self.dialing.lock().await;
         if let Some(stream) = self.free_stream() {
             return Ok(stream);
         }
@@ -87,7 +92,7 @@ impl Pool {
                 return Err(error.clone());
             }
         }
-        // Boxed: it is large and rare, and every request would have room for it.
+        // Boxed: it is large and rarely needed, and would make the future of every request larger.
         let opened = Box::pin(dial(&self.endpoint, &self.options)).await;
         self.counters.dialed(opened.is_ok());
         let mut last = self.last_dial.lock();
@@ -97,7 +102,7 @@ impl Pool {
         Ok(self.add(opened?))
     }
 
-    /// How many connections and streams are in use.
+    /// The number of open connections, and of streams on them.
     pub(super) fn usage(&self) -> (usize, usize) {
         let connections = self.connections.lock();
         let open = connections.iter().filter(|connection| !connection.is_closed());
@@ -105,7 +110,7 @@ impl Pool {
         (open.clone().count(), open.map(streams).sum())
     }
 
-    /// Fills connections in order, so that the last ones run empty and can be let go.
+    /// Fills connections in order, so that the last ones become unused and can be closed.
     fn free_stream(&self) -> Option<Stream> {
         let mut connections = self.connections.lock();
         connections.retain(|connection| !connection.is_closed());
@@ -144,12 +149,12 @@ fn http1_connection<T>(
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    // How it ends is told to the request that it carries.
+    // Its requests get the error.
     tokio::spawn(async move { drop(driver.await) });
     PooledConnection::new(Sender::Http1(tokio::sync::Mutex::new(sender)), 1)
 }
 
-/// Drives a connection to its end and keeps an eye on how many streams the server allows.
+/// Drives a connection until it is closed, and tracks how many streams the server allows.
 async fn drive_http2<T>(
     mut driver: Box<Http2Connection<T>>,
     connection: std::sync::Weak<PooledConnection>,
@@ -165,7 +170,7 @@ async fn drive_http2<T>(
         }
         ended
     });
-    // How it ends is told to the requests that it carries.
+    // Its requests get the error.
     drop(ended.await);
 }
 
@@ -179,7 +184,7 @@ impl PooledConnection {
         })
     }
 
-    /// Takes a place, if there is one. Called under the pool's lock, so nobody else takes it meanwhile.
+    /// Takes a stream if there is capacity. Called under the lock of `connections`, so there is no race.
     fn take(self: &Arc<Self>) -> Option<Stream> {
         let free = self.streams.load(Ordering::Acquire) < self.capacity.load(Ordering::Acquire);
         free.then(|| {
