@@ -160,7 +160,7 @@ impl AuditRecord {
 
     /// How it went, and how long it took.
     #[must_use]
-    pub fn ended<T>(mut self, began: Instant, result: &Result<T, ApiError>) -> Self {
+    pub fn finished<T>(mut self, began: Instant, result: &Result<T, ApiError>) -> Self {
         self.duration = began.elapsed();
         match result {
             Ok(_) => self,

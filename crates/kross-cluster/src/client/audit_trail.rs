@@ -1,5 +1,5 @@
-//! Turns what is done over a connection to another cluster into audit records: who did what on which object with which
-//! credential, how it went and how long it took.
+//! Audit of the requests to a remote cluster: who did what to which object with which credential, the outcome and the
+//! duration.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::discovery::ApiKind;
 use crate::error::ApiError;
 use crate::kubeconfig::AuthMethod;
 
-/// Where the records of a connection go, and what they say about it.
+/// Where the audit records of a client go, and what they say about its cluster and credential.
 pub(crate) struct AuditTrail {
     pub(crate) audit: Audit,
     pub(crate) cluster: AuditCluster,
@@ -22,7 +22,7 @@ pub(crate) struct AuditTrail {
 }
 
 impl AuditTrail {
-    /// Something begins.
+    /// Begins the record of a request.
     pub(crate) fn begin(&self, verb: AuditVerb) -> PendingAudit {
         let record = AuditRecord::new(self.cluster.clone(), verb);
         let record = record.with(self.secret.clone(), Some(self.method));
@@ -30,22 +30,22 @@ impl AuditTrail {
     }
 }
 
-/// Something that has begun. It is written down when it ends, and also when it is given up in the middle.
+/// The audit record of a request that has begun. It is written when the request ends, also if its future is dropped.
 pub(crate) struct PendingAudit {
     began: Instant,
-    /// None where nothing is written down.
+    /// `None` if the client is not audited.
     pending: Option<(Audit, AuditRecord)>,
 }
 
 impl PendingAudit {
-    /// How it ended.
+    /// Writes the record with the outcome of a request.
     pub(crate) fn finish<T>(mut self, result: &Result<T, ApiError>) {
         if let Some((audit, record)) = self.pending.take() {
-            audit.record(record.ended(self.began, result));
+            audit.record(record.finished(self.began, result));
         }
     }
 
-    /// The same for what is no request on an object.
+    /// Writes the record of something that is not a request for an object.
     pub(crate) fn finish_with(mut self, uid: Option<&Text>, failure: Option<FailureReason>) {
         if let Some((audit, mut record)) = self.pending.take() {
             record.duration = self.began.elapsed();
@@ -58,10 +58,8 @@ impl PendingAudit {
             });
         }
     }
-}
 
-impl PendingAudit {
-    /// It did not even begin.
+    /// Writes no record, because nothing was sent.
     pub(crate) fn discard(mut self) {
         self.pending = None;
     }
@@ -77,13 +75,13 @@ impl Drop for PendingAudit {
 }
 
 impl ClusterClient {
-    /// The same connection with its doings written down.
+    /// The same client, with its requests audited.
     pub(crate) fn audited(&self, audit_trail: AuditTrail) -> Self {
         Self { audit_trail: Some(Arc::new(audit_trail)), ..self.clone() }
     }
 
-    /// Something begins on an object, or on those of a kind where there is no name.
-    pub(crate) fn pending(
+    /// Begins the record of a request for an object, or for the objects of a kind if the name is empty.
+    pub(crate) fn begin_audit(
         &self,
         verb: AuditVerb,
         kind: &ApiKind,

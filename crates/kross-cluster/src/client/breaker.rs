@@ -1,5 +1,5 @@
-//! Looks after the connection to one cluster: counts what is under way, notices what fails, and while the cluster is lost
-//! answers at once in its place, so that a dead cluster holds nobody up.
+//! The circuit breaker of the connection to a cluster: counts requests, opens after several failures in a row, and
+//! while it is open rejects requests at once, so that an unreachable cluster delays nobody.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::transport::TransportError;
 
-/// Why nothing is sent.
+/// Why the breaker is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outage {
     pub(crate) reason: FailureReason,
@@ -27,18 +27,18 @@ impl Outage {
     }
 }
 
-/// Whether requests get through.
+/// Whether requests are sent.
 enum BreakerState {
     Closed,
-    /// They do not, and those that wait for an answer wait no longer.
+    /// Requests are rejected, and those in flight are cancelled.
     Open(Outage),
-    /// They do not, for good; those that wait for an answer still get it.
+    /// Requests are rejected for good, because the connection is no longer used. Those in flight may finish.
     Retired,
 }
 
 impl BreakerState {
-    /// What new requests and watches get in place of an answer.
-    fn refusal(&self) -> Option<TransportError> {
+    /// The error that new requests and open watches get.
+    fn rejection(&self) -> Option<TransportError> {
         match self {
             Self::Closed => None,
             Self::Open(outage) => Some(outage.error()),
@@ -46,8 +46,8 @@ impl BreakerState {
         }
     }
 
-    /// What those who wait get.
-    fn interruption(&self) -> Option<TransportError> {
+    /// The error that requests in flight get.
+    fn cancellation(&self) -> Option<TransportError> {
         match self {
             Self::Open(outage) => Some(outage.error()),
             Self::Closed | Self::Retired => None,
@@ -55,21 +55,22 @@ impl BreakerState {
     }
 }
 
-/// What stands between callers and a cluster.
+/// Stands between the users of a connection and its cluster. Its locks are leaves: nothing else is locked while they
+/// are held.
 pub(crate) struct CircuitBreaker {
-    /// Failures in a row that open the breaker.
+    /// The number of consecutive failures that opens the breaker.
     threshold: u32,
     state: watch::Sender<BreakerState>,
-    /// Somebody should find out whether the cluster is still there and still takes the credential.
+    /// Asks the connection's task to check whether the cluster is reachable and accepts the credential.
     pub(crate) probe_requested: Notify,
     failures: AtomicU32,
-    heard: Mutex<Option<(Instant, Timestamp)>>,
+    last_response: Mutex<Option<(Instant, Timestamp)>>,
     in_flight: AtomicUsize,
-    /// What became of the requests to this cluster, and to all of them.
+    /// Counters of this cluster, and of all clusters.
     counters: [Arc<RequestCounters>; 2],
 }
 
-/// How many requests ended how.
+/// Counters of requests by outcome.
 #[derive(Debug, Default)]
 pub(crate) struct RequestCounters {
     pub(crate) answered: AtomicU64,
@@ -77,7 +78,7 @@ pub(crate) struct RequestCounters {
     pub(crate) refused: AtomicU64,
 }
 
-/// What a guard has seen so far.
+/// The request counters of a cluster at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestCounts {
     pub(crate) in_flight: usize,
@@ -87,14 +88,14 @@ pub(crate) struct RequestCounts {
 }
 
 impl CircuitBreaker {
-    /// A guard that lets nothing through yet, and says why.
+    /// A breaker that is open until the first connection is established.
     pub(crate) fn new(threshold: u32, outage: Outage, all: &Arc<RequestCounters>) -> Arc<Self> {
         Arc::new(Self {
             threshold: threshold.max(1),
             state: watch::Sender::new(BreakerState::Open(outage)),
             probe_requested: Notify::new(),
             failures: AtomicU32::new(0),
-            heard: Mutex::default(),
+            last_response: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             counters: [Arc::default(), Arc::clone(all)],
         })
@@ -112,7 +113,7 @@ impl CircuitBreaker {
         });
     }
 
-    /// Answers at once from now on, also those who are waiting.
+    /// Rejects requests from now on, and cancels those in flight.
     pub(crate) fn open(&self, outage: Outage) {
         self.state.send_if_modified(|state| {
             let used = !matches!(state, BreakerState::Retired);
@@ -123,26 +124,25 @@ impl CircuitBreaker {
         });
     }
 
-    /// Takes nothing new and ends watches, for good. What is under way comes to its end.
+    /// Rejects requests and ends watches, for good. Requests in flight may finish.
     pub(crate) fn retire(&self) {
         self.state.send_replace(BreakerState::Retired);
     }
 
-    /// The cluster has answered.
+    /// Records that the cluster has answered.
     pub(crate) fn record_response(&self) {
         let now = Some((Instant::now(), Timestamp::now()));
-        *self.heard.lock() = now;
+        *self.last_response.lock() = now;
     }
 
     /// When the cluster last answered.
     pub(crate) fn last_response(&self) -> Option<Timestamp> {
-        self.heard.lock().map(|(_, at)| at)
+        self.last_response.lock().map(|(_, at)| at)
     }
 
-    /// For how long the cluster has not answered.
+    /// How long ago the cluster last answered.
     pub(crate) fn since_last_response(&self) -> Duration {
-        let heard = self.heard.lock();
-        heard.map_or(Duration::MAX, |(instant, _)| instant.elapsed())
+        self.last_response.lock().map_or(Duration::MAX, |(instant, _)| instant.elapsed())
     }
 
     pub(crate) fn counts(&self) -> RequestCounts {
@@ -161,33 +161,33 @@ impl CircuitBreaker {
         }
     }
 
-    /// Done when nothing gets through; gives what to answer in place of the cluster.
+    /// Resolves when requests are rejected, with the error that they get.
     pub(crate) fn opened(&self) -> impl Future<Output = TransportError> + Send + use<> {
-        until(self.state.subscribe(), BreakerState::refusal)
+        until(self.state.subscribe(), BreakerState::rejection)
     }
 
-    /// Does `work`, unless nothing gets through, and gives it up when the cluster is lost.
+    /// Runs a request unless the breaker is open, and cancels it when the breaker opens.
     pub(super) async fn run<T>(
         &self,
-        work: impl Future<Output = Result<T, TransportError>>,
+        request: impl Future<Output = Result<T, TransportError>>,
         status: impl Fn(&T) -> StatusCode,
     ) -> Result<T, TransportError> {
-        let refusal = self.state.borrow().refusal();
-        if let Some(refusal) = refusal {
+        let rejection = self.state.borrow().rejection();
+        if let Some(rejection) = rejection {
             self.count(|counters| &counters.refused);
-            return Err(refusal);
+            return Err(rejection);
         }
         let _counted = InFlight::new(&self.in_flight);
         let outcome = tokio::select! {
             biased;
-            error = until(self.state.subscribe(), BreakerState::interruption) => {
+            error = until(self.state.subscribe(), BreakerState::cancellation) => {
                 self.count(|counters| &counters.failed);
                 return Err(error);
             }
-            outcome = work => outcome,
+            outcome = request => outcome,
         };
         match &outcome {
-            Ok(answer) => self.answered(status(answer)),
+            Ok(response) => self.answered(status(response)),
             Err(error) => self.failed(error),
         }
         outcome
@@ -209,7 +209,7 @@ impl CircuitBreaker {
         }
         let failures = self.failures.fetch_add(1, Ordering::AcqRel).saturating_add(1);
         if failures >= self.threshold {
-            let problem = format!("{failures} requests in a row failed, the last one since {error}");
+            let problem = format!("{failures} requests in a row failed; last error: {error}");
             self.state.send_if_modified(|state| {
                 let first = matches!(state, BreakerState::Closed);
                 if first {
@@ -218,23 +218,24 @@ impl CircuitBreaker {
                 first
             });
         }
-        // Only now: whoever looks into it lets requests through again if all is well, and must not come too early for that.
+        // After opening the breaker: the check closes it again if the cluster is fine, and would otherwise run too
+        // early.
         self.probe_requested.notify_one();
     }
 }
 
-/// Done when the breaker is such that there is something to answer.
+/// Resolves when the breaker is in a state that has an error.
 async fn until(
     mut state: watch::Receiver<BreakerState>,
-    answer: fn(&BreakerState) -> Option<TransportError>,
+    error: fn(&BreakerState) -> Option<TransportError>,
 ) -> TransportError {
-    match state.wait_for(|state| answer(state).is_some()).await {
-        Ok(state) => answer(&state).unwrap_or(TransportError::Closed),
+    match state.wait_for(|state| error(state).is_some()).await {
+        Ok(state) => error(&state).unwrap_or(TransportError::Closed),
         Err(_) => TransportError::Closed,
     }
 }
 
-/// One request that is under way.
+/// Counts a request in flight.
 struct InFlight<'a>(&'a AtomicUsize);
 
 impl<'a> InFlight<'a> {
@@ -259,60 +260,63 @@ mod tests {
         CircuitBreaker::new(threshold, outage, &Arc::default())
     }
 
-    async fn ask(
+    async fn send(
         breaker: &CircuitBreaker,
-        answer: Result<u16, TransportError>,
+        response: Result<u16, TransportError>,
     ) -> Result<u16, TransportError> {
         let status = |code: &u16| StatusCode::from_u16(*code).unwrap();
-        breaker.run(std::future::ready(answer), status).await
+        breaker.run(std::future::ready(response), status).await
     }
 
     fn broken() -> Result<u16, TransportError> {
         Err(TransportError::Broken { problem: "reset".to_owned() })
     }
 
-    fn is_refused(outcome: &Result<u16, TransportError>) -> bool {
+    fn is_rejected(outcome: &Result<u16, TransportError>) -> bool {
         matches!(outcome, Err(TransportError::NotConnected { .. }))
     }
 
     #[tokio::test]
-    async fn failures_in_a_row_open_the_breaker_and_an_answer_between_them_does_not_count() {
+    async fn consecutive_failures_open_the_breaker_and_a_response_resets_the_count() {
         let breaker = breaker(3);
-        assert!(is_refused(&ask(&breaker, Ok(200)).await), "nothing goes before it was connected");
+        assert!(
+            is_rejected(&send(&breaker, Ok(200)).await),
+            "requests are rejected before the first connection"
+        );
         breaker.close();
         for _ in 0..2 {
-            assert_eq!(ask(&breaker, broken()).await, broken());
-            assert_eq!(ask(&breaker, broken()).await, broken());
-            assert_eq!(ask(&breaker, Ok(200)).await, Ok(200));
+            assert_eq!(send(&breaker, broken()).await, broken());
+            assert_eq!(send(&breaker, broken()).await, broken());
+            assert_eq!(send(&breaker, Ok(200)).await, Ok(200));
         }
         for _ in 0..3 {
-            assert_eq!(ask(&breaker, broken()).await, broken());
+            assert_eq!(send(&breaker, broken()).await, broken());
         }
-        assert!(is_refused(&ask(&breaker, Ok(200)).await));
+        assert!(is_rejected(&send(&breaker, Ok(200)).await));
         breaker.close();
-        assert_eq!(ask(&breaker, Ok(200)).await, Ok(200));
+        assert_eq!(send(&breaker, Ok(200)).await, Ok(200));
         let counts = breaker.counts();
         assert_eq!((counts.answered, counts.failed, counts.refused, counts.in_flight), (3, 7, 2, 0));
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_too_large_says_nothing_about_the_way() {
+    async fn a_response_that_is_too_large_does_not_count_as_a_connection_failure() {
         let breaker = breaker(1);
         breaker.close();
         let large = Err(TransportError::TooLarge { limit: 1 });
-        assert_eq!(ask(&breaker, large.clone()).await, large);
-        assert_eq!(ask(&breaker, Ok(404)).await, Ok(404));
+        assert_eq!(send(&breaker, large.clone()).await, large);
+        assert_eq!(send(&breaker, Ok(404)).await, Ok(404));
     }
 
     #[tokio::test]
-    async fn who_waits_is_let_go_when_the_cluster_is_lost_and_not_when_it_is_retired() {
+    async fn opening_the_breaker_cancels_requests_in_flight_and_retiring_it_does_not() {
         let breaker = breaker(3);
         breaker.close();
         let wait = |receiver: tokio::sync::oneshot::Receiver<u16>| {
             let breaker = Arc::clone(&breaker);
             tokio::spawn(async move {
-                let work = async { receiver.await.map_err(|_| TransportError::Closed) };
-                breaker.run(work, |code| StatusCode::from_u16(*code).unwrap()).await
+                let request = async { receiver.await.map_err(|_| TransportError::Closed) };
+                breaker.run(request, |code| StatusCode::from_u16(*code).unwrap()).await
             })
         };
         let (_held, receiver) = tokio::sync::oneshot::channel();
@@ -321,7 +325,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         breaker.open(Outage { reason: FailureReason::Timeout, problem: "lost".to_owned() });
-        assert!(is_refused(&waiting.await.unwrap()));
+        assert!(is_rejected(&waiting.await.unwrap()));
 
         breaker.close();
         let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -330,39 +334,43 @@ mod tests {
             tokio::task::yield_now().await;
         }
         breaker.retire();
-        assert_eq!(ask(&breaker, Ok(200)).await, Err(TransportError::Closed));
+        assert_eq!(send(&breaker, Ok(200)).await, Err(TransportError::Closed));
         sender.send(200).unwrap();
         assert_eq!(waiting.await.unwrap(), Ok(200));
         breaker.close();
-        assert_eq!(ask(&breaker, Ok(200)).await, Err(TransportError::Closed), "retired is for good");
+        assert_eq!(
+            send(&breaker, Ok(200)).await,
+            Err(TransportError::Closed),
+            "a retired breaker stays open"
+        );
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn whoever_is_called_to_look_comes_after_the_breaker_was_opened() {
+    async fn the_breaker_is_open_before_a_check_is_requested() {
         let breaker = breaker(1);
         for _ in 0..5_000 {
             breaker.close();
             let failing = tokio::spawn({
                 let breaker = Arc::clone(&breaker);
-                async move { ask(&breaker, broken()).await }
+                async move { send(&breaker, broken()).await }
             });
             breaker.probe_requested.notified().await;
-            // Were it opened after this, nobody would come to close it.
+            // If the breaker opened after this, no check would close it.
             breaker.close();
             failing.await.unwrap().unwrap_err();
-            assert_eq!(ask(&breaker, Ok(200)).await, Ok(200));
+            assert_eq!(send(&breaker, Ok(200)).await, Ok(200));
         }
     }
 
     #[tokio::test]
-    async fn an_unauthorized_answer_and_a_failure_make_somebody_look() {
+    async fn an_unauthorized_response_and_a_failure_request_a_check() {
         let breaker = breaker(3);
         breaker.close();
-        for answer in [Ok(401), broken()] {
-            let _ = ask(&breaker, answer).await;
+        for response in [Ok(401), broken()] {
+            let _ = send(&breaker, response).await;
             tokio::time::timeout(Duration::from_secs(1), breaker.probe_requested.notified()).await.unwrap();
         }
-        let _ = ask(&breaker, Ok(403)).await;
+        let _ = send(&breaker, Ok(403)).await;
         assert!(
             tokio::time::timeout(Duration::from_millis(20), breaker.probe_requested.notified())
                 .await

@@ -1,5 +1,5 @@
-//! Turns decisions into requests: server-side apply, patches, deletes with preconditions, reads and lists. Each is one
-//! request (a list one per page), and its answer comes back as stored objects or as a classified error.
+//! The REST client: get, list, create, apply, patch, replace and delete. Each is one request (a list one per page); its
+//! response is returned as stored objects, or as a classified error.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
@@ -17,28 +17,28 @@ use crate::object::{ObjectList, StoredObject, read_list, read_object};
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Objects per page. Larger pages save requests and cost memory on both sides.
-const PAGE: usize = 500;
-/// Pages that are read before a list counts as endless.
+const PAGE_SIZE: usize = 500;
+/// A list with more pages is given up.
 pub(crate) const MAX_PAGES: usize = 4000;
-
-/// How many objects of a kind are asked for at once. Definitions of kinds are large, and so are clusters that have many.
-fn page_of(kind: &ApiKind) -> usize {
-    if &*kind.group == "apiextensions.k8s.io" { PAGE / 10 } else { PAGE }
-}
-/// How often a list is begun anew when it expires while it is read.
-const LIST_ATTEMPTS: u32 = 3;
+/// How often a list is started again when it expires while it is read.
+const MAX_LIST_ATTEMPTS: u32 = 3;
 /// Lists that run at once when several kinds are listed.
 const CONCURRENT_LISTS: usize = 8;
 
-/// How the server treats fields that it does not know.
+/// Objects per page of this kind. CustomResourceDefinitions are large, and clusters that have many of them are common.
+fn page_size(kind: &ApiKind) -> usize {
+    if &*kind.group == "apiextensions.k8s.io" { PAGE_SIZE / 10 } else { PAGE_SIZE }
+}
+
+/// How the server treats unknown fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Refuses the object.
+    /// It rejects the object.
     Strict,
-    /// Drops them and says so, as `kubectl` without the option does.
+    /// It drops them and sends a warning, like `kubectl` by default.
     #[default]
     Warn,
-    /// Drops them.
+    /// It drops them.
     Ignore,
 }
 
@@ -55,20 +55,20 @@ impl FieldValidation {
 /// How an object is applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Apply<'a> {
-    /// Who owns the fields afterwards.
+    /// The field manager.
     pub manager: &'a str,
-    /// Whether fields are taken from other managers.
+    /// Whether to take over fields of other managers.
     pub force: bool,
-    /// What happens to unknown fields.
+    /// How the server treats unknown fields.
     pub validation: FieldValidation,
-    /// Applies to a part of the object, such as `status`.
+    /// The subresource to apply to, such as `status`.
     pub subresource: Option<&'a str>,
-    /// What the error says was being done: create or update.
+    /// What an error says was attempted: create or update.
     pub operation: Operation,
 }
 
 impl<'a> Apply<'a> {
-    /// Applies as a manager, without taking fields from others.
+    /// Applies with a field manager, without taking over fields of others.
     #[must_use]
     pub fn by(manager: &'a str) -> Self {
         Self {
@@ -80,41 +80,41 @@ impl<'a> Apply<'a> {
         }
     }
 
-    /// Takes fields from other managers.
+    /// Takes over fields of other managers.
     #[must_use]
     pub fn force(self) -> Self {
         Self { force: true, ..self }
     }
 }
 
-/// What happens to what an object owns.
+/// The deletion propagation policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// It goes afterwards.
+    /// Dependents are deleted afterwards.
     Background,
-    /// It goes first.
+    /// Dependents are deleted first.
     Foreground,
-    /// It stays.
+    /// Dependents are orphaned.
     Orphan,
 }
 
-/// Only if the object still is what it was.
+/// Preconditions and options of a delete.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delete<'a> {
-    /// It must be this object, not another of the same name.
+    /// It must be this object, not another one of the same name.
     pub uid: Option<&'a str>,
-    /// Nobody may have changed it.
+    /// It must not have changed since this version.
     pub resource_version: Option<&'a str>,
-    /// What happens to what it owns; without it the kind decides.
+    /// The propagation policy. Default: that of the kind.
     pub propagation: Option<Propagation>,
 }
 
-/// What a delete led to.
+/// The result of a delete.
 #[derive(Clone, Debug)]
 pub enum Deleted {
-    /// The object is gone.
+    /// The object was deleted.
     Removed,
-    /// The object waits for its finalizers or for what it owns.
+    /// The object waits for its finalizers or its dependents.
     Terminating(StoredObject),
 }
 
@@ -122,7 +122,7 @@ impl ClusterClient {
     /// Reads an object.
     ///
     /// # Errors
-    /// It is not there, or the cluster refuses or does not answer.
+    /// The object is not found, or the cluster rejects the request or does not answer.
     pub async fn get(
         &self,
         kind: &ApiKind,
@@ -131,16 +131,16 @@ impl ClusterClient {
     ) -> Result<StoredObject, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Get };
         let path = target.path(self, None)?;
-        let pending = self.pending(AuditVerb::Get, kind, namespace, name);
+        let pending = self.begin_audit(AuditVerb::Get, kind, namespace, name);
         let response = self.perform(&target, ApiRequest::get(path)).await;
         pending.finish(&response);
         self.object(&target, &response?)
     }
 
-    /// Lists the objects that a label selector selects, in one namespace or in all.
+    /// Lists the objects that match a label selector, in one namespace or in all.
     ///
     /// # Errors
-    /// The cluster refuses or does not answer.
+    /// The cluster rejects the request or does not answer.
     pub async fn list(
         &self,
         kind: &ApiKind,
@@ -148,12 +148,12 @@ impl ClusterClient {
         selector: Option<&str>,
     ) -> Result<Vec<StoredObject>, ApiError> {
         let query = Query { labels: selector, ..Query::default() };
-        let pending = self.pending(AuditVerb::List, kind, namespace, "");
+        let pending = self.begin_audit(AuditVerb::List, kind, namespace, "");
         let mut attempts = 1;
         let listed = loop {
             match self.list_pages(kind, namespace, &query).await {
-                // It took so long that the first pages are history.
-                Err(error) if error.is_expired() && attempts < LIST_ATTEMPTS => attempts += 1,
+                // The list took so long that the API server has compacted the version of its first pages.
+                Err(error) if error.is_expired() && attempts < MAX_LIST_ATTEMPTS => attempts += 1,
                 listed => break listed,
             }
         };
@@ -180,14 +180,14 @@ impl ClusterClient {
         Err(self.endless_list(kind, namespace))
     }
 
-    /// A server that always has one more page.
+    /// The error of a list that never ends.
     pub(crate) fn endless_list(&self, kind: &ApiKind, namespace: Option<&str>) -> ApiError {
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
         let problem = format!("the list has more than {MAX_PAGES} pages");
         ApiError::new(target.attempt(self), FailureReason::ServerError, &problem)
     }
 
-    /// Lists several kinds in several namespaces at once, each answer at the place of its question.
+    /// Lists several kinds and namespaces at once. The results are in the order of `places`.
     pub async fn list_many(
         &self,
         places: &[(&ApiKind, Option<&str>)],
@@ -200,11 +200,12 @@ impl ClusterClient {
             .await
     }
 
-    /// Creates or changes an object so that we own the given fields with the given values. The object carries its kind,
-    /// its name and, if it is in one, its namespace.
+    /// Applies an object (server-side apply). The object has its kind, its name and, if its kind is namespaced, its
+    /// namespace.
     ///
     /// # Errors
-    /// The cluster refuses, somebody else owns a field (see [`ApiError::conflicts`]), or it does not answer.
+    /// The cluster rejects the object, another manager owns a field (see [`ApiError::conflicts`]), or the cluster does
+    /// not answer.
     pub async fn apply(
         &self,
         kind: &ApiKind,
@@ -226,10 +227,11 @@ impl ClusterClient {
         self.object(&target, &response)
     }
 
-    /// Changes an object by a JSON merge patch. With `metadata.resourceVersion` in the patch it applies only to that version.
+    /// Changes an object with a JSON merge patch. With `metadata.resourceVersion` in the patch it applies only to that
+    /// version.
     ///
     /// # Errors
-    /// The cluster refuses, the object has changed, or it does not answer.
+    /// The cluster rejects the patch, the object has changed, or the cluster does not answer.
     pub async fn merge_patch(
         &self,
         kind: &ApiKind,
@@ -240,7 +242,7 @@ impl ClusterClient {
         patch: &Value,
     ) -> Result<StoredObject, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Update };
-        let path = managed(target.path(self, subresource)?, manager);
+        let path = with_manager(target.path(self, subresource)?, manager);
         let response =
             self.perform(&target, ApiRequest::write(Method::PATCH, path, MERGE_PATCH, body(patch))).await?;
         self.object(&target, &response)
@@ -249,7 +251,7 @@ impl ClusterClient {
     /// Creates an object.
     ///
     /// # Errors
-    /// The cluster refuses, something of that name is there, or it does not answer.
+    /// The cluster rejects the object, an object of that name exists, or the cluster does not answer.
     pub async fn create(
         &self,
         kind: &ApiKind,
@@ -258,16 +260,17 @@ impl ClusterClient {
     ) -> Result<StoredObject, ApiError> {
         let (namespace, name) = identity(object);
         let target = Target { kind, namespace, name, operation: Operation::Create };
-        let path = managed(kind.collection_path(namespace), manager);
+        let path = with_manager(kind.collection_path(namespace), manager);
         let response =
             self.perform(&target, ApiRequest::write(Method::POST, path, JSON, body(object))).await?;
         self.object(&target, &response)
     }
 
-    /// Replaces an object, or a part of it such as `status`. With `metadata.resourceVersion` it replaces only that version.
+    /// Replaces an object, or a subresource such as `status`. With `metadata.resourceVersion` it replaces only that
+    /// version.
     ///
     /// # Errors
-    /// The cluster refuses, the object has changed, or it does not answer.
+    /// The cluster rejects the object, the object has changed, or the cluster does not answer.
     pub async fn replace(
         &self,
         kind: &ApiKind,
@@ -277,7 +280,7 @@ impl ClusterClient {
     ) -> Result<StoredObject, ApiError> {
         let (namespace, name) = identity(object);
         let target = Target { kind, namespace, name, operation: Operation::Update };
-        let path = managed(target.path(self, subresource)?, manager);
+        let path = with_manager(target.path(self, subresource)?, manager);
         let response =
             self.perform(&target, ApiRequest::write(Method::PUT, path, JSON, body(object))).await?;
         self.object(&target, &response)
@@ -286,8 +289,8 @@ impl ClusterClient {
     /// Deletes an object.
     ///
     /// # Errors
-    /// It is not there ([`ApiError::is_gone`]), it is another one or has changed (`Conflict`), or the cluster refuses or does
-    /// not answer.
+    /// The object is not found ([`ApiError::is_object_not_found`]), a precondition fails (`Conflict`), or the cluster
+    /// rejects the request or does not answer.
     pub async fn delete(
         &self,
         kind: &ApiKind,
@@ -296,8 +299,8 @@ impl ClusterClient {
         options: Delete<'_>,
     ) -> Result<Deleted, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Delete };
-        let mut wanted = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if let Some(wanted) = wanted.as_object_mut() {
+        let mut delete_options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if let Some(delete_options) = delete_options.as_object_mut() {
             if options.uid.is_some() || options.resource_version.is_some() {
                 let mut preconditions = serde_json::Map::new();
                 if let Some(uid) = options.uid {
@@ -306,42 +309,46 @@ impl ClusterClient {
                 if let Some(version) = options.resource_version {
                     preconditions.insert("resourceVersion".to_owned(), version.into());
                 }
-                wanted.insert("preconditions".to_owned(), preconditions.into());
+                delete_options.insert("preconditions".to_owned(), preconditions.into());
             }
             if let Some(propagation) = options.propagation {
-                wanted.insert("propagationPolicy".to_owned(), format!("{propagation:?}").into());
+                delete_options.insert("propagationPolicy".to_owned(), format!("{propagation:?}").into());
             }
         }
-        let request =
-            ApiRequest::write(Method::DELETE, target.path(self, None)?, JSON, wanted.to_string().into());
+        let request = ApiRequest::write(
+            Method::DELETE,
+            target.path(self, None)?,
+            JSON,
+            delete_options.to_string().into(),
+        );
         let response = self.perform(&target, request).await?;
-        // A `Status` has no name, so it does not read as an object: then nothing is left.
+        // A `Status` has no name, so it does not parse as an object: then the object was deleted.
         Ok(read_object(&response.body)
             .ok()
             .filter(|object| object.kind() == kind.kind.as_str() && object.deletion_timestamp().is_some())
             .map_or(Deleted::Removed, Deleted::Terminating))
     }
 
-    /// Reads whatever is at a path, for what is no object: schemas, versions, probes.
+    /// Reads a path that is not an object, such as an OpenAPI document, a version or a health check.
     ///
     /// # Errors
-    /// The cluster refuses or does not answer.
+    /// The cluster rejects the request or does not answer.
     pub async fn fetch(&self, path: &str) -> Result<Bytes, ApiError> {
         let target = format!("`{}`", path.split('?').next().unwrap_or_default());
         self.raw(Operation::Get, target, ApiRequest::list(path.to_owned())).await
     }
 
-    /// Sends something that is no object of the cluster and reads the answer, for reviews.
+    /// Posts a review and returns the response.
     ///
     /// # Errors
-    /// The cluster refuses or does not answer.
+    /// The cluster rejects the request or does not answer.
     pub async fn submit(&self, path: &str, body: Bytes) -> Result<Bytes, ApiError> {
         let target = format!("`{}`", path.rsplit('/').next().unwrap_or_default());
         self.raw(Operation::Create, target, ApiRequest::write(Method::POST, path.to_owned(), JSON, body))
             .await
     }
 
-    /// Sends a request that is about no object.
+    /// Sends a request that is not about an object.
     async fn raw(
         &self,
         operation: Operation,
@@ -356,7 +363,7 @@ impl ClusterClient {
         }
     }
 
-    /// One page of a list.
+    /// A page of a list.
     pub(crate) async fn list_page(
         &self,
         kind: &ApiKind,
@@ -370,7 +377,7 @@ impl ClusterClient {
             .map_err(|error| ApiError::unreadable(target.attempt(self), &error))
     }
 
-    /// One page of a list, in a form that the caller reads.
+    /// A page of a list in another representation, unparsed.
     pub(crate) async fn list_page_as(
         &self,
         kind: &ApiKind,
@@ -381,7 +388,7 @@ impl ClusterClient {
     ) -> Result<Bytes, ApiError> {
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
         let mut path = kind.collection_path(namespace);
-        path.push_str(&format!("?limit={}", page_of(kind)));
+        path.push_str(&format!("?limit={}", page_size(kind)));
         query.push(&mut path);
         if let Some(next) = next {
             path.push_str("&continue=");
@@ -401,16 +408,16 @@ impl ClusterClient {
             Method::PATCH => AuditVerb::Patch,
             Method::PUT => AuditVerb::Update,
             Method::DELETE => AuditVerb::Delete,
-            // A page or a refresh is no read of its own; whoever begins one says so.
-            _ => return self.ask(target, request).await,
+            // Reads are audited once, by the caller: not per page or refresh.
+            _ => return self.send(target, request).await,
         };
-        let pending = self.pending(verb, target.kind, target.namespace, target.name);
-        let response = self.ask(target, request).await;
+        let pending = self.begin_audit(verb, target.kind, target.namespace, target.name);
+        let response = self.send(target, request).await;
         pending.finish(&response);
         response
     }
 
-    async fn ask(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiResponse, ApiError> {
+    async fn send(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiResponse, ApiError> {
         let response = self
             .exchange(request)
             .await
@@ -418,11 +425,18 @@ impl ClusterClient {
         if response.status.is_success() {
             return Ok(response);
         }
-        Err(self.explain_forbidden(target, self.refused(target.kind, target.attempt(self), &response)).await)
+        Err(self
+            .explain_forbidden(target, self.response_error(target.kind, target.attempt(self), &response))
+            .await)
     }
 
-    /// The error of a refusal, told apart by what was not found.
-    pub(crate) fn refused(&self, kind: &ApiKind, attempt: Attempt, response: &ApiResponse) -> ApiError {
+    /// The error of a response without success. A 404 is classified by what was not found.
+    pub(crate) fn response_error(
+        &self,
+        kind: &ApiKind,
+        attempt: Attempt,
+        response: &ApiResponse,
+    ) -> ApiError {
         if response.status != StatusCode::NOT_FOUND {
             return ApiError::from_response(attempt, response);
         }
@@ -437,23 +451,23 @@ impl ClusterClient {
         error
     }
 
-    /// Reads an answer, and makes sure that it is about what was asked for: a hostile server can answer anything.
+    /// Parses a response and checks that it is about the requested object: a hostile server can answer anything.
     fn object(&self, target: &Target<'_>, response: &ApiResponse) -> Result<StoredObject, ApiError> {
         let object = read_object(&response.body)
             .map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
-        let right = object.kind() == target.kind.kind.as_str()
+        let matches = object.kind() == target.kind.kind.as_str()
             && (target.name.is_empty() || object.name() == target.name)
             && (!target.kind.namespaced || object.namespace().map(|text| &**text) == target.namespace);
-        if right {
+        if matches {
             Ok(object)
         } else {
-            let problem = "the answer is about another object";
+            let problem = "the response is about another object";
             Err(ApiError::new(target.attempt(self), FailureReason::ServerError, problem))
         }
     }
 }
 
-/// Which objects of a kind a list or a watch is about.
+/// Which objects of a kind a list or watch is about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Query<'a> {
     pub(crate) labels: Option<&'a str>,
@@ -471,7 +485,7 @@ impl Query<'_> {
     }
 }
 
-/// What a request is about.
+/// The object or objects that a request is about.
 pub(super) struct Target<'a> {
     pub(super) kind: &'a ApiKind,
     pub(super) namespace: Option<&'a str>,
@@ -489,11 +503,11 @@ impl Target<'_> {
         Attempt { cluster: client.cluster().clone(), operation: self.operation, target }
     }
 
-    /// The path of the object, whose name must be one: dots alone would lead elsewhere.
+    /// The path of the object. Names that consist of dots would change the path.
     pub(super) fn path(&self, client: &ClusterClient, subresource: Option<&str>) -> Result<String, ApiError> {
         let problem = match (self.name, self.namespace) {
-            ("" | "." | "..", _) => Some("`metadata.name` is empty or not a name"),
-            (_, Some("" | "." | "..")) => Some("`metadata.namespace` is empty or not a name"),
+            ("" | "." | "..", _) => Some("`metadata.name` is empty or invalid"),
+            (_, Some("" | "." | "..")) => Some("`metadata.namespace` is empty or invalid"),
             (_, None) if self.kind.namespaced => Some("`metadata.namespace` is missing"),
             _ => None,
         };
@@ -509,7 +523,7 @@ impl Target<'_> {
     }
 }
 
-pub(super) fn managed(mut path: String, manager: &str) -> String {
+pub(super) fn with_manager(mut path: String, manager: &str) -> String {
     path.push_str("?fieldManager=");
     push_encoded(&mut path, manager);
     path
@@ -521,6 +535,6 @@ fn identity(object: &Value) -> (Option<&str>, &str) {
 }
 
 pub(super) fn body(value: &Value) -> Bytes {
-    // Values have text keys and finite numbers, which is all that JSON can refuse.
+    // Values have text keys and finite numbers, so serialisation cannot fail.
     serde_json::to_vec(value).unwrap_or_default().into()
 }

@@ -279,12 +279,14 @@ impl Core {
         breaker: Option<Arc<CircuitBreaker>>,
     ) -> Result<ClusterClient, Failure> {
         let options = self.options.client.clone();
-        ClusterClient::over(id, self.access.clone(), transports, options, breaker).map_err(|error| Failure {
-            step: ConnectStep::Reach,
-            reason: FailureReason::Unreachable,
-            cause: error.to_string(),
-            advice: String::new(),
-        })
+        ClusterClient::with_transports(id, self.access.clone(), transports, options, breaker).map_err(
+            |error| Failure {
+                step: ConnectStep::Reach,
+                reason: FailureReason::Unreachable,
+                cause: error.to_string(),
+                advice: String::new(),
+            },
+        )
     }
 
     /// Opens the way.
