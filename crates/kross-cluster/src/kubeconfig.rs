@@ -18,9 +18,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
-pub(crate) mod address;
+mod address;
 pub(crate) mod certificate;
-mod cidr;
 mod config;
 mod document;
 pub(crate) mod exec;
@@ -30,10 +29,11 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 
-pub use cidr::{Cidr, NotACidr};
 pub use exec::ExecError;
 pub use prepare::PrepareError;
 pub use refusal::{Refusal, RefusalReason};
+
+use crate::cidr::Cidr;
 
 use certificate::ClientCertificate;
 use config::{Cluster, User};

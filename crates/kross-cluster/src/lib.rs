@@ -35,6 +35,7 @@
 
 mod audit;
 mod cache;
+mod cidr;
 mod client;
 mod discovery;
 mod error;
@@ -55,6 +56,7 @@ pub use cache::{
     Cache, CacheEvent, CacheKey, CacheOptions, CachePhase, CacheState, Caches, Change, Lookup, Selection,
     SyncPolicy,
 };
+pub use cidr::{Cidr, NotACidr};
 pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,
     LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome,
@@ -63,8 +65,7 @@ pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry};
 pub use events::{EventStats, Events, Regarding, Report, Severity};
 pub use kubeconfig::{
-    Accepted, AuthMethod, Cidr, ExecError, KubeconfigPolicy, NotACidr, PrepareError, Refusal, RefusalReason,
-    Warning, accept,
+    Accepted, AuthMethod, ExecError, KubeconfigPolicy, PrepareError, Refusal, RefusalReason, Warning, accept,
 };
 pub use leader_election::{LeaderElection, Leadership, LeaseOptions};
 pub use object::{

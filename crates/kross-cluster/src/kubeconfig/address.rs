@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use http::Uri;
 use rustls::pki_types::ServerName;
 
-use super::cidr::Cidr;
 use super::fields::LocatedText;
 use super::refusal::{Refusal, RefusalReason};
+use crate::cidr::{Cidr, is_denied};
 
 /// The address of a server, if it may be connected to. Names are judged again when they are resolved.
 pub(super) fn server(field: &LocatedText, denied: &[Cidr]) -> Result<Uri, Refusal> {
@@ -46,11 +46,6 @@ pub(super) fn server(field: &LocatedText, denied: &[Cidr]) -> Result<Uri, Refusa
         }
         _ => Ok(uri),
     }
-}
-
-/// Whether any of the ranges has the address.
-pub(crate) fn is_denied(address: IpAddr, denied: &[Cidr]) -> bool {
-    denied.iter().any(|range| range.contains(address))
 }
 
 /// The name that the server's certificate must be for.

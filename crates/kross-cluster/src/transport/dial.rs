@@ -18,8 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::{TransportError, TransportOptions};
-use crate::kubeconfig::Cidr;
-use crate::kubeconfig::address::is_denied;
+use crate::cidr::{Cidr, is_denied};
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";

@@ -87,6 +87,11 @@ impl FromStr for Cidr {
     }
 }
 
+/// Whether one of the ranges contains the address.
+pub(crate) fn is_denied(address: IpAddr, denied: &[Cidr]) -> bool {
+    denied.iter().any(|range| range.contains(address))
+}
+
 impl fmt::Display for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.length)
