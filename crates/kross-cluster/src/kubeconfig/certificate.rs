@@ -102,49 +102,8 @@ fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     (!found.is_empty() && found.len() <= MAX_CERTIFICATES).then_some(found)
 }
 
-/// Until when a certificate is valid (RFC 5280, `tbsCertificate.validity.notAfter`).
+/// When a certificate expires.
 fn not_after(certificate: &[u8]) -> Option<Timestamp> {
-    let (_, certificate, _) = element(certificate)?;
-    let (_, mut rest, _) = element(certificate)?;
-    // The version is optional and has a tag of its own; then serial number, signature and issuer.
-    if rest.first() == Some(&0xa0) {
-        rest = element(rest)?.2;
-    }
-    for _ in 0..3 {
-        rest = element(rest)?.2;
-    }
-    let (_, validity, _) = element(rest)?;
-    let (_, _, end) = element(validity)?;
-    let (tag, time, _) = element(end)?;
-    let time = std::str::from_utf8(time).ok()?.strip_suffix('Z')?;
-    let (year, rest) = match tag {
-        0x17 => {
-            let year: i16 = time.get(..2)?.parse().ok()?;
-            (if year >= 50 { 1900 + year } else { 2000 + year }, time.get(2..)?)
-        }
-        0x18 => (time.get(..4)?.parse().ok()?, time.get(4..)?),
-        _ => return None,
-    };
-    let part = |at: usize| rest.get(at..at + 2)?.parse::<i8>().ok();
-    let date = jiff::civil::DateTime::new(year, part(0)?, part(2)?, part(4)?, part(6)?, part(8)?, 0).ok()?;
-    date.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
-}
-
-/// The first element of DER text: its tag, its content and what follows it.
-fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&tag, rest) = der.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (length, rest) = if first < 0x80 {
-        (usize::from(first), rest)
-    } else {
-        let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-        (
-            digits
-                .iter()
-                .try_fold(0usize, |sum, digit| sum.checked_mul(256)?.checked_add(usize::from(*digit)))?,
-            rest,
-        )
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
