@@ -1,4 +1,4 @@
-//! Turns base64 in a kubeconfig into certificates and keys that TLS can use, and reads until when a certificate is valid.
+//! Parses the certificates and keys of a kubeconfig for TLS, and reads when they expire.
 
 use base64::Engine;
 use jiff::Timestamp;
@@ -10,17 +10,17 @@ use zeroize::Zeroizing;
 use super::fields::LocatedText;
 use super::refusal::{Refusal, RefusalReason};
 
-/// Certificates in one field at most; each costs the time to parse it.
+/// The maximum number of certificates in a field, because each takes time to parse.
 const MAX_CERTIFICATES: usize = 512;
 
-/// The authorities that may vouch for the server.
+/// The certificate authorities that the server is verified with.
 pub(super) struct Authorities {
     pub(super) roots: RootCertStore,
-    /// When the last of them ends; none when that cannot be read.
+    /// When the last of them expires; `None` if that cannot be read.
     pub(super) not_after: Option<Timestamp>,
 }
 
-/// A client's certificate, with what leads to its authority.
+/// A client certificate with its chain and its key.
 pub(crate) struct ClientCertificate {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     key: Zeroizing<Vec<u8>>,
@@ -28,7 +28,7 @@ pub(crate) struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// The key. It is kept as text that is wiped; whoever signs with it has a copy.
+    /// The key. It is stored as text that is wiped when dropped; TLS keeps another copy.
     pub(crate) fn key(&self) -> Option<PrivateKeyDer<'static>> {
         PrivateKeyDer::from_pem_slice(&self.key).ok()
     }
@@ -49,8 +49,8 @@ pub(super) fn authorities(field: &LocatedText) -> Result<Authorities, Refusal> {
     for certificate in &certificates {
         roots.add(certificate.clone()).map_err(|_| refuse())?;
     }
-    let ends: Option<Vec<Timestamp>> = certificates.iter().map(|der| not_after(der)).collect();
-    Ok(Authorities { roots, not_after: ends.and_then(|ends| ends.into_iter().max()) })
+    let expiries: Option<Vec<Timestamp>> = certificates.iter().map(|der| not_after(der)).collect();
+    Ok(Authorities { roots, not_after: expiries.and_then(|expiries| expiries.into_iter().max()) })
 }
 
 pub(super) fn client_certificate(
@@ -67,7 +67,7 @@ pub(super) fn client_certificate(
     })
 }
 
-/// Certificate and key from PEM, checked to belong together.
+/// Parses a certificate and a key from PEM, and checks that they belong together.
 pub(crate) fn certificate_and_key(
     certificate: &[u8],
     key: Zeroizing<Vec<u8>>,
@@ -88,14 +88,14 @@ pub(crate) fn certificate_and_key(
     }
 }
 
-/// Base64 that may be broken into lines.
+/// Decodes base64 that may have line breaks.
 fn decode(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     let whole: Zeroizing<String> =
-        Zeroizing::new(text.chars().filter(|letter| !letter.is_ascii_whitespace()).collect());
+        Zeroizing::new(text.chars().filter(|character| !character.is_ascii_whitespace()).collect());
     base64::engine::general_purpose::STANDARD.decode(whole.as_bytes()).ok().map(Zeroizing::new)
 }
 
-/// All certificates of a PEM text; none when there is none or too many, or one of them is broken.
+/// All certificates of a PEM text; `None` if it has none or too many, or one is invalid.
 fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     let found: Vec<_> =
         CertificateDer::pem_slice_iter(pem).take(MAX_CERTIFICATES + 1).collect::<Result<_, _>>().ok()?;

@@ -1,5 +1,5 @@
-//! Turns a document into the entries of a kubeconfig. What is dangerous is refused in every entry, also in those that the
-//! current context does not use; whether an entry can be used is asked of the current ones alone.
+//! Parses the entries of a kubeconfig. What is dangerous is refused in every entry, also in those that the current
+//! context does not use; whether an entry is usable matters for the current ones only.
 
 use zeroize::Zeroizing;
 
@@ -32,7 +32,7 @@ pub(super) struct User {
     pub(super) exec: Option<Exec>,
 }
 
-/// A command that prints a credential, as the kubeconfig has it.
+/// An `exec` command, as the kubeconfig has it.
 pub(super) struct Exec {
     pub(super) path: String,
     pub(super) line: usize,
@@ -51,7 +51,7 @@ struct Context {
     line: usize,
 }
 
-/// Reads a document. `judge_exec` refuses commands that may not be run, in whichever entry they are.
+/// Parses a document. `check_exec` refuses commands that are not allowed, in every entry.
 pub(super) fn read(
     document: Node,
     check_exec: impl Fn(&Exec) -> Result<(), Refusal>,
@@ -89,7 +89,7 @@ fn choose<T>(entries: Vec<(LocatedText, T)>, name: &LocatedText) -> Option<T> {
     entries.into_iter().find(|(entry, _)| entry.text == name.text).map(|(_, value)| value)
 }
 
-/// A field that has one value or is absent.
+/// A field that must have this value if it is present.
 fn expect(fields: &mut Fields, name: &str, value: &str) -> Result<(), Refusal> {
     match fields.text(name)? {
         Some(text) if *text.text != value => Err(text.refuse(RefusalReason::NotAConfig)),
@@ -97,7 +97,7 @@ fn expect(fields: &mut Fields, name: &str, value: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The entries of a list of `{name, <inner>}`, each name once.
+/// The entries of a list of `{name, <inner>}`; names are unique.
 fn named<T>(
     top: &mut Fields,
     list: &str,
@@ -144,7 +144,7 @@ fn context(mut fields: Fields) -> Result<Context, Refusal> {
         cluster: fields.text("cluster")?,
         user: fields.text("user")?,
     };
-    // An object without a namespace goes into the instance's, never into this one.
+    // An object without a namespace is applied to that of the instance, never to this one.
     fields.text("namespace")?;
     fields.ignore("extensions");
     fields.end()?;
@@ -185,7 +185,7 @@ fn exec(mut fields: Fields) -> Result<Exec, Refusal> {
         environment: environment(&mut fields)?,
         cluster_info: fields.boolean("provideClusterInfo")?,
     };
-    // Only text for a person at a terminal; it is never shown.
+    // A message for people at a terminal, which is never shown.
     fields.ignore("installHint");
     fields.end()?;
     Ok(exec)

@@ -1,26 +1,28 @@
-//! Turns bytes into one tree of texts, lists and mappings, or refuses them: another document, an anchor, an alias, a tag, a
-//! repeated key, or more than a kubeconfig can need. Every text in it is wiped when the tree is dropped.
+//! Parses YAML into a tree of texts, lists and mappings. Refuses several documents, anchors, aliases, tags, repeated
+//! keys, and more than a kubeconfig needs. All texts are wiped when the tree is dropped.
+//!
+//! `serde-saphyr` is not used here: it accepts anchors and merge keys, and does not wipe what it has read.
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use zeroize::Zeroizing;
 
 use super::refusal::{Refusal, RefusalReason};
 
-/// Bytes that are read at most.
+/// The maximum number of bytes.
 const MAX_BYTES: usize = 256 << 10;
-/// Lists and mappings inside of each other. A kubeconfig needs six.
+/// The maximum nesting of lists and mappings. A kubeconfig needs six levels.
 const MAX_DEPTH: usize = 16;
-/// Values.
+/// The maximum number of values.
 const MAX_NODES: usize = 10_000;
 
-/// A value and the line it begins on.
+/// A value and its line.
 pub(super) struct Node {
     pub(super) line: usize,
     pub(super) content: Content,
 }
 
 pub(super) enum Content {
-    /// Text, and whether it stands there without quotes.
+    /// A text, and whether it is unquoted.
     Scalar {
         text: Zeroizing<String>,
         plain: bool,
@@ -35,7 +37,7 @@ pub(super) struct MappingEntry {
     pub(super) value: Node,
 }
 
-/// Reads the one document of a kubeconfig.
+/// Parses the single document of a kubeconfig.
 pub(super) fn read(bytes: &[u8]) -> Result<Node, Refusal> {
     let whole = |reason| Refusal::new(reason, "", None);
     if bytes.len() > MAX_BYTES {
@@ -56,11 +58,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Node, Refusal> {
     root.ok_or_else(|| whole(RefusalReason::Empty))
 }
 
-/// A list or mapping that is not closed yet.
+/// A list or mapping that is not complete.
 struct Open {
     line: usize,
     content: Content,
-    /// The key that waits for its value.
+    /// A key without its value.
     key: Option<(Zeroizing<String>, usize)>,
 }
 
@@ -167,7 +169,7 @@ fn key_of(node: Node, earlier: &[MappingEntry]) -> Result<(Zeroizing<String>, us
 }
 
 impl Content {
-    /// Whether it stands for nothing.
+    /// Whether it is null.
     pub(super) fn is_null(&self) -> bool {
         matches!(self, Self::Scalar { text, plain: true } if ["", "~", "null", "Null", "NULL"].contains(&text.as_str()))
     }

@@ -1,5 +1,5 @@
-//! Turns an allowed command into the credential that is good now: kept until it ends or a server refuses it, then asked for
-//! again. The command runs on a thread of its own; one run serves everybody who waits.
+//! The credential of an allowed command: kept until it expires or a server rejects it, then issued again. The command
+//! runs on a blocking thread; one run serves all waiting requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,18 +15,20 @@ use rustls::sign::CertifiedKey;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::protocol::{IssuedCredential, exec_info, read};
+use super::protocol::{IssuedCredential, exec_info, parse};
 use super::run::run;
 use super::{ExecCommand, ExecError};
 
-/// How long a command that failed, or whose credential was refused, is not run again.
+/// The minimum time before a command that failed, or whose credential was rejected, is run again.
 const MIN_RERUN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A source of credentials. Connections ask it before every request and on every handshake.
+/// A source of credentials. Clients use it before every request and in every TLS handshake.
 pub(crate) struct ExecSource {
     command: Arc<ExecCommand>,
+    /// Held while the command runs, across awaits.
     last: Mutex<Run>,
-    /// What the next handshake shows, and until when.
+    /// The certificate for the next handshake, and when it expires. A leaf lock: nothing else is locked while it is
+    /// held.
     client_certificate: RwLock<(Option<Arc<CertifiedKey>>, Option<Timestamp>)>,
     rejected: AtomicBool,
 }
@@ -49,7 +51,8 @@ impl ExecSource {
         Ok(Arc::new(source))
     }
 
-    /// The header of the credential, if it has one. Runs the command again when the last credential has ended or was refused.
+    /// The header of the credential, if it has one. Runs the command again if the last credential has expired or was
+    /// rejected.
     pub(crate) async fn header(&self) -> Result<Option<HeaderValue>, ExecError> {
         let mut last = self.last.lock().await;
         if self.must_run(&last) {
@@ -67,19 +70,19 @@ impl ExecSource {
     fn must_run(&self, last: &Run) -> bool {
         match &last.result {
             Ok(credential) => {
-                let ended = credential.expires.is_some_and(|expires| expires <= Timestamp::now());
-                ended || (self.rejected.load(Ordering::Acquire) && last.at.elapsed() >= MIN_RERUN_INTERVAL)
+                let expired = credential.expires.is_some_and(|expires| expires <= Timestamp::now());
+                expired || (self.rejected.load(Ordering::Acquire) && last.at.elapsed() >= MIN_RERUN_INTERVAL)
             }
             Err(_) => last.at.elapsed() >= MIN_RERUN_INTERVAL,
         }
     }
 
-    /// The server did not take the credential, so the next request asks for another one.
+    /// The server rejected the credential, so the next request gets another one.
     pub(crate) fn mark_rejected(&self) {
         self.rejected.store(true, Ordering::Release);
     }
 
-    /// When the certificate that connections are opened with ends. A connection keeps the one it was opened with.
+    /// When the certificate of new connections expires. A connection keeps the certificate that it was opened with.
     pub(crate) fn certificate_expiry(&self) -> Option<Timestamp> {
         let client_certificate = self.client_certificate.read();
         client_certificate.0.as_ref().and(client_certificate.1)
@@ -91,10 +94,10 @@ async fn run_blocking(command: &Arc<ExecCommand>) -> Result<IssuedCredential, Ex
     let cancelled = command.problem("was not run: the controller is stopping");
     tokio::task::spawn_blocking(move || {
         let printed = run(&command, &exec_info(&command)?)?;
-        let credential = read(&command, &printed)?;
+        let credential = parse(&command, &printed)?;
         match credential.expires {
             Some(expires) if expires <= Timestamp::now() => {
-                Err(command.problem("printed a credential that has already ended"))
+                Err(command.problem("printed a credential that has already expired"))
             }
             _ => Ok(credential),
         }
