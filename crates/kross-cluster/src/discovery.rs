@@ -1,5 +1,5 @@
-//! Turns a kind into where the cluster serves it: plural, scope, verbs, versions. What is not known is asked for, never
-//! guessed.
+//! Discovery: the plural, scope, verbs and versions of the kinds that a cluster serves. An unknown kind is looked up in
+//! the cluster, its plural is never guessed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,23 +20,26 @@ pub use kind::ApiKind;
 
 pub(crate) use kind::push_encoded;
 
-/// How long after one refresh the next miss may cause another.
+/// The minimum time between two refreshes that unknown kinds cause.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a cluster serves, as far as it is known.
+/// The kinds that a cluster serves, as far as they are known.
+///
+/// Lock order: `refreshing`, an async mutex that is held during a refresh, then `known`, which is a leaf and never held
+/// across an await.
 #[derive(Debug, Default)]
 pub struct Discovery {
     known: RwLock<Known>,
-    /// Held by whoever asks the cluster.
+    /// Held during a refresh.
     refreshing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     table: Table,
-    /// When the cluster was last asked and has answered: when that began, and when it ended.
+    /// When the last successful refresh began and ended.
     refreshed: Option<(Instant, Instant)>,
-    /// Kinds that are known from their own definitions. What the cluster says of itself may be from before, or come later.
+    /// Kinds from CustomResourceDefinitions, which discovery may show only later.
     learned: HashMap<(Text, Text), Vec<ApiKind>>,
 }
 
@@ -44,14 +47,14 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 struct Table {
     kinds: HashMap<(Text, Text), Vec<Arc<ApiKind>>>,
-    /// Groups whose server did not answer: nothing can be said about what they serve.
+    /// Groups whose API server is unavailable, so that their kinds are not known.
     unavailable: HashSet<Text>,
 }
 
 impl Table {
     fn add(&mut self, kind: ApiKind) {
         let versions = self.kinds.entry((kind.group.clone(), kind.kind.clone())).or_default();
-        // Of several resources with one kind the first is the one that the cluster itself would choose.
+        // Of several resources with the same kind, the first one is preferred by the API server.
         if versions.iter().all(|known| known.version != kind.version) {
             versions.push(Arc::new(kind));
         }
@@ -68,20 +71,20 @@ impl Table {
 }
 
 impl Discovery {
-    /// A kind that is known already. Without a version: in the one that the cluster prefers.
+    /// A known kind. Without a version: in the preferred one.
     #[must_use]
     pub fn cached(&self, group: &str, version: Option<&str>, kind: &str) -> Option<Arc<ApiKind>> {
         self.known.read().table.find(group, version, kind)
     }
 
-    /// Every kind that is known, in its preferred version.
+    /// All known kinds, each in its preferred version.
     #[must_use]
     pub fn kinds(&self) -> Vec<Arc<ApiKind>> {
         let known = self.known.read();
         known.table.kinds.values().filter_map(|versions| versions.first().cloned()).collect()
     }
 
-    /// Adds a kind that is known from its own definition, which spares a question.
+    /// Adds a kind from its CustomResourceDefinition, which saves a refresh.
     pub fn learn(&self, kind: ApiKind) {
         let mut known = self.known.write();
         let Known { table, learned, .. } = &mut *known;
@@ -95,7 +98,7 @@ impl Discovery {
         table.add(kind);
     }
 
-    /// Forgets a kind that turned out to be gone.
+    /// Removes a kind that turned out to be not served.
     pub fn forget(&self, group: &str, kind: &str) {
         let mut known = self.known.write();
         let key = (group.into(), kind.into());
@@ -103,12 +106,12 @@ impl Discovery {
         known.table.kinds.remove(&key);
     }
 
-    /// The cluster has answered a question from this time.
+    /// Stores the result of a refresh that began at this time.
     fn replace(&self, began: Instant, table: Table) {
         let mut known = self.known.write();
         let before = std::mem::replace(&mut known.table, table);
         let Known { table, learned, refreshed } = &mut *known;
-        // A group whose server is silent keeps what was known of it.
+        // An unavailable group keeps the kinds that were known before.
         for (key, versions) in before.kinds {
             if table.unavailable.contains(&key.0) {
                 table.kinds.entry(key).or_insert(versions);
@@ -128,11 +131,11 @@ impl Discovery {
 }
 
 impl ClusterClient {
-    /// Where the cluster serves a kind. Asks the cluster if it is not known and was not asked just now. Without a version:
-    /// in the one that the cluster prefers.
+    /// A kind. Refreshes if it is not known, unless that was done a moment ago. Without a version: in the preferred
+    /// one.
     ///
     /// # Errors
-    /// The cluster does not serve it (`NotFound`, [`Missing::Kind`](crate::Missing::Kind)) or cannot be asked.
+    /// The cluster does not serve the kind (`NotFound`, [`Missing::Kind`](crate::Missing::Kind)), or discovery fails.
     pub async fn kind(
         &self,
         group: &str,
@@ -142,8 +145,8 @@ impl ClusterClient {
         self.find_kind(MIN_REFRESH_INTERVAL, group, version, kind).await
     }
 
-    /// Like [`ClusterClient::kind`], where something is lost if the kind is there after all: that it is not is never taken from
-    /// an answer of before the question.
+    /// Like [`ClusterClient::kind`], for callers that would lose something if the kind were served after all: a missing
+    /// kind is only reported by a refresh that began after this call.
     ///
     /// # Errors
     /// As [`ClusterClient::kind`].
@@ -156,7 +159,7 @@ impl ClusterClient {
         self.find_kind(Duration::ZERO, group, version, kind).await
     }
 
-    /// Where a kind is served. That it is not may be taken from an answer that is no older than the interval.
+    /// A kind. A refresh that ended up to `max_age` ago is enough to report it as missing.
     async fn find_kind(
         &self,
         max_age: Duration,
@@ -172,20 +175,20 @@ impl ClusterClient {
         discovery.cached(group, version, kind).ok_or_else(|| self.not_served(group, version, kind))
     }
 
-    /// Asks the cluster what it serves, whatever is known.
+    /// Refreshes discovery.
     ///
     /// # Errors
-    /// The cluster cannot be asked.
+    /// The cluster rejects the request or does not answer.
     pub async fn refresh_discovery(&self) -> Result<(), ApiError> {
         self.refresh(Duration::ZERO).await
     }
 
-    /// Refreshes, unless somebody began to after this was called, or did within the interval.
+    /// Refreshes, unless another refresh began after this call or ended up to `max_age` ago.
     async fn refresh(&self, max_age: Duration) -> Result<(), ApiError> {
-        let asked = Instant::now();
+        let called = Instant::now();
         let discovery = self.discovery();
-        let _permit = discovery.refreshing.lock().await;
-        if discovery.refreshed().is_some_and(|(began, ended)| began >= asked || ended.elapsed() < max_age) {
+        let _refreshing = discovery.refreshing.lock().await;
+        if discovery.refreshed().is_some_and(|(began, ended)| began >= called || ended.elapsed() < max_age) {
             return Ok(());
         }
         let began = Instant::now();
@@ -206,7 +209,7 @@ impl ClusterClient {
             target: format!("kind `{name}`"),
         };
         if self.discovery().is_unavailable(group) {
-            let problem = format!("the server of group `{group}` does not answer");
+            let problem = format!("the API server of group `{group}` is unavailable");
             return ApiError::new(attempt, kross_api::FailureReason::ServerError, &problem);
         }
         ApiError::unknown_kind(

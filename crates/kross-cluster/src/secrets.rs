@@ -1,6 +1,6 @@
-//! Turns a Secret that a cluster reference names into the bytes of a kubeconfig, if its owner offers it to whoever asks. An
-//! instance's author chooses the name, so everything that may not be used looks the same: absent, not offered, or offered to
-//! somebody else.
+//! Reads the kubeconfig in a Secret that a cluster reference names, if the Secret is offered to its consumer. The
+//! author of an instance chooses the name, so a Secret that may not be used always looks the same, whether it is
+//! absent, not offered, or offered to others.
 
 use base64::Engine;
 use kross_api::{KUBECONFIG_NAME_SUFFIX, SecretAddress, annotations, labels};
@@ -9,22 +9,22 @@ use zeroize::Zeroizing;
 
 use crate::object::StoredObject;
 
-/// In the list of namespaces: every one, and instances without one.
+/// In the list of allowed namespaces: all namespaces, and instances without one.
 const EVERYWHERE: &str = "*";
 
-/// What an operator demands of Secrets with kubeconfigs.
+/// What the operator requires of kubeconfig Secrets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SecretPolicy {
-    /// Whether each of them must say which namespaces may use it.
+    /// Whether each Secret must list the namespaces that may use it.
     pub require_allowed_namespaces: bool,
 }
 
-/// Who wants to use a Secret.
+/// Who uses a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SecretConsumer<'a> {
-    /// A definition, for its static reference: whoever may write definitions may name any Secret that is offered at all.
+    /// A definition, in a static reference: its author may name any Secret that is offered at all.
     Definition,
-    /// An instance in this namespace, or in none.
+    /// An instance in this namespace, or a cluster-scoped one.
     Instance(Option<&'a str>),
 }
 
@@ -34,43 +34,42 @@ impl<'a> From<Option<&'a str>> for SecretConsumer<'a> {
     }
 }
 
-/// A Secret that is not used.
+/// A Secret cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretRefusal {
-    /// It is missing, not offered, or not offered to whoever asks. Which of them is nobody's business.
+    /// It does not exist, is not offered, or is not offered to this consumer. The message does not say which.
     #[error(
-        "cannot use Secret `{secret}`: it must exist, {}{}, and not be of a type `kubernetes.io/*`",
+        "cannot use Secret `{secret}`: it must exist, {}{}, and not have a type of `kubernetes.io/*`",
         offered_text(secret),
         allowed_text(consumer.as_deref())
     )]
     NotOffered {
         /// The Secret.
         secret: String,
-        /// What its annotation must allow.
+        /// The namespace that its annotation must allow.
         consumer: Option<String>,
     },
-    /// The reference came out as something that no Secret can be called.
+    /// The reference evaluates to an invalid name.
     #[error(
-        "cannot use Secret `{secret}`: this is no name that a Secret can have; names have lower-case letters, digits, \
-         `-` and `.`"
+        "cannot use Secret `{secret}`: not a valid Secret name; names consist of lower-case letters, digits, `-` and `.`"
     )]
     Name {
-        /// What it came out as, shortened.
+        /// The name, shortened.
         secret: String,
     },
-    /// The key came out as something that no key can be called.
+    /// The reference evaluates to an invalid key.
     #[error(
-        "cannot use Secret `{secret}`: it can have no key `{key}`; keys have letters, digits, `-`, `_` and `.`"
+        "cannot use Secret `{secret}`: `{key}` is not a valid key; keys consist of letters, digits, `-`, `_` and `.`"
     )]
     KeyName {
         /// The Secret.
         secret: String,
-        /// What the key came out as, shortened.
+        /// The key, shortened.
         key: String,
     },
-    /// It has no such key.
+    /// It does not have the key.
     #[error(
-        "Secret `{secret}` has no key `{key}`; store the kubeconfig there, or name another key in the reference"
+        "Secret `{secret}` has no key `{key}`; store the kubeconfig under this key, or set another key in the reference"
     )]
     Key {
         /// The Secret.
@@ -81,7 +80,7 @@ pub enum SecretRefusal {
 }
 
 impl SecretRefusal {
-    /// The refusal of a Secret that is not there: the same as of one that is not offered.
+    /// The refusal of a Secret that does not exist, which is the same as that of one that is not offered.
     #[must_use]
     pub fn not_offered<'a>(address: &SecretAddress, consumer: impl Into<SecretConsumer<'a>>) -> Self {
         let consumer = match consumer.into() {
@@ -92,7 +91,7 @@ impl SecretRefusal {
     }
 }
 
-/// What a name says, everybody knows.
+/// Left out if the name already fulfils it.
 fn offered_text(secret: &str) -> &'static str {
     if secret.ends_with(KUBECONFIG_NAME_SUFFIX) {
         return "";
@@ -113,28 +112,28 @@ fn allowed_text(consumer: Option<&str>) -> String {
     }
 }
 
-/// Refuses an address that cannot be a Secret's, before anything is asked for by that name.
+/// Refuses an address that cannot be that of a Secret, before it is used in a request.
 ///
 /// # Errors
-/// A part of it is no name.
+/// A part of the address is invalid.
 pub fn check_address(address: &SecretAddress) -> Result<(), SecretRefusal> {
-    let name = |text: &str, most: usize, letters: &str| {
-        let letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    let name = |text: &str, max_length: usize, separators: &str| {
+        let is_alphanumeric = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
         !text.is_empty()
-            && text.len() <= most
-            && text.starts_with(letter)
-            && text.ends_with(letter)
-            && text.chars().all(|other| letter(other) || letters.contains(other))
+            && text.len() <= max_length
+            && text.starts_with(is_alphanumeric)
+            && text.ends_with(is_alphanumeric)
+            && text.chars().all(|other| is_alphanumeric(other) || separators.contains(other))
             && !text.contains("..")
     };
     let key = |text: &str| {
         !text.is_empty()
             && text.len() <= 253
-            && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+            && text.chars().all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character))
             && text != "."
             && !text.starts_with("..")
     };
-    let shown = |text: &str| text.chars().filter(|letter| !letter.is_control()).take(128).collect();
+    let shown = |text: &str| text.chars().filter(|character| !character.is_control()).take(128).collect();
     let secret = shown(&address.to_string());
     if !name(&address.namespace, 63, "-") || !name(&address.name, 253, "-.") {
         return Err(SecretRefusal::Name { secret });
@@ -145,23 +144,23 @@ pub fn check_address(address: &SecretAddress) -> Result<(), SecretRefusal> {
     Ok(())
 }
 
-/// Whether a Secret of this name and these labels is offered at all.
+/// Whether a Secret with this name and this label is offered at all.
 #[must_use]
 pub fn is_offered(name: &str, label: Option<&str>) -> bool {
     label == Some("true") || name.ends_with(KUBECONFIG_NAME_SUFFIX)
 }
 
-/// Whether a Secret of this type can hold a kubeconfig. Types of Kubernetes itself say what is in their Secrets, such as the
-/// token of a ServiceAccount: nobody gets at that by giving it a name.
+/// Whether a Secret of this type can have a kubeconfig. Types of Kubernetes have other content, such as ServiceAccount
+/// tokens, which a name must not give access to.
 fn is_suitable(kind: Option<&str>) -> bool {
     let domain = kind.and_then(|kind| kind.split_once('/')).map(|(domain, _)| domain);
     !domain.is_some_and(|domain| domain == "kubernetes.io" || domain.ends_with(".kubernetes.io"))
 }
 
-/// The kubeconfig in a Secret, if whoever asks may use it.
+/// Reads the kubeconfig in a Secret, if the consumer may use it.
 ///
 /// # Errors
-/// It may not be used, or the key is not there.
+/// The Secret may not be used, or does not have the key.
 pub fn read_kubeconfig<'a>(
     secret: &StoredObject,
     address: &SecretAddress,

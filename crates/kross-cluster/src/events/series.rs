@@ -1,5 +1,5 @@
-//! Decides which reports become events, which are repetitions of one, and which are too many. Pure: the caller brings the
-//! clock.
+//! Decides which reports become new events, which repeat an event, and which are dropped. No I/O and no clock of its
+//! own.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use tokio::time::Instant;
 
 use super::{MAX_NAME, Regarding, Report};
 
-/// After this time without a repetition the same report is a new event.
+/// After this time without a repetition, the same report is a new event.
 const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
-/// Events that are remembered.
+/// The maximum number of remembered events.
 const MAX_REMEMBERED: usize = 4096;
-/// An object may have this many different events at once…
+/// The number of different events that an object may have at once…
 const BURST: f64 = 25.0;
-/// …and then one more in this time.
+/// …and the time after which it may have one more.
 const REFILL: Duration = Duration::from_secs(60);
 
-/// What a report is.
+/// What becomes of a report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Recorded {
-    /// A new event, under this name.
+    /// It is a new event with this name.
     New { name: String },
-    /// A repetition, which will be counted.
+    /// It repeats an event, whose count will be written.
     Repeated,
-    /// One too many for its object.
+    /// It exceeds the limit of its object, and is dropped.
     TooMany,
 }
 
@@ -75,7 +75,7 @@ impl Series {
         Recorded::New { name }
     }
 
-    /// The counts that changed since they were written.
+    /// The counts that have changed since they were last written.
     pub(super) fn repeats(&mut self, now: Instant) -> Vec<Repeat> {
         let changed = self.known.iter_mut().filter(|(_, known)| known.count > known.counted);
         let repeats = changed
@@ -114,7 +114,7 @@ impl Series {
         allowed
     }
 
-    /// Unique: a time in nanoseconds, and a number in case that two have the same.
+    /// Unique: the time in nanoseconds, and a number in case two are equal.
     fn name(&mut self, regarding: &Regarding) -> String {
         self.names = self.names.wrapping_add(1);
         let nanoseconds = jiff::Timestamp::now().as_nanosecond();
@@ -130,7 +130,7 @@ impl Allowance {
     }
 }
 
-/// Events about objects without a namespace are in `default`.
+/// Events of cluster-scoped objects are in `default`.
 pub(super) fn namespace(regarding: &Regarding) -> &str {
     regarding.namespace.as_deref().unwrap_or("default")
 }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_counted_once_in_a_while() {
+    fn repeated_reports_are_counted_and_written_together() {
         let (mut series, now) = (Series::default(), Instant::now());
         let Recorded::New { name } = series.record(&report("a", "x"), now) else { panic!() };
         assert!(series.repeats(now).is_empty());
@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_repeated_for_long_is_new_again() {
+    fn a_report_after_the_series_timeout_is_a_new_event() {
         let (mut series, now) = (Series::default(), Instant::now());
         series.record(&report("a", "x"), now);
         assert!(matches!(series.record(&report("a", "x"), now + SERIES_TIMEOUT), Recorded::New { .. }));
     }
 
     #[test]
-    fn one_object_cannot_flood_the_cluster() {
+    fn limits_the_events_of_an_object() {
         let (mut series, now) = (Series::default(), Instant::now());
         let count = |series: &mut Series, from: usize, now: Instant| {
             (from..from + 100)
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn the_number_of_remembered_events_is_bounded() {
         let (mut series, now) = (Series::default(), Instant::now());
         for n in 0..20_000 {
             series.record(&report(&n.to_string(), "x"), now);

@@ -228,7 +228,7 @@ async fn what_cannot_be_a_secret_is_not_asked_for() {
             panic!("{name}")
         };
         assert_eq!(down.step, ConnectStep::Secret);
-        assert!(down.message.contains("no name that a Secret can have"), "{}", down.message);
+        assert!(down.message.contains("not a valid Secret name"), "{}", down.message);
     }
 }
 
