@@ -86,14 +86,6 @@ impl Audit {
         Self::default()
     }
 
-    /// Writes to the log, under [`AUDIT_TARGET`].
-    ///
-    /// # Errors
-    /// The thread cannot be started.
-    pub fn to_log() -> io::Result<Self> {
-        Self::start(true, None)
-    }
-
     /// Writes to the log, and to a file that only its owner can read.
     ///
     /// # Errors
@@ -102,7 +94,7 @@ impl Audit {
         Self::start(true, Some(file))
     }
 
-    /// Writes to the log if `log` is set, and to a file if there is one.
+    /// Writes to the log, under [`AUDIT_TARGET`], if `log` is set, and to a file if there is one.
     ///
     /// # Errors
     /// The file cannot be opened, or the thread cannot be started.

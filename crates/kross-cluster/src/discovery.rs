@@ -1,5 +1,5 @@
-//! Discovery: the plural, scope, verbs and versions of the kinds that a cluster serves. An unknown kind is looked up in
-//! the cluster, its plural is never guessed.
+//! Discovery: the plural, scope and versions of the kinds that a cluster serves. An unknown kind is looked up in the cluster,
+//! its plural is never guessed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -212,12 +212,6 @@ impl ApiError {
         })
     }
 
-    /// Whether an object of that name exists.
-    #[must_use]
-    pub fn already_exists(&self) -> bool {
-        self.0.status.reason == "AlreadyExists"
-    }
-
     /// Whether the namespace is being deleted and accepts no new objects.
     #[must_use]
     pub fn namespace_terminating(&self) -> bool {

@@ -146,7 +146,7 @@ fn a_slow_log_delays_nobody_and_dropped_records_are_counted() {
     let log = Arc::new(Stuck { gate: Mutex::new(gate), seen: Mutex::default() });
     // With a single dispatcher `tracing` caches the interest of the thread that logs first, which may be another test's.
     let _second = Dispatch::new(tracing::subscriber::NoSubscriber::default());
-    let audit = tracing::subscriber::with_default(Arc::clone(&log), || Audit::to_log().unwrap());
+    let audit = tracing::subscriber::with_default(Arc::clone(&log), || Audit::start(true, None).unwrap());
     let many = QUEUE_CAPACITY + 100;
     for _ in 0..many {
         audit.record(record());

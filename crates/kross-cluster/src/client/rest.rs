@@ -2,7 +2,6 @@
 //! response is returned as stored objects, or as a classified error.
 
 use bytes::Bytes;
-use futures::stream::{self, StreamExt};
 use http::{Method, StatusCode};
 use kross_api::{FailureReason, Operation};
 use kross_value::Value;
@@ -22,8 +21,6 @@ const PAGE_SIZE: usize = 500;
 pub(crate) const MAX_PAGES: usize = 4000;
 /// How often a list is started again when it expires while it is read.
 const MAX_LIST_ATTEMPTS: u32 = 3;
-/// Lists that run at once when several kinds are listed.
-const CONCURRENT_LISTS: usize = 8;
 
 /// Objects per page of this kind. CustomResourceDefinitions are large, and clusters that have many of them are common.
 fn page_size(kind: &ApiKind) -> usize {
@@ -185,19 +182,6 @@ impl ClusterClient {
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
         let problem = format!("the list has more than {MAX_PAGES} pages");
         ApiError::new(target.attempt(self), FailureReason::ServerError, &problem)
-    }
-
-    /// Lists several kinds and namespaces at once. The results are in the order of `places`.
-    pub async fn list_many(
-        &self,
-        places: &[(&ApiKind, Option<&str>)],
-        selector: &str,
-    ) -> Vec<Result<Vec<StoredObject>, ApiError>> {
-        stream::iter(places)
-            .map(|(kind, namespace)| self.list(kind, *namespace, Some(selector)))
-            .buffered(CONCURRENT_LISTS)
-            .collect()
-            .await
     }
 
     /// Applies an object (server-side apply). The object has its kind, its name and, if its kind is namespaced, its

@@ -60,8 +60,6 @@ struct GroupResource {
     #[serde(default)]
     scope: String,
     #[serde(default)]
-    verbs: Vec<String>,
-    #[serde(default)]
     subresources: Vec<Subresource>,
 }
 
@@ -103,8 +101,6 @@ struct LegacyResource {
     kind: String,
     #[serde(default)]
     namespaced: bool,
-    #[serde(default)]
-    verbs: Vec<String>,
 }
 
 pub(super) async fn table(client: &ClusterClient) -> Result<Table, ApiError> {
@@ -135,7 +131,6 @@ fn add_group(table: &mut Table, group: Group) {
                 plural: resource.resource.into(),
                 namespaced: resource.scope == "Namespaced",
                 has_status: resource.subresources.iter().any(|sub| sub.subresource == "status"),
-                verbs: resource.verbs.into_iter().map(Into::into).collect(),
             });
         }
     }
@@ -177,7 +172,6 @@ fn add_legacy_resources(table: &mut Table, group: &str, version: &str, list: Leg
             has_status: statuses.contains(&resource.name),
             plural: resource.name.into(),
             namespaced: resource.namespaced,
-            verbs: resource.verbs.into_iter().map(Into::into).collect(),
         });
     }
 }

@@ -19,16 +19,12 @@ pub struct ApiKind {
     pub namespaced: bool,
     /// Whether it has a status subresource.
     pub has_status: bool,
-    /// The supported verbs.
-    pub verbs: Vec<Text>,
 }
 
 impl ApiKind {
-    /// A kind with all verbs, as for a CustomResourceDefinition.
+    /// A kind with a status subresource, as for a CustomResourceDefinition.
     #[must_use]
     pub fn custom(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
-        const VERBS: [&str; 8] =
-            ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
         Self {
             group: group.into(),
             version: version.into(),
@@ -36,7 +32,6 @@ impl ApiKind {
             plural: plural.into(),
             namespaced,
             has_status: true,
-            verbs: VERBS.iter().map(|verb| (*verb).into()).collect(),
         }
     }
 
@@ -48,12 +43,6 @@ impl ApiKind {
         } else {
             format!("{}/{}", self.group, self.version)
         }
-    }
-
-    /// Whether the cluster supports a verb for it.
-    #[must_use]
-    pub fn supports(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|known| known == verb)
     }
 
     /// The path of all objects, or of those in a namespace, which is ignored for cluster-scoped kinds.
