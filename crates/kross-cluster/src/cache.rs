@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use kross_value::Text;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
@@ -17,7 +18,7 @@ use tokio::task::AbortHandle;
 use crate::client::ClusterClient;
 use crate::discovery::ApiKind;
 use crate::object::{ClusterId, ObjectKey, StoredObject};
-use kross_value::Text;
+use crate::workqueue::Backoff;
 
 mod decoder;
 mod key;
@@ -33,6 +34,7 @@ pub use key::{CacheKey, Selection};
 pub use store::Lookup;
 pub use sync_policy::SyncPolicy;
 
+use self::reflector::Reflector;
 use self::shared::{SharedCache, WriterToken};
 use self::sync_policy::{SyncMethod, WatchBudget};
 
@@ -51,6 +53,10 @@ pub struct CacheOptions {
     pub fallback_interval: Duration,
     /// The maximum random delay added to that interval.
     pub fallback_jitter: Duration,
+    /// The backoff of a reflector after a failure that may pass.
+    pub backoff: Backoff,
+    /// The backoff after a failure that persists until something changes, such as permissions or CustomResourceDefinitions.
+    pub persistent_backoff: Backoff,
 }
 
 impl Default for CacheOptions {
@@ -62,6 +68,8 @@ impl Default for CacheOptions {
             budget: 20_000,
             fallback_interval: Duration::from_secs(30),
             fallback_jitter: Duration::from_secs(10),
+            backoff: Backoff { base: Duration::from_millis(100), cap: Duration::from_secs(30) },
+            persistent_backoff: Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(60) },
         }
     }
 }
@@ -310,8 +318,8 @@ impl CacheRegistry {
         let lists = self.lists_of(&shared.key.cluster);
         let (client, kind) = (client.pinned(), Arc::clone(kind));
         let writer = WriterToken::acquire(shared, method.mode());
-        let reflector = reflector::run(writer, client, kind, lists, method);
-        self.runtime.spawn(reflector).abort_handle()
+        let reflector = Reflector::new(writer, client, kind, lists, &self.options);
+        self.runtime.spawn(reflector.run(method)).abort_handle()
     }
 
     /// The semaphore that limits the lists of a cluster.

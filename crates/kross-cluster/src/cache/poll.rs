@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 use super::metadata::{MetadataPage, ObjectVersion};
-use super::reflector::{Reflector, short_delay};
+use super::reflector::{Reflector, SHORT_DELAY};
 use super::store::NamespacedName;
 use super::sync_policy::PollInterval;
 use crate::audit::AuditVerb;
@@ -51,7 +51,7 @@ pub(super) async fn poll(
                 }
             }
             // The list took so long that the API server has compacted the version of its first pages.
-            Err(error) if error.is_expired() => poller.reflector.pause(short_delay()).await,
+            Err(error) if error.is_expired() => poller.reflector.pause(SHORT_DELAY).await,
             Err(error) => poller.reflector.back_off(&error).await,
         }
     }

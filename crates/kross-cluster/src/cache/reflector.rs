@@ -13,13 +13,12 @@ use kross_api::{FailureReason, Operation, SyncMode};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::Change;
-use super::Selection;
 use super::decoder::{Event, Lines};
 use super::metadata::{self, MetadataPage};
 use super::poll;
 use super::shared::WriterToken;
 use super::sync_policy::SyncMethod;
+use super::{CacheOptions, Change, Selection};
 use crate::audit::AuditVerb;
 use crate::client::{ApiResponse, ClusterClient, PendingAudit};
 use crate::client::{MAX_PAGES, Query};
@@ -34,9 +33,8 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 const WATCH_TIMEOUT_GRACE: Duration = Duration::from_secs(30);
 /// A watch that was open for this long was healthy: the next failure counts as the first one.
 const HEALTHY_AFTER: Duration = Duration::from_secs(10);
-const BACKOFF: Backoff = Backoff { base: Duration::from_millis(100), cap: Duration::from_secs(30) };
-/// For errors that persist until something changes, such as permissions or CustomResourceDefinitions.
-const SLOW_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(60) };
+/// The delay before a request that is expected to succeed.
+pub(super) const SHORT_DELAY: Duration = Duration::from_millis(100);
 
 /// How a watch ended.
 enum WatchEnd {
@@ -55,45 +53,51 @@ pub(super) struct Reflector {
     pub(super) kind: Arc<ApiKind>,
     /// Limits the lists in this cluster that run at once.
     pub(super) lists: Arc<Semaphore>,
+    backoff: Backoff,
+    persistent_backoff: Backoff,
     failures: u32,
     /// Whether the last response was that the kind is not served.
     missing: bool,
 }
 
-/// Runs the reflector of a cache until its task is aborted.
-pub(super) async fn run(
-    writer: WriterToken,
-    client: ClusterClient,
-    kind: Arc<ApiKind>,
-    lists: Arc<Semaphore>,
-    method: SyncMethod,
-) {
-    let mut reflector = Reflector { writer, client, kind, lists, failures: 0, missing: false };
-    let (version, _permit) = match method {
-        SyncMethod::Watch { permit } => (None, permit),
-        SyncMethod::Poll { interval, permits } => {
-            let (version, permit) = poll::poll(&mut reflector, interval, permits).await;
-            reflector.writer.set_mode(SyncMode::Watch);
-            (Some(version), Some(permit))
-        }
-    };
-    if let Some(version) = version {
-        reflector.watch_from(version).await;
-    }
-    loop {
-        match reflector.list().await {
-            Ok(version) => {
-                reflector.missing = false;
-                reflector.watch_from(version).await;
-            }
-            // The list took so long that the API server has compacted the version of its first pages.
-            Err(error) if error.is_expired() => reflector.pause(short_delay()).await,
-            Err(error) => reflector.back_off(&error).await,
-        }
-    }
-}
-
 impl Reflector {
+    pub(super) fn new(
+        writer: WriterToken,
+        client: ClusterClient,
+        kind: Arc<ApiKind>,
+        lists: Arc<Semaphore>,
+        options: &CacheOptions,
+    ) -> Self {
+        let CacheOptions { backoff, persistent_backoff, .. } = *options;
+        Self { writer, client, kind, lists, backoff, persistent_backoff, failures: 0, missing: false }
+    }
+
+    /// Keeps the cache in sync until the task is aborted.
+    pub(super) async fn run(mut self, method: SyncMethod) {
+        let (version, _permit) = match method {
+            SyncMethod::Watch { permit } => (None, permit),
+            SyncMethod::Poll { interval, permits } => {
+                let (version, permit) = poll::poll(&mut self, interval, permits).await;
+                self.writer.set_mode(SyncMode::Watch);
+                (Some(version), Some(permit))
+            }
+        };
+        if let Some(version) = version {
+            self.watch_from(version).await;
+        }
+        loop {
+            match self.list().await {
+                Ok(version) => {
+                    self.missing = false;
+                    self.watch_from(version).await;
+                }
+                // The list took so long that the API server has compacted the version of its first pages.
+                Err(error) if error.is_expired() => self.pause(SHORT_DELAY).await,
+                Err(error) => self.back_off(&error).await,
+            }
+        }
+    }
+
     /// Reads a list page by page into the store, and returns its resource version.
     async fn list(&mut self) -> Result<String, ApiError> {
         // The semaphore is never closed.
@@ -157,7 +161,7 @@ impl Reflector {
             }
             match end {
                 // Do not hammer a server that closes every watch at once.
-                WatchEnd::Resume if started.elapsed() < HEALTHY_AFTER => self.pause(short_delay()).await,
+                WatchEnd::Resume if started.elapsed() < HEALTHY_AFTER => self.pause(SHORT_DELAY).await,
                 WatchEnd::Resume => {}
                 WatchEnd::Expired => return,
                 WatchEnd::Failed(error) => {
@@ -297,9 +301,9 @@ impl Reflector {
         self.writer.failed(error);
         self.failures = self.failures.saturating_add(1);
         let wait = match error.retry() {
-            Retry::After(wait) => wait.max(BACKOFF.delay(self.failures, fastrand::f64())),
-            Retry::Backoff => BACKOFF.delay(self.failures, fastrand::f64()),
-            Retry::WhenChanged => SLOW_BACKOFF.delay(self.failures, fastrand::f64()),
+            Retry::After(wait) => wait.max(self.backoff.delay(self.failures, fastrand::f64())),
+            Retry::Backoff => self.backoff.delay(self.failures, fastrand::f64()),
+            Retry::WhenChanged => self.persistent_backoff.delay(self.failures, fastrand::f64()),
         };
         self.pause(wait).await;
     }
@@ -337,9 +341,4 @@ impl Reflector {
             target: format!("{} ({})", self.writer.key().kind, self.writer.key().selection),
         }
     }
-}
-
-/// A short delay before a retry that should succeed.
-pub(super) fn short_delay() -> Duration {
-    BACKOFF.delay(1, fastrand::f64())
 }
