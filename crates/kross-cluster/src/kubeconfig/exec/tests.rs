@@ -16,8 +16,8 @@ impl Plugin {
     fn new(script: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let plugin = Self { directory };
-        let stand_in = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in/plugin");
-        std::os::unix::fs::symlink(stand_in, plugin.path("plugin")).unwrap();
+        let plugin_script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/exec-plugin/plugin");
+        std::os::unix::fs::symlink(plugin_script, plugin.path("plugin")).unwrap();
         let text = format!("echo run >> DIR/runs\n{script}\n");
         let text = text.replace("DIR", &plugin.directory.path().display().to_string());
         std::fs::write(plugin.path("plugin.script"), text).unwrap();
