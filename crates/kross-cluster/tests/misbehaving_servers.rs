@@ -307,8 +307,8 @@ async fn legacy_discovery_reads_each_group_and_kinds_of_unavailable_groups_are_n
 
 #[tokio::test(flavor = "multi_thread")]
 async fn discover_kind_reports_a_missing_kind_only_from_a_refresh_that_began_after_the_call() {
-    let (served, asked) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
-    let (state, notify) = (Arc::clone(&served), Arc::clone(&asked));
+    let (served, requested) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+    let (state, notify) = (Arc::clone(&served), Arc::clone(&requested));
     let server = Server::plain(move |path| {
         let kinds = match path {
             // This response was generated some time before it arrives.
@@ -328,7 +328,7 @@ async fn discover_kind_reports_a_missing_kind_only_from_a_refresh_that_began_aft
         let client = client.clone();
         async move { client.kind("late.example.com", Some("v1"), "Ox").await.map(drop) }
     });
-    asked.notified().await;
+    requested.notified().await;
     served.store(1, Ordering::SeqCst);
     let found = client.discover_kind("late.example.com", Some("v1"), "Ox").await;
     assert_eq!(

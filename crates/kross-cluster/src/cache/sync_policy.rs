@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(budget.method(&local, SyncPolicy::Watch).mode(), SyncMode::Watch);
         drop(first);
         assert_eq!(budget.method(&remote, SyncPolicy::Watch).mode(), SyncMode::Watch);
-        let asked = SyncPolicy::Poll { interval: Duration::from_secs(10), jitter: Duration::ZERO };
-        assert!(matches!(budget.method(&local, asked), SyncMethod::Poll { permits: None, .. }));
+        let poll = SyncPolicy::Poll { interval: Duration::from_secs(10), jitter: Duration::ZERO };
+        assert!(matches!(budget.method(&local, poll), SyncMethod::Poll { permits: None, .. }));
     }
 }

@@ -58,7 +58,7 @@ pub struct ObjectList {
 /// Parses an object.
 ///
 /// # Errors
-/// It is not JSON, has no name, or is not a Kubernetes object in another way.
+/// It is not JSON, has no name, or is not a Kubernetes object for another reason.
 pub fn read_object(bytes: &[u8]) -> Result<StoredObject, UnreadableObject> {
     read(bytes, ObjectSeed { kind: None })
 }

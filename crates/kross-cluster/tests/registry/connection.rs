@@ -12,7 +12,7 @@ use kross_testing::{Action, Answer, Fault, Requests, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::setup::{BACKOFF, Setup, WOKEN_WITHIN, told};
+use crate::setup::{BACKOFF, Setup, WOKEN_WITHIN, until_event};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connects_with_the_kubeconfig_of_a_secret_and_reads_the_uid_of_the_cluster() {
@@ -29,7 +29,7 @@ async fn connects_with_the_kubeconfig_of_a_secret_and_reads_the_uid_of_the_clust
     assert!(live.identity.verified);
     assert_eq!(live.client.cluster(), &live.identity.id);
     assert!(!live.client.access().is_empty());
-    assert_eq!(told(&mut events, &hold, ClusterChange::Connected).await, []);
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Connected).await, []);
 
     let kind = live.client.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let cache = setup.caches.watch(&live.client, &kind, Selection::Managed);
@@ -148,7 +148,7 @@ async fn a_consumer_that_may_not_use_a_secret_learns_nothing_else_about_it() {
     let mut events = setup.clusters.subscribe();
     allow(&format!("elsewhere, {}", setup.namespace())).await;
     setup.connected(&hold).await;
-    told(&mut events, &hold, ClusterChange::Permissions).await;
+    until_event(&mut events, &hold, ClusterChange::Permissions).await;
 
     let before = Timestamp::now();
     allow("elsewhere").await;
@@ -205,8 +205,8 @@ async fn sends_an_event_when_a_refused_secret_is_offered() {
     while events.try_recv().is_ok() {}
     label(Some("true")).await;
     // Nobody reads the state meanwhile, so only the event can wake them.
-    let told = tokio::time::timeout(wait::PATIENCE, events.recv()).await.unwrap().unwrap();
-    assert_eq!(told.secret, *hold.secret());
+    let event = tokio::time::timeout(wait::PATIENCE, events.recv()).await.unwrap().unwrap();
+    assert_eq!(event.secret, *hold.secret());
     setup.connected(&hold).await;
 }
 
@@ -217,9 +217,9 @@ async fn sends_an_event_when_a_new_credential_fails_like_the_previous_one() {
     let hold = setup.hold("bad-kubeconfig", &token("one")).await;
     let mut events = setup.clusters.subscribe();
     setup.down(&hold, ConnectStep::Authenticate).await;
-    assert_eq!(told(&mut events, &hold, ClusterChange::Failed).await, []);
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Failed).await, []);
     setup.put("bad-kubeconfig", &token("two")).await;
-    assert_eq!(told(&mut events, &hold, ClusterChange::Failed).await, []);
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Failed).await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

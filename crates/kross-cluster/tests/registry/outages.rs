@@ -7,7 +7,7 @@ use kross_cluster::{ApiKind, ClusterChange, ClusterOptions, ConnectStep, Lookup,
 use kross_testing::{Action, Fault, Requests, Stopwatch, objects, wait};
 use kube::api::PostParams;
 
-use crate::setup::{Setup, WOKEN_WITHIN, told};
+use crate::setup::{Setup, WOKEN_WITHIN, until_event};
 
 /// How soon an outage must be detected, and how soon its end.
 const DETECTION: Duration = Duration::from_secs(15);
@@ -65,9 +65,9 @@ async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
     .await;
     healed.assert_within(RECOVERY);
     // Subscribers get an event for each change.
-    assert_eq!(told(&mut events, &hold, ClusterChange::Connected).await, []);
-    assert_eq!(told(&mut events, &hold, ClusterChange::Lost).await, []);
-    let between = told(&mut events, &hold, ClusterChange::Connected).await;
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Connected).await, []);
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Lost).await, []);
+    let between = until_event(&mut events, &hold, ClusterChange::Connected).await;
     assert!(between.iter().all(|event| event.change == ClusterChange::Failed), "{between:?}");
 }
 
@@ -97,12 +97,12 @@ async fn connects_to_a_cluster_that_was_unreachable_from_the_start_as_soon_as_it
     let down = setup.down(&hold, ConnectStep::Reach).await;
     assert_eq!((down.reason, down.identity.clone()), (FailureReason::Unreachable, None));
     assert!(down.message.contains("Connection refused"), "{}", down.message);
-    assert_eq!(told(&mut events, &hold, ClusterChange::Failed).await, []);
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Failed).await, []);
     let healed = Stopwatch::start();
     setup.proxy.set(Fault::Pass);
     setup.connected_within(WOKEN_WITHIN, &hold).await;
     healed.assert_within(RECOVERY);
-    told(&mut events, &hold, ClusterChange::Connected).await;
+    until_event(&mut events, &hold, ClusterChange::Connected).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +114,7 @@ async fn replaces_broken_sockets_without_an_event() {
         let user = setup.user(&format!("cut-{round}")).await;
         let hold = setup.hold(&format!("eu-{round}-kubeconfig"), &user).await;
         let live = setup.connected(&hold).await;
-        told(&mut events, &hold, ClusterChange::Connected).await;
+        until_event(&mut events, &hold, ClusterChange::Connected).await;
         setup.proxy.cut_connections();
         // A request in flight may have had an effect, so it is not retried automatically.
         wait::until("a response", || async {

@@ -9,7 +9,7 @@ use kross_local::{Access, Kubeconfig};
 use kross_testing::{FaultProxy, wait};
 use serde_json::json;
 
-use crate::setup::{Setup, told};
+use crate::setup::{Setup, until_event};
 
 /// Writes a ConfigMap again and again with one client until it is stopped.
 struct Writer {
@@ -59,7 +59,7 @@ async fn rotate(setup: &Setup, from: &Kubeconfig, to: &Kubeconfig, revoke: impl 
     let writer = Writer::start(live.client.clone(), setup.namespace().to_owned()).await;
     writer.continues(2).await;
     setup.put("eu-kubeconfig", to).await;
-    told(&mut events, &hold, ClusterChange::Credential).await;
+    until_event(&mut events, &hold, ClusterChange::Credential).await;
     let switched = setup.connected(&hold).await;
     assert_ne!(switched.client.access(), live.client.access());
     // A client that started with the old credential uses the new one, so that the old one can be revoked.
@@ -137,7 +137,7 @@ async fn a_secret_that_points_to_another_cluster_has_its_identity_and_stops_clie
     })
     .await;
     assert!(other.identity.verified);
-    told(&mut events, &hold, ClusterChange::Connected).await;
+    until_event(&mut events, &hold, ClusterChange::Connected).await;
     let error = live.client.fetch("/version").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Credentials);
     assert!(error.message().contains("another cluster"), "{error}");

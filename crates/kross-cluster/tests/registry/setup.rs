@@ -129,7 +129,7 @@ impl Setup {
 
 /// Waits for an event of a cluster, and returns the events before it. The state changes a moment before its event is sent, so
 /// some of those may be about a state that was seen already.
-pub async fn told(
+pub async fn until_event(
     events: &mut UnboundedReceiver<ClusterEvent>,
     hold: &ClusterHandle,
     change: ClusterChange,

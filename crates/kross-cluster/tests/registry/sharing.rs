@@ -8,7 +8,7 @@ use kross_testing::{Fault, Stopwatch, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::setup::{Setup, told};
+use crate::setup::{Setup, until_event};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn secrets_with_the_same_kubeconfig_share_a_connection() {
@@ -77,7 +77,7 @@ async fn a_new_label_on_the_secret_does_not_reconnect() {
     let secrets = setup.fixture.hub.api::<Secret>();
     let patch = Patch::Merge(json!({"metadata": {"labels": {"seen": "true"}}}));
     secrets.patch("eu-kubeconfig", &PatchParams::default(), &patch).await.unwrap();
-    told(&mut events, &hold, ClusterChange::Permissions).await;
+    until_event(&mut events, &hold, ClusterChange::Permissions).await;
     let after = setup.connected(&hold).await;
     assert_eq!((after.since, after.client.access()), (live.since, live.client.access()));
     assert_eq!(setup.clusters.states()[0].attempts, 1);
@@ -92,11 +92,11 @@ async fn reading_the_state_of_an_unreachable_cluster_does_not_wait() {
         setup.clusters.states()[0].state == ClusterState::Connecting
     })
     .await;
-    let asked = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     for _ in 0..1000 {
         assert!(!matches!(hold.state(Some(setup.namespace())), ConnectionState::Connected(_)));
     }
-    asked.assert_within(Duration::from_secs(1));
+    stopwatch.assert_within(Duration::from_secs(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
