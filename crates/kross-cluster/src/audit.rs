@@ -1,5 +1,6 @@
-//! Turns what is done in other clusters into audit records: JSON lines in the log under a target of their own and, where one
-//! is named, in a file. Whoever does something never waits for it to be written; what does not fit is counted.
+//! Audit records of everything that is done in remote clusters: JSON in the log under a target of their own, and
+//! optionally in a file. Callers never wait for a record to be written; records that do not fit into the queue are
+//! counted.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,34 +20,34 @@ pub use record::{AuditCluster, AuditObject, AuditOutcome, AuditRecord, AuditVerb
 
 use file::RotatingFile;
 
-/// The target of audit records in the log.
+/// The log target of audit records.
 pub const AUDIT_TARGET: &str = "kross::audit";
-/// Records that may wait to be written. At a thousand a second that is eight seconds.
-const WAITING: usize = 8192;
+/// The maximum number of records that wait to be written. At a thousand per second this is eight seconds.
+const QUEUE_CAPACITY: usize = 8192;
 
 /// A file of audit records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// How large it may become before it is put aside and a new one is begun; 0 for any size.
+    /// The size at which it is rotated; 0 for never.
     pub max_bytes: u64,
-    /// How many files that were put aside are kept; 0 for all.
+    /// How many rotated files are kept; 0 for all.
     pub max_backups: usize,
 }
 
-/// What became of the records so far.
+/// Statistics of audit records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuditStats {
-    /// Records that were written.
+    /// Records written.
     pub written: u64,
-    /// Records that did not fit, because writing was too slow.
+    /// Records dropped, because writing was too slow.
     pub dropped: u64,
     /// Records that could not be written to the file.
     pub failed: u64,
 }
 
-/// Where audit records go. Clones share it.
+/// Writes audit records. Clones share it.
 ///
 /// ```
 /// use kross_cluster::{Audit, AuditCluster, AuditRecord, AuditVerb};
@@ -74,61 +75,53 @@ struct Counters {
 
 enum Line {
     Record(Box<AuditRecord>),
-    /// Answers when everything before it is written.
+    /// Acknowledged when everything before it is written.
     Flush(SyncSender<()>),
 }
 
 impl Audit {
-    /// Nowhere.
+    /// Writes nothing.
     #[must_use]
     pub fn off() -> Self {
         Self::default()
     }
 
-    /// To the log, under [`AUDIT_TARGET`].
+    /// Writes to the log, and to a file that only its owner can read.
     ///
     /// # Errors
-    /// The system has no thread left.
-    pub fn to_log() -> io::Result<Self> {
-        Self::start(true, None)
-    }
-
-    /// To the log, and to a file that only its owner can read.
-    ///
-    /// # Errors
-    /// The file cannot be written, or the system has no thread left.
+    /// The file cannot be opened, or the thread cannot be started.
     pub fn to_file(file: AuditFile) -> io::Result<Self> {
         Self::start(true, Some(file))
     }
 
-    /// To the log or not, and to a file or not.
+    /// Writes to the log, under [`AUDIT_TARGET`], if `log` is set, and to a file if there is one.
     ///
     /// # Errors
-    /// The file cannot be written, or the system has no thread left.
+    /// The file cannot be opened, or the thread cannot be started.
     pub fn start(log: bool, file: Option<AuditFile>) -> io::Result<Self> {
         if !log && file.is_none() {
             return Ok(Self::off());
         }
         let file = file.map(RotatingFile::open).transpose()?;
-        let (sender, receiver) = sync_channel(WAITING);
+        let (sender, receiver) = sync_channel(QUEUE_CAPACITY);
         let counters = Arc::new(Counters::default());
         let mut writer = Writer {
             file,
             counters: Arc::clone(&counters),
-            // The log of whoever starts it, also where that is only a test's.
+            // The dispatcher of the caller, which may be that of a test.
             log: if log { dispatcher::get_default(Clone::clone) } else { Dispatch::none() },
         };
         std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(&receiver))?;
         Ok(Self { shared: Some(Arc::new(Shared { sender, counters })) })
     }
 
-    /// Whether records go anywhere.
+    /// Whether records are written.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// Takes a record. Never waits: when too many wait to be written already, it is counted and forgotten.
+    /// Queues a record. Never waits: if the queue is full, the record is dropped and counted.
     pub fn record(&self, record: AuditRecord) {
         let Some(shared) = &self.shared else { return };
         match shared.sender.try_send(Line::Record(Box::new(record))) {
@@ -139,7 +132,7 @@ impl Audit {
         }
     }
 
-    /// What became of the records so far.
+    /// Statistics of the records so far.
     #[must_use]
     pub fn stats(&self) -> AuditStats {
         let Some(shared) = &self.shared else { return AuditStats::default() };
@@ -150,12 +143,13 @@ impl Audit {
         }
     }
 
-    /// Waits until everything so far is written, but not for ever: for the end of a process, off the async threads.
+    /// Waits until everything so far is written, up to a limit. Blocks: call it at the end of a process, not on async
+    /// threads.
     pub fn flush(&self, limit: Duration) {
         let Some(shared) = &self.shared else { return };
         let (done, written) = sync_channel(1);
         if shared.sender.send(Line::Flush(done)).is_ok() {
-            // Whether it was in time makes no difference to whoever ends.
+            // The process ends in either case.
             let _ = written.recv_timeout(limit);
         }
     }
@@ -167,7 +161,7 @@ impl std::fmt::Debug for Audit {
     }
 }
 
-/// The one that writes.
+/// The thread that writes.
 struct Writer {
     file: Option<RotatingFile>,
     counters: Arc<Counters>,
@@ -175,14 +169,14 @@ struct Writer {
 }
 
 impl Writer {
-    /// Ends when nobody can send any more.
+    /// Runs until all senders are dropped.
     fn run(&mut self, receiver: &Receiver<Line>) {
         let log = self.log.clone();
         dispatcher::with_default(&log, || {
             while let Ok(line) = receiver.recv() {
                 match line {
                     Line::Record(record) => self.write(&record),
-                    // Whoever asked may have gone.
+                    // The caller of `flush` may have stopped waiting.
                     Line::Flush(done) => drop(done.try_send(())),
                 }
             }
@@ -199,10 +193,10 @@ impl Writer {
             Ok(()) => self.counters.written.fetch_add(1, Ordering::Relaxed),
             Err(error) => {
                 let before = self.counters.failed.fetch_add(1, Ordering::Relaxed);
-                // Once for each thousand, since the next one will most likely fail as well.
+                // Once per thousand, because the next record will most likely fail as well.
                 if before.is_multiple_of(1000) {
                     let path = file.path().display();
-                    tracing::error!(%error, %path, failed = before + 1, "cannot write the audit log");
+                    tracing::error!(%error, %path, failed = before + 1, "cannot write audit record");
                 }
                 before
             }

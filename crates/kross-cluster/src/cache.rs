@@ -1,10 +1,16 @@
-//! Turns "I care about these objects" into one list and one watch per cluster, kind and selection, shared by everybody who
-//! cares, and into a local copy that answers at once. Where a watch is not wanted, or has no room, polls take its place.
+//! Caches of Kubernetes objects: one list and one watch per cluster, kind and selection, shared by everyone who needs
+//! those objects. Where a watch is not wanted, or the budget for watches is used up, a poll keeps the cache in sync.
+//!
+//! This is not `kube::runtime`: its shared reflectors do not support dynamic kinds, do not dispatch deletions and
+//! cannot be subscribed to later; its store takes about four times the memory per object, twice that during a relist;
+//! and it cannot poll.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use kross_value::Text;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
@@ -12,7 +18,7 @@ use tokio::task::AbortHandle;
 use crate::client::ClusterClient;
 use crate::discovery::ApiKind;
 use crate::object::{ClusterId, ObjectKey, StoredObject};
-use kross_value::Text;
+use crate::workqueue::Backoff;
 
 mod decoder;
 mod key;
@@ -28,24 +34,29 @@ pub use key::{CacheKey, Selection};
 pub use store::Lookup;
 pub use sync_policy::SyncPolicy;
 
-use self::shared::{Seat, SharedCache};
-use self::sync_policy::{Budget, Method};
+use self::reflector::Reflector;
+use self::shared::{SharedCache, WriterToken};
+use self::sync_policy::{SyncMethod, WatchBudget};
 
-/// How watches are shared.
+/// How caches are shared and kept in sync.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// How long a watch stays after its last user has gone. The next one often comes soon.
+    /// How long a cache outlives its last user, since the next one often follows soon.
     pub grace: Duration,
-    /// Labels by whose values objects can be listed quickly.
+    /// Labels that objects are indexed by.
     pub indexed_labels: Vec<&'static str>,
-    /// Lists of one cluster that run at once.
-    pub lists_at_once: usize,
-    /// Watches on other clusters that are open at once. What is beyond polls until there is room.
+    /// How many lists may run at once in one cluster.
+    pub max_concurrent_lists: usize,
+    /// How many watches may be open in remote clusters. A cache beyond that polls until a watch is available.
     pub budget: usize,
-    /// How often something polls that has no room for a watch.
+    /// The interval of a poll that stands in for a watch.
     pub fallback_interval: Duration,
-    /// The most that is added to that at random.
+    /// The maximum random delay added to that interval.
     pub fallback_jitter: Duration,
+    /// The backoff of a reflector after a failure that may pass.
+    pub backoff: Backoff,
+    /// The backoff after a failure that persists until something changes, such as permissions or CustomResourceDefinitions.
+    pub persistent_backoff: Backoff,
 }
 
 impl Default for CacheOptions {
@@ -53,61 +64,63 @@ impl Default for CacheOptions {
         Self {
             grace: Duration::from_secs(10),
             indexed_labels: vec![kross_api::labels::INSTANCE_ID, kross_api::labels::APPLYSET_PART_OF],
-            lists_at_once: 16,
+            max_concurrent_lists: 16,
             budget: 20_000,
             fallback_interval: Duration::from_secs(30),
             fallback_jitter: Duration::from_secs(10),
+            backoff: Backoff { base: Duration::from_millis(100), cap: Duration::from_secs(30) },
+            persistent_backoff: Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(60) },
         }
     }
 }
 
-/// Something that happened to a watch or to an object that it follows.
+/// An event of a cache: an object changed, or the state of the cache did.
 #[derive(Clone, Debug)]
-pub struct WatchEvent {
-    /// The watch.
-    pub watch: Arc<CacheKey>,
-    /// What happened.
+pub struct CacheEvent {
+    /// The cache.
+    pub cache: Arc<CacheKey>,
+    /// What changed.
     pub change: Change,
 }
 
-/// What happened.
+/// What changed in a cache.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// An object is new or has changed.
+    /// An object was added or changed.
     Applied {
-        /// As it was before, if it was known.
+        /// The previous version, if it was cached.
         old: Option<Arc<StoredObject>>,
-        /// As it is now.
+        /// The current version.
         new: Arc<StoredObject>,
-        /// Whether it is known because we wrote it ([`Cache::observe`]) and not because the cluster told.
+        /// Whether it is cached because we wrote it ([`Cache::observe`]), before the API server reported it.
         ours: bool,
     },
-    /// An object is gone, or is no longer one of those that the watch is about.
+    /// An object was deleted, or no longer matches the selection of the cache.
     Deleted {
-        /// As it was last.
+        /// The last version.
         old: Arc<StoredObject>,
     },
-    /// The copy is complete.
+    /// The cache has synced: it holds every object of the selection.
     Synced,
-    /// The copy no longer follows, and why. Sent once per reason; tries go on.
+    /// The cache is no longer kept in sync. Sent once per reason; the reflector keeps retrying.
     Failed {
         /// Why.
         error: crate::ApiError,
     },
-    /// The copy follows again; what was missed comes now.
+    /// The cache is in sync again; events for what it missed follow.
     Resumed,
 }
 
-/// The watches of a process. Clones share them.
+/// The caches of a process. Clones share them.
 ///
 /// ```no_run
-/// # async fn example(connection: kross_cluster::ClusterClient) -> Result<(), kross_cluster::ApiError> {
-/// use kross_cluster::{Lookup, Selection, CacheOptions, Caches};
+/// # async fn example(client: kross_cluster::ClusterClient) -> Result<(), kross_cluster::ApiError> {
+/// use kross_cluster::{CacheOptions, Caches, Lookup, Selection};
 ///
-/// let watches = Caches::new(CacheOptions::default());
-/// let mut events = watches.subscribe();
-/// let kind = connection.kind("apps", Some("v1"), "Deployment").await?;
-/// let deployments = watches.watch(&connection, &kind, Selection::Managed);
+/// let caches = Caches::new(CacheOptions::default());
+/// let mut events = caches.subscribe();
+/// let kind = client.kind("apps", Some("v1"), "Deployment").await?;
+/// let deployments = caches.watch(&client, &kind, Selection::Managed);
 /// while let Some(event) = events.recv().await {
 ///     if let Lookup::Found(web) = deployments.get(Some("shop"), "web") {
 ///         println!("{:?} {}", event.change, web.resource_version());
@@ -118,45 +131,51 @@ pub enum Change {
 /// ```
 #[derive(Clone)]
 pub struct Caches {
-    registry: Arc<Registry>,
+    registry: Arc<CacheRegistry>,
 }
 
-pub(crate) struct Registry {
+/// The caches by key.
+///
+/// Lock order: `entries`, then either `lists` or the state of one [`SharedCache`], then `subscribers`. No lock is held across
+/// an await or while something that locks is dropped, and nobody is called back under a lock, so callers may hold locks of
+/// their own.
+pub(crate) struct CacheRegistry {
     options: CacheOptions,
     runtime: Handle,
-    budget: Budget,
-    /// For each cluster, so that one that does not answer holds up no other.
+    budget: WatchBudget,
+    /// Per cluster, so that lists in a cluster that does not respond do not delay others.
     lists: Mutex<HashMap<ClusterId, Weak<Semaphore>>>,
-    entries: Mutex<HashMap<KindKey, Vec<Entry>>>,
+    entries: Mutex<HashMap<KindKey, Vec<CacheEntry>>>,
     subscribers: Arc<Subscribers>,
 }
 
-/// All watches of one kind in one cluster, whatever they select.
+/// All caches of one kind in one cluster, whatever they select.
 type KindKey = (ClusterId, Text, Text);
 
-struct Entry {
-    core: Arc<SharedCache>,
-    /// Those who share the copy came with this credential, whatever their Secrets say later.
+struct CacheEntry {
+    shared: Arc<SharedCache>,
+    /// The connection that fills the cache. It is pinned to one credential: all users of the cache have that
+    /// credential, whatever their Secrets contain later.
     client: ClusterClient,
     users: usize,
-    /// Counts the times that it got a user, so that a grace time can tell whether somebody came and went meanwhile.
-    arrivals: u64,
+    /// How often a user was added, so that the delayed eviction can tell whether the cache was used in the meantime.
+    acquisitions: u64,
     task: AbortHandle,
 }
 
-impl Drop for Entry {
+impl Drop for CacheEntry {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 impl Caches {
-    /// No watches yet. They will run on the runtime that this is called on.
+    /// No caches yet. Reflectors run on the current runtime.
     #[must_use]
     pub fn new(options: CacheOptions) -> Self {
         Self {
-            registry: Arc::new(Registry {
-                budget: Budget::new(&options),
+            registry: Arc::new(CacheRegistry {
+                budget: WatchBudget::new(&options),
                 options,
                 runtime: Handle::current(),
                 lists: Mutex::default(),
@@ -166,16 +185,16 @@ impl Caches {
         }
     }
 
-    /// The watch on some objects of a kind: the one that runs already, or a new one. Returns at once. The watch runs as long
-    /// as somebody holds it.
+    /// A cache of the selected objects of a kind, filled by a watch: the existing one, or a new one. Returns without
+    /// waiting for it to sync. The watch runs as long as somebody holds the cache.
     #[must_use]
     pub fn watch(&self, client: &ClusterClient, kind: &Arc<ApiKind>, selection: Selection) -> Cache {
-        self.follow(client, kind, selection, SyncPolicy::Watch)
+        self.cache_with(client, kind, selection, SyncPolicy::Watch)
     }
 
-    /// Like [`Caches::watch`], by a watch or by polls. They tell the same, a poll somewhat later.
+    /// Like [`Caches::watch`], filled by a watch or by polls. Both emit the same events, polls somewhat later.
     #[must_use]
-    pub fn follow(
+    pub fn cache_with(
         &self,
         client: &ClusterClient,
         kind: &Arc<ApiKind>,
@@ -194,186 +213,193 @@ impl Caches {
         let registry = &self.registry;
         let mut entries = registry.lock();
         let of_kind = entries.entry(key.kind_key()).or_default();
-        let known = of_kind.iter_mut().find(|entry| *entry.core.key == key);
-        let core = if let Some(entry) = known {
+        let known = of_kind.iter_mut().find(|entry| *entry.shared.key == key);
+        let (shared, replaced) = if let Some(entry) = known {
             entry.users += 1;
-            entry.arrivals += 1;
-            if !key.access.is_empty() && client.is_later_than(&entry.client) {
-                // The way that it follows by was given up, and the same credential is in use again.
+            entry.acquisitions += 1;
+            let outdated = !key.access.is_empty() && client.is_newer_than(&entry.client);
+            let replaced = outdated.then(|| {
+                // The credential is in use again after its previous connection was closed.
                 let method = registry.budget.method(&key.cluster, sync);
                 entry.task.abort();
-                entry.task = registry.spawn(&entry.core, client, kind, method);
-                entry.client = client.pinned();
-            }
-            Arc::clone(&entry.core)
+                entry.task = registry.spawn(&entry.shared, client, kind, method);
+                std::mem::replace(&mut entry.client, client.pinned())
+            });
+            (Arc::clone(&entry.shared), replaced)
         } else {
             let method = registry.budget.method(&key.cluster, sync);
-            let everybody = Arc::clone(&registry.subscribers);
-            let core = Arc::new(SharedCache::new(key, &registry.options, everybody));
-            let task = registry.spawn(&core, client, kind, method);
+            let all_subscribers = Arc::clone(&registry.subscribers);
+            let shared = Arc::new(SharedCache::new(key, &registry.options, all_subscribers));
+            let task = registry.spawn(&shared, client, kind, method);
             let client = client.pinned();
-            of_kind.push(Entry { core: Arc::clone(&core), client, users: 1, arrivals: 1, task });
-            core
+            of_kind.push(CacheEntry { shared: Arc::clone(&shared), client, users: 1, acquisitions: 1, task });
+            (shared, None)
         };
         drop(entries);
-        Cache::new(core, Arc::clone(registry))
+        // Outside the lock: this may close the sockets of the previous connection.
+        drop(replaced);
+        Cache::new(shared, Arc::clone(registry))
     }
 
-    /// Everything that happens to all watches, what they know already first. Read it without doing anything slow: what is
-    /// not read yet is kept in memory.
+    /// Events of all caches, beginning with their current content. Events that are not received yet are kept in memory,
+    /// so receive them without blocking.
     #[must_use]
-    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<WatchEvent> {
+    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<CacheEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        // First for what comes, then what is there: some of it may come twice, nothing is missed.
+        // Subscribe before replaying: an event may arrive twice, but none is missed.
         self.registry.subscribers.add(sender.clone());
-        for core in self.registry.cores() {
-            core.replay(&sender);
+        for shared in self.registry.shared_caches() {
+            shared.replay(&sender);
         }
         receiver
     }
 
-    /// What is known about an object from whichever watch of the same credential knows it.
+    /// Looks an object up in all caches that were filled with the credential of this client.
     #[must_use]
     pub fn find(&self, client: &ClusterClient, object: &ObjectKey) -> Lookup {
         let kind = (object.cluster.clone(), object.group.clone(), object.kind.clone());
         let entries = self.registry.lock();
-        let mut answer = Lookup::Unknown;
-        let watches = entries.get(&kind).into_iter().flatten();
-        for entry in watches.filter(|entry| entry.core.key.access == *client.access()) {
-            match entry.core.get(object.namespace.as_deref(), &object.name) {
+        let mut lookup = Lookup::Unknown;
+        let caches = entries.get(&kind).into_iter().flatten();
+        for entry in caches.filter(|entry| entry.shared.key.access == *client.access()) {
+            match entry.shared.get(object.namespace.as_deref(), &object.name) {
                 found @ Lookup::Found(_) => return found,
-                // Only a watch that would see the object can say that it is not there.
-                Lookup::Absent if entry.core.key.selection.covers(object) => answer = Lookup::Absent,
+                // Only a cache whose selection includes the object can tell that it does not exist.
+                Lookup::Absent if entry.shared.key.selection.covers(object) => lookup = Lookup::Absent,
                 Lookup::Absent | Lookup::Unknown => {}
             }
         }
-        answer
+        lookup
     }
 
-    /// Makes watches of a kind that wait after a failure try again now, for instance since its definition appeared.
+    /// Wakes the reflectors of a kind that back off after a failure, for example because its CustomResourceDefinition
+    /// was created.
     pub fn retry(&self, cluster: &ClusterId, group: &str, kind: &str) {
         let entries = self.registry.lock();
         for entry in entries.get(&(cluster.clone(), group.into(), kind.into())).into_iter().flatten() {
-            entry.core.retry.notify_one();
+            entry.shared.retry.notify_one();
         }
     }
 
-    /// Makes everything of a cluster that waits after a failure try again now, for instance since it can be reached again.
+    /// Wakes the reflectors of a cluster that back off after a failure, for example because the cluster is reachable
+    /// again.
     pub fn retry_cluster(&self, cluster: &ClusterId) {
         let entries = self.registry.lock();
         let of_cluster = entries.iter().filter(|((known, _, _), _)| known == cluster);
         for entry in of_cluster.flat_map(|(_, entries)| entries) {
-            entry.core.retry.notify_one();
+            entry.shared.retry.notify_one();
         }
     }
 
-    /// The state of every watch, in a stable order.
+    /// The state of every cache, ordered by key.
     #[must_use]
     pub fn states(&self) -> Vec<CacheState> {
         let entries = self.registry.lock();
         let mut states: Vec<CacheState> =
-            entries.values().flatten().map(|entry| entry.core.state(entry.users)).collect();
+            entries.values().flatten().map(|entry| entry.shared.state(entry.users)).collect();
         states.sort_by(|a, b| a.key.cmp(&b.key));
         states
     }
 }
 
-impl Registry {
-    fn lock(&self) -> MutexGuard<'_, HashMap<KindKey, Vec<Entry>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+impl CacheRegistry {
+    fn lock(&self) -> MutexGuard<'_, HashMap<KindKey, Vec<CacheEntry>>> {
+        self.entries.lock()
     }
 
-    /// Begins to follow.
+    /// Starts the reflector of a cache, which takes over from a previous one.
     fn spawn(
         &self,
-        core: &Arc<SharedCache>,
+        shared: &Arc<SharedCache>,
         client: &ClusterClient,
         kind: &Arc<ApiKind>,
-        method: Method,
+        method: SyncMethod,
     ) -> AbortHandle {
-        let lists = self.lists_of(&core.key.cluster);
+        let lists = self.lists_of(&shared.key.cluster);
         let (client, kind) = (client.pinned(), Arc::clone(kind));
-        let seat = Seat::take(core, method.mode());
-        let reflector = reflector::run(seat, client, kind, lists, method);
-        self.runtime.spawn(reflector).abort_handle()
+        let writer = WriterToken::acquire(shared, method.mode());
+        let reflector = Reflector::new(writer, client, kind, lists, &self.options);
+        self.runtime.spawn(reflector.run(method)).abort_handle()
     }
 
-    /// What bounds the lists of a cluster.
+    /// The semaphore that limits the lists of a cluster.
     fn lists_of(&self, cluster: &ClusterId) -> Arc<Semaphore> {
-        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.lists.lock();
         if let Some(known) = lists.get(cluster).and_then(Weak::upgrade) {
             return known;
         }
         lists.retain(|_, lists| lists.strong_count() > 0);
-        let new = Arc::new(Semaphore::new(self.options.lists_at_once.max(1)));
+        let new = Arc::new(Semaphore::new(self.options.max_concurrent_lists.max(1)));
         lists.insert(cluster.clone(), Arc::downgrade(&new));
         new
     }
 
-    fn cores(&self) -> Vec<Arc<SharedCache>> {
-        self.lock().values().flatten().map(|entry| Arc::clone(&entry.core)).collect()
+    fn shared_caches(&self) -> Vec<Arc<SharedCache>> {
+        self.lock().values().flatten().map(|entry| Arc::clone(&entry.shared)).collect()
     }
 
-    /// One more user of a watch that has one already.
-    fn join(&self, key: &CacheKey) {
+    /// Adds a user to a cache that has at least one.
+    fn acquire(&self, key: &CacheKey) {
         let mut entries = self.lock();
         if let Some(entry) = find(&mut entries, key) {
             entry.users += 1;
-            entry.arrivals += 1;
+            entry.acquisitions += 1;
         }
     }
 
-    /// One user less. After the last one the watch stays for the grace time.
-    fn leave(self: &Arc<Self>, key: &Arc<CacheKey>) {
-        let arrivals = {
+    /// Removes a user. A cache without users is evicted after the grace period.
+    fn release(self: &Arc<Self>, key: &Arc<CacheKey>) {
+        let acquisitions = {
             let mut entries = self.lock();
             let Some(entry) = find(&mut entries, key) else { return };
             entry.users = entry.users.saturating_sub(1);
             if entry.users > 0 {
                 return;
             }
-            entry.arrivals
+            entry.acquisitions
         };
         let (registry, key) = (Arc::clone(self), Arc::clone(key));
         self.runtime.spawn(async move {
             tokio::time::sleep(registry.options.grace).await;
-            registry.release(&key, arrivals);
+            // Dropped here, after the lock is released: this stops the reflector and may close sockets.
+            drop(registry.evict_unused(&key, acquisitions));
         });
     }
 
-    fn release(&self, key: &CacheKey, arrivals: u64) {
+    /// Takes a cache out of the registry, unless it was used since its users were counted.
+    fn evict_unused(&self, key: &CacheKey, acquisitions: u64) -> Option<CacheEntry> {
         let mut entries = self.lock();
-        let unused =
-            find(&mut entries, key).is_some_and(|entry| entry.users == 0 && entry.arrivals == arrivals);
-        if !unused {
-            return;
-        }
         let kind = key.kind_key();
-        if let Some(of_kind) = entries.get_mut(&kind) {
-            of_kind.retain(|entry| *entry.core.key != *key);
-            if of_kind.is_empty() {
-                entries.remove(&kind);
-            }
+        let of_kind = entries.get_mut(&kind)?;
+        let is_unused = |entry: &CacheEntry| entry.users == 0 && entry.acquisitions == acquisitions;
+        let at = of_kind.iter().position(|entry| *entry.shared.key == *key && is_unused(entry))?;
+        let evicted = of_kind.remove(at);
+        if of_kind.is_empty() {
+            entries.remove(&kind);
         }
+        Some(evicted)
     }
 }
 
-fn find<'a>(entries: &'a mut HashMap<KindKey, Vec<Entry>>, key: &CacheKey) -> Option<&'a mut Entry> {
-    entries.get_mut(&key.kind_key())?.iter_mut().find(|entry| *entry.core.key == *key)
+fn find<'a>(
+    entries: &'a mut HashMap<KindKey, Vec<CacheEntry>>,
+    key: &CacheKey,
+) -> Option<&'a mut CacheEntry> {
+    entries.get_mut(&key.kind_key())?.iter_mut().find(|entry| *entry.shared.key == *key)
 }
 
-/// Those who want to know everything.
+/// The subscribers to the events of all caches.
 #[derive(Default)]
-pub(crate) struct Subscribers(Mutex<Vec<mpsc::UnboundedSender<WatchEvent>>>);
+pub(crate) struct Subscribers(Mutex<Vec<mpsc::UnboundedSender<CacheEvent>>>);
 
 impl Subscribers {
-    fn add(&self, sender: mpsc::UnboundedSender<WatchEvent>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+    fn add(&self, sender: mpsc::UnboundedSender<CacheEvent>) {
+        self.0.lock().push(sender);
     }
 
-    /// Sends to everybody who still listens.
-    fn send(&self, event: &WatchEvent) {
-        let mut subscribers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Sends an event to every subscriber, and forgets those that hung up.
+    fn send(&self, event: &CacheEvent) {
+        let mut subscribers = self.0.lock();
         subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
     }
 }
@@ -381,10 +407,10 @@ impl Subscribers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{ClientOptions, Credential, Wires};
+    use crate::client::{ClientOptions, Credential, Transports};
     use crate::transport::Endpoint;
 
-    /// A way to a cluster that nobody answers at.
+    /// A client of a cluster that does not respond.
     fn client() -> ClusterClient {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let tls = rustls::ClientConfig::builder()
@@ -393,23 +419,23 @@ mod tests {
         let address = http::Uri::from_static("http://127.0.0.1:1");
         let endpoint = Endpoint::new(&address, tls, None).unwrap();
         let options = ClientOptions::default();
-        let wires = Wires::new(&endpoint, Credential::none(), &options);
-        ClusterClient::over(ClusterId::new("eu"), "one".into(), wires, options, None).unwrap()
+        let transports = Transports::new(&endpoint, Credential::none(), &options);
+        ClusterClient::with_transports(ClusterId::new("eu"), "one".into(), transports, options, None).unwrap()
     }
 
     #[tokio::test]
-    async fn somebody_who_still_has_a_way_that_was_given_up_does_not_lead_others_back_to_it() {
-        let watches = Caches::new(CacheOptions::default());
+    async fn a_user_with_an_outdated_client_does_not_replace_the_newer_client_of_a_shared_cache() {
+        let caches = Caches::new(CacheOptions::default());
         let kind = Arc::new(ApiKind::custom("", "v1", "ConfigMap", "configmaps", true));
         let (earlier, later) = (client(), client());
-        let follows = |client: &ClusterClient| {
-            let watch = watches.watch(client, &kind, Selection::All);
-            let mut entries = watches.registry.lock();
-            let entry = find(&mut entries, watch.key()).unwrap();
-            !later.is_later_than(&entry.client)
+        let uses_later = |client: &ClusterClient| {
+            let cache = caches.watch(client, &kind, Selection::All);
+            let mut entries = caches.registry.lock();
+            let entry = find(&mut entries, cache.key()).unwrap();
+            !later.is_newer_than(&entry.client)
         };
-        assert!(!follows(&earlier));
-        assert!(follows(&later));
-        assert!(follows(&earlier), "the later one counts");
+        assert!(!uses_later(&earlier));
+        assert!(uses_later(&later));
+        assert!(uses_later(&earlier), "the newer client stays");
     }
 }

@@ -1,15 +1,19 @@
-//! Turns an endpoint and a credential into a connection to one cluster: requests and watches on transports of their own, so
-//! that neither can hold up the other. Nothing is retried here; whoever asks knows best when to ask again.
+//! The client of one cluster: an endpoint, a credential, and one transport each for requests and watches, so that
+//! neither delays the other. It retries nothing; its callers know when to retry.
+//!
+//! The REST verbs are in `client/rest.rs`, the circuit breaker in `client/breaker.rs`, the audit in
+//! `client/audit_trail.rs`.
 
 use std::fmt;
 use std::io::Read;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use kross_value::Text;
+use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::discovery::Discovery;
@@ -18,53 +22,53 @@ use crate::transport::{
     Call, Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats,
 };
 
+mod audit_trail;
+mod breaker;
 mod credential;
-mod guard;
 mod local;
 mod release;
 mod rest;
 mod route;
 mod self_review;
 mod service;
-mod trail;
 
 pub use credential::Credential;
 pub use local::{LocalCluster, LocalError};
-pub use release::{Marks, Released};
+pub use release::{OwnershipMarks, ReleaseOutcome};
 pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 
-pub(crate) use guard::{Guard, Outage, Tally};
-pub(crate) use rest::{MOST_PAGES, Query};
+pub(crate) use audit_trail::{AuditTrail, PendingAudit};
+pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
+pub(crate) use rest::{MAX_PAGES, Query};
 pub(crate) use route::Route;
-pub(crate) use trail::{Attempted, Trail};
 
-/// How a connection behaves.
+/// Timeouts and limits of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// What the cluster's logs call us.
+    /// The user agent, as the API server logs it.
     pub user_agent: String,
     /// How long a request may take, from the first byte sent to the last one received.
     pub request_timeout: Duration,
     /// The same for a page of a list.
     pub list_timeout: Duration,
-    /// How long the server may be silent in between, be it before the answer begins or within it.
+    /// How long the server may send nothing, before or within a response.
     pub read_timeout: Duration,
-    /// The largest answer that is read, after decompression.
-    pub max_answer: usize,
-    /// How requests are carried.
+    /// The largest response that is read, after decompression, in bytes.
+    pub max_response: usize,
+    /// The transport of requests.
     pub requests: TransportOptions,
-    /// How watches are carried.
+    /// The transport of watches.
     pub watches: TransportOptions,
 }
 
 impl ClientOptions {
-    /// The options of a controller that stands for this kro version.
+    /// The default options, with the user agent of this kro version.
     #[must_use]
     pub fn for_version(version: &str) -> Self {
         Self { user_agent: format!("kro/{version}"), ..Self::default() }
     }
 
-    /// The same for other clusters than the local one: less patient, since one of them being slow or dark is daily life.
+    /// The same for remote clusters, with shorter timeouts: slow or unreachable remote clusters are common.
     #[must_use]
     pub fn for_remotes(version: &str) -> Self {
         let requests = TransportOptions {
@@ -93,51 +97,52 @@ impl Default for ClientOptions {
             request_timeout: Duration::from_secs(30),
             list_timeout: Duration::from_secs(60),
             read_timeout: Duration::from_secs(30),
-            max_answer: 256 << 20,
+            max_response: 256 << 20,
             requests: TransportOptions::default(),
             watches: TransportOptions { max_streams: 20_000, ..TransportOptions::default() },
         }
     }
 }
 
-/// Connections so far.
-static MADE: AtomicU64 = AtomicU64::new(0);
+/// The number of the next client.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// A connection to one cluster. Clones share it; it opens sockets only when it is used.
+/// A client of one cluster. Clones share its connections, which it opens when they are needed.
 #[derive(Clone)]
 pub struct ClusterClient {
-    shared: Arc<Shared>,
-    /// Where a Secret decides which credential counts at the moment.
+    shared: Arc<SharedClient>,
+    /// Selects the client to use, if a Secret decides that.
     route: Option<Arc<Route>>,
-    /// On whose behalf requests are made.
-    asker: Option<Arc<ObjectKey>>,
-    /// Where it is written down what is done; none for the local cluster.
-    trail: Option<Arc<Trail>>,
+    /// The instance or definition that requests are made for.
+    requester: Option<Arc<ObjectKey>>,
+    /// Where requests are audited; `None` for the local cluster.
+    audit_trail: Option<Arc<AuditTrail>>,
 }
 
-struct Shared {
-    /// Its place in the order in which connections were made.
+/// What the clones of a client share. `transports` is a leaf lock: nothing else is locked or dropped while it is held.
+struct SharedClient {
+    /// Clients are numbered in the order in which they were created.
     number: u64,
     cluster: ClusterId,
-    /// What tells this credential from others that lead to the same cluster.
+    /// Identifies the credential among those for the same cluster.
     access: Text,
-    wires: RwLock<Arc<Wires>>,
+    transports: RwLock<Arc<Transports>>,
     headers: HeaderMap,
     options: ClientOptions,
     default_namespace: String,
     discovery: Discovery,
-    /// None where nobody looks after the connection.
-    guard: Option<Arc<Guard>>,
+    /// `None` if nobody probes the connection.
+    breaker: Option<Arc<CircuitBreaker>>,
 }
 
-/// What carries requests and watches, and as whom.
-pub(crate) struct Wires {
+/// The transports of a client, and its credential.
+pub(crate) struct Transports {
     requests: Transport,
     watches: Transport,
     credential: Credential,
 }
 
-impl Wires {
+impl Transports {
     pub(crate) fn new(endpoint: &Endpoint, credential: Credential, options: &ClientOptions) -> Arc<Self> {
         Arc::new(Self {
             requests: Transport::new(endpoint.clone(), options.requests.clone()),
@@ -146,29 +151,29 @@ impl Wires {
         })
     }
 
-    /// When connections that were opened over it stop working.
-    pub(crate) fn ends(&self) -> Option<jiff::Timestamp> {
-        self.credential.ends()
+    /// When connections of these transports stop working because the client certificate expires.
+    pub(crate) fn expires_at(&self) -> Option<jiff::Timestamp> {
+        self.credential.expires_at()
     }
 
-    /// Learns from an answer's status that the credential is no longer taken.
-    fn notice(&self, status: StatusCode) {
+    /// Marks the credential as rejected if the response says so.
+    fn check_status(&self, status: StatusCode) {
         if status == StatusCode::UNAUTHORIZED {
-            self.credential.refused();
+            self.credential.mark_rejected();
         }
     }
 }
 
-/// What the connection has done so far, and what it holds open.
+/// Statistics of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientStats {
-    /// Requests.
+    /// Of requests.
     pub requests: TransportStats,
-    /// Watches.
+    /// Of watches.
     pub watches: TransportStats,
 }
 
-/// A request to the API, before it has credentials.
+/// A request to the API server, without credentials.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiRequest {
     pub(crate) method: Method,
@@ -177,12 +182,12 @@ pub(crate) struct ApiRequest {
     pub(crate) accept: &'static str,
     pub(crate) content_type: Option<&'static str>,
     pub(crate) body: Bytes,
-    /// Whether the answer may be long: then it may come compressed, and take longer.
-    pub(crate) long: bool,
+    /// Whether the response may be large: then it may be compressed, and take longer.
+    pub(crate) is_list: bool,
 }
 
-/// An answer that was read to its end.
-pub(crate) struct ApiAnswer {
+/// A response that was read completely.
+pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -192,11 +197,18 @@ pub(crate) const JSON: &str = "application/json";
 
 impl ApiRequest {
     pub(crate) fn get(path: String) -> Self {
-        Self { method: Method::GET, path, accept: JSON, content_type: None, body: Bytes::new(), long: false }
+        Self {
+            method: Method::GET,
+            path,
+            accept: JSON,
+            content_type: None,
+            body: Bytes::new(),
+            is_list: false,
+        }
     }
 
     pub(crate) fn list(path: String) -> Self {
-        Self { long: true, ..Self::get(path) }
+        Self { is_list: true, ..Self::get(path) }
     }
 
     pub(crate) fn write(method: Method, path: String, content_type: &'static str, body: Bytes) -> Self {
@@ -205,222 +217,226 @@ impl ApiRequest {
 }
 
 impl ClusterClient {
-    /// A connection to a cluster. Whoever makes the endpoint has judged what it is made from.
+    /// A client of a cluster. The caller has checked what the endpoint was built from.
     ///
     /// # Errors
-    /// The user agent is no valid header.
+    /// The user agent is not a valid header value.
     pub fn new(
         cluster: ClusterId,
         endpoint: &Endpoint,
         credential: Credential,
         options: ClientOptions,
     ) -> Result<Self, TransportError> {
-        let wires = Wires::new(endpoint, credential, &options);
-        Self::over(cluster, Text::from(""), wires, options, None)
+        let transports = Transports::new(endpoint, credential, &options);
+        Self::with_transports(cluster, Text::from(""), transports, options, None)
     }
 
-    /// A connection over given wires, looked after by a guard.
-    pub(crate) fn over(
+    /// A client over existing transports, with a circuit breaker.
+    pub(crate) fn with_transports(
         cluster: ClusterId,
         access: Text,
-        wires: Arc<Wires>,
+        transports: Arc<Transports>,
         options: ClientOptions,
-        guard: Option<Arc<Guard>>,
+        breaker: Option<Arc<CircuitBreaker>>,
     ) -> Result<Self, TransportError> {
         let mut headers = HeaderMap::new();
         let agent = HeaderValue::from_str(&options.user_agent).map_err(|_| TransportError::Address)?;
         headers.insert(header::USER_AGENT, agent);
         Ok(Self {
-            shared: Arc::new(Shared {
-                number: MADE.fetch_add(1, Ordering::Relaxed),
+            shared: Arc::new(SharedClient {
+                number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
                 cluster,
                 access,
-                wires: RwLock::new(wires),
+                transports: RwLock::new(transports),
                 headers,
                 options,
                 default_namespace: "default".to_owned(),
                 discovery: Discovery::default(),
-                guard,
+                breaker,
             }),
             route: None,
-            asker: None,
-            trail: None,
+            requester: None,
+            audit_trail: None,
         })
     }
 
-    /// The same connection on behalf of an instance or a definition, which audit records name.
+    /// The same client, on behalf of an instance or a definition, which audit records name.
     #[must_use]
-    pub fn on_behalf_of(&self, asker: &ObjectKey) -> Self {
-        Self { asker: Some(Arc::new(asker.clone())), ..self.clone() }
+    pub fn on_behalf_of(&self, requester: &ObjectKey) -> Self {
+        Self { requester: Some(Arc::new(requester.clone())), ..self.clone() }
     }
 
-    /// On whose behalf requests are made, if anybody's.
+    /// The instance or definition that requests are made for.
     #[must_use]
-    pub fn asker(&self) -> Option<&ObjectKey> {
-        self.asker.as_deref()
+    pub fn requester(&self) -> Option<&ObjectKey> {
+        self.requester.as_deref()
     }
 
-    /// What tells its credential from others that lead to the same cluster; empty for the local cluster. What one
-    /// credential may read must not be shown to those who come with another.
+    /// Identifies the credential among those for the same cluster; empty for the local cluster. Objects that were read
+    /// with one credential must not be shown to users of another.
     #[must_use]
     pub fn access(&self) -> &Text {
         &self.shared.access
     }
 
-    /// The same connection, whose requests go the way that is open at the time.
+    /// The same client, whose requests use the client that the route selects at that time.
     pub(crate) fn routed(&self, route: &Arc<Route>) -> Self {
         Self { route: Some(Arc::clone(route)), ..self.clone() }
     }
 
-    /// The same connection with its own credential for good, for those who share what they read by credential.
+    /// The same client without a route: it keeps its credential. For caches, which are shared by the users of one
+    /// credential.
     #[must_use]
     pub fn pinned(&self) -> Self {
         Self { route: None, ..self.clone() }
     }
 
-    /// Whether it was made after the other one. Of two with one credential the earlier was given up, also for somebody who
-    /// still has it.
+    /// Whether this client was created after the other one. Of two clients with one credential the earlier one was
+    /// closed, even if somebody still has it.
     #[must_use]
-    pub fn is_later_than(&self, other: &Self) -> bool {
+    pub fn is_newer_than(&self, other: &Self) -> bool {
         self.shared.number > other.shared.number
     }
 
-    /// What it goes over now.
-    pub(crate) fn wires(&self) -> Arc<Wires> {
-        self.shared.wires()
+    /// The current transports.
+    pub(crate) fn transports(&self) -> Arc<Transports> {
+        self.shared.transports()
     }
 
-    /// From now on goes over other wires.
-    pub(crate) fn rewire(&self, wires: Arc<Wires>) {
-        *self.shared.wires.write().unwrap_or_else(PoisonError::into_inner) = wires;
+    /// Uses other transports from now on.
+    pub(crate) fn replace_transports(&self, transports: Arc<Transports>) {
+        let replaced = std::mem::replace(&mut *self.shared.transports.write(), transports);
+        // Outside the lock: this may close sockets.
+        drop(replaced);
     }
 
-    /// The way that requests go now.
-    fn way(&self) -> Result<Arc<Shared>, TransportError> {
+    /// The client that the next request uses.
+    fn current(&self) -> Result<Arc<SharedClient>, TransportError> {
         match &self.route {
-            Some(route) => route.follow(&self.shared),
+            Some(route) => route.resolve(&self.shared),
             None => Ok(Arc::clone(&self.shared)),
         }
     }
 
-    /// Which cluster it leads to.
+    /// The cluster.
     #[must_use]
     pub fn cluster(&self) -> &ClusterId {
         &self.shared.cluster
     }
 
-    /// What the cluster serves, as far as it is known.
+    /// The kinds that the cluster serves, as far as they are known.
     #[must_use]
     pub fn discovery(&self) -> &Discovery {
         &self.shared.discovery
     }
 
-    /// What it has done so far, and what it holds open.
+    /// Statistics of its transports.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
-        let wires = self.shared.wires();
-        ClientStats { requests: wires.requests.stats(), watches: wires.watches.stats() }
+        let transports = self.shared.transports();
+        ClientStats { requests: transports.requests.stats(), watches: transports.watches.stats() }
     }
 
-    /// The namespace that its configuration names, or `default`.
+    /// The namespace of its configuration, or `default`.
     #[must_use]
     pub fn default_namespace(&self) -> &str {
         &self.shared.default_namespace
     }
 
-    /// A client of `kube` over the same transports, for what is not worth code of its own. It belongs to the runtime it is
-    /// made on.
+    /// A `kube::Client` over the same transports. It must be used on the runtime that it was created on.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(service::ClientService::new(self.clone()), &self.shared.default_namespace)
     }
 
-    /// Sends a request and reads the whole answer.
-    pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
-        let shared = self.way()?;
-        match shared.guarded_exchange(request.clone()).await {
-            Err(TransportError::Closed) => self.other_way(&shared)?.guarded_exchange(request).await,
+    /// Sends a request and reads the whole response.
+    pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
+        let shared = self.current()?;
+        match shared.exchange_through_breaker(request.clone()).await {
+            Err(TransportError::Closed) => {
+                self.replacement_of(&shared)?.exchange_through_breaker(request).await
+            }
             outcome => outcome,
         }
     }
 
-    /// Opens a watch. Its answer never ends by itself within our time; the server ends it.
+    /// Opens a watch. The server ends its response.
     pub(crate) async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
-        let shared = self.way()?;
-        match shared.guarded_watch(path.clone()).await {
-            Err(TransportError::Closed) => self.other_way(&shared)?.guarded_watch(path).await,
+        let shared = self.current()?;
+        match shared.watch_through_breaker(path.clone()).await {
+            Err(TransportError::Closed) => self.replacement_of(&shared)?.watch_through_breaker(path).await,
             outcome => outcome,
         }
     }
 
-    /// The way that requests go now, if it is another one. That a way was closed just before anything was sent is no reason
-    /// to fail.
-    fn other_way(&self, closed: &Arc<Shared>) -> Result<Arc<Shared>, TransportError> {
-        let way = self.way()?;
-        if Arc::ptr_eq(&way, closed) { Err(TransportError::Closed) } else { Ok(way) }
+    /// The client to use after `closed` was closed before it sent anything, if it was replaced.
+    fn replacement_of(&self, closed: &Arc<SharedClient>) -> Result<Arc<SharedClient>, TransportError> {
+        let current = self.current()?;
+        if Arc::ptr_eq(&current, closed) { Err(TransportError::Closed) } else { Ok(current) }
     }
 }
 
-impl Shared {
-    fn wires(&self) -> Arc<Wires> {
-        Arc::clone(&self.wires.read().unwrap_or_else(PoisonError::into_inner))
+impl SharedClient {
+    fn transports(&self) -> Arc<Transports> {
+        Arc::clone(&self.transports.read())
     }
 
-    async fn guarded_exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
-        // Boxed, so that the futures of all callers stay small.
+    async fn exchange_through_breaker(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
+        // Boxed to keep the futures of callers small.
         let exchange = Box::pin(self.exchange(request));
-        match &self.guard {
-            Some(guard) => guard.watch_over(exchange, |answer| answer.status).await,
+        match &self.breaker {
+            Some(breaker) => breaker.run(exchange, |response| response.status).await,
             None => exchange.await,
         }
     }
 
-    async fn guarded_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
+    async fn watch_through_breaker(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
         let open = Box::pin(self.open_watch(path));
-        let Some(guard) = &self.guard else { return open.await };
-        let opened = guard.watch_over(open, Response::status).await?;
-        Ok(opened.map(|body| body.until(guard.refusal())))
+        let Some(breaker) = &self.breaker else { return open.await };
+        let opened = breaker.run(open, Response::status).await?;
+        Ok(opened.map(|body| body.until(breaker.opened())))
     }
 
-    async fn exchange(&self, request: ApiRequest) -> Result<ApiAnswer, TransportError> {
+    async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         let options = &self.options;
-        let limit = if request.long { options.list_timeout } else { options.request_timeout };
-        let wires = self.wires();
-        let call = self.call(&wires, request, Some(Instant::now() + limit)).await?;
+        let limit = if request.is_list { options.list_timeout } else { options.request_timeout };
+        let transports = self.transports();
+        let call = self.call(&transports, request, Some(Instant::now() + limit)).await?;
         let read = options.read_timeout;
-        let (head, body) = within(read, wires.requests.send(&call)).await?.into_parts();
-        wires.notice(head.status);
-        let body = body.all(options.max_answer, read).await?;
+        let (head, body) = within(read, transports.requests.send(&call)).await?.into_parts();
+        transports.check_status(head.status);
+        let body = body.read_all(options.max_response, read).await?;
         let body = if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
-            decompress(&body, options.max_answer)?
+            decompress(&body, options.max_response)?
         } else {
             body
         };
-        Ok(ApiAnswer { status: head.status, headers: head.headers, body })
+        Ok(ApiResponse { status: head.status, headers: head.headers, body })
     }
 
     async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
-        let wires = self.wires();
-        let call = self.call(&wires, ApiRequest::get(path), None).await?;
-        // The head must come in time even though the body may take for ever.
-        let answer = within(self.options.request_timeout, wires.watches.send(&call)).await?;
-        wires.notice(answer.status());
-        Ok(answer)
+        let transports = self.transports();
+        let call = self.call(&transports, ApiRequest::get(path), None).await?;
+        // The head of the response must arrive in time; the body may take as long as it wants.
+        let response = within(self.options.request_timeout, transports.watches.send(&call)).await?;
+        transports.check_status(response.status());
+        Ok(response)
     }
 
+    /// Adds the headers to a request.
     async fn call(
         &self,
-        wires: &Wires,
+        transports: &Transports,
         request: ApiRequest,
         deadline: Option<Instant>,
     ) -> Result<Call, TransportError> {
         let mut headers = self.headers.clone();
-        wires.credential.add_to(&mut headers).await?;
+        transports.credential.add_to(&mut headers).await?;
         headers.insert(header::ACCEPT, HeaderValue::from_static(request.accept));
         if let Some(content_type) = request.content_type {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         }
-        if request.long {
+        if request.is_list {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
         let path: Uri = request.path.parse().map_err(|_| TransportError::Address)?;
@@ -437,21 +453,21 @@ async fn within<T>(
 
 impl fmt::Debug for ClusterClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Connection({} at {:?})", self.shared.cluster, self.shared.wires().requests)
+        write!(f, "ClusterClient({} at {:?})", self.shared.cluster, self.shared.transports().requests)
     }
 }
 
-/// Inflates an answer, but never beyond the limit: a small answer can be a very large one in disguise.
+/// Decompresses a response up to the limit: a small response can decompress to a huge one.
 fn decompress(bytes: &Bytes, limit: usize) -> Result<Bytes, TransportError> {
-    let mut inflated = Vec::with_capacity(bytes.len().saturating_mul(4).min(limit));
+    let mut decompressed = Vec::with_capacity(bytes.len().saturating_mul(4).min(limit));
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    flate2::read::GzDecoder::new(&**bytes).take(most).read_to_end(&mut inflated).map_err(|error| {
-        TransportError::Broken { problem: format!("cannot decompress the answer: {error}") }
+    flate2::read::GzDecoder::new(&**bytes).take(most).read_to_end(&mut decompressed).map_err(|error| {
+        TransportError::Broken { problem: format!("cannot decompress the response: {error}") }
     })?;
-    if inflated.len() > limit {
+    if decompressed.len() > limit {
         return Err(TransportError::TooLarge { limit });
     }
-    Ok(inflated.into())
+    Ok(decompressed.into())
 }
 
 #[cfg(test)]
@@ -467,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_answer_that_inflates_without_end_is_refused() {
+    fn a_response_that_decompresses_beyond_the_limit_is_rejected() {
         let bomb = compressed(&vec![0; 10 << 20]);
         assert!(bomb.len() < 20_000);
         assert_eq!(decompress(&bomb, 1 << 20), Err(TransportError::TooLarge { limit: 1 << 20 }));
@@ -475,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_is_never_shown() {
+    fn debug_output_never_shows_a_credential() {
         for credential in
             [Credential::bearer("s3cret").unwrap(), Credential::basic("user", "s3cret").unwrap()]
         {

@@ -1,12 +1,13 @@
-//! Turns a kind into where the cluster serves it: plural, scope, verbs, versions. What is not known is asked for, never
-//! guessed.
+//! Discovery: the plural, scope and versions of the kinds that a cluster serves. An unknown kind is looked up in the cluster,
+//! its plural is never guessed.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kross_api::Operation;
 use kross_value::Text;
+use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::client::ClusterClient;
@@ -19,23 +20,26 @@ pub use kind::ApiKind;
 
 pub(crate) use kind::push_encoded;
 
-/// How long after one refresh the next miss may cause another.
-const LEAST_INTERVAL: Duration = Duration::from_secs(1);
+/// The minimum time between two refreshes that unknown kinds cause.
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a cluster serves, as far as it is known.
+/// The kinds that a cluster serves, as far as they are known.
+///
+/// Lock order: `refreshing`, an async mutex that is held during a refresh, then `known`, which is a leaf and never held
+/// across an await.
 #[derive(Debug, Default)]
 pub struct Discovery {
     known: RwLock<Known>,
-    /// Held by whoever asks the cluster.
+    /// Held during a refresh.
     refreshing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     table: Table,
-    /// When the cluster was last asked and has answered: when that began, and when it ended.
+    /// When the last successful refresh began and ended.
     refreshed: Option<(Instant, Instant)>,
-    /// Kinds that are known from their own definitions. What the cluster says of itself may be from before, or come later.
+    /// Kinds from CustomResourceDefinitions, which discovery may show only later.
     learned: HashMap<(Text, Text), Vec<ApiKind>>,
 }
 
@@ -43,14 +47,14 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 struct Table {
     kinds: HashMap<(Text, Text), Vec<Arc<ApiKind>>>,
-    /// Groups whose server did not answer: nothing can be said about what they serve.
-    silent: HashSet<Text>,
+    /// Groups whose API server is unavailable, so that their kinds are not known.
+    unavailable: HashSet<Text>,
 }
 
 impl Table {
     fn add(&mut self, kind: ApiKind) {
         let versions = self.kinds.entry((kind.group.clone(), kind.kind.clone())).or_default();
-        // Of several resources with one kind the first is the one that the cluster itself would choose.
+        // Of several resources with the same kind, the first one is preferred by the API server.
         if versions.iter().all(|known| known.version != kind.version) {
             versions.push(Arc::new(kind));
         }
@@ -67,22 +71,22 @@ impl Table {
 }
 
 impl Discovery {
-    /// A kind that is known already. Without a version: in the one that the cluster prefers.
+    /// A known kind. Without a version: in the preferred one.
     #[must_use]
     pub fn cached(&self, group: &str, version: Option<&str>, kind: &str) -> Option<Arc<ApiKind>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).table.find(group, version, kind)
+        self.known.read().table.find(group, version, kind)
     }
 
-    /// Every kind that is known, in its preferred version.
+    /// All known kinds, each in its preferred version.
     #[must_use]
     pub fn kinds(&self) -> Vec<Arc<ApiKind>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known.table.kinds.values().filter_map(|versions| versions.first().cloned()).collect()
     }
 
-    /// Adds a kind that is known from its own definition, which spares a question.
+    /// Adds a kind from its CustomResourceDefinition, which saves a refresh.
     pub fn learn(&self, kind: ApiKind) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let Known { table, learned, .. } = &mut *known;
         let key = (kind.group.clone(), kind.kind.clone());
         if let Some(versions) = table.kinds.get_mut(&key) {
@@ -94,22 +98,22 @@ impl Discovery {
         table.add(kind);
     }
 
-    /// Forgets a kind that turned out to be gone.
+    /// Removes a kind that turned out to be not served.
     pub fn forget(&self, group: &str, kind: &str) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let key = (group.into(), kind.into());
         known.learned.remove(&key);
         known.table.kinds.remove(&key);
     }
 
-    /// The cluster has answered a question from this time.
-    fn end(&self, began: Instant, table: Table) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+    /// Stores the result of a refresh that began at this time.
+    fn replace(&self, began: Instant, table: Table) {
+        let mut known = self.known.write();
         let before = std::mem::replace(&mut known.table, table);
         let Known { table, learned, refreshed } = &mut *known;
-        // A group whose server is silent keeps what was known of it.
+        // An unavailable group keeps the kinds that were known before.
         for (key, versions) in before.kinds {
-            if table.silent.contains(&key.0) {
+            if table.unavailable.contains(&key.0) {
                 table.kinds.entry(key).or_insert(versions);
             }
         }
@@ -118,47 +122,47 @@ impl Discovery {
     }
 
     fn refreshed(&self) -> Option<(Instant, Instant)> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).refreshed
+        self.known.read().refreshed
     }
 
-    fn is_silent(&self, group: &str) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).table.silent.contains(group)
+    fn is_unavailable(&self, group: &str) -> bool {
+        self.known.read().table.unavailable.contains(group)
     }
 }
 
 impl ClusterClient {
-    /// Where the cluster serves a kind. Asks the cluster if it is not known and was not asked just now. Without a version:
-    /// in the one that the cluster prefers.
+    /// A kind. Refreshes if it is not known, unless that was done a moment ago. Without a version: in the preferred
+    /// one.
     ///
     /// # Errors
-    /// The cluster does not serve it (`NotFound`, [`Missing::Kind`](crate::Missing::Kind)) or cannot be asked.
+    /// The cluster does not serve the kind (`NotFound`, [`Missing::Kind`](crate::Missing::Kind)), or discovery fails.
     pub async fn kind(
         &self,
         group: &str,
         version: Option<&str>,
         kind: &str,
     ) -> Result<Arc<ApiKind>, ApiError> {
-        self.kind_within(LEAST_INTERVAL, group, version, kind).await
+        self.find_kind(MIN_REFRESH_INTERVAL, group, version, kind).await
     }
 
-    /// Like [`ClusterClient::kind`], where something is lost if the kind is there after all: that it is not is never taken from
-    /// an answer of before the question.
+    /// Like [`ClusterClient::kind`], for callers that would lose something if the kind were served after all: a missing
+    /// kind is only reported by a refresh that began after this call.
     ///
     /// # Errors
     /// As [`ClusterClient::kind`].
-    pub async fn kind_for_certain(
+    pub async fn discover_kind(
         &self,
         group: &str,
         version: Option<&str>,
         kind: &str,
     ) -> Result<Arc<ApiKind>, ApiError> {
-        self.kind_within(Duration::ZERO, group, version, kind).await
+        self.find_kind(Duration::ZERO, group, version, kind).await
     }
 
-    /// Where a kind is served. That it is not may be taken from an answer that is no older than the interval.
-    async fn kind_within(
+    /// A kind. A refresh that ended up to `max_age` ago is enough to report it as missing.
+    async fn find_kind(
         &self,
-        interval: Duration,
+        max_age: Duration,
         group: &str,
         version: Option<&str>,
         kind: &str,
@@ -167,28 +171,28 @@ impl ClusterClient {
         if let Some(found) = discovery.cached(group, version, kind) {
             return Ok(found);
         }
-        self.refresh(interval).await?;
+        self.refresh(max_age).await?;
         discovery.cached(group, version, kind).ok_or_else(|| self.not_served(group, version, kind))
     }
 
-    /// Asks the cluster what it serves, whatever is known.
+    /// Refreshes discovery.
     ///
     /// # Errors
-    /// The cluster cannot be asked.
+    /// The cluster rejects the request or does not answer.
     pub async fn refresh_discovery(&self) -> Result<(), ApiError> {
         self.refresh(Duration::ZERO).await
     }
 
-    /// Refreshes, unless somebody began to after this was called, or did within the interval.
-    async fn refresh(&self, interval: Duration) -> Result<(), ApiError> {
-        let asked = Instant::now();
+    /// Refreshes, unless another refresh began after this call or ended up to `max_age` ago.
+    async fn refresh(&self, max_age: Duration) -> Result<(), ApiError> {
+        let called = Instant::now();
         let discovery = self.discovery();
-        let _turn = discovery.refreshing.lock().await;
-        if discovery.refreshed().is_some_and(|(began, ended)| began >= asked || ended.elapsed() < interval) {
+        let _refreshing = discovery.refreshing.lock().await;
+        if discovery.refreshed().is_some_and(|(began, ended)| began >= called || ended.elapsed() < max_age) {
             return Ok(());
         }
         let began = Instant::now();
-        discovery.end(began, fetch::table(self).await?);
+        discovery.replace(began, fetch::table(self).await?);
         Ok(())
     }
 
@@ -204,9 +208,9 @@ impl ClusterClient {
             operation: Operation::Get,
             target: format!("kind `{name}`"),
         };
-        if self.discovery().is_silent(group) {
-            let problem = format!("the server of group `{group}` does not answer");
-            return ApiError::own(attempt, kross_api::FailureReason::ServerError, &problem);
+        if self.discovery().is_unavailable(group) {
+            let problem = format!("the API server of group `{group}` is unavailable");
+            return ApiError::new(attempt, kross_api::FailureReason::ServerError, &problem);
         }
         ApiError::unknown_kind(
             attempt,

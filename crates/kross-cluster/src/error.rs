@@ -1,5 +1,5 @@
-//! Turns an answer that is no success, or no answer at all, into an error that says what was attempted on what and where, and
-//! that knows its class and when to try again.
+//! Errors of requests to a cluster: what was attempted on which object in which cluster, the class of the failure, and
+//! when to retry.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 use kross_api::{FailureReason, Operation, RetryClass};
 
 use crate::ClusterId;
-use crate::client::ApiAnswer;
+use crate::client::ApiResponse;
 use crate::object::UnreadableObject;
 use crate::transport::TransportError;
 
@@ -18,34 +18,34 @@ pub use status::{FieldConflict, Missing};
 
 pub(crate) use status::Status;
 
-/// The longest message that is kept.
-const LONGEST_MESSAGE: usize = 1024;
+/// The maximum length of a message.
+const MAX_MESSAGE: usize = 1024;
 
-/// How much of the end of a longer one is kept, and what stands for its middle.
-const LONGEST_END: usize = 256;
-const GAP: &str = " … ";
-/// The longest wait that a server can impose.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How much of the end of a longer message is kept, and what replaces its middle.
+const MAX_END: usize = 256;
+const ELLIPSIS: &str = " … ";
+/// The longest delay that a server can ask for.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// What was attempted, on what, where.
+/// What was attempted, on what, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) cluster: ClusterId,
     pub(crate) operation: Operation,
-    /// What a person calls it: a kind and a name.
+    /// The kind and name, for messages.
     pub(crate) target: String,
 }
 
-/// A failed operation on a cluster.
+/// A failed request to a cluster.
 ///
 /// ```text
 /// cannot update ConfigMap `shop/web` in cluster `local`: admission webhook "x" denied the request: no
 /// ```
 #[derive(Clone, Debug)]
-pub struct ApiError(Box<Failure>);
+pub struct ApiError(Box<ErrorDetails>);
 
 #[derive(Clone, Debug)]
-struct Failure {
+struct ErrorDetails {
     attempt: Attempt,
     reason: FailureReason,
     message: String,
@@ -54,22 +54,22 @@ struct Failure {
     status: Status,
 }
 
-/// When trying the same again makes sense.
+/// When to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Soon, and then ever more slowly: it may pass by itself.
+    /// With exponential backoff: the failure may pass.
     Backoff,
-    /// When the server asked for it.
+    /// After the time that the server asked for.
     After(Duration),
-    /// When something else has changed. Until then it fails again, so retries may be slow.
+    /// When something has changed. Until then a retry fails again, so retries may be rare.
     WhenChanged,
 }
 
 impl ApiError {
-    /// From an answer that is no success.
-    pub(crate) fn from_answer(attempt: Attempt, answer: &ApiAnswer) -> Self {
-        let retry_after = retry_after(&answer.headers);
-        Self::from_status(attempt, answer.status, Status::read(&answer.body), retry_after)
+    /// From a response without success.
+    pub(crate) fn from_response(attempt: Attempt, response: &ApiResponse) -> Self {
+        let retry_after = retry_after(&response.headers);
+        Self::from_status(attempt, response.status, Status::read(&response.body), retry_after)
     }
 
     pub(crate) fn from_status(
@@ -80,10 +80,10 @@ impl ApiError {
     ) -> Self {
         let status = status.unwrap_or_default();
         let reason = classify(code, &status);
-        // Whatever else a server sends is not repeated: it may come from another server than the one that was asked for.
+        // Nothing but a `Status` is quoted: it may come from another server than the expected one.
         let message = if status.message.is_empty() { describe(code) } else { status.message.clone() };
-        let retry_after = retry_after.or(status.retry_after).map(|wait| wait.min(LONGEST_WAIT));
-        Self(Box::new(Failure {
+        let retry_after = retry_after.or(status.retry_after).map(|wait| wait.min(MAX_WAIT));
+        Self(Box::new(ErrorDetails {
             attempt,
             reason,
             message: sanitise(&message),
@@ -93,13 +93,13 @@ impl ApiError {
         }))
     }
 
-    /// The same, with more of a reason.
-    pub(crate) fn because(mut self, reason: &str) -> Self {
+    /// Adds a reason to the message.
+    pub(crate) fn with_reason(mut self, reason: &str) -> Self {
         self.0.message = sanitise(&format!("{} {reason}", self.0.message));
         self
     }
 
-    /// From a request without an answer.
+    /// From a request without a response.
     pub(crate) fn from_transport(mut attempt: Attempt, error: &TransportError) -> Self {
         let (reason, connecting) = match error {
             TransportError::Timeout { .. } => (FailureReason::Timeout, false),
@@ -117,17 +117,17 @@ impl ApiError {
         if connecting {
             attempt.operation = Operation::Connect;
         }
-        Self::own(attempt, reason, &error.to_string())
+        Self::new(attempt, reason, &error.to_string())
     }
 
-    /// From an answer that cannot be read.
+    /// From a response that cannot be parsed.
     pub(crate) fn unreadable(attempt: Attempt, error: &UnreadableObject) -> Self {
-        Self::own(attempt, FailureReason::ServerError, &error.to_string())
+        Self::new(attempt, FailureReason::ServerError, &error.to_string())
     }
 
-    /// Found out without asking anybody.
-    pub(crate) fn own(attempt: Attempt, reason: FailureReason, message: &str) -> Self {
-        Self(Box::new(Failure {
+    /// A failure that was found without a request.
+    pub(crate) fn new(attempt: Attempt, reason: FailureReason, message: &str) -> Self {
+        Self(Box::new(ErrorDetails {
             attempt,
             reason,
             message: sanitise(message),
@@ -137,9 +137,9 @@ impl ApiError {
         }))
     }
 
-    /// A kind that the cluster does not serve.
+    /// The cluster does not serve a kind.
     pub(crate) fn unknown_kind(attempt: Attempt, message: &str) -> Self {
-        let mut error = Self::own(attempt, FailureReason::NotFound, message);
+        let mut error = Self::new(attempt, FailureReason::NotFound, message);
         error.0.status.missing = Some(Missing::Kind);
         error
     }
@@ -150,31 +150,31 @@ impl ApiError {
         self.0.reason
     }
 
-    /// What was being done.
+    /// What was attempted.
     #[must_use]
     pub fn operation(&self) -> Operation {
         self.0.attempt.operation
     }
 
-    /// Where.
+    /// The cluster.
     #[must_use]
     pub fn cluster(&self) -> &ClusterId {
         &self.0.attempt.cluster
     }
 
-    /// What the server said, or what is known in its place: one line, bounded, without control characters.
+    /// The message of the server, or ours: one line of bounded length, without control characters.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The status code of the answer, if there was one.
+    /// The status code of the response, if there was one.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         self.0.code.map(|code| code.as_u16())
     }
 
-    /// When trying again makes sense.
+    /// When to retry.
     #[must_use]
     pub fn retry(&self) -> Retry {
         if let Some(wait) = self.0.retry_after {
@@ -192,19 +192,19 @@ impl ApiError {
         if self.0.reason == FailureReason::NotFound { self.0.status.missing.as_ref() } else { None }
     }
 
-    /// Whether the object itself is positively not there.
+    /// Whether the API server says that the object, or its namespace, does not exist.
     #[must_use]
-    pub fn is_gone(&self) -> bool {
+    pub fn is_object_not_found(&self) -> bool {
         matches!(self.missing(), Some(Missing::Object | Missing::Namespace(_)))
     }
 
-    /// The fields that somebody else owns, if that is why an apply was refused.
+    /// The fields that other managers own, if that is why an apply was rejected.
     #[must_use]
     pub fn conflicts(&self) -> &[FieldConflict] {
         &self.0.status.conflicts
     }
 
-    /// Who owns a label, if that is (among others) why an apply was refused.
+    /// The manager of a label, if it is one of the conflicts of an apply.
     #[must_use]
     pub fn label_conflict(&self, label: &str) -> Option<&FieldConflict> {
         self.conflicts().iter().find(|conflict| {
@@ -212,19 +212,13 @@ impl ApiError {
         })
     }
 
-    /// Whether something of that name is there already.
-    #[must_use]
-    pub fn already_exists(&self) -> bool {
-        self.0.status.reason == "AlreadyExists"
-    }
-
-    /// Whether the namespace is being deleted and takes nothing new.
+    /// Whether the namespace is being deleted and accepts no new objects.
     #[must_use]
     pub fn namespace_terminating(&self) -> bool {
         self.0.status.namespace_terminating
     }
 
-    /// Whether the version that was asked for is too old, so that only a new list helps.
+    /// Whether the resource version has expired, so that a new list is needed.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.0.code == Some(StatusCode::GONE) || matches!(self.0.status.reason.as_str(), "Expired" | "Gone")
@@ -233,7 +227,7 @@ impl ApiError {
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { attempt: Attempt { cluster, operation, target }, message, .. } = &*self.0;
+        let ErrorDetails { attempt: Attempt { cluster, operation, target }, message, .. } = &*self.0;
         match operation {
             Operation::Connect => write!(f, "cannot connect to cluster `{cluster}` for {target}: {message}"),
             _ => write!(f, "cannot {operation} {target} in cluster `{cluster}`: {message}"),
@@ -251,15 +245,15 @@ fn classify(code: StatusCode, status: &Status) -> FailureReason {
     }
     match code {
         StatusCode::UNAUTHORIZED => FailureReason::Unauthorized,
-        // Many webhooks say 403 when they mean that the object is at fault; nobody's permissions would help.
+        // Many webhooks respond with 403 if the object is invalid; permissions would not help.
         StatusCode::FORBIDDEN if is_denied_by_admission(&status.message) => FailureReason::Invalid,
         StatusCode::FORBIDDEN => FailureReason::Forbidden,
         StatusCode::NOT_FOUND => FailureReason::NotFound,
-        // A version that the cluster has forgotten: asking anew helps.
+        // The resource version has expired: a new request helps.
         StatusCode::GONE => FailureReason::ServerError,
         StatusCode::CONFLICT => FailureReason::Conflict,
         StatusCode::TOO_MANY_REQUESTS => FailureReason::Throttled,
-        // An apply that does not fit the schema: the server says 500, though the object is at fault.
+        // The server responds with 500 to an apply that does not match the schema, although the object is invalid.
         StatusCode::INTERNAL_SERVER_ERROR
             if status.reason.is_empty()
                 && status.message.starts_with("failed to create typed patch object") =>
@@ -272,7 +266,7 @@ fn classify(code: StatusCode, status: &Status) -> FailureReason {
     }
 }
 
-/// The words that the API server puts before whatever a webhook says.
+/// The prefix that the API server adds to the message of a webhook.
 fn is_denied_by_admission(message: &str) -> bool {
     message.starts_with("admission webhook \"") && message.contains("\" denied the request")
 }
@@ -289,8 +283,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// One line without control characters. Where it gets too long its middle is left out: what was tried is said at the
-/// beginning, and what is wrong, such as `field is immutable` behind the whole value, at the end.
+/// One line without control characters. If it is too long, its middle is left out: the beginning has what was
+/// attempted, and the end the cause, such as `field is immutable` after a long value.
 pub(crate) fn sanitise(message: &str) -> String {
     let mut line = String::with_capacity(message.len());
     for word in message.split(|character: char| character.is_control() || character.is_whitespace()) {
@@ -302,10 +296,10 @@ pub(crate) fn sanitise(message: &str) -> String {
         }
         line.push_str(word);
     }
-    if line.len() > LONGEST_MESSAGE {
-        let end = line.floor_char_boundary(LONGEST_MESSAGE - LONGEST_END - GAP.len());
-        let begin = line.ceil_char_boundary(line.len() - LONGEST_END);
-        line.replace_range(end..begin, GAP);
+    if line.len() > MAX_MESSAGE {
+        let end = line.floor_char_boundary(MAX_MESSAGE - MAX_END - ELLIPSIS.len());
+        let begin = line.ceil_char_boundary(line.len() - MAX_END);
+        line.replace_range(end..begin, ELLIPSIS);
     }
     line
 }

@@ -1,5 +1,7 @@
-//! Turns what happened into Kubernetes Events, off the path of whoever reports it. Reporting never waits and never fails:
-//! what repeats is counted, what is too much is dropped and counted too.
+//! Records Kubernetes Events in the background. Reporting never waits and never fails: repeated reports are counted,
+//! and excess reports are dropped and counted.
+//!
+//! `kube::runtime::events::Recorder` sends its requests within the call, so a slow API server would delay the reconcile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,24 +21,24 @@ mod series;
 
 use series::{Recorded, Repeat, Series};
 
-/// Reports that wait to be written.
-const WAITING: usize = 2048;
+/// The maximum number of reports that wait to be written.
+const QUEUE_CAPACITY: usize = 2048;
 /// Writes that run at once.
-const AT_ONCE: usize = 16;
-/// How often counts of repeated events are written.
+const CONCURRENT_WRITES: usize = 16;
+/// How often the counts of repeated events are written.
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
-const LONGEST_NOTE: usize = 1024;
-const LONGEST_WORD: usize = 128;
-const LONGEST_NAME: usize = 220;
+const MAX_NOTE: usize = 1024;
+const MAX_WORD: usize = 128;
+const MAX_NAME: usize = 220;
 
-/// What an event is about.
+/// The object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Regarding {
     /// Its API version.
     pub api_version: String,
     /// Its kind.
     pub kind: String,
-    /// Its namespace, if it is in one.
+    /// Its namespace, unless it is cluster-scoped.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
@@ -56,40 +58,40 @@ impl From<&StoredObject> for Regarding {
     }
 }
 
-/// How an event is shown.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// As it should be.
+    /// Expected behaviour.
     Normal,
-    /// Somebody should look.
+    /// Something that needs attention.
     Warning,
 }
 
-/// Something that happened to an object.
+/// What an event reports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Report {
-    /// To what.
+    /// The object.
     pub regarding: Regarding,
-    /// How it is shown.
+    /// The type.
     pub severity: Severity,
-    /// Why, in one word.
+    /// The reason, in one word.
     pub reason: String,
-    /// What was being done, in one word.
+    /// The action that was attempted, in one word.
     pub action: String,
-    /// What happened, for people.
+    /// The message.
     pub note: String,
 }
 
-/// What became of the reports so far.
+/// Statistics of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventStats {
-    /// Written as events of their own.
+    /// Written as a new event.
     pub written: u64,
-    /// Counted as repetitions of an event.
+    /// Counted as a repetition of an event.
     pub repeated: u64,
     /// Dropped: too many at once, or too many for one object.
     pub dropped: u64,
-    /// Refused by the cluster, or lost on the way.
+    /// Rejected by the cluster, or not delivered.
     pub failed: u64,
 }
 
@@ -101,7 +103,7 @@ struct Counters {
     failed: AtomicU64,
 }
 
-/// Where reports go. Clones share it.
+/// Records events. Clones share the queue.
 #[derive(Clone)]
 pub struct Events {
     sender: mpsc::Sender<Message>,
@@ -114,30 +116,30 @@ enum Message {
 }
 
 impl Events {
-    /// Begins to write events as `controller`, from the process `instance`.
+    /// Starts to write events as `controller`, from the process `instance`.
     #[must_use]
     pub fn start(client: ClusterClient, controller: &str, instance: &str) -> Self {
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         let counters = Arc::new(Counters::default());
         let writer = Writer {
             kind: ApiKind::custom("events.k8s.io", "v1", "Event", "events", true),
             client,
             controller: controller.to_owned(),
-            instance: cut(instance, LONGEST_WORD),
+            instance: truncate(instance, MAX_WORD),
             counters: Arc::clone(&counters),
         };
         tokio::spawn(writer.run(receiver));
         Self { sender, counters }
     }
 
-    /// Reports something. Returns at once, whatever the cluster does.
+    /// Reports something. Returns at once.
     pub fn report(&self, report: Report) {
         if self.sender.try_send(Message::Report(Box::new(report))).is_err() {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Returns when everything reported so far is written or given up. For shutdown and tests.
+    /// Returns when everything reported so far was written or has failed. For shutdown and tests.
     pub async fn flush(&self) {
         let (done, is_done) = oneshot::channel();
         if self.sender.send(Message::Flush(done)).await.is_ok() {
@@ -145,7 +147,7 @@ impl Events {
         }
     }
 
-    /// What became of the reports so far.
+    /// Statistics of the reports so far.
     #[must_use]
     pub fn stats(&self) -> EventStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -167,15 +169,15 @@ struct Writer {
 }
 
 impl Writer {
-    /// Ends when nobody can report any more.
+    /// Runs until all senders are dropped.
     async fn run(self, mut receiver: mpsc::Receiver<Message>) {
         let mut series = Series::default();
         let mut ticks = tokio::time::interval(COUNT_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut messages = Vec::with_capacity(AT_ONCE);
+        let mut messages = Vec::with_capacity(CONCURRENT_WRITES);
         loop {
             tokio::select! {
-                received = receiver.recv_many(&mut messages, AT_ONCE) => {
+                received = receiver.recv_many(&mut messages, CONCURRENT_WRITES) => {
                     if received == 0 {
                         return self.write_counts(&mut series).await;
                     }
@@ -214,7 +216,7 @@ impl Writer {
             Ok(_) => drop(self.counters.written.fetch_add(1, Ordering::Relaxed)),
             Err(error) => {
                 self.counters.failed.fetch_add(1, Ordering::Relaxed);
-                tracing::debug!(%error, "cannot write an event");
+                tracing::debug!(%error, "cannot create event");
             }
         }
     }
@@ -231,7 +233,7 @@ impl Writer {
                 .await;
             if let Err(error) = patched {
                 self.counters.failed.fetch_add(1, Ordering::Relaxed);
-                tracing::debug!(%error, "cannot count an event");
+                tracing::debug!(%error, "cannot update event count");
             }
         });
         join_all(writes).await;
@@ -259,16 +261,16 @@ impl Writer {
             ("reportingController", self.controller.as_str().into()),
             ("reportingInstance", self.instance.as_str().into()),
             ("type", format!("{:?}", report.severity).into()),
-            ("reason", cut(&report.reason, LONGEST_WORD).into()),
-            ("action", cut(&report.action, LONGEST_WORD).into()),
-            ("note", cut(&report.note, LONGEST_NOTE).into()),
+            ("reason", truncate(&report.reason, MAX_WORD).into()),
+            ("action", truncate(&report.action, MAX_WORD).into()),
+            ("note", truncate(&report.note, MAX_NOTE).into()),
             ("regarding", reference.into()),
         ])
     }
 }
 
-/// The beginning of a text that is too long.
-fn cut(text: &str, longest: usize) -> String {
+/// Truncates a text that is too long.
+fn truncate(text: &str, longest: usize) -> String {
     if text.len() <= longest {
         return text.to_owned();
     }

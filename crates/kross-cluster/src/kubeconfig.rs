@@ -1,8 +1,8 @@
-//! Turns the bytes of a kubeconfig, which are hostile until proven otherwise, into an endpoint and a credential. What is
-//! accepted is listed here; everything else is refused, with a reason that can be shown to anybody.
+//! Parses the kubeconfig of a remote cluster, which is untrusted, into an endpoint and a credential. Only what is
+//! listed here is accepted; everything else is refused with a reason that may be shown to anyone.
 //!
-//! `accept` is a pure function: it reads no file, asks no name server and runs no command. What it accepts is built up field
-//! by field; nothing of the text reaches TLS, HTTP or a process in another way.
+//! `accept` is a pure function: it reads no file, resolves no name and runs no command. The result is built field by
+//! field; nothing else of the text reaches TLS, HTTP or a process.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,9 +18,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
-pub(crate) mod address;
+mod address;
 pub(crate) mod certificate;
-mod cidr;
 mod config;
 mod document;
 pub(crate) mod exec;
@@ -30,32 +29,33 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 
-pub use cidr::{Cidr, NotACidr};
 pub use exec::ExecError;
 pub use prepare::PrepareError;
 pub use refusal::{Refusal, RefusalReason};
+
+use crate::cidr::Cidr;
 
 use certificate::ClientCertificate;
 use config::{Cluster, User};
 use exec::{ClusterInfo, ExecCommand, ExecSource};
 
-/// What an operator lets kubeconfigs do.
+/// What the operator allows kubeconfigs to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeconfigPolicy {
-    /// A kubeconfig without authorities is checked with those of the system.
+    /// Whether servers of kubeconfigs without a certificate authority are verified with those of the system.
     pub system_roots: bool,
-    /// Commands that `exec` may run, by their whole path.
+    /// Commands that `exec` may run, by absolute path.
     pub exec_allow: Vec<PathBuf>,
-    /// Variables that such a command gets from the controller's environment, and that a kubeconfig may set.
+    /// Environment variables that such a command inherits from the controller, and that a kubeconfig may set.
     pub exec_env: Vec<String>,
-    /// How long such a command may take.
+    /// The timeout of such a command.
     pub exec_timeout: Duration,
-    /// Addresses that are not connected to, whatever name leads to them.
+    /// Addresses that are never connected to, whatever host name resolves to them.
     pub denied: Vec<Cidr>,
 }
 
 impl Default for KubeconfigPolicy {
-    /// No system roots, no commands, and no addresses where no API server can be.
+    /// No system roots, no commands, and no addresses without API servers.
     fn default() -> Self {
         Self {
             system_roots: false,
@@ -67,21 +67,21 @@ impl Default for KubeconfigPolicy {
     }
 }
 
-/// How we say who we are.
+/// The authentication method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AuthMethod {
-    /// With a client certificate.
+    /// A client certificate.
     ClientCertificate,
-    /// With a bearer token.
+    /// A bearer token.
     Token,
-    /// With a user name and a password.
+    /// A user name and a password.
     Basic,
-    /// With what an allowed command prints.
+    /// The output of an allowed command.
     Exec,
 }
 
 impl AuthMethod {
-    /// The name, as status and audit records show it.
+    /// The name, as in status and audit records.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -99,12 +99,12 @@ impl fmt::Display for AuthMethod {
     }
 }
 
-/// Something that is accepted, and that somebody should know.
+/// Something in an accepted kubeconfig that the operator should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// A password.
+    /// It uses a password.
     Basic,
-    /// The server is known by another name than that of its address.
+    /// It verifies the server for another name than the host of its address.
     ServerName {
         /// That name.
         name: String,
@@ -115,43 +115,43 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Basic => f.write_str(
-                "the kubeconfig uses a password, which API servers no longer check by themselves; use a token or a client certificate",
+                "the kubeconfig uses a password, which current API servers do not support; use a token or a client certificate",
             ),
             Self::ServerName { name } => {
-                write!(f, "the server's certificate is checked against `{name}`, not against the host of its address")
+                write!(f, "the server's certificate is verified for `{name}`, not for the host of its address")
             }
         }
     }
 }
 
-/// A kubeconfig that may be used. Its `Debug` shows no secret.
+/// An accepted kubeconfig. Its `Debug` output shows no secret.
 #[derive(Clone)]
 pub struct Accepted {
     server: Uri,
     server_name: Option<String>,
     authorities: Option<Arc<RootCertStore>>,
-    /// When the last authority ends.
+    /// When the last certificate authority expires.
     authorities_end: Option<Timestamp>,
-    proof: Proof,
+    auth_info: AuthInfo,
     warnings: Vec<Warning>,
     denied: Arc<[Cidr]>,
     fingerprint: Text,
 }
 
-/// What says who we are.
+/// The credential of the user.
 #[derive(Clone)]
-enum Proof {
+enum AuthInfo {
     Certificate(Arc<ClientCertificate>),
     Token(Arc<Zeroizing<String>>),
     Basic {
         user: Arc<Zeroizing<String>>,
         password: Arc<Zeroizing<String>>,
     },
-    /// The command, and the credentials it gave, which outlive a connection.
+    /// The command, and the credential that it issued, which outlives a connection.
     Exec(Arc<ExecCommand>, Arc<OnceCell<Arc<ExecSource>>>),
 }
 
-/// Reads a kubeconfig and refuses whatever is not listed.
+/// Parses a kubeconfig and refuses everything that is not listed.
 ///
 /// ```
 /// use kross_cluster::{KubeconfigPolicy, RefusalReason, accept};
@@ -173,7 +173,7 @@ enum Proof {
 /// The first rule that the kubeconfig breaks.
 pub fn accept(text: &[u8], policy: &KubeconfigPolicy) -> Result<Accepted, Refusal> {
     let document = document::read(text)?;
-    let current = config::read(document, |exec| exec::judge(exec, policy))?;
+    let current = config::read(document, |exec| exec::check(exec, policy))?;
     let Cluster { path, line, server, server_name, authority } = current.cluster;
     let missing = |field: &str, reason| Refusal::new(reason, format!("{path}.{field}"), Some(line));
     let server = server.ok_or_else(|| missing("server", RefusalReason::Server))?;
@@ -189,9 +189,9 @@ pub fn accept(text: &[u8], policy: &KubeconfigPolicy) -> Result<Accepted, Refusa
         server_name: server_name.clone(),
         authority: authority.map(|field| field.text.to_string()),
     };
-    let proof = proof(current.user, policy, info)?;
+    let auth_info = auth_info(current.user, policy, info)?;
     let mut warnings = Vec::new();
-    if matches!(proof, Proof::Basic { .. }) {
+    if matches!(auth_info, AuthInfo::Basic { .. }) {
         warnings.push(Warning::Basic);
     }
     warnings.extend(server_name.clone().map(|name| Warning::ServerName { name }));
@@ -204,15 +204,15 @@ pub fn accept(text: &[u8], policy: &KubeconfigPolicy) -> Result<Accepted, Refusa
         server_name,
         authorities,
         authorities_end,
-        proof,
+        auth_info,
         warnings,
         denied: policy.denied.clone().into(),
         fingerprint: fingerprint(text),
     })
 }
 
-/// The one credential of a user.
-fn proof(user: User, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> Result<Proof, Refusal> {
+/// The credential of a user, which must have exactly one.
+fn auth_info(user: User, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> Result<AuthInfo, Refusal> {
     let User { path, line, token, certificate, key, username, password, exec } = user;
     let refuse = |field: &str, reason| {
         let path = if field.is_empty() { path.clone() } else { format!("{path}.{field}") };
@@ -228,25 +228,25 @@ fn proof(user: User, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> Result<
         _ => return Err(refuse("", RefusalReason::SeveralMethods)),
     }
     if let Some(exec) = exec {
-        return Ok(Proof::Exec(Arc::new(exec::command(exec, policy, cluster)), Arc::default()));
+        return Ok(AuthInfo::Exec(Arc::new(exec::command(exec, policy, cluster)), Arc::default()));
     }
     if let Some(token) = token {
-        let printable = token.text.bytes().all(|letter| letter.is_ascii_graphic());
+        let printable = token.text.bytes().all(|byte| byte.is_ascii_graphic());
         return if printable {
-            Ok(Proof::Token(Arc::new(token.text)))
+            Ok(AuthInfo::Token(Arc::new(token.text)))
         } else {
             Err(token.refuse(RefusalReason::Token))
         };
     }
     match (certificate, key, username, password) {
         (Some(certificate), Some(key), ..) => {
-            Ok(Proof::Certificate(Arc::new(certificate::client_certificate(&certificate, &key)?)))
+            Ok(AuthInfo::Certificate(Arc::new(certificate::client_certificate(&certificate, &key)?)))
         }
         (Some(_), None, ..) => Err(refuse("client-certificate-data", RefusalReason::Incomplete)),
         (None, Some(_), ..) => Err(refuse("client-key-data", RefusalReason::Incomplete)),
         (_, _, Some(user), Some(_)) if user.text.contains(':') => Err(user.refuse(RefusalReason::Type)),
         (_, _, Some(user), Some(password)) => {
-            Ok(Proof::Basic { user: Arc::new(user.text), password: Arc::new(password.text) })
+            Ok(AuthInfo::Basic { user: Arc::new(user.text), password: Arc::new(password.text) })
         }
         (_, _, Some(_), None) => Err(refuse("username", RefusalReason::Incomplete)),
         (_, _, None, _) => Err(refuse("password", RefusalReason::Incomplete)),
@@ -254,40 +254,40 @@ fn proof(user: User, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> Result<
 }
 
 impl Accepted {
-    /// Where the cluster is.
+    /// The address of the API server.
     #[must_use]
     pub fn server(&self) -> &Uri {
         &self.server
     }
 
-    /// How we say who we are.
+    /// The authentication method.
     #[must_use]
     pub fn method(&self) -> AuthMethod {
-        match &self.proof {
-            Proof::Certificate(_) => AuthMethod::ClientCertificate,
-            Proof::Token(_) => AuthMethod::Token,
-            Proof::Basic { .. } => AuthMethod::Basic,
-            Proof::Exec(..) => AuthMethod::Exec,
+        match &self.auth_info {
+            AuthInfo::Certificate(_) => AuthMethod::ClientCertificate,
+            AuthInfo::Token(_) => AuthMethod::Token,
+            AuthInfo::Basic { .. } => AuthMethod::Basic,
+            AuthInfo::Exec(..) => AuthMethod::Exec,
         }
     }
 
-    /// What somebody should know.
+    /// What the operator should know about it.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The id of the key that a token was signed with, if it is one that says so.
+    /// The id of the key that signed the token, if it is a JWT.
     #[must_use]
     pub(crate) fn key_id(&self) -> Option<String> {
-        let Proof::Token(token) = &self.proof else { return None };
+        let AuthInfo::Token(token) = &self.auth_info else { return None };
         let header =
             base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
         let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
         header.get("kid")?.as_str().map(str::to_owned)
     }
 
-    /// Tells this kubeconfig from every other one, in this process only: it cannot be guessed back from.
+    /// Identifies this kubeconfig, in this process only: its content cannot be derived from it.
     #[must_use]
     pub fn fingerprint(&self) -> Text {
         self.fingerprint.clone()
@@ -304,7 +304,7 @@ impl fmt::Debug for Accepted {
     }
 }
 
-/// A hash with a salt that no other process has: a short password must not be found from it by trying.
+/// A hash with a salt that is unique to this process, so that a short password cannot be found by trying.
 fn fingerprint(text: &[u8]) -> Text {
     static SALT: OnceLock<[u8; 32]> = OnceLock::new();
     let salt = SALT.get_or_init(|| {

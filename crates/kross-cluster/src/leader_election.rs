@@ -1,4 +1,7 @@
-//! Turns a Lease into a leader: of all processes that ask, one leads at a time, and it knows to stop before another can begin.
+//! Leader election with a Lease: one process leads at a time, and stops before another one can take over.
+//!
+//! `kube` has no leader election, and the crates that do depend on older versions of it. The rules are those of
+//! client-go, with the same Lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,27 +17,28 @@ use crate::object::StoredObject;
 
 mod candidate;
 
-use candidate::{Candidate, Record, Step};
+use candidate::{Candidate, ElectionAction, LeaseRecord};
 
-/// Who asks for which Lease.
+/// The Lease, and the identity and timing of a candidate.
 #[derive(Clone, Debug)]
 pub struct LeaseOptions {
     /// The namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// The name of the Lease.
     pub name: String,
-    /// Who asks; unique among all who do.
+    /// The identity of this candidate, which must be unique.
     pub identity: String,
-    /// How long others wait after the last renewal before they take over.
+    /// How long other candidates wait after the last renewal before they take over.
     pub lease_duration: Duration,
-    /// How long the leader tries to renew before it stops leading. Shorter than the lease, or two could lead at once.
+    /// How long the leader tries to renew before it stops leading. Must be shorter than the lease duration, or two
+    /// candidates could lead at once.
     pub renew_deadline: Duration,
-    /// The time between two tries.
+    /// The time between two attempts.
     pub retry_period: Duration,
 }
 
 impl LeaseOptions {
-    /// Asks for a Lease with kro's times.
+    /// A candidate with kro's timing.
     #[must_use]
     pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
         Self {
@@ -53,16 +57,16 @@ impl LeaseOptions {
 pub enum Leadership {
     /// Not known yet.
     Unknown,
-    /// We do.
+    /// This process.
     Leading,
-    /// Somebody else does, or nobody.
-    Following {
-        /// Who, if it is known.
+    /// Another process, or none.
+    Standby {
+        /// The leader, if it is known.
         leader: Option<String>,
     },
 }
 
-/// A process's part in an election. Dropping it stops taking part; the Lease then runs out by itself.
+/// The participation of a process in an election. Dropping it ends that, and the Lease expires.
 pub struct LeaderElection {
     leadership: watch::Receiver<Leadership>,
     stop: Option<oneshot::Sender<()>>,
@@ -70,17 +74,18 @@ pub struct LeaderElection {
 }
 
 impl LeaderElection {
-    /// Begins to ask for the Lease. Give it a connection of its own where possible, so that renewals wait for nobody.
+    /// Starts to acquire and renew the Lease. Pass a client of its own if possible, so that renewals do not queue
+    /// behind other requests.
     #[must_use]
     pub fn start(client: ClusterClient, options: LeaseOptions) -> Self {
-        let (told, leadership) = watch::channel(Leadership::Unknown);
+        let (sender, leadership) = watch::channel(Leadership::Unknown);
         let (stop, stopped) = oneshot::channel();
         let runner = Runner {
             kind: ApiKind::custom("coordination.k8s.io", "v1", "Lease", "leases", true),
             candidate: Candidate::new(&options),
             client,
             options: Arc::new(options),
-            told,
+            leadership: sender,
             known: None,
         };
         Self { leadership, stop: Some(stop), task: tokio::spawn(runner.run(stopped)) }
@@ -92,18 +97,19 @@ impl LeaderElection {
         self.leadership.clone()
     }
 
-    /// Whether we lead.
+    /// Whether this process leads.
     #[must_use]
     pub fn is_leading(&self) -> bool {
         *self.leadership.borrow() == Leadership::Leading
     }
 
-    /// Stops taking part, and gives the Lease back if we have it, so that nobody has to wait for it to run out.
+    /// Stops participating, and releases the Lease if this process holds it, so that nobody has to wait until it
+    /// expires.
     pub async fn resign(mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
-        // An abort, the only way to fail, has the same end.
+        // The task fails only if it is aborted, which has the same result.
         let _ = (&mut self.task).await;
     }
 }
@@ -119,8 +125,8 @@ struct Runner {
     candidate: Candidate,
     client: ClusterClient,
     options: Arc<LeaseOptions>,
-    told: watch::Sender<Leadership>,
-    /// The Lease as it was last, so that a renewal needs no read.
+    leadership: watch::Sender<Leadership>,
+    /// The last known Lease, so that a renewal needs no read.
     known: Option<StoredObject>,
 }
 
@@ -128,32 +134,31 @@ impl Runner {
     async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
         loop {
             let started = Instant::now();
-            // A leader whose request hangs must still stop in time.
+            // A leader whose request hangs must still stop leading in time.
             let limit = self.candidate.leads_until().unwrap_or(started + self.options.renew_deadline);
-            // Never given up half-way, also not when it is time to stop: a write that lands after that would hold the Lease for
-            // nobody.
-            let (mut stopping, patience) = (false, self.options.retry_period);
+            // Not cancelled when the process stops: a write that arrives after that would hold the Lease for nobody.
+            let (mut stopping, grace) = (false, self.options.retry_period);
             let tried = {
                 let mut try_once = std::pin::pin!(timeout_at(limit, self.try_once(started)));
                 tokio::select! {
                     tried = &mut try_once => tried,
                     _ = &mut stopped => {
                         stopping = true;
-                        timeout_at(Instant::now() + patience, try_once).await.and_then(|tried| tried)
+                        timeout_at(Instant::now() + grace, try_once).await.and_then(|tried| tried)
                     }
                 }
             };
             if let Ok(Err(error)) = &tried {
-                tracing::warn!(%error, "cannot renew or take the lease");
+                tracing::warn!(%error, "cannot acquire or renew lease");
             }
             if !matches!(tried, Ok(Ok(()))) {
-                // What is known may be outdated.
+                // The known Lease may be outdated.
                 self.known = None;
             }
             if stopping {
                 break;
             }
-            self.tell(Instant::now());
+            self.publish(Instant::now());
             let wake = match self.candidate.leads_until() {
                 Some(until) => until.min(Instant::now() + self.options.retry_period),
                 None => Instant::now() + self.options.retry_period,
@@ -162,26 +167,26 @@ impl Runner {
                 () = tokio::time::sleep_until(wake) => {}
                 _ = &mut stopped => break,
             }
-            self.tell(Instant::now());
+            self.publish(Instant::now());
         }
         if self.candidate.leads(Instant::now()) {
-            self.told.send_replace(Leadership::Following { leader: None });
+            self.leadership.send_replace(Leadership::Standby { leader: None });
             self.release().await;
         }
     }
 
-    fn tell(&mut self, now: Instant) {
+    fn publish(&mut self, now: Instant) {
         let leadership = if self.candidate.leads(now) {
             Leadership::Leading
         } else {
             match self.candidate.holder() {
-                None if *self.told.borrow() == Leadership::Unknown => return,
-                leader => Leadership::Following { leader: leader.map(str::to_owned) },
+                None if *self.leadership.borrow() == Leadership::Unknown => return,
+                leader => Leadership::Standby { leader: leader.map(str::to_owned) },
             }
         };
-        self.told.send_if_modified(|told| {
-            let changed = *told != leadership;
-            *told = leadership;
+        self.leadership.send_if_modified(|published| {
+            let changed = *published != leadership;
+            *published = leadership;
             changed
         });
     }
@@ -191,19 +196,19 @@ impl Runner {
             Some(known) if self.candidate.leads(started) => Some(known),
             _ => self.read().await?,
         };
-        let record = known.as_ref().map(Record::read);
+        let record = known.as_ref().map(LeaseRecord::read);
         let now = Instant::now();
-        let written = match self.candidate.step(record.as_ref(), now) {
-            Step::Wait => {
+        let written = match self.candidate.next_action(record.as_ref(), now) {
+            ElectionAction::Wait => {
                 self.known = known;
                 return Ok(());
             }
-            Step::Create => self.write(None, 0).await?,
-            Step::Take { transitions } => self.write(known.as_ref(), transitions).await?,
-            Step::Renew { transitions } => self.write(known.as_ref(), transitions).await?,
+            ElectionAction::Create => self.write(None, 0).await?,
+            ElectionAction::TakeOver { transitions } => self.write(known.as_ref(), transitions).await?,
+            ElectionAction::Renew { transitions } => self.write(known.as_ref(), transitions).await?,
         };
-        // From before the request: the cluster may have counted from any moment since.
-        self.candidate.won(started);
+        // The time before the request: the API server may have renewed the Lease at any moment since.
+        self.candidate.renewed(started);
         self.known = Some(written);
         Ok(())
     }
@@ -212,7 +217,7 @@ impl Runner {
         let LeaseOptions { namespace, name, .. } = &*self.options;
         match self.client.get(&self.kind, Some(namespace), name).await {
             Ok(lease) => Ok(Some(lease)),
-            Err(error) if error.is_gone() => Ok(None),
+            Err(error) if error.is_object_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -220,7 +225,8 @@ impl Runner {
     async fn write(&self, known: Option<&StoredObject>, transitions: i64) -> Result<StoredObject, ApiError> {
         let mut spec = Object::new();
         let now = now_text();
-        let renewing = known.map(Record::read).is_some_and(|record| record.holder == self.options.identity);
+        let renewing =
+            known.map(LeaseRecord::read).is_some_and(|record| record.holder == self.options.identity);
         let acquired = known
             .filter(|_| renewing)
             .and_then(|lease| lease.value().at(&["spec", "acquireTime"]))
@@ -258,7 +264,7 @@ impl Runner {
         }
     }
 
-    /// Says that nobody holds the Lease any more.
+    /// Releases the Lease.
     async fn release(&self) {
         let release = async {
             let lease = match &self.known {
@@ -266,7 +272,7 @@ impl Runner {
                 None => self.read().await?,
             };
             let Some(lease) = lease else { return Ok(()) };
-            let record = Record::read(&lease);
+            let record = LeaseRecord::read(&lease);
             if record.holder != self.options.identity {
                 return Ok(());
             }
@@ -280,12 +286,12 @@ impl Runner {
         };
         let limit = Instant::now() + self.options.retry_period;
         if let Ok(Err(error)) = timeout_at(limit, release).await {
-            tracing::warn!(%error, "cannot give the lease back");
+            tracing::warn!(%error, "cannot release lease");
         }
     }
 }
 
-/// The time as the API writes it, to the microsecond.
+/// The current time as in the Kubernetes API, with microseconds.
 pub(crate) fn now_text() -> String {
     format!("{:.6}", jiff::Timestamp::now())
 }

@@ -1,32 +1,33 @@
-//! Turns a cluster reference into a live connection: discovery, schemas, watch, poll, apply, inventory, audit.
+//! The client side of clusters: connections, discovery, the REST client, caches, the work queue, leader election, events and
+//! audit.
 //!
-//! A [`ClusterClient`] is one cluster; the local one is a value like any other, and every key carries its [`ClusterId`]. What is
-//! watched is in [`Caches`] and answers at once; what has to be done is in a [`WorkQueue`]; what is done is one request, whose
-//! answer goes back into the watch, so that nothing is read that was just written.
+//! A [`ClusterClient`] is the client of one cluster; the local cluster is one like any other, and every object key carries its
+//! [`ClusterId`]. [`Caches`] hold the objects that are watched or polled, and answer without a request. A [`WorkQueue`] holds
+//! the keys to reconcile. The response to a write is stored in its cache, so that a reconcile never reads an older version
+//! than it has written. A [`ClusterRegistry`] connects to the remote clusters whose kubeconfigs are in Secrets.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use kross_cluster::{
-//!     Apply, Connection, ClientOptions, LocalCluster, Lookup, Selection, WatchOptions, Watches,
+//!     Apply, CacheOptions, Caches, ClientOptions, ClusterClient, LocalCluster, Lookup, Selection,
 //! };
 //! use kross_value::Value;
 //!
-//! let connection =
-//!     Connection::local(&LocalCluster::default(), ClientOptions::for_version("devel")).await?;
-//! let watches = Caches::new(CacheOptions::default());
-//! let kind = connection.kind("", Some("v1"), "ConfigMap").await?;
-//! let maps = watches.watch(&connection, &kind, Selection::Managed);
+//! let client = ClusterClient::local(&LocalCluster::default(), ClientOptions::for_version("devel")).await?;
+//! let caches = Caches::new(CacheOptions::default());
+//! let kind = client.kind("", Some("v1"), "ConfigMap").await?;
+//! let maps = caches.watch(&client, &kind, Selection::Managed);
 //!
 //! let desired: Value = serde_json::from_str(
 //!     r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata":
 //!         {"name": "web", "namespace": "shop", "labels": {"kro.run/owned": "true"}}}"#,
 //! )?;
-//! let settled = match maps.get(Some("shop"), "web") {
+//! let applied = match maps.get(Some("shop"), "web") {
 //!     Lookup::Found(live) => live.is_applied(&desired),
 //!     Lookup::Absent | Lookup::Unknown => false,
 //! };
-//! if !settled {
-//!     let written = connection.apply(&kind, &desired, Apply::by("kro.run/applyset").force()).await?;
+//! if !applied {
+//!     let written = client.apply(&kind, &desired, Apply::by("kro.run/applyset").force()).await?;
 //!     maps.observe(&written);
 //! }
 //! # Ok(())
@@ -35,6 +36,7 @@
 
 mod audit;
 mod cache;
+mod cidr;
 mod client;
 mod discovery;
 mod error;
@@ -52,19 +54,19 @@ pub use audit::{
     AuditVerb,
 };
 pub use cache::{
-    Cache, CacheKey, CacheOptions, CachePhase, CacheState, Caches, Change, Lookup, Selection, SyncPolicy,
-    WatchEvent,
+    Cache, CacheEvent, CacheKey, CacheOptions, CachePhase, CacheState, Caches, Change, Lookup, Selection,
+    SyncPolicy,
 };
+pub use cidr::{Cidr, NotACidr};
 pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,
-    LocalCluster, LocalError, Marks, Propagation, Released,
+    LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome,
 };
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry};
 pub use events::{EventStats, Events, Regarding, Report, Severity};
 pub use kubeconfig::{
-    Accepted, AuthMethod, Cidr, ExecError, KubeconfigPolicy, NotACidr, PrepareError, Refusal, RefusalReason,
-    Warning, accept,
+    Accepted, AuthMethod, ExecError, KubeconfigPolicy, PrepareError, Refusal, RefusalReason, Warning, accept,
 };
 pub use leader_election::{LeaderElection, Leadership, LeaseOptions};
 pub use object::{
@@ -74,6 +76,6 @@ pub use registry::{
     ClusterChange, ClusterEvent, ClusterHandle, ClusterIdentity, ClusterOptions, ClusterRegistry,
     ClusterState, ClusterTotals, ClusterView, ConnectStep, Connection, ConnectionState, Disconnected,
 };
-pub use secrets::{Asker, SecretPolicy, SecretRefusal, check_address, is_offered, judge};
+pub use secrets::{SecretConsumer, SecretPolicy, SecretRefusal, check_address, is_offered, read_kubeconfig};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
 pub use workqueue::{Backoff, Outcome, QueueKey, QueueStats, WorkItem, WorkQueue};

@@ -1,5 +1,5 @@
-//! Turns the bytes of an answer into objects as the caches keep them: a compact tree without managed fields, what is asked
-//! for most at hand, and a digest of the fields that we own, taken before the managed fields are dropped.
+//! Objects as caches store them: a compact tree without managed fields, frequently used metadata, and a digest of the
+//! fields that we own, which is computed before the managed fields are dropped.
 
 use kross_value::{Object, Text, Value};
 
@@ -13,7 +13,7 @@ pub use parse::{ObjectList, UnreadableObject, read_list, read_object};
 
 use fields::Ownership;
 
-/// An object as the caches keep it. Managed fields and `kubectl`'s copy of the last applied object are not in it.
+/// An object as caches store it, without managed fields and `kubectl`'s last-applied annotation.
 ///
 /// ```
 /// use kross_cluster::{StoredObject, read_object};
@@ -67,38 +67,38 @@ impl StoredObject {
         &self.name
     }
 
-    /// Its namespace, if it is in one.
+    /// Its namespace, unless it is cluster-scoped.
     #[must_use]
     pub fn namespace(&self) -> Option<&Text> {
         self.namespace.as_ref()
     }
 
-    /// What tells it from another object of the same name.
+    /// Its UID.
     #[must_use]
     pub fn uid(&self) -> &Text {
         &self.uid
     }
 
-    /// The version of its content, for preconditions.
+    /// Its resource version, for preconditions.
     #[must_use]
     pub fn resource_version(&self) -> &Text {
         &self.resource_version
     }
 
-    /// The version of its content as a number, to tell earlier from later. Servers that are not Kubernetes' own may have
-    /// versions that are no numbers.
+    /// Its resource version as a number, to compare versions. Servers other than kube-apiserver may have versions that
+    /// are not numbers.
     #[must_use]
     pub fn version(&self) -> Option<u64> {
         self.resource_version.parse().ok()
     }
 
-    /// The version of its spec.
+    /// Its generation.
     #[must_use]
     pub fn generation(&self) -> Option<i64> {
         self.generation
     }
 
-    /// Since when it is being deleted, if it is.
+    /// Its deletion timestamp, if it is being deleted.
     #[must_use]
     pub fn deletion_timestamp(&self) -> Option<&str> {
         self.deletion.as_deref()
@@ -110,35 +110,35 @@ impl StoredObject {
         &self.labels
     }
 
-    /// One of its labels.
+    /// The value of a label.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name).and_then(Value::as_str)
     }
 
-    /// One of its annotations.
+    /// The value of an annotation.
     #[must_use]
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.value.at(&["metadata", "annotations"])?.get(name)?.as_str()
     }
 
-    /// The digest of the fields we own and their values, if we own any. It changes when somebody changes, removes or takes
-    /// over one of them, and with nothing else.
+    /// The digest of the fields that we own and their values, if we own any. It changes when somebody changes, removes
+    /// or takes over one of them, and otherwise never.
     #[must_use]
     pub fn owned_digest(&self) -> Option<Digest> {
         self.ownership.as_ref().map(|ownership| ownership.digest)
     }
 
-    /// Whether we own exactly the fields of `desired`, with the values of `desired`: then applying it again changes nothing.
+    /// Whether we own exactly the fields of `desired`, with their values: then applying it again changes nothing.
     ///
-    /// `false` is no proof of drift, since the server may write a value in another way (`1000m` as `1`). So after an apply
-    /// remember the digest that it gave, and ask this only for objects without such a memory.
+    /// `false` does not prove drift, because the server may write a value differently (`1000m` as `1`). So remember the
+    /// digest after an apply, and call this only for objects without a remembered digest.
     #[must_use]
     pub fn is_applied(&self, desired: &Value) -> bool {
         self.ownership.as_ref().is_some_and(|ownership| ownership.fields.cover(&self.value, desired))
     }
 
-    /// The same object with less in it.
+    /// The same object with another value.
     pub(crate) fn with_value(&self, value: Value) -> Self {
         Self { value, ..self.clone() }
     }
@@ -156,7 +156,7 @@ impl StoredObject {
     }
 }
 
-/// Two are equal when they are the same version of the same object.
+/// Equal if they are the same version of the same object.
 impl PartialEq for StoredObject {
     fn eq(&self, other: &Self) -> bool {
         self.uid == other.uid && self.resource_version == other.resource_version && self.value == other.value

@@ -13,10 +13,10 @@ use tokio::sync::{OnceCell, mpsc};
 
 use crate::audit::{Audit, AuditStats};
 use crate::cache::{CacheOptions, Caches, Change, Selection};
-use crate::client::{ClientOptions, ClusterClient, Tally};
+use crate::client::{ClientOptions, ClusterClient, RequestCounters};
 use crate::discovery::ApiKind;
 use crate::kubeconfig::{Accepted, KubeconfigPolicy};
-use crate::secrets::{Asker, SecretPolicy, check_address};
+use crate::secrets::{SecretConsumer, SecretPolicy, check_address};
 use crate::workqueue::Backoff;
 
 mod connection_state;
@@ -134,7 +134,7 @@ pub(crate) struct Inner {
     entries: Mutex<HashMap<Text, Weak<Entry>>>,
     /// What was done in all clusters.
     attempts: Mutex<Attempts>,
-    requests: Arc<Tally>,
+    requests: Arc<RequestCounters>,
     subscribers: Mutex<Vec<mpsc::UnboundedSender<ClusterEvent>>>,
     /// What tells the hub from other clusters, once somebody had to know.
     own: OnceCell<Own>,
@@ -222,8 +222,8 @@ impl ClusterHandle {
     /// What is known about the way to the cluster, at once and from memory, for whoever asks: a definition, or an instance in
     /// a namespace or in none.
     #[must_use]
-    pub fn state<'a>(&self, asker: impl Into<Asker<'a>>) -> ConnectionState {
-        self.slot.state(&self.inner, asker.into())
+    pub fn state<'a>(&self, consumer: impl Into<SecretConsumer<'a>>) -> ConnectionState {
+        self.slot.state(&self.inner, consumer.into())
     }
 }
 

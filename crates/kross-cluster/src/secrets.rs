@@ -1,6 +1,6 @@
-//! Turns a Secret that a cluster reference names into the bytes of a kubeconfig, if its owner offers it to whoever asks. An
-//! instance's author chooses the name, so everything that may not be used looks the same: absent, not offered, or offered to
-//! somebody else.
+//! Reads the kubeconfig in a Secret that a cluster reference names, if the Secret is offered to its consumer. The
+//! author of an instance chooses the name, so a Secret that may not be used always looks the same, whether it is
+//! absent, not offered, or offered to others.
 
 use base64::Engine;
 use kross_api::{KUBECONFIG_NAME_SUFFIX, SecretAddress, annotations, labels};
@@ -9,68 +9,67 @@ use zeroize::Zeroizing;
 
 use crate::object::StoredObject;
 
-/// In the list of namespaces: every one, and instances without one.
+/// In the list of allowed namespaces: all namespaces, and instances without one.
 const EVERYWHERE: &str = "*";
 
-/// What an operator demands of Secrets with kubeconfigs.
+/// What the operator requires of kubeconfig Secrets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SecretPolicy {
-    /// Whether each of them must say which namespaces may use it.
+    /// Whether each Secret must list the namespaces that may use it.
     pub require_allowed_namespaces: bool,
 }
 
-/// Who wants to use a Secret.
+/// Who uses a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Asker<'a> {
-    /// A definition, for its static reference: whoever may write definitions may name any Secret that is offered at all.
+pub enum SecretConsumer<'a> {
+    /// A definition, in a static reference: its author may name any Secret that is offered at all.
     Definition,
-    /// An instance in this namespace, or in none.
+    /// An instance in this namespace, or a cluster-scoped one.
     Instance(Option<&'a str>),
 }
 
-impl<'a> From<Option<&'a str>> for Asker<'a> {
+impl<'a> From<Option<&'a str>> for SecretConsumer<'a> {
     fn from(namespace: Option<&'a str>) -> Self {
         Self::Instance(namespace)
     }
 }
 
-/// A Secret that is not used.
+/// A Secret cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretRefusal {
-    /// It is missing, not offered, or not offered to whoever asks. Which of them is nobody's business.
+    /// It does not exist, is not offered, or is not offered to this consumer. The message does not say which.
     #[error(
-        "cannot use Secret `{secret}`: it must exist, {}{}, and not be of a type `kubernetes.io/*`",
+        "cannot use Secret `{secret}`: it must exist, {}{}, and not have a type of `kubernetes.io/*`",
         offered_text(secret),
-        allowed_text(asker.as_deref())
+        allowed_text(consumer.as_deref())
     )]
     NotOffered {
         /// The Secret.
         secret: String,
-        /// What its annotation must allow.
-        asker: Option<String>,
+        /// The namespace that its annotation must allow.
+        consumer: Option<String>,
     },
-    /// The reference came out as something that no Secret can be called.
+    /// The reference evaluates to an invalid name.
     #[error(
-        "cannot use Secret `{secret}`: this is no name that a Secret can have; names have lower-case letters, digits, \
-         `-` and `.`"
+        "cannot use Secret `{secret}`: not a valid Secret name; names consist of lower-case letters, digits, `-` and `.`"
     )]
     Name {
-        /// What it came out as, shortened.
+        /// The name, shortened.
         secret: String,
     },
-    /// The key came out as something that no key can be called.
+    /// The reference evaluates to an invalid key.
     #[error(
-        "cannot use Secret `{secret}`: it can have no key `{key}`; keys have letters, digits, `-`, `_` and `.`"
+        "cannot use Secret `{secret}`: `{key}` is not a valid key; keys consist of letters, digits, `-`, `_` and `.`"
     )]
     KeyName {
         /// The Secret.
         secret: String,
-        /// What the key came out as, shortened.
+        /// The key, shortened.
         key: String,
     },
-    /// It has no such key.
+    /// It does not have the key.
     #[error(
-        "Secret `{secret}` has no key `{key}`; store the kubeconfig there, or name another key in the reference"
+        "Secret `{secret}` has no key `{key}`; store the kubeconfig under this key, or set another key in the reference"
     )]
     Key {
         /// The Secret.
@@ -81,18 +80,18 @@ pub enum SecretRefusal {
 }
 
 impl SecretRefusal {
-    /// The refusal of a Secret that is not there: the same as of one that is not offered.
+    /// The refusal of a Secret that does not exist, which is the same as that of one that is not offered.
     #[must_use]
-    pub fn not_offered<'a>(address: &SecretAddress, asker: impl Into<Asker<'a>>) -> Self {
-        let asker = match asker.into() {
-            Asker::Definition => None,
-            Asker::Instance(namespace) => Some(namespace.unwrap_or(EVERYWHERE).to_owned()),
+    pub fn not_offered<'a>(address: &SecretAddress, consumer: impl Into<SecretConsumer<'a>>) -> Self {
+        let consumer = match consumer.into() {
+            SecretConsumer::Definition => None,
+            SecretConsumer::Instance(namespace) => Some(namespace.unwrap_or(EVERYWHERE).to_owned()),
         };
-        Self::NotOffered { secret: address.to_string(), asker }
+        Self::NotOffered { secret: address.to_string(), consumer }
     }
 }
 
-/// What a name says, everybody knows.
+/// Left out if the name already fulfils it.
 fn offered_text(secret: &str) -> &'static str {
     if secret.ends_with(KUBECONFIG_NAME_SUFFIX) {
         return "";
@@ -100,8 +99,8 @@ fn offered_text(secret: &str) -> &'static str {
     "be named `*-kubeconfig` or have the label `kro.run/cluster-credentials: \"true\"`, "
 }
 
-fn allowed_text(asker: Option<&str>) -> String {
-    match asker {
+fn allowed_text(consumer: Option<&str>) -> String {
+    match consumer {
         Some(EVERYWHERE) => {
             "have `*` in the annotation `kro.run/allowed-namespaces` if it has one, since the instance has no namespace"
                 .to_owned()
@@ -113,28 +112,28 @@ fn allowed_text(asker: Option<&str>) -> String {
     }
 }
 
-/// Refuses an address that cannot be a Secret's, before anything is asked for by that name.
+/// Refuses an address that cannot be that of a Secret, before it is used in a request.
 ///
 /// # Errors
-/// A part of it is no name.
+/// A part of the address is invalid.
 pub fn check_address(address: &SecretAddress) -> Result<(), SecretRefusal> {
-    let name = |text: &str, most: usize, letters: &str| {
-        let letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    let name = |text: &str, max_length: usize, separators: &str| {
+        let is_alphanumeric = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
         !text.is_empty()
-            && text.len() <= most
-            && text.starts_with(letter)
-            && text.ends_with(letter)
-            && text.chars().all(|other| letter(other) || letters.contains(other))
+            && text.len() <= max_length
+            && text.starts_with(is_alphanumeric)
+            && text.ends_with(is_alphanumeric)
+            && text.chars().all(|other| is_alphanumeric(other) || separators.contains(other))
             && !text.contains("..")
     };
     let key = |text: &str| {
         !text.is_empty()
             && text.len() <= 253
-            && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+            && text.chars().all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character))
             && text != "."
             && !text.starts_with("..")
     };
-    let shown = |text: &str| text.chars().filter(|letter| !letter.is_control()).take(128).collect();
+    let shown = |text: &str| text.chars().filter(|character| !character.is_control()).take(128).collect();
     let secret = shown(&address.to_string());
     if !name(&address.namespace, 63, "-") || !name(&address.name, 253, "-.") {
         return Err(SecretRefusal::Name { secret });
@@ -145,39 +144,39 @@ pub fn check_address(address: &SecretAddress) -> Result<(), SecretRefusal> {
     Ok(())
 }
 
-/// Whether a Secret of this name and these labels is offered at all.
+/// Whether a Secret with this name and this label is offered at all.
 #[must_use]
 pub fn is_offered(name: &str, label: Option<&str>) -> bool {
     label == Some("true") || name.ends_with(KUBECONFIG_NAME_SUFFIX)
 }
 
-/// Whether a Secret of this type can hold a kubeconfig. Types of Kubernetes itself say what is in their Secrets, such as the
-/// token of a ServiceAccount: nobody gets at that by giving it a name.
+/// Whether a Secret of this type can have a kubeconfig. Types of Kubernetes have other content, such as ServiceAccount
+/// tokens, which a name must not give access to.
 fn is_suitable(kind: Option<&str>) -> bool {
     let domain = kind.and_then(|kind| kind.split_once('/')).map(|(domain, _)| domain);
     !domain.is_some_and(|domain| domain == "kubernetes.io" || domain.ends_with(".kubernetes.io"))
 }
 
-/// The kubeconfig in a Secret, if whoever asks may use it.
+/// Reads the kubeconfig in a Secret, if the consumer may use it.
 ///
 /// # Errors
-/// It may not be used, or the key is not there.
-pub fn judge<'a>(
+/// The Secret may not be used, or does not have the key.
+pub fn read_kubeconfig<'a>(
     secret: &StoredObject,
     address: &SecretAddress,
-    asker: impl Into<Asker<'a>>,
+    consumer: impl Into<SecretConsumer<'a>>,
     policy: &SecretPolicy,
 ) -> Result<Zeroizing<Vec<u8>>, SecretRefusal> {
     check_address(address)?;
-    let asker = asker.into();
+    let consumer = consumer.into();
     let named = **secret.name() == *address.name
         && secret.namespace().is_some_and(|namespace| **namespace == *address.namespace);
     if !named
         || !is_suitable(secret.value().get("type").and_then(Value::as_str))
         || !is_offered(secret.name(), secret.label(labels::CLUSTER_CREDENTIALS))
-        || !is_allowed(secret.annotation(annotations::ALLOWED_NAMESPACES), asker, policy)
+        || !is_allowed(secret.annotation(annotations::ALLOWED_NAMESPACES), consumer, policy)
     {
-        return Err(SecretRefusal::not_offered(address, asker));
+        return Err(SecretRefusal::not_offered(address, consumer));
     }
     let encoded = secret.value().get("data").and_then(|data| data.get(&address.key)).and_then(Value::as_str);
     encoded
@@ -186,12 +185,12 @@ pub fn judge<'a>(
         .ok_or_else(|| SecretRefusal::Key { secret: address.to_string(), key: address.key.clone() })
 }
 
-fn is_allowed(annotation: Option<&str>, asker: Asker<'_>, policy: &SecretPolicy) -> bool {
+fn is_allowed(annotation: Option<&str>, consumer: SecretConsumer<'_>, policy: &SecretPolicy) -> bool {
     let Some(allowed) = annotation else { return !policy.require_allowed_namespaces };
     let mut allowed = allowed.split(',').map(str::trim);
-    match asker {
-        Asker::Definition => true,
-        Asker::Instance(namespace) => {
+    match consumer {
+        SecretConsumer::Definition => true,
+        SecretConsumer::Instance(namespace) => {
             allowed.any(|entry| entry == EVERYWHERE || namespace.is_some_and(|namespace| entry == namespace))
         }
     }

@@ -1,5 +1,9 @@
-//! Turns requests into streams on as few HTTP/2 connections as they fit on. An API server allows about a hundred streams
-//! per connection and lets the next one wait without a word, so a connection is never filled and the next one is opened.
+//! HTTP transport to one API server: sends requests as streams on as few HTTP/2 connections as possible.
+//!
+//! Neither `kube`'s client nor `hyper-util`'s pool is used for this. The former speaks HTTP/1.1 only, which takes a
+//! socket per watch. The latter keeps one HTTP/2 connection per host: an API server allows about a hundred streams on
+//! it, and every further request hangs behind the open watches. This pool never fills a connection, and opens another
+//! one instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,25 +25,25 @@ pub use dial::Endpoint;
 pub use error::TransportError;
 pub use stats::TransportStats;
 
-use pool::{Pool, Unsent};
+use pool::{Pool, SendError};
 use stats::Counters;
 
 /// How a transport opens and keeps connections.
 #[derive(Clone, Debug)]
 pub struct TransportOptions {
-    /// How long opening the socket may take.
+    /// The timeout for opening a socket.
     pub connect_timeout: Duration,
-    /// How long the TLS handshake may take.
+    /// The timeout for the TLS handshake.
     pub tls_timeout: Duration,
-    /// How long the peer may be silent before it is asked for a sign of life.
+    /// How long the server may send nothing before it gets an HTTP/2 ping.
     pub ping_interval: Duration,
-    /// How long that sign may take before the connection counts as dead.
+    /// How long it may take to answer the ping before the connection counts as dead.
     pub ping_timeout: Duration,
-    /// How many streams a connection carries at most. A server that allows fewer is obeyed.
+    /// The maximum number of streams per connection. A lower limit of the server is respected.
     pub streams_per_connection: usize,
-    /// How many requests are under way at once; the others wait in line.
+    /// The maximum number of requests in flight; excess requests queue.
     pub max_streams: usize,
-    /// How long a connection stays that nobody uses, while there are others.
+    /// How long an unused connection is kept while there are others.
     pub idle_timeout: Duration,
 }
 
@@ -57,21 +61,21 @@ impl Default for TransportOptions {
     }
 }
 
-/// How often a request is tried on another connection when the first one closed before it was sent.
-const ATTEMPTS: u32 = 3;
+/// How often a request is sent on another connection after one was closed before it was sent.
+const MAX_ATTEMPTS: u32 = 3;
 
-/// A request with its body in memory, so that it can be sent again if it was never sent.
+/// A request with its body in memory, so that it can be sent again if it was not sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// When the whole answer must be there; none for watches.
+    /// When the whole response must have arrived; `None` for watches.
     pub(crate) deadline: Option<Instant>,
 }
 
-/// A set of connections to one server. Clones share it.
+/// The connections to one server. Clones share them.
 #[derive(Clone)]
 pub struct Transport {
     shared: Arc<Shared>,
@@ -94,25 +98,26 @@ impl Transport {
         Self { shared: Arc::new(Shared { endpoint, pool, permits, counters }) }
     }
 
-    /// What it has done so far, and what it holds open.
+    /// Statistics of its requests and connections.
     #[must_use]
     pub fn stats(&self) -> TransportStats {
         let (connections, streams) = self.shared.pool.usage();
         self.shared.counters.snapshot(connections, streams)
     }
 
-    /// Sends a request and returns with the head of the answer. Its stream is given back when the body is read or dropped.
+    /// Sends a request and returns the head of the response. The stream is released when the body is read completely or
+    /// dropped.
     pub(crate) async fn send(&self, call: &Call) -> Result<Response<ResponseBody>, TransportError> {
         let started = Instant::now();
-        let answer = match call.deadline {
+        let response = match call.deadline {
             Some(deadline) => match timeout_at(deadline, self.try_send(call)).await {
-                Ok(answer) => answer,
+                Ok(response) => response,
                 Err(_) => Err(TransportError::Timeout { after: started.elapsed() }),
             },
             None => self.try_send(call).await,
         };
-        self.shared.counters.answered(answer.is_ok());
-        answer
+        self.shared.counters.answered(response.is_ok());
+        response
     }
 
     async fn try_send(&self, call: &Call) -> Result<Response<ResponseBody>, TransportError> {
@@ -124,8 +129,8 @@ impl Transport {
             let request = self.shared.request(call, stream.is_multiplexed())?;
             match stream.send(request).await {
                 Ok(response) => break (response, stream),
-                Err(Unsent { sent: false, .. }) if attempt < ATTEMPTS => attempt += 1,
-                Err(Unsent { error, .. }) => return Err(TransportError::broken(&error)),
+                Err(SendError { sent: false, .. }) if attempt < MAX_ATTEMPTS => attempt += 1,
+                Err(SendError { error, .. }) => return Err(TransportError::broken(&error)),
             }
         };
         Ok(response.map(|incoming| {
@@ -142,7 +147,7 @@ impl Shared {
             headers.clone_from(&call.headers);
             headers.remove(header::HOST);
         }
-        // HTTP/2 names the server in the address, HTTP/1 in a header.
+        // HTTP/2 has the server in the URI, HTTP/1 in a header.
         request = if multiplexed {
             let parts = Uri::builder().scheme(self.endpoint.scheme()).authority(self.endpoint.authority());
             request.uri(parts.path_and_query(path).build().map_err(|_| TransportError::Address)?)

@@ -1,11 +1,14 @@
-//! Turns "this key needs a look" into work, one worker per key at a time. A key is never dropped: work that fails, or whose
-//! worker panics, comes again after a wait that grows up to a cap and ends at once when something happens to the key.
+//! The work queue: hands out keys to workers, each key to one worker at a time. A key is never lost: one that failed,
+//! or whose worker panicked, is requeued with exponential backoff, which ends early when the key is added again.
+//!
+//! The model is client-go's rate limiting queue. `kube::runtime::Controller` has no such queue of its own: it counts no
+//! failures per key, does not reconcile deleted objects, and has no fairness between kinds.
 
-use std::hash::{BuildHasher, Hasher};
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -13,13 +16,11 @@ mod state;
 
 pub use state::{Backoff, Outcome, QueueKey, QueueStats};
 
-pub(crate) use state::random;
-
 use state::State;
 
-/// A work queue of keys. Clones share it.
+/// A work queue. Clones share it.
 ///
-/// How many workers there are, and what bounds them, is the caller's: each of them loops over [`WorkQueue::next`].
+/// The caller decides how many workers there are: each of them loops over [`WorkQueue::next`].
 ///
 /// ```
 /// # use kross_cluster::{Backoff, WorkQueue, QueueKey};
@@ -34,20 +35,21 @@ use state::State;
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let queue = WorkQueue::new(Backoff::default());
 /// queue.add(&Instance("shop"));
-/// let work = queue.next().await.unwrap();
-/// assert_eq!(*work, Instance("shop"));
-/// work.done();
+/// let item = queue.next().await.unwrap();
+/// assert_eq!(*item, Instance("shop"));
+/// item.done();
 /// # });
 /// ```
 pub struct WorkQueue<K: QueueKey> {
     shared: Arc<Shared<K>>,
 }
 
+/// The state of a queue. `inner` is a leaf lock: nothing else is locked while it is held, and it is not held across awaits.
 struct Shared<K: QueueKey> {
     inner: Mutex<Inner<K>>,
     /// Wakes one waiting worker.
     work: Notify,
-    /// Wakes everybody who waits for the end.
+    /// Wakes everyone who waits for the queue to become idle.
     idle: Notify,
 }
 
@@ -66,27 +68,26 @@ impl<K: QueueKey> WorkQueue<K> {
     /// An empty queue.
     #[must_use]
     pub fn new(backoff: Backoff) -> Self {
-        let seed = std::hash::RandomState::new().build_hasher().finish();
-        let inner = Inner { state: State::new(backoff, seed), closed: false };
+        let inner = Inner { state: State::new(backoff, fastrand::Rng::new()), closed: false };
         Self {
             shared: Arc::new(Shared { inner: Mutex::new(inner), work: Notify::new(), idle: Notify::new() }),
         }
     }
 
-    /// Something happened to the key: it is due now, and its failures are forgotten.
+    /// Adds a key: it is due now, and its failures are reset.
     pub fn add(&self, key: &K) {
         self.shared.lock().state.add(key, Instant::now());
         self.shared.work.notify_one();
     }
 
-    /// The key is due after a time, or earlier if it is due earlier already.
+    /// Adds a key that is due after this time, or when it is already due earlier.
     pub fn add_after(&self, key: &K, wait: Duration) {
         let now = Instant::now();
         self.shared.lock().state.add_at(key, now + wait, now);
         self.shared.work.notify_one();
     }
 
-    /// The next key to work on, or nothing once the queue is closed. Cancelling it loses nothing.
+    /// The next key to process, or `None` once the queue is closed. Cancel-safe.
     pub async fn next(&self) -> Option<WorkItem<K>> {
         loop {
             let woken = self.shared.work.notified();
@@ -114,20 +115,20 @@ impl<K: QueueKey> WorkQueue<K> {
         }
     }
 
-    /// How many keys are in which phase.
+    /// The number of keys in each phase.
     #[must_use]
     pub fn stats(&self) -> QueueStats {
         self.shared.lock().state.stats()
     }
 
-    /// Hands out no more work. What is being worked on may finish.
+    /// Hands out no more keys. Workers may finish those they have.
     pub fn close(&self) {
         self.shared.lock().closed = true;
         self.shared.work.notify_one();
         self.shared.idle.notify_waiters();
     }
 
-    /// Returns when nothing is being worked on. Call [`WorkQueue::close`] first, or it may never be.
+    /// Returns when no key is being processed. Call [`WorkQueue::close`] first, or it may never return.
     pub async fn idle(&self) {
         loop {
             let changed = self.shared.idle.notified();
@@ -143,7 +144,7 @@ impl<K: QueueKey> WorkQueue<K> {
 
 impl<K: QueueKey> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, Inner<K>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     fn finish(&self, key: &K, outcome: Outcome) {
@@ -153,8 +154,8 @@ impl<K: QueueKey> Shared<K> {
     }
 }
 
-/// A key that is being worked on; nobody else gets it meanwhile. Dropping it without an outcome, as a panic does, counts
-/// as a failure.
+/// A key that is being processed; no other worker gets it meanwhile. Dropping it without an outcome, as a panic does,
+/// counts as a failure.
 pub struct WorkItem<K: QueueKey> {
     shared: Arc<Shared<K>>,
     key: Option<K>,
@@ -173,17 +174,17 @@ impl<K: QueueKey> WorkItem<K> {
         self.finish(Outcome::Done);
     }
 
-    /// It failed: the key comes again after a growing wait.
+    /// Processing failed: the key is requeued with exponential backoff.
     pub fn retry(self) {
         self.finish(Outcome::Retry);
     }
 
-    /// The key comes again after this time.
-    pub fn again_after(self, wait: Duration) {
+    /// The key is requeued after this time.
+    pub fn requeue_after(self, wait: Duration) {
         self.finish(Outcome::After(wait));
     }
 
-    /// Ends the work.
+    /// Ends processing.
     pub fn finish(mut self, outcome: Outcome) {
         if let Some(key) = self.key.take() {
             self.shared.finish(&key, outcome);
@@ -194,9 +195,9 @@ impl<K: QueueKey> WorkItem<K> {
 impl<K: QueueKey> Deref for WorkItem<K> {
     type Target = K;
 
-    #[expect(clippy::expect_used, reason = "the key is taken only by methods that consume the work")]
+    #[expect(clippy::expect_used, reason = "the key is taken only by methods that consume the item")]
     fn deref(&self) -> &K {
-        self.key.as_ref().expect("work has its key until it ends")
+        self.key.as_ref().expect("an item has its key until it is finished")
     }
 }
 
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_delayed_key_comes_when_its_time_has_come() {
+    async fn a_delayed_key_is_handed_out_when_it_is_due() {
         let queue = queue();
         let started = Instant::now();
         queue.add_after(&Key(1), Duration::from_secs(30));
@@ -237,12 +238,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiting_worker_notices_an_earlier_time() {
+    async fn a_waiting_worker_wakes_for_a_key_that_is_due_earlier() {
         let queue = queue();
         queue.add_after(&Key(1), Duration::from_secs(60));
         let waiting = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.next().await.map(|work| work.0) }
+            async move { queue.next().await.map(|item| item.0) }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
         let started = Instant::now();
@@ -252,23 +253,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_whose_worker_panics_comes_again() {
+    async fn a_key_whose_worker_panics_is_requeued() {
         let queue = queue();
         queue.add(&Key(1));
         let worker = tokio::spawn({
             let queue = queue.clone();
             async move {
-                let _work = queue.next().await;
+                let _item = queue.next().await;
                 panic!("the worker fails");
             }
         });
         assert!(worker.await.is_err());
-        let work = queue.next().await.unwrap();
-        assert_eq!((work.0, work.failures()), (1, 1));
+        let item = queue.next().await.unwrap();
+        assert_eq!((item.0, item.failures()), (1, 1));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_workers_share_many_keys_without_meeting() {
+    async fn concurrent_workers_never_process_the_same_key() {
         let queue = queue();
         let active = Arc::new(Mutex::new(HashSet::new()));
         let mut seen = Vec::new();
@@ -277,12 +278,12 @@ mod tests {
                 let (queue, active) = (queue.clone(), Arc::clone(&active));
                 tokio::spawn(async move {
                     let mut mine = Vec::new();
-                    while let Some(work) = queue.next().await {
-                        assert!(active.lock().unwrap().insert(work.0));
-                        tokio::time::sleep(Duration::from_millis(u64::from(work.0 % 7))).await;
-                        active.lock().unwrap().remove(&work.0);
-                        mine.push(work.0);
-                        if work.failures() == 0 && work.0 % 3 == 0 { work.retry() } else { work.done() }
+                    while let Some(item) = queue.next().await {
+                        assert!(active.lock().insert(item.0));
+                        tokio::time::sleep(Duration::from_millis(u64::from(item.0 % 7))).await;
+                        active.lock().remove(&item.0);
+                        mine.push(item.0);
+                        if item.failures() == 0 && item.0 % 3 == 0 { item.retry() } else { item.done() }
                     }
                     mine
                 })
@@ -303,10 +304,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_closed_queue_lets_running_work_finish() {
+    async fn a_closed_queue_lets_workers_finish() {
         let queue = queue();
         queue.add(&Key(1));
-        let work = queue.next().await.unwrap();
+        let item = queue.next().await.unwrap();
         queue.close();
         assert!(queue.next().await.is_none());
         let waiting = tokio::spawn({
@@ -315,7 +316,7 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        work.done();
+        item.done();
         waiting.await.unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kross_api::labels;
-use kross_cluster::{CacheKey, Change, ObjectKey, Selection, StoredObject, WatchEvent, WorkQueue};
+use kross_cluster::{CacheEvent, CacheKey, Change, ObjectKey, Selection, StoredObject, WorkQueue};
 use kross_value::{Text, Value};
 
 use crate::context::Context;
@@ -51,8 +51,8 @@ impl Dispatch {
     }
 
     /// Takes in one event. Gives whether everything that was there at the start has been taken in.
-    pub(crate) fn take(&mut self, event: &WatchEvent) -> bool {
-        let subject = Subject::of(&event.watch);
+    pub(crate) fn take(&mut self, event: &CacheEvent) -> bool {
+        let subject = Subject::of(&event.cache);
         match &event.change {
             Change::Applied { old, new, ours } => {
                 if !ours {
@@ -61,21 +61,21 @@ impl Dispatch {
                 }
                 self.applied(subject, old.as_deref(), new, *ours);
                 if subject == Subject::Other && !ours {
-                    self.concerned(&event.watch, old.as_deref(), Some(new));
+                    self.concerned(&event.cache, old.as_deref(), Some(new));
                 }
-                self.wake_rivals(&event.watch, new);
+                self.wake_rivals(&event.cache, new);
             }
             Change::Deleted { old } => {
                 self.context.metrics.saw(EventType::delete);
                 self.deleted(subject, old);
                 if subject == Subject::Other {
-                    self.concerned(&event.watch, Some(old), None);
+                    self.concerned(&event.cache, Some(old), None);
                 }
-                self.wake_rivals(&event.watch, old);
+                self.wake_rivals(&event.cache, old);
             }
             Change::Synced => {
                 self.synced.insert(subject);
-                self.wake_users(&event.watch);
+                self.wake_users(&event.cache);
             }
             Change::Failed { error } => {
                 let hint = match subject {
@@ -84,12 +84,12 @@ impl Dispatch {
                     }
                     Subject::Crd | Subject::Other => "",
                 };
-                tracing::warn!(watch = %event.watch, %error, "cannot watch{hint}");
-                self.wake_users(&event.watch);
+                tracing::warn!(watch = %event.cache, %error, "cannot watch{hint}");
+                self.wake_users(&event.cache);
             }
             Change::Resumed => {
-                tracing::info!(watch = %event.watch, "watching again");
-                self.wake_users(&event.watch);
+                tracing::info!(watch = %event.cache, "watching again");
+                self.wake_users(&event.cache);
             }
         }
         [Subject::Definition, Subject::Revision, Subject::Crd].iter().all(|own| self.synced.contains(own))
@@ -143,7 +143,7 @@ impl Dispatch {
         }
         // The schemas have what they need. Of our own every field is compared with what it should be.
         if new.label(labels::OWNED).is_none() {
-            self.context.crds.keep(new, kinds::outline(new.value()));
+            self.context.crds.trim(new, kinds::outline(new.value()));
         }
     }
 

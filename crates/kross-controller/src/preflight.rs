@@ -229,7 +229,7 @@ impl State {
 
     fn ask(&self, client: &ClusterClient, asker: Asker) -> Survey {
         let mut known = lock(&self.client);
-        if client.is_later_than(&known) {
+        if client.is_newer_than(&known) {
             *known = client.pinned();
         }
         drop(known);
@@ -272,13 +272,13 @@ impl Follow {
                         self.dismiss_instances();
                     }
                     let pace = if settled { self.pace.settled } else { self.pace.unsettled };
-                    pace.mul_f64(1.0 + random() / 3.0)
+                    pace.mul_f64(1.0 + fastrand::f64() / 3.0)
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
                     tracing::debug!(cluster = %self.key.0, %error, "cannot survey a cluster");
                     self.answer(Survey::Failed(error.to_string().into()));
-                    self.pace.backoff.delay(failures, random())
+                    self.pace.backoff.delay(failures, fastrand::f64())
                 }
             };
             // Whichever comes first; both are a reason to go on.
@@ -335,11 +335,4 @@ impl Follow {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Something in 0..1 that spreads requests; nothing depends on its quality.
-#[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
-fn random() -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -1,5 +1,5 @@
-//! Turns lines into a file that never grows beyond its size: when it is full it is put aside under the time it was closed,
-//! and the oldest of those are removed.
+//! A log file with a maximum size: a full file is renamed after the time of its rotation, and the oldest rotated files
+//! are deleted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use jiff::Timestamp;
 
 use super::AuditFile;
 
-/// A file that is put aside when it is full.
+/// A file that is rotated when it is full.
 pub(super) struct RotatingFile {
     options: AuditFile,
-    /// None after a failure: then it is opened again with the next line.
+    /// `None` after a failure: the next line opens it again.
     open: Option<(File, u64)>,
 }
 
@@ -37,7 +37,7 @@ impl RotatingFile {
             self.options.max_bytes > 0 && size > 0 && size.saturating_add(length) > self.options.max_bytes;
         if full {
             drop(file);
-            self.put_aside()?;
+            self.rotate()?;
             (file, size) = append_to(&self.options.path)?;
         }
         file.write_all(line)?;
@@ -45,25 +45,25 @@ impl RotatingFile {
         Ok(())
     }
 
-    fn put_aside(&self) -> io::Result<()> {
+    fn rotate(&self) -> io::Result<()> {
         let time = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S%.6f").to_string();
         let (stem, extension) = self.name();
-        std::fs::rename(&self.options.path, self.folder().join(format!("{stem}-{time}{extension}")))?;
-        // The line is more important than order in the folder.
+        std::fs::rename(&self.options.path, self.directory().join(format!("{stem}-{time}{extension}")))?;
+        // Writing the line is more important than deleting old files.
         let _ = self.remove_oldest();
         Ok(())
     }
 
-    /// `audit` and `.log`.
+    /// The name in two parts, such as `audit` and `.log`.
     fn name(&self) -> (String, String) {
         let part = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
         let extension = part(self.options.path.extension()).map(|extension| format!(".{extension}"));
         (part(self.options.path.file_stem()).unwrap_or_default(), extension.unwrap_or_default())
     }
 
-    fn folder(&self) -> PathBuf {
+    fn directory(&self) -> PathBuf {
         match self.options.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            Some(directory) if !directory.as_os_str().is_empty() => directory.to_owned(),
             _ => PathBuf::from("."),
         }
     }
@@ -72,22 +72,22 @@ impl RotatingFile {
         if self.options.max_backups == 0 {
             return Ok(());
         }
-        let mut aside = self.backups()?;
-        // Their names are times, so they sort by age.
-        aside.sort();
-        let many = aside.len().saturating_sub(self.options.max_backups);
-        aside.into_iter().take(many).try_for_each(std::fs::remove_file)
+        let mut backups = self.backups()?;
+        // Their names have the time, so they sort by age.
+        backups.sort();
+        let many = backups.len().saturating_sub(self.options.max_backups);
+        backups.into_iter().take(many).try_for_each(std::fs::remove_file)
     }
 
     fn backups(&self) -> io::Result<Vec<PathBuf>> {
         let (stem, extension) = self.name();
         let is_ours = |name: &str| {
             let time = name.strip_prefix(&stem)?.strip_prefix('-')?.strip_suffix(&extension)?;
-            let date = time.bytes().all(|letter| letter.is_ascii_digit() || b"-T.".contains(&letter));
+            let date = time.bytes().all(|byte| byte.is_ascii_digit() || b"-T.".contains(&byte));
             (date && time.len() == "2006-01-02T15-04-05.000000".len()).then_some(())
         };
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(self.folder())? {
+        for entry in std::fs::read_dir(self.directory())? {
             let entry = entry?;
             if entry.file_name().to_str().and_then(is_ours).is_some() {
                 found.push(entry.path());

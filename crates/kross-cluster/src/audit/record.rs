@@ -1,4 +1,4 @@
-//! What an audit record says, and how it is written: version 1 of the format, one JSON object on a line.
+//! An audit record, and its format: version 1, one JSON object per line.
 
 use std::time::{Duration, Instant};
 
@@ -14,35 +14,35 @@ use crate::kubeconfig::AuthMethod;
 /// The version of the format.
 const VERSION: u8 = 1;
 
-/// Something that was attempted in another cluster. It never has a payload, a message of a server, or a credential.
+/// Something that was attempted in a remote cluster. Never has a payload, a message of a server, or a credential.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRecord {
     version: u8,
     /// When it began.
     pub time: Timestamp,
-    /// Where.
+    /// The cluster.
     pub cluster: AuditCluster,
-    /// The Secret that the credential is from, as `namespace/name`.
+    /// The Secret of the credential, as `namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "optional_text")]
     pub secret: Option<Text>,
-    /// How we said who we are; not known when the kubeconfig was refused.
+    /// The authentication method; not known if the kubeconfig was refused.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "method")]
     pub auth_method: Option<AuthMethod>,
-    /// For which instance or definition.
+    /// The instance or definition that it was done for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<AuditObject>,
     /// What was attempted.
     pub verb: AuditVerb,
-    /// On what.
+    /// The object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<AuditObject>,
-    /// How it went.
+    /// The outcome.
     pub outcome: AuditOutcome,
     /// The class of the failure.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "reason")]
     pub reason: Option<FailureReason>,
-    /// How long it took.
+    /// The duration.
     #[serde(rename = "durationMs", serialize_with = "milliseconds")]
     pub duration: Duration,
 }
@@ -50,7 +50,7 @@ pub struct AuditRecord {
 /// The cluster of an audit record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AuditCluster {
-    /// What people call it.
+    /// Its name.
     #[serde(serialize_with = "text")]
     pub name: Text,
     /// The UID of its `kube-system` namespace, or the address of its server; empty before it is known.
@@ -79,38 +79,38 @@ pub struct AuditObject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditVerb {
-    /// To connect.
+    /// Connect to the cluster.
     Connect,
-    /// To read an object.
+    /// Read an object.
     Get,
-    /// To list objects.
+    /// List objects.
     List,
-    /// To watch objects.
+    /// Watch objects.
     Watch,
-    /// To create an object.
+    /// Create an object.
     Create,
-    /// To apply or patch an object.
+    /// Apply or patch an object.
     Patch,
-    /// To replace an object.
+    /// Replace an object.
     Update,
-    /// To delete an object.
+    /// Delete an object.
     Delete,
-    /// To leave an object behind: it is no longer looked after.
+    /// Orphan an object: it stays, and is no longer managed.
     Leave,
 }
 
-/// How it went.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditOutcome {
-    /// As wanted.
+    /// It succeeded.
     Success,
-    /// Not at all.
+    /// It failed.
     Failure,
 }
 
 impl AuditRecord {
-    /// A record of something that begins now and goes well, until it is said otherwise.
+    /// A record of something that begins now. Its outcome is success unless set otherwise.
     #[must_use]
     pub fn new(cluster: AuditCluster, verb: AuditVerb) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl AuditRecord {
         }
     }
 
-    /// With what it is done.
+    /// Sets the credential.
     #[must_use]
     pub fn with(mut self, secret: impl Into<Text>, method: Option<AuthMethod>) -> Self {
         self.secret = Some(secret.into());
@@ -136,21 +136,21 @@ impl AuditRecord {
         self
     }
 
-    /// For whom it is done.
+    /// Sets the instance or definition that it is done for.
     #[must_use]
     pub fn on_behalf_of(mut self, instance: Option<&ObjectKey>) -> Self {
         self.instance = instance.map(AuditObject::from);
         self
     }
 
-    /// On what it is done.
+    /// Sets the object.
     #[must_use]
     pub fn on(mut self, object: AuditObject) -> Self {
         self.object = Some(object);
         self
     }
 
-    /// That it did not go well.
+    /// Sets the outcome to a failure.
     #[must_use]
     pub fn failed(mut self, reason: FailureReason) -> Self {
         self.outcome = AuditOutcome::Failure;
@@ -158,9 +158,9 @@ impl AuditRecord {
         self
     }
 
-    /// How it went, and how long it took.
+    /// Sets the outcome and the duration.
     #[must_use]
-    pub fn ended<T>(mut self, began: Instant, result: &Result<T, ApiError>) -> Self {
+    pub fn finished<T>(mut self, began: Instant, result: &Result<T, ApiError>) -> Self {
         self.duration = began.elapsed();
         match result {
             Ok(_) => self,
@@ -168,15 +168,15 @@ impl AuditRecord {
         }
     }
 
-    /// The line in a file, with its end.
+    /// The line in a file, with a line break.
     pub(super) fn line(&self) -> Vec<u8> {
-        // Every part of it is text or a number.
+        // Every field is a text or a number, so serialisation cannot fail.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
     }
 
-    /// The same as an event of the log, a field each.
+    /// Emits the record as a log event with one field each.
     pub(super) fn log(&self) {
         let object = |object: &Option<AuditObject>| object.as_ref().map(ToString::to_string);
         tracing::info!(
@@ -198,7 +198,7 @@ impl AuditRecord {
 }
 
 impl AuditCluster {
-    /// A cluster whose identity is not known yet.
+    /// A cluster whose UID is not known yet.
     #[must_use]
     pub fn named(name: impl Into<Text>) -> Self {
         Self { name: name.into(), uid: "".into() }
@@ -206,7 +206,7 @@ impl AuditCluster {
 }
 
 impl AuditVerb {
-    /// The word in a record.
+    /// The name in a record.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Records as they are read by others, files that are put aside, and a writer that is too slow.
+//! The format of records, the rotation of files, and a writer that is too slow.
 
 use std::sync::Mutex;
 
@@ -54,10 +54,10 @@ fn a_record_is_one_line_of_json() {
 }
 
 #[test]
-fn a_full_file_is_put_aside_and_the_oldest_are_removed() {
+fn a_full_file_is_rotated_and_the_oldest_files_are_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.log");
-    // Not ours, whatever it is called.
+    // Not an audit file, in spite of its name.
     std::fs::write(folder.path().join("audit-notes.log"), "mine").unwrap();
     let length = u64::try_from(record().line().len()).unwrap();
     let audit =
@@ -81,7 +81,7 @@ fn a_full_file_is_put_aside_and_the_oldest_are_removed() {
     assert_eq!(files.last().unwrap().0, "audit.log");
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    // A new process goes on where the last one ended.
+    // A new process appends to the file.
     drop(audit);
     let audit = Audit::to_file(AuditFile { path: path.clone(), max_bytes: 0, max_backups: 0 }).unwrap();
     audit.record(record());
@@ -90,7 +90,7 @@ fn a_full_file_is_put_aside_and_the_oldest_are_removed() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_counted_and_tried_again() {
+fn failed_writes_are_counted_and_the_file_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("inner");
     std::fs::create_dir(&inner).unwrap();
@@ -109,7 +109,7 @@ fn a_file_that_cannot_be_written_is_counted_and_tried_again() {
     assert!(Audit::to_file(AuditFile { path: folder.path().into(), max_bytes: 0, max_backups: 0 }).is_err());
 }
 
-/// A log that stops at its first event until it is let go.
+/// A log that blocks at its first event until it is released.
 struct Stuck {
     gate: Mutex<Receiver<()>>,
     seen: Mutex<Vec<String>>,
@@ -141,18 +141,18 @@ impl tracing::Subscriber for Stuck {
 }
 
 #[test]
-fn a_slow_log_holds_nobody_up_and_what_does_not_fit_is_counted() {
+fn a_slow_log_delays_nobody_and_dropped_records_are_counted() {
     let (open, gate) = sync_channel(1);
     let log = Arc::new(Stuck { gate: Mutex::new(gate), seen: Mutex::default() });
-    // With one log alone, `tracing` asks only that of the thread that logs first, which may be another test's.
+    // With a single dispatcher `tracing` caches the interest of the thread that logs first, which may be another test's.
     let _second = Dispatch::new(tracing::subscriber::NoSubscriber::default());
-    let audit = tracing::subscriber::with_default(Arc::clone(&log), || Audit::to_log().unwrap());
-    let many = WAITING + 100;
+    let audit = tracing::subscriber::with_default(Arc::clone(&log), || Audit::start(true, None).unwrap());
+    let many = QUEUE_CAPACITY + 100;
     for _ in 0..many {
         audit.record(record());
     }
     let dropped = audit.stats().dropped;
-    // One may already be in the writer's hands.
+    // The writer may already have taken one.
     assert!(dropped == 99 || dropped == 100, "{dropped}");
     drop(open);
     audit.flush(Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! Turns the pieces of a watch's body into its events, one per line.
+//! Splits the body of a watch into lines, and parses each line into an event.
 
 use std::borrow::Cow;
 
@@ -9,26 +9,26 @@ use serde_json::value::RawValue;
 use crate::error::Status;
 use crate::object::{StoredObject, UnreadableObject, read_object};
 
-/// The longest line that is read. The largest object that etcd takes is far smaller.
-const LONGEST: usize = 32 << 20;
+/// The longest line that is read. The largest object that etcd accepts is far smaller.
+const MAX_LINE: usize = 32 << 20;
 
-/// Collects pieces and gives out whole lines.
+/// Buffers chunks and returns whole lines.
 #[derive(Default)]
 pub(super) struct Lines {
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no end of a line.
+    /// How much of the buffer is known to contain no line break.
     scanned: usize,
 }
 
-/// A line went on for too long.
+/// A line exceeds the limit.
 #[derive(Debug)]
-pub(super) struct Endless;
+pub(super) struct LineTooLong;
 
 impl Lines {
-    pub(super) fn push(&mut self, piece: &Bytes) -> Result<(), Endless> {
-        self.buffer.extend_from_slice(piece);
-        if self.buffer.len() - self.scanned > LONGEST && !piece.contains(&b'\n') {
-            return Err(Endless);
+    pub(super) fn push(&mut self, chunk: &Bytes) -> Result<(), LineTooLong> {
+        self.buffer.extend_from_slice(chunk);
+        if self.buffer.len() - self.scanned > MAX_LINE && !chunk.contains(&b'\n') {
+            return Err(LineTooLong);
         }
         Ok(())
     }
@@ -50,18 +50,18 @@ impl Lines {
     }
 }
 
-/// One event of a watch.
+/// An event of a watch.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// An object is new or has changed.
+    /// `ADDED` or `MODIFIED`.
     Applied(Box<StoredObject>),
-    /// An object is gone or no longer selected.
+    /// `DELETED`: an object was deleted, or no longer matches the selector.
     Deleted(Box<StoredObject>),
-    /// Everything up to this version has been sent.
+    /// `BOOKMARK`: everything up to this resource version has been sent.
     Bookmark(String),
-    /// The watch cannot go on.
+    /// `ERROR`: the watch has failed.
     Failed(Box<Status>),
-    /// Something that a later version may know.
+    /// An event type that a later version of Kubernetes may add.
     Unknown,
 }
 
@@ -85,7 +85,7 @@ struct BookmarkMetadata {
 }
 
 impl Event {
-    /// Reads a line. `None` if it is no event at all.
+    /// Parses a line. `None` if it is not an event.
     pub(super) fn read(line: &[u8]) -> Option<Result<Self, UnreadableObject>> {
         let line: Line<'_> = serde_json::from_slice(line).ok()?;
         let bytes = line.object.get().as_bytes();
@@ -105,31 +105,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_whole_however_the_pieces_fall() {
+    fn lines_are_joined_across_chunks() {
         let text = b"{\"a\":1}\n\n{\"b\":2}\n{\"c\":3}";
         for size in 1..text.len() {
             let mut lines = Lines::default();
             let mut seen = Vec::new();
-            for piece in text.chunks(size) {
-                lines.push(&Bytes::copy_from_slice(piece)).unwrap();
+            for chunk in text.chunks(size) {
+                lines.push(&Bytes::copy_from_slice(chunk)).unwrap();
                 while let Some(line) = lines.next() {
                     seen.push(String::from_utf8(line.to_vec()).unwrap());
                 }
             }
-            assert_eq!(seen, ["{\"a\":1}", "{\"b\":2}"], "pieces of {size}");
+            assert_eq!(seen, ["{\"a\":1}", "{\"b\":2}"], "chunks of {size}");
         }
     }
 
     #[test]
-    fn a_line_without_an_end_is_refused() {
+    fn a_line_that_is_too_long_is_rejected() {
         let mut lines = Lines::default();
-        let piece = Bytes::from(vec![b'x'; 1 << 20]);
-        let pushed = (0..100).map_while(|_| lines.push(&piece).ok()).count();
+        let chunk = Bytes::from(vec![b'x'; 1 << 20]);
+        let pushed = (0..100).map_while(|_| lines.push(&chunk).ok()).count();
         assert!(pushed < 40);
     }
 
     #[test]
-    fn events_are_read_by_their_type() {
+    fn events_are_parsed_by_their_type() {
         let read = |line: &str| Event::read(line.as_bytes()).unwrap().unwrap();
         let object =
             r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":"3"}}"#;

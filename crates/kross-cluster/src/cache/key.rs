@@ -1,4 +1,4 @@
-//! What a watch is about.
+//! The key of a cache: cluster, credential, kind, selection and how it is kept in sync.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,35 +9,35 @@ use kross_value::Text;
 use super::{KindKey, SyncPolicy};
 use crate::object::{ClusterId, ObjectKey, StoredObject};
 
-/// Which objects of a kind.
+/// Which objects of a kind are cached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Selection {
-    /// All of them.
+    /// All objects.
     All,
-    /// Those with the label `kro.run/owned=true`.
+    /// Objects with the label `kro.run/owned=true`.
     Managed,
-    /// The one of this name.
+    /// The object with this name.
     Name {
-        /// Its namespace, if its kind has them.
+        /// Its namespace, if its kind is namespaced.
         namespace: Option<Text>,
         /// Its name.
         name: Text,
     },
-    /// Those that a label selector selects.
+    /// Objects that match a label selector.
     Labels {
         /// In this namespace, or in all.
         namespace: Option<Text>,
-        /// As in a query: `tier=web,env in (a,b)`.
+        /// As in a request: `tier=web,env in (a,b)`.
         selector: Text,
     },
 }
 
-/// What identifies a watch.
+/// What identifies a cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CacheKey {
     /// The cluster.
     pub cluster: ClusterId,
-    /// The credential that it is read with, as [`ClusterClient::access`](crate::ClusterClient::access) tells them apart.
+    /// The credential that the objects are read with, as in [`ClusterClient::access`](crate::ClusterClient::access).
     pub access: Text,
     /// The API group of the kind.
     pub group: Text,
@@ -47,7 +47,7 @@ pub struct CacheKey {
     pub version: Text,
     /// Which objects.
     pub selection: Selection,
-    /// How they are to be followed. Whoever asked for polls must not be served by a watch.
+    /// How the cache is kept in sync. A user that asked for polls must not cause a watch.
     pub sync: SyncPolicy,
 }
 
@@ -90,7 +90,7 @@ impl Selection {
         }
     }
 
-    /// The label selector of its requests.
+    /// The label selector of the requests.
     pub(super) fn labels(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::All | Self::Name { .. } => None,
@@ -99,7 +99,7 @@ impl Selection {
         }
     }
 
-    /// The field selector of its requests.
+    /// The field selector of the requests.
     pub(super) fn fields(&self) -> Option<String> {
         match self {
             Self::Name { name, .. } => Some(format!("metadata.name={name}")),
@@ -107,7 +107,7 @@ impl Selection {
         }
     }
 
-    /// Whether an object would certainly be seen if it were there, whatever its labels.
+    /// Whether the selection includes this object whatever its labels are.
     pub(super) fn covers(&self, object: &ObjectKey) -> bool {
         match self {
             Self::All => true,
@@ -116,7 +116,7 @@ impl Selection {
         }
     }
 
-    /// Whether an object is certainly one of these. Label selectors are left to the server.
+    /// Whether the selection includes this object. Label selectors are evaluated by the API server alone.
     pub(super) fn selects(&self, object: &StoredObject) -> bool {
         match self {
             Self::All => true,

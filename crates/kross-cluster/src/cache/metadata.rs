@@ -1,28 +1,28 @@
-//! Turns a page of a metadata list into what tells whether an object has changed: where it is, which one it is, in which
-//! version, with which labels. Everything else in it is skipped.
+//! Parses a page of a metadata list (`PartialObjectMetadataList`) into what shows whether an object has changed: name,
+//! UID, resource version and labels. Everything else is skipped.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::store::Place;
+use super::store::NamespacedName;
 use crate::object::StoredObject;
 
-/// What a server is asked for. It leaves out everything but metadata.
+/// Requests a list that contains metadata only.
 pub(super) const ACCEPT: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// A page of a metadata list.
 #[derive(Debug)]
 pub(super) struct MetadataPage {
-    pub(super) items: Vec<Entry>,
+    pub(super) items: Vec<ObjectVersion>,
     pub(super) version: String,
     pub(super) next: Option<String>,
 }
 
-/// One object of a metadata list.
+/// An object of a metadata list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Entry {
+pub(super) struct ObjectVersion {
     pub(super) name: String,
     pub(super) namespace: Option<String>,
     pub(super) uid: String,
@@ -47,7 +47,7 @@ struct PageMetadata {
 
 #[derive(Deserialize)]
 struct Item {
-    metadata: Entry,
+    metadata: ObjectVersion,
 }
 
 impl MetadataPage {
@@ -61,17 +61,17 @@ impl MetadataPage {
     }
 }
 
-impl Entry {
-    pub(super) fn place(&self) -> Place {
+impl ObjectVersion {
+    pub(super) fn namespaced_name(&self) -> NamespacedName {
         (self.namespace.as_deref().unwrap_or_default().into(), self.name.as_str().into())
     }
 
-    /// Whether an object is this one in this version.
+    /// Whether an object is this one, in this version.
     pub(super) fn is(&self, object: &StoredObject) -> bool {
         *self.resource_version == **object.resource_version() && *self.uid == **object.uid()
     }
 
-    /// Whether an object that was read after the list is still one of those that the list is about, as far as labels go.
+    /// Whether an object that was read after the list still has the labels that it was listed with.
     pub(super) fn has_labels_of(&self, object: &StoredObject) -> bool {
         self.labels.len() == object.labels().len()
             && self.labels.iter().all(|(name, value)| object.label(name) == Some(value))
@@ -84,7 +84,7 @@ mod tests {
     use crate::object::read_object;
 
     #[test]
-    fn a_page_gives_what_tells_versions_apart() {
+    fn a_metadata_page_is_parsed_into_object_versions() {
         let page = MetadataPage::read(
             br#"{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"9","continue":""},"items":[
                 {"kind":"PartialObjectMetadata","metadata":{"name":"a","namespace":"shop","uid":"u","resourceVersion":"7",

@@ -1,4 +1,4 @@
-//! Keeps one copy up to date by looking each interval: a list of metadata tells what has changed, and only that is read. No
+//! Keeps a cache in sync by polling: a metadata list shows which objects have changed, and only those are read. No
 //! watch is opened.
 
 use std::sync::Arc;
@@ -8,173 +8,177 @@ use kross_api::FailureReason;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
-use super::metadata::{Entry, MetadataPage};
-use super::reflector::{Reflector, soon};
-use super::store::Place;
-use super::sync_policy::Pace;
+use super::metadata::{MetadataPage, ObjectVersion};
+use super::reflector::{Reflector, SHORT_DELAY};
+use super::store::NamespacedName;
+use super::sync_policy::PollInterval;
 use crate::audit::AuditVerb;
-use crate::client::MOST_PAGES;
+use crate::client::MAX_PAGES;
 use crate::error::ApiError;
 use crate::object::StoredObject;
-use crate::workqueue::random;
 
 /// Objects that are read at once.
-const READS_AT_ONCE: usize = 8;
-/// So few changed objects are always read one by one.
-const FEW: usize = 8;
-/// The status of a server that has no list of metadata.
+const CONCURRENT_READS: usize = 8;
+/// Up to this many changed objects are always read one by one.
+const ALWAYS_READ_ONE_BY_ONE: usize = 8;
+/// The status code of a server that does not support metadata lists.
 const NOT_ACCEPTABLE: u16 = 406;
 
-/// What a look at the cluster found.
-pub(super) struct Found {
-    /// The version of the list.
+/// The result of a poll.
+pub(super) struct PollResult {
+    /// The resource version of the list.
     pub(super) version: String,
-    /// What is there as it was known.
-    pub(super) same: Vec<Place>,
-    /// What is new or has changed.
+    /// Objects that are cached in the same version.
+    pub(super) unchanged: Vec<NamespacedName>,
+    /// Objects that were added or changed.
     pub(super) changed: Vec<StoredObject>,
 }
 
-/// Polls until there is room for a watch. Gives the version to watch from, and the room.
+/// Polls until the budget has a permit for a watch. Returns the resource version to watch from, and the permit.
 pub(super) async fn poll(
     reflector: &mut Reflector,
-    pace: Pace,
-    rooms: Option<Arc<Semaphore>>,
+    interval: PollInterval,
+    permits: Option<Arc<Semaphore>>,
 ) -> (String, OwnedSemaphorePermit) {
-    let mut poller = Poller { reflector, whole: false };
+    let mut poller = Poller { reflector, full_lists: false };
     loop {
-        match poller.look().await {
+        match poller.poll_once().await {
             Ok((started, version)) => {
                 poller.reflector.recovered();
-                let next = started + pace.next(random());
-                if let Some(room) = wait(next, rooms.as_ref()).await {
-                    return (version, room);
+                let next = started + interval.next(fastrand::f64());
+                if let Some(permit) = wait(next, permits.as_ref()).await {
+                    return (version, permit);
                 }
             }
-            // The list took so long that its first pages are history.
-            Err(error) if error.is_expired() => poller.reflector.pause(soon()).await,
-            Err(error) => poller.reflector.fail(&error).await,
+            // The list took so long that the API server has compacted the version of its first pages.
+            Err(error) if error.is_expired() => poller.reflector.pause(SHORT_DELAY).await,
+            Err(error) => poller.reflector.back_off(&error).await,
         }
     }
 }
 
-/// Waits until a time, or until there is room.
-async fn wait(until: Instant, rooms: Option<&Arc<Semaphore>>) -> Option<OwnedSemaphorePermit> {
-    let Some(rooms) = rooms else {
+/// Waits until the given time, or until there is a permit for a watch.
+async fn wait(until: Instant, permits: Option<&Arc<Semaphore>>) -> Option<OwnedSemaphorePermit> {
+    let Some(permits) = permits else {
         sleep_until(until).await;
         return None;
     };
     tokio::select! {
-        room = Arc::clone(rooms).acquire_owned() => room.ok(),
+        permit = Arc::clone(permits).acquire_owned() => permit.ok(),
         () = sleep_until(until) => None,
     }
 }
 
 struct Poller<'f> {
     reflector: &'f mut Reflector,
-    /// Whether this cluster only gives whole lists.
-    whole: bool,
+    /// Whether this cluster is polled with full lists.
+    full_lists: bool,
 }
 
 impl Poller<'_> {
-    /// Looks once. Gives when that began and the version of the list.
-    async fn look(&mut self) -> Result<(Instant, String), ApiError> {
+    /// Polls once. Returns when the poll began, and the resource version of the list.
+    async fn poll_once(&mut self) -> Result<(Instant, String), ApiError> {
         let lists = Arc::clone(&self.reflector.lists);
-        // Closed never: the registry outlives its watches.
-        let _turn = lists.acquire().await;
+        // The semaphore is never closed.
+        let _permit = lists.acquire().await;
         let started = Instant::now();
-        self.reflector.seat.looking();
-        let begun = self.reflector.seat.is_complete();
-        let found = if !begun {
-            let attempted = self.reflector.begin(AuditVerb::List);
-            let found = self.everything().await;
-            attempted.end(&found);
-            found?
-        } else if self.whole {
-            self.everything().await?
+        self.reflector.writer.begin_poll();
+        let synced = self.reflector.writer.has_synced();
+        let result = if !synced {
+            let pending = self.reflector.begin_audit(AuditVerb::List);
+            let result = self.list_all().await;
+            pending.finish(&result);
+            result?
+        } else if self.full_lists {
+            self.list_all().await?
         } else {
-            self.differences().await?
+            self.list_changed().await?
         };
-        let version = found.version.clone();
-        self.reflector.seat.found(found);
+        let version = result.version.clone();
+        self.reflector.writer.polled(result);
         Ok((started, version))
     }
 
-    async fn everything(&self) -> Result<Found, ApiError> {
+    async fn list_all(&self) -> Result<PollResult, ApiError> {
         let (mut changed, mut version, mut next) = (Vec::new(), None, None);
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.reflector.page(next.as_deref()).await?;
             changed.extend(page.items);
             let version = version.get_or_insert(page.resource_version);
             next = page.next;
             if next.is_none() {
-                return Ok(Found { version: std::mem::take(version), same: Vec::new(), changed });
+                return Ok(PollResult { version: std::mem::take(version), unchanged: Vec::new(), changed });
             }
         }
         Err(self.reflector.endless())
     }
 
-    async fn differences(&mut self) -> Result<Found, ApiError> {
+    async fn list_changed(&mut self) -> Result<PollResult, ApiError> {
         let (version, listed) = match self.metadata().await {
             Err(error) if error.code() == Some(NOT_ACCEPTABLE) => {
-                self.whole = true;
-                return self.everything().await;
+                self.full_lists = true;
+                return self.list_all().await;
             }
             listed => listed?,
         };
         let all = listed.len();
-        let (same, changed) = self.reflector.seat.compare(listed);
-        if changed.len() > FEW && changed.len() > all / 2 {
-            return self.everything().await;
+        let (unchanged, changed) = self.reflector.writer.compare(listed);
+        if changed.len() > ALWAYS_READ_ONE_BY_ONE && changed.len() > all / 2 {
+            return self.list_all().await;
         }
         match self.read(changed).await {
-            Ok((stale, changed)) => Ok(Found { version, same: [same, stale].concat(), changed }),
-            // Whoever may list but not get sees the same.
+            Ok((stale, changed)) => {
+                Ok(PollResult { version, unchanged: [unchanged, stale].concat(), changed })
+            }
+            // A credential that may list but not get can read the same objects with a full list.
             Err(error) if error.reason() == FailureReason::Forbidden => {
-                self.whole = true;
-                self.everything().await
+                self.full_lists = true;
+                self.list_all().await
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn metadata(&self) -> Result<(String, Vec<Entry>), ApiError> {
-        let (mut entries, mut version, mut next) = (Vec::new(), None, None);
-        for _ in 0..MOST_PAGES {
+    async fn metadata(&self) -> Result<(String, Vec<ObjectVersion>), ApiError> {
+        let (mut versions, mut version, mut next) = (Vec::new(), None, None);
+        for _ in 0..MAX_PAGES {
             let page: MetadataPage = self.reflector.metadata_page(next.as_deref()).await?;
-            entries.extend(page.items);
+            versions.extend(page.items);
             let version = version.get_or_insert(page.version);
             next = page.next;
             if next.is_none() {
-                return Ok((std::mem::take(version), entries));
+                return Ok((std::mem::take(version), versions));
             }
         }
         Err(self.reflector.endless())
     }
 
-    /// Reads what has changed. What changed its labels since the list was read may belong to it no more: it counts as
-    /// unchanged, and the next look tells. What is gone since is left out.
-    async fn read(&self, changed: Vec<Entry>) -> Result<(Vec<Place>, Vec<StoredObject>), ApiError> {
+    /// Reads the changed objects. One whose labels changed since the list was taken may no longer match the selector:
+    /// it counts as unchanged until the next poll. One that was deleted since is left out.
+    async fn read(
+        &self,
+        changed: Vec<ObjectVersion>,
+    ) -> Result<(Vec<NamespacedName>, Vec<StoredObject>), ApiError> {
         let reflector = &*self.reflector;
         let read = stream::iter(changed)
-            .map(|entry| async move {
+            .map(|listed| async move {
                 let object =
-                    reflector.client.get(&reflector.kind, entry.namespace.as_deref(), &entry.name).await;
+                    reflector.client.get(&reflector.kind, listed.namespace.as_deref(), &listed.name).await;
                 match object {
-                    Ok(object) => Ok(Some((entry, object))),
-                    Err(error) if error.is_gone() => Ok(None),
+                    Ok(object) => Ok(Some((listed, object))),
+                    Err(error) if error.is_object_not_found() => Ok(None),
                     Err(error) => Err(error),
                 }
             })
-            .buffered(READS_AT_ONCE)
+            .buffered(CONCURRENT_READS)
             .try_collect::<Vec<_>>()
             .await?;
         let (mut stale, mut objects) = (Vec::new(), Vec::new());
-        for (entry, object) in read.into_iter().flatten() {
-            if entry.is(&object) || entry.has_labels_of(&object) {
+        for (listed, object) in read.into_iter().flatten() {
+            if listed.is(&object) || listed.has_labels_of(&object) {
                 objects.push(object);
             } else {
-                stale.push(entry.place());
+                stale.push(listed.namespaced_name());
             }
         }
         Ok((stale, objects))

@@ -1,5 +1,9 @@
-//! Keeps one copy up to date for as long as it is wanted: list, watch from there, and after any loss resume where it was, or
-//! list again where that is no longer possible. Where there is to be no watch, it polls.
+//! The reflector of a cache: lists, watches from the resource version of the list, resumes the watch after a failure,
+//! and lists again when that version has expired. Without a watch it polls.
+//!
+//! This is not `kube::runtime::watcher`: it shares the compact objects, the work queue's backoff, the per-cluster
+//! limits and the audit of this crate, distinguishes a kind that is no longer served from an empty list, and can be
+//! woken while it backs off.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,108 +13,113 @@ use kross_api::{FailureReason, Operation, SyncMode};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::Change;
-use super::Selection;
 use super::decoder::{Event, Lines};
 use super::metadata::{self, MetadataPage};
 use super::poll;
-use super::shared::Seat;
-use super::sync_policy::Method;
+use super::shared::WriterToken;
+use super::sync_policy::SyncMethod;
+use super::{CacheOptions, Change, Selection};
 use crate::audit::AuditVerb;
-use crate::client::{ApiAnswer, Attempted, ClusterClient};
-use crate::client::{MOST_PAGES, Query};
+use crate::client::{ApiResponse, ClusterClient, PendingAudit};
+use crate::client::{MAX_PAGES, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
 use crate::transport::{ResponseBody, TransportError};
-use crate::workqueue::{Backoff, random};
+use crate::workqueue::Backoff;
 
-/// How long a watch is asked to stay open; the server is told a random time between once and twice this.
-const OPEN_FOR: Duration = Duration::from_secs(300);
-/// How much longer it may take before the connection counts as dead, for servers that forget the time.
-const OVERTIME: Duration = Duration::from_secs(30);
-/// A watch that lived this long had no problem, so the next failure is a first one.
-const HEALTHY: Duration = Duration::from_secs(10);
-const BACKOFF: Backoff = Backoff { base: Duration::from_millis(100), cap: Duration::from_secs(30) };
-/// For what fails until somebody changes something: permissions, definitions.
-const SLOW_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(60) };
+/// The server is asked to close a watch after a random time between once and twice this.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long after that a watch counts as dead, for servers that do not close it.
+const WATCH_TIMEOUT_GRACE: Duration = Duration::from_secs(30);
+/// A watch that was open for this long was healthy: the next failure counts as the first one.
+const HEALTHY_AFTER: Duration = Duration::from_secs(10);
+/// The delay before a request that is expected to succeed.
+pub(super) const SHORT_DELAY: Duration = Duration::from_millis(100);
 
 /// How a watch ended.
-enum Ended {
-    /// As it should: open a new one where it was.
+enum WatchEnd {
+    /// Normally: resume from the last resource version.
     Resume,
-    /// The cluster no longer knows where it was: list again.
+    /// The resource version has expired: list again.
     Expired,
-    /// It failed.
+    /// With an error.
     Failed(ApiError),
 }
 
+/// What fills a cache.
 pub(super) struct Reflector {
-    pub(super) seat: Seat,
+    pub(super) writer: WriterToken,
     pub(super) client: ClusterClient,
     pub(super) kind: Arc<ApiKind>,
-    /// Bounds the lists of this cluster that run at once.
+    /// Limits the lists in this cluster that run at once.
     pub(super) lists: Arc<Semaphore>,
+    backoff: Backoff,
+    persistent_backoff: Backoff,
     failures: u32,
-    /// Whether the last answer was that there is no such kind.
+    /// Whether the last response was that the kind is not served.
     missing: bool,
 }
 
-/// Never returns.
-pub(super) async fn run(
-    seat: Seat,
-    client: ClusterClient,
-    kind: Arc<ApiKind>,
-    lists: Arc<Semaphore>,
-    method: Method,
-) {
-    let mut reflector = Reflector { seat, client, kind, lists, failures: 0, missing: false };
-    let (version, _room) = match method {
-        Method::Watch { room } => (None, room),
-        Method::Poll { pace, rooms } => {
-            let (version, room) = poll::poll(&mut reflector, pace, rooms).await;
-            reflector.seat.set_mode(SyncMode::Watch);
-            (Some(version), Some(room))
-        }
-    };
-    if let Some(version) = version {
-        reflector.watch_from(version).await;
-    }
-    loop {
-        match reflector.list().await {
-            Ok(version) => {
-                reflector.missing = false;
-                reflector.watch_from(version).await;
-            }
-            // The list took so long that its first pages are history.
-            Err(error) if error.is_expired() => reflector.pause(soon()).await,
-            Err(error) => reflector.fail(&error).await,
-        }
-    }
-}
-
 impl Reflector {
-    /// Reads the list page by page into the copy, and returns its version.
+    pub(super) fn new(
+        writer: WriterToken,
+        client: ClusterClient,
+        kind: Arc<ApiKind>,
+        lists: Arc<Semaphore>,
+        options: &CacheOptions,
+    ) -> Self {
+        let CacheOptions { backoff, persistent_backoff, .. } = *options;
+        Self { writer, client, kind, lists, backoff, persistent_backoff, failures: 0, missing: false }
+    }
+
+    /// Keeps the cache in sync until the task is aborted.
+    pub(super) async fn run(mut self, method: SyncMethod) {
+        let (version, _permit) = match method {
+            SyncMethod::Watch { permit } => (None, permit),
+            SyncMethod::Poll { interval, permits } => {
+                let (version, permit) = poll::poll(&mut self, interval, permits).await;
+                self.writer.set_mode(SyncMode::Watch);
+                (Some(version), Some(permit))
+            }
+        };
+        if let Some(version) = version {
+            self.watch_from(version).await;
+        }
+        loop {
+            match self.list().await {
+                Ok(version) => {
+                    self.missing = false;
+                    self.watch_from(version).await;
+                }
+                // The list took so long that the API server has compacted the version of its first pages.
+                Err(error) if error.is_expired() => self.pause(SHORT_DELAY).await,
+                Err(error) => self.back_off(&error).await,
+            }
+        }
+    }
+
+    /// Reads a list page by page into the store, and returns its resource version.
     async fn list(&mut self) -> Result<String, ApiError> {
-        // Closed never: the registry outlives its watches.
-        let _turn = self.lists.acquire().await;
-        self.seat.listing();
+        // The semaphore is never closed.
+        let _permit = self.lists.acquire().await;
+        self.writer.listing();
         let mut next: Option<String> = None;
         let mut version = String::new();
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.page(next.as_deref()).await?;
             if next.is_none() {
                 version = page.resource_version;
-                self.seat.change(|store| {
+                self.writer.change(|store| {
                     store.begin_list(version.parse().ok());
                     None::<Change>
                 });
             }
-            self.seat.change(|store| {
+            self.writer.change(|store| {
                 page.items.into_iter().filter_map(|object| store.listed(object)).collect::<Vec<_>>()
             });
             next = page.next;
             if next.is_none() {
-                self.seat.synced();
+                self.writer.synced();
                 return Ok(version);
             }
         }
@@ -118,14 +127,14 @@ impl Reflector {
     }
 
     pub(super) async fn page(&self, next: Option<&str>) -> Result<crate::ObjectList, ApiError> {
-        let selection = &self.seat.key().selection;
+        let selection = &self.writer.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
         self.client.list_page(&self.kind, selection.namespace(), &query, next).await
     }
 
     pub(super) async fn metadata_page(&self, next: Option<&str>) -> Result<MetadataPage, ApiError> {
-        let selection = &self.seat.key().selection;
+        let selection = &self.writer.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
         let page = self
@@ -133,30 +142,30 @@ impl Reflector {
             .list_page_as(&self.kind, selection.namespace(), &query, next, metadata::ACCEPT)
             .await?;
         MetadataPage::read(&page).map_err(|_| {
-            let problem = "the list of metadata cannot be read";
-            ApiError::own(self.attempt(), FailureReason::ServerError, problem)
+            let problem = "cannot parse the metadata list";
+            ApiError::new(self.attempt(), FailureReason::ServerError, problem)
         })
     }
 
     pub(super) fn endless(&self) -> ApiError {
-        self.client.endless_list(&self.kind, self.seat.key().selection.namespace())
+        self.client.endless_list(&self.kind, self.writer.key().selection.namespace())
     }
 
-    /// Watches from a version until only a new list helps.
+    /// Watches from a resource version until it has expired or the kind is not served.
     async fn watch_from(&mut self, mut version: String) {
         loop {
             let started = Instant::now();
-            let ended = self.watch_once(&mut version).await;
-            if started.elapsed() > HEALTHY {
+            let end = self.watch_once(&mut version).await;
+            if started.elapsed() > HEALTHY_AFTER {
                 self.failures = 0;
             }
-            match ended {
-                // A server that ends every watch at once is not asked without a pause.
-                Ended::Resume if started.elapsed() < HEALTHY => self.pause(soon()).await,
-                Ended::Resume => {}
-                Ended::Expired => return,
-                Ended::Failed(error) => {
-                    self.fail(&error).await;
+            match end {
+                // Do not hammer a server that closes every watch at once.
+                WatchEnd::Resume if started.elapsed() < HEALTHY_AFTER => self.pause(SHORT_DELAY).await,
+                WatchEnd::Resume => {}
+                WatchEnd::Expired => return,
+                WatchEnd::Failed(error) => {
+                    self.back_off(&error).await;
                     if error.missing() == Some(&Missing::Kind) {
                         return;
                     }
@@ -165,140 +174,150 @@ impl Reflector {
         }
     }
 
-    async fn watch_once(&mut self, version: &mut String) -> Ended {
-        let open_for = OPEN_FOR.mul_f64(1.0 + random());
-        let deadline = Instant::now() + open_for + OVERTIME;
-        let attempted = self.begin(AuditVerb::Watch);
-        let response = match self.client.open_watch(self.watch_path(version, open_for)).await {
+    async fn watch_once(&mut self, version: &mut String) -> WatchEnd {
+        let timeout = WATCH_TIMEOUT.mul_f64(1.0 + fastrand::f64());
+        let deadline = Instant::now() + timeout + WATCH_TIMEOUT_GRACE;
+        let pending = self.begin_audit(AuditVerb::Watch);
+        let response = match self.client.open_watch(self.watch_path(version, timeout)).await {
             Ok(response) => response,
             Err(error) => {
                 let failure = ApiError::from_transport(self.attempt(), &error);
                 match error {
-                    // Nothing is opened in a lost cluster, however often it is tried.
-                    TransportError::NotConnected { .. } | TransportError::Closed => attempted.forget(),
-                    _ => attempted.ended(None, Some(failure.reason())),
+                    // Nothing was sent: the circuit breaker rejects every attempt while the cluster is unreachable.
+                    TransportError::NotConnected { .. } | TransportError::Closed => pending.discard(),
+                    _ => pending.finish_with(None, Some(failure.reason())),
                 }
-                return Ended::Failed(failure);
+                return WatchEnd::Failed(failure);
             }
         };
         let (head, body) = response.into_parts();
         if head.status != StatusCode::OK {
-            let (ended, reason) = self.refused(head.status, head.headers, body).await;
-            attempted.ended(None, Some(reason));
-            return ended;
+            let (end, reason) = self.refused(head.status, head.headers, body).await;
+            pending.finish_with(None, Some(reason));
+            return end;
         }
-        attempted.ended(None, None);
-        self.seat.live();
+        pending.finish_with(None, None);
+        self.writer.live();
         self.read(body, deadline, version).await
     }
 
-    async fn read(&self, mut body: ResponseBody, deadline: Instant, version: &mut String) -> Ended {
+    async fn read(&self, mut body: ResponseBody, deadline: Instant, version: &mut String) -> WatchEnd {
         let mut lines = Lines::default();
         loop {
-            let piece = match timeout_at(deadline, body.piece()).await {
-                Ok(Ok(Some(piece))) => piece,
-                Ok(Ok(None)) | Err(_) => return Ended::Resume,
-                // A connection that broke under a healthy watch says nothing about the cluster: resume at once.
-                Ok(Err(TransportError::Broken { .. })) if body.age() > HEALTHY => return Ended::Resume,
-                Ok(Err(error)) => return Ended::Failed(ApiError::from_transport(self.attempt(), &error)),
+            let chunk = match timeout_at(deadline, body.chunk()).await {
+                Ok(Ok(Some(chunk))) => chunk,
+                Ok(Ok(None)) | Err(_) => return WatchEnd::Resume,
+                // A connection that breaks under a healthy watch does not mean that the cluster is unreachable: resume
+                // at once.
+                Ok(Err(TransportError::Broken { .. })) if body.age() > HEALTHY_AFTER => {
+                    return WatchEnd::Resume;
+                }
+                Ok(Err(error)) => return WatchEnd::Failed(ApiError::from_transport(self.attempt(), &error)),
             };
-            if lines.push(&piece).is_err() {
-                let problem = "a line of the watch has no end";
-                return Ended::Failed(ApiError::own(self.attempt(), FailureReason::ServerError, problem));
+            if lines.push(&chunk).is_err() {
+                let problem = "an event of the watch is too long";
+                return WatchEnd::Failed(ApiError::new(self.attempt(), FailureReason::ServerError, problem));
             }
             while let Some(line) = lines.next() {
-                if let Some(ended) = self.event(&line, version) {
-                    return ended;
+                if let Some(end) = self.event(&line, version) {
+                    return end;
                 }
             }
         }
     }
 
-    /// Takes one event in. Returns how the watch ended if this was its end.
-    fn event(&self, line: &[u8], version: &mut String) -> Option<Ended> {
+    /// Applies an event. Returns how the watch ended if this was its last one.
+    fn event(&self, line: &[u8], version: &mut String) -> Option<WatchEnd> {
         match Event::read(line) {
             Some(Ok(Event::Applied(object))) => {
                 version.clear();
                 version.push_str(object.resource_version());
-                self.seat.change(|store| store.applied(*object));
+                self.writer.change(|store| store.applied(*object));
             }
             Some(Ok(Event::Deleted(object))) => {
                 version.clear();
                 version.push_str(object.resource_version());
-                self.seat.change(|store| store.deleted(&object));
+                self.writer.change(|store| store.deleted(&object));
             }
             Some(Ok(Event::Bookmark(reached))) => {
-                self.seat.change(|store| {
+                self.writer.change(|store| {
                     store.advance(reached.parse().ok());
                     None::<Change>
                 });
                 *version = reached;
             }
-            Some(Ok(Event::Failed(status))) => return Some(self.ended_by(*status)),
+            Some(Ok(Event::Failed(status))) => return Some(self.end_of(*status)),
             Some(Ok(Event::Unknown)) => {}
-            // One object that cannot be read must not stop the others.
-            Some(Err(error)) => tracing::warn!(watch = %self.seat.key(), %error, "skipped an event"),
-            None => tracing::warn!(watch = %self.seat.key(), "skipped a line that is no event"),
+            // One object that cannot be parsed must not stop the others.
+            Some(Err(error)) => {
+                tracing::warn!(cache = %self.writer.key(), %error, "skipped a watch event with an unreadable object");
+            }
+            None => tracing::warn!(cache = %self.writer.key(), "skipped a line that is not a watch event"),
         }
         None
     }
 
-    fn ended_by(&self, status: Status) -> Ended {
+    /// How an `ERROR` event ends the watch.
+    fn end_of(&self, status: Status) -> WatchEnd {
         let code = status.code().and_then(|code| StatusCode::from_u16(code).ok());
         let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let error = ApiError::from_status(self.attempt(), code, Some(status), None);
-        if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }
+        if error.is_expired() { WatchEnd::Expired } else { WatchEnd::Failed(error) }
     }
 
+    /// How a response that is not 200 ends the watch, and its reason for the audit record.
     async fn refused(
         &self,
         status: StatusCode,
         headers: http::HeaderMap,
         body: ResponseBody,
-    ) -> (Ended, FailureReason) {
+    ) -> (WatchEnd, FailureReason) {
         /// A `Status` is short.
         const LIMIT: usize = 1 << 20;
-        let read = timeout_at(Instant::now() + OVERTIME, body.all(LIMIT, OVERTIME)).await;
+        let read =
+            timeout_at(Instant::now() + WATCH_TIMEOUT_GRACE, body.read_all(LIMIT, WATCH_TIMEOUT_GRACE)).await;
         let body = read.ok().and_then(Result::ok).unwrap_or_default();
-        let error = self.client.refused(&self.kind, self.attempt(), &ApiAnswer { status, headers, body });
+        let error =
+            self.client.response_error(&self.kind, self.attempt(), &ApiResponse { status, headers, body });
         let reason = error.reason();
-        (if error.is_expired() { Ended::Expired } else { Ended::Failed(error) }, reason)
+        (if error.is_expired() { WatchEnd::Expired } else { WatchEnd::Failed(error) }, reason)
     }
 
-    /// Nothing is wrong: the next failure is a first one.
+    /// Resets the backoff after a success.
     pub(super) fn recovered(&mut self) {
         self.missing = false;
         self.failures = 0;
     }
 
-    pub(super) async fn fail(&mut self, error: &ApiError) {
-        tracing::debug!(watch = %self.seat.key(), %error, "watch failed");
-        // The kind is positively gone, twice: so are its objects.
+    /// Reports a failure and waits before the next attempt.
+    pub(super) async fn back_off(&mut self, error: &ApiError) {
+        tracing::debug!(cache = %self.writer.key(), %error, "cannot sync cache");
+        // The server has said twice that it does not serve the kind, so its objects were deleted.
         let missing = error.missing() == Some(&Missing::Kind);
         if missing && self.missing {
-            self.seat.change(super::store::Store::clear);
+            self.writer.change(super::store::Store::clear);
         }
         self.missing = missing;
-        self.seat.failed(error);
+        self.writer.failed(error);
         self.failures = self.failures.saturating_add(1);
         let wait = match error.retry() {
-            Retry::After(wait) => wait.max(BACKOFF.delay(self.failures, random())),
-            Retry::Backoff => BACKOFF.delay(self.failures, random()),
-            Retry::WhenChanged => SLOW_BACKOFF.delay(self.failures, random()),
+            Retry::After(wait) => wait.max(self.backoff.delay(self.failures, fastrand::f64())),
+            Retry::Backoff => self.backoff.delay(self.failures, fastrand::f64()),
+            Retry::WhenChanged => self.persistent_backoff.delay(self.failures, fastrand::f64()),
         };
         self.pause(wait).await;
     }
 
     pub(super) async fn pause(&self, wait: Duration) {
-        // Whichever comes first; both are a reason to go on.
-        let _ = tokio::time::timeout(wait, self.seat.retry().notified()).await;
+        // Either the delay is over, or somebody called `retry`.
+        let _ = tokio::time::timeout(wait, self.writer.retry().notified()).await;
     }
 
-    fn watch_path(&self, version: &str, open_for: Duration) -> String {
-        let selection = &self.seat.key().selection;
+    fn watch_path(&self, version: &str, timeout: Duration) -> String {
+        let selection = &self.writer.key().selection;
         let mut path = self.kind.collection_path(selection.namespace());
         path.push_str("?watch=true&allowWatchBookmarks=true&timeoutSeconds=");
-        path.push_str(&open_for.as_secs().to_string());
+        path.push_str(&timeout.as_secs().to_string());
         path.push_str("&resourceVersion=");
         push_encoded(&mut path, version);
         let (labels, fields) = (selection.labels(), selection.fields());
@@ -306,25 +325,20 @@ impl Reflector {
         path
     }
 
-    /// A read of what this is about begins.
-    pub(super) fn begin(&self, verb: AuditVerb) -> Attempted {
-        let name = match &self.seat.key().selection {
+    /// Begins the audit record of a request for the objects of this cache.
+    pub(super) fn begin_audit(&self, verb: AuditVerb) -> PendingAudit {
+        let name = match &self.writer.key().selection {
             Selection::Name { name, .. } => name,
             Selection::All | Selection::Managed | Selection::Labels { .. } => "",
         };
-        self.client.attempted(verb, &self.kind, self.seat.key().selection.namespace(), name)
+        self.client.begin_audit(verb, &self.kind, self.writer.key().selection.namespace(), name)
     }
 
     fn attempt(&self) -> Attempt {
         Attempt {
             cluster: self.client.cluster().clone(),
             operation: Operation::Watch,
-            target: format!("{} ({})", self.seat.key().kind, self.seat.key().selection),
+            target: format!("{} ({})", self.writer.key().kind, self.writer.key().selection),
         }
     }
-}
-
-/// A short wait before something that should go well at once.
-pub(super) fn soon() -> Duration {
-    BACKOFF.delay(1, random())
 }

@@ -1,95 +1,100 @@
-//! One watch as its users see it: the copy, its state, and those who want to know about it.
+//! One cache as its users share it: the store, its sync state and its subscribers. The reflector writes to it through a
+//! [`WriterToken`]; users read it through a [`Cache`].
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kross_api::{FailureReason, SyncMode};
 use kross_value::{Text, Value};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::metadata::Entry;
-use super::poll::Found;
-use super::store::{Lookup, Place, Store};
-use super::{CacheKey, CacheOptions, Change, Registry, Subscribers, WatchEvent};
+use super::metadata::ObjectVersion;
+use super::poll::PollResult;
+use super::store::{Lookup, NamespacedName, Store};
+use super::{CacheEvent, CacheKey, CacheOptions, CacheRegistry, Change, Subscribers};
 use crate::error::ApiError;
 use crate::object::StoredObject;
 
-/// What a watch is doing.
+/// What the reflector of a cache is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachePhase {
-    /// Reading the list.
+    /// It is listing.
     Listing,
-    /// Following changes.
+    /// It watches or polls, and the cache is in sync.
     Live,
-    /// Waiting to try again after a failure.
+    /// It backs off after a failure.
     Failed,
 }
 
-/// A watch as a page shows it.
+/// The state of a cache, for admin pages and metrics.
 #[derive(Clone, Debug)]
 pub struct CacheState {
-    /// What it is about.
+    /// Which cache it is.
     pub key: Arc<CacheKey>,
     /// Whether it watches or polls.
     pub mode: SyncMode,
-    /// What it is doing.
+    /// What the reflector is doing.
     pub phase: CachePhase,
     /// For how long.
     pub since: Duration,
-    /// Why it does not follow, if so.
+    /// The last error, if the cache is not in sync.
     pub failure: Option<ApiError>,
-    /// Whether its copy was complete at some time.
-    pub complete: bool,
-    /// How many objects it has.
+    /// Whether the cache has synced at least once.
+    pub synced: bool,
+    /// The number of objects.
     pub objects: usize,
-    /// How many hold it.
+    /// The number of users.
     pub users: usize,
-    /// How many lists it has read; for a poll, how often it has looked.
+    /// The number of lists read; for a poll, the number of polls.
     pub lists: u64,
-    /// How often a watch was opened.
+    /// The number of watches opened.
     pub opened: u64,
 }
 
-/// The right to say what happens to a copy. Whoever takes it over next has it: one that is told to stop may still be in the
-/// middle of something, and is not listened to any more.
-pub(super) struct Seat {
-    core: Arc<SharedCache>,
+/// The right to write to a cache. Acquiring it revokes the previous token: a reflector that was aborted may still be in
+/// the middle of a list, and its writes are ignored from then on.
+pub(super) struct WriterToken {
+    shared: Arc<SharedCache>,
     number: u64,
 }
 
+/// A cache that several users share. For the order of its locks see [`CacheRegistry`].
 pub(super) struct SharedCache {
     pub(super) key: Arc<CacheKey>,
-    /// Ends a wait after a failure.
+    /// Wakes the reflector while it backs off.
     pub(super) retry: Notify,
-    complete: Notify,
+    synced: Notify,
     inner: Mutex<Inner>,
-    everybody: Arc<Subscribers>,
+    /// The subscribers to all caches.
+    all_subscribers: Arc<Subscribers>,
 }
 
 struct Inner {
     store: Store,
-    /// The seat that counts.
-    seat: u64,
+    /// The number of the token that is valid.
+    writer: u64,
     mode: SyncMode,
     phase: CachePhase,
     since: Instant,
     failure: Option<ApiError>,
     lists: u64,
     opened: u64,
-    subscribers: Vec<mpsc::UnboundedSender<WatchEvent>>,
+    /// The subscribers to this cache.
+    subscribers: Vec<mpsc::UnboundedSender<CacheEvent>>,
 }
 
 impl SharedCache {
-    pub(super) fn new(key: CacheKey, options: &CacheOptions, everybody: Arc<Subscribers>) -> Self {
+    pub(super) fn new(key: CacheKey, options: &CacheOptions, all_subscribers: Arc<Subscribers>) -> Self {
         Self {
             key: Arc::new(key),
             retry: Notify::new(),
-            complete: Notify::new(),
+            synced: Notify::new(),
             inner: Mutex::new(Inner {
                 store: Store::new(options.indexed_labels.clone()),
-                seat: 0,
+                writer: 0,
                 mode: SyncMode::Watch,
                 phase: CachePhase::Listing,
                 since: Instant::now(),
@@ -98,15 +103,15 @@ impl SharedCache {
                 opened: 0,
                 subscribers: Vec::new(),
             }),
-            everybody,
+            all_subscribers,
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
-    /// Changes the copy and tells everybody, in one step: what subscribers hear and what readers see never disagree.
+    /// Changes the store and emits the events under one lock, so that subscribers and readers see the same order.
     fn change<C: IntoIterator<Item = Change>>(&self, change: impl FnOnce(&mut Store) -> C) {
         self.change_inner(&mut self.lock(), change);
     }
@@ -117,48 +122,48 @@ impl SharedCache {
     {
         let changes = change(&mut inner.store);
         for change in changes {
-            self.tell(inner, change);
+            self.emit(inner, change);
         }
     }
 
-    fn tell(&self, inner: &mut Inner, change: Change) {
-        let event = WatchEvent { watch: Arc::clone(&self.key), change };
+    fn emit(&self, inner: &mut Inner, change: Change) {
+        let event = CacheEvent { cache: Arc::clone(&self.key), change };
         inner.subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
-        self.everybody.send(&event);
+        self.all_subscribers.send(&event);
     }
 
-    /// What of a list is as it is known, and what is not.
-    pub(super) fn compare(&self, listed: Vec<Entry>) -> (Vec<Place>, Vec<Entry>) {
+    /// Splits listed objects into those that are cached in the same version, and the others.
+    pub(super) fn compare(&self, listed: Vec<ObjectVersion>) -> (Vec<NamespacedName>, Vec<ObjectVersion>) {
         let inner = self.lock();
-        let (mut same, mut changed) = (Vec::with_capacity(listed.len()), Vec::new());
+        let (mut unchanged, mut changed) = (Vec::with_capacity(listed.len()), Vec::new());
         for entry in listed {
             match inner.store.get(entry.namespace.as_deref(), &entry.name) {
-                Some(known) if entry.is(known) => same.push(entry.place()),
+                Some(known) if entry.is(known) => unchanged.push(entry.namespaced_name()),
                 _ => changed.push(entry),
             }
         }
-        (same, changed)
+        (unchanged, changed)
     }
 
-    pub(super) fn is_complete(&self) -> bool {
-        self.lock().store.is_complete()
+    pub(super) fn has_synced(&self) -> bool {
+        self.lock().store.has_synced()
     }
 
-    pub(super) fn replay(&self, subscriber: &mpsc::UnboundedSender<WatchEvent>) {
+    pub(super) fn replay(&self, subscriber: &mpsc::UnboundedSender<CacheEvent>) {
         self.replay_inner(&self.lock(), subscriber);
     }
 
-    fn replay_inner(&self, inner: &Inner, subscriber: &mpsc::UnboundedSender<WatchEvent>) {
+    fn replay_inner(&self, inner: &Inner, subscriber: &mpsc::UnboundedSender<CacheEvent>) {
         let known = inner.store.iter().map(|object| Change::Applied {
             old: None,
             new: Arc::clone(object),
             ours: false,
         });
-        let synced = inner.store.is_complete().then_some(Change::Synced);
+        let synced = inner.store.has_synced().then_some(Change::Synced);
         let failed = inner.failure.clone().map(|error| Change::Failed { error });
         for change in known.chain(synced).chain(failed) {
-            // Whoever hung up meanwhile does not want to know.
-            let _ = subscriber.send(WatchEvent { watch: Arc::clone(&self.key), change });
+            // A subscriber that has hung up is removed by the next event.
+            let _ = subscriber.send(CacheEvent { cache: Arc::clone(&self.key), change });
         }
     }
 
@@ -166,7 +171,7 @@ impl SharedCache {
         let inner = self.lock();
         match inner.store.get(namespace, name) {
             Some(object) => Lookup::Found(Arc::clone(object)),
-            None if inner.can_tell() => Lookup::Absent,
+            None if inner.is_authoritative() => Lookup::Absent,
             None => Lookup::Unknown,
         }
     }
@@ -179,7 +184,7 @@ impl SharedCache {
             phase: inner.phase,
             since: inner.since.elapsed(),
             failure: inner.failure.clone(),
-            complete: inner.store.is_complete(),
+            synced: inner.store.has_synced(),
             objects: inner.store.len(),
             users,
             lists: inner.lists,
@@ -188,54 +193,54 @@ impl SharedCache {
     }
 }
 
-impl Seat {
-    /// Takes a copy over.
-    pub(super) fn take(core: &Arc<SharedCache>, mode: SyncMode) -> Self {
-        let mut inner = core.lock();
-        inner.seat += 1;
+impl WriterToken {
+    /// Takes over a cache from its previous writer.
+    pub(super) fn acquire(shared: &Arc<SharedCache>, mode: SyncMode) -> Self {
+        let mut inner = shared.lock();
+        inner.writer += 1;
         inner.mode = mode;
-        Self { core: Arc::clone(core), number: inner.seat }
+        Self { shared: Arc::clone(shared), number: inner.writer }
     }
 
-    /// The state, as long as nobody else has taken over.
+    /// The state, unless another writer has taken over.
     fn lock(&self) -> Option<MutexGuard<'_, Inner>> {
-        Some(self.core.lock()).filter(|inner| inner.seat == self.number)
+        Some(self.shared.lock()).filter(|inner| inner.writer == self.number)
     }
 
-    /// What it is about.
+    /// Which cache it is.
     pub(super) fn key(&self) -> &CacheKey {
-        &self.core.key
+        &self.shared.key
     }
 
-    /// Ends a wait after a failure.
+    /// Wakes the reflector while it backs off.
     pub(super) fn retry(&self) -> &Notify {
-        &self.core.retry
+        &self.shared.retry
     }
 
-    /// Changes the copy and tells everybody.
+    /// Changes the store and emits the events.
     pub(super) fn change<C: IntoIterator<Item = Change>>(&self, change: impl FnOnce(&mut Store) -> C) {
         if let Some(mut inner) = self.lock() {
-            self.core.change_inner(&mut inner, change);
+            self.shared.change_inner(&mut inner, change);
         }
     }
 
-    /// What of a list is as it is known, and what is not.
-    pub(super) fn compare(&self, listed: Vec<Entry>) -> (Vec<Place>, Vec<Entry>) {
-        self.core.compare(listed)
+    /// Splits listed objects into those that are cached in the same version, and the others.
+    pub(super) fn compare(&self, listed: Vec<ObjectVersion>) -> (Vec<NamespacedName>, Vec<ObjectVersion>) {
+        self.shared.compare(listed)
     }
 
-    pub(super) fn is_complete(&self) -> bool {
-        self.core.is_complete()
+    pub(super) fn has_synced(&self) -> bool {
+        self.shared.has_synced()
     }
 
-    /// A look at the cluster begins.
-    pub(super) fn looking(&self) {
+    /// Called before the requests of a poll are sent.
+    pub(super) fn begin_poll(&self) {
         if let Some(mut inner) = self.lock() {
-            inner.store.look();
+            inner.store.begin_poll();
         }
     }
 
-    /// A list begins.
+    /// Called when a list begins.
     pub(super) fn listing(&self) {
         let Some(mut inner) = self.lock() else { return };
         if inner.failure.is_none() {
@@ -243,49 +248,49 @@ impl Seat {
         }
     }
 
-    /// A list was read to its end.
+    /// Called when the last page of a list has been stored.
     pub(super) fn synced(&self) {
         let Some(mut inner) = self.lock() else { return };
-        let gone = inner.store.end_list();
-        for change in gone {
-            self.core.tell(&mut inner, change);
+        let deleted = inner.store.end_list();
+        for change in deleted {
+            self.shared.emit(&mut inner, change);
         }
         inner.lists += 1;
         inner.failure = None;
         inner.enter(CachePhase::Live);
-        self.core.tell(&mut inner, Change::Synced);
+        self.shared.emit(&mut inner, Change::Synced);
         drop(inner);
-        self.core.complete.notify_waiters();
+        self.shared.synced.notify_waiters();
     }
 
-    /// A poll is at its end. Told as a watch would: `Synced` when the copy becomes complete, `Resumed` after a failure.
-    pub(super) fn found(&self, found: Found) {
-        let Found { version, same, changed } = found;
+    /// Stores the result of a poll. Emits what a watch would: `Synced` the first time, `Resumed` after a failure.
+    pub(super) fn polled(&self, result: PollResult) {
+        let PollResult { version, unchanged, changed } = result;
         let Some(mut inner) = self.lock() else { return };
-        let first = !inner.store.is_complete();
+        let first = !inner.store.has_synced();
         if inner.failure.take().is_some() && !first {
-            self.core.tell(&mut inner, Change::Resumed);
+            self.shared.emit(&mut inner, Change::Resumed);
         }
         inner.store.begin_list(version.parse().ok());
-        for place in same {
-            inner.store.seen(place);
+        for name in unchanged {
+            inner.store.seen(name);
         }
         for object in changed {
             if let Some(change) = inner.store.listed(object) {
-                self.core.tell(&mut inner, change);
+                self.shared.emit(&mut inner, change);
             }
         }
-        let gone = inner.store.end_list();
-        for change in gone {
-            self.core.tell(&mut inner, change);
+        let deleted = inner.store.end_list();
+        for change in deleted {
+            self.shared.emit(&mut inner, change);
         }
         inner.lists += 1;
         inner.enter(CachePhase::Live);
         if first {
-            self.core.tell(&mut inner, Change::Synced);
+            self.shared.emit(&mut inner, Change::Synced);
         }
         drop(inner);
-        self.core.complete.notify_waiters();
+        self.shared.synced.notify_waiters();
     }
 
     pub(super) fn set_mode(&self, mode: SyncMode) {
@@ -294,24 +299,24 @@ impl Seat {
         }
     }
 
-    /// The watch is open.
+    /// Called when a watch is open.
     pub(super) fn live(&self) {
         let Some(mut inner) = self.lock() else { return };
         inner.opened += 1;
         inner.enter(CachePhase::Live);
         if inner.failure.take().is_some() {
-            self.core.tell(&mut inner, Change::Resumed);
+            self.shared.emit(&mut inner, Change::Resumed);
         }
     }
 
-    /// It does not follow any more. Told once per reason.
+    /// Called when the reflector fails. Emits one event per reason.
     pub(super) fn failed(&self, error: &ApiError) {
         let Some(mut inner) = self.lock() else { return };
         let known = inner.failure.as_ref().map(ApiError::reason) == Some(error.reason());
         inner.failure = Some(error.clone());
         inner.enter(CachePhase::Failed);
         if !known {
-            self.core.tell(&mut inner, Change::Failed { error: error.clone() });
+            self.shared.emit(&mut inner, Change::Failed { error: error.clone() });
         }
     }
 }
@@ -324,146 +329,146 @@ impl Inner {
         }
     }
 
-    /// Whether what is not in the copy is not there. A short interruption does not matter: the cluster is asked again
-    /// before anything is decided for good. A kind that we may not read, or that is gone, does.
-    fn can_tell(&self) -> bool {
-        let blind = self.failure.as_ref().is_some_and(|error| {
+    /// Whether an object that is not cached does not exist. A short interruption does not matter, since the API server
+    /// is asked again before anything irreversible. A kind that we may not read, or that is no longer served, does.
+    fn is_authoritative(&self) -> bool {
+        let unreadable = self.failure.as_ref().is_some_and(|error| {
             matches!(
                 error.reason(),
                 FailureReason::Forbidden | FailureReason::NotFound | FailureReason::Unauthorized
             )
         });
-        self.store.is_complete() && !blind
+        self.store.has_synced() && !unreadable
     }
 }
 
-/// A hold on a watch, and the way to read its copy. The watch runs as long as somebody has one.
+/// A cache as a user holds it. The reflector runs as long as there is a user.
 pub struct Cache {
-    core: Arc<SharedCache>,
-    registry: Arc<Registry>,
+    shared: Arc<SharedCache>,
+    registry: Arc<CacheRegistry>,
 }
 
 impl Cache {
-    pub(super) fn new(core: Arc<SharedCache>, registry: Arc<Registry>) -> Self {
-        Self { core, registry }
+    pub(super) fn new(shared: Arc<SharedCache>, registry: Arc<CacheRegistry>) -> Self {
+        Self { shared, registry }
     }
 
-    /// What it is about.
+    /// Which cache it is.
     #[must_use]
     pub fn key(&self) -> &Arc<CacheKey> {
-        &self.core.key
+        &self.shared.key
     }
 
-    /// An object of the copy.
+    /// An object.
     #[must_use]
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Lookup {
-        self.core.get(namespace, name)
+        self.shared.get(namespace, name)
     }
 
-    /// All objects of the copy, or nothing if it cannot tell.
+    /// All objects, or `None` if the cache is not authoritative.
     #[must_use]
     pub fn list(&self) -> Option<Vec<Arc<StoredObject>>> {
-        let inner = self.core.lock();
-        inner.can_tell().then(|| inner.store.iter().cloned().collect())
+        let inner = self.shared.lock();
+        inner.is_authoritative().then(|| inner.store.iter().cloned().collect())
     }
 
-    /// The objects that the copy knows, also where it cannot tell whether that is all.
+    /// All cached objects, also if the cache is not authoritative.
     #[must_use]
     pub fn known(&self) -> Vec<Arc<StoredObject>> {
-        self.core.lock().store.iter().cloned().collect()
+        self.shared.lock().store.iter().cloned().collect()
     }
 
-    /// The objects of the copy with a value of a label, or nothing if it cannot tell.
+    /// The objects with this value of a label, or `None` if the cache is not authoritative.
     #[must_use]
     pub fn list_by_label(&self, label: &str, value: &str) -> Option<Vec<Arc<StoredObject>>> {
-        let inner = self.core.lock();
-        inner.can_tell().then(|| inner.store.by_label(label, value))
+        let inner = self.shared.lock();
+        inner.is_authoritative().then(|| inner.store.by_label(label, value))
     }
 
-    /// The objects with a value of a label that the copy knows, also where it cannot tell any more whether that is all.
+    /// The cached objects with this value of a label, also if the cache is not authoritative.
     #[must_use]
     pub fn known_by_label(&self, label: &str, value: &str) -> Vec<Arc<StoredObject>> {
-        self.core.lock().store.by_label(label, value)
+        self.shared.lock().store.by_label(label, value)
     }
 
-    /// Whether what is not in the copy is not there.
+    /// Whether an object that is not cached does not exist.
     #[must_use]
-    pub fn can_tell(&self) -> bool {
-        self.core.lock().can_tell()
+    pub fn is_authoritative(&self) -> bool {
+        self.shared.lock().is_authoritative()
     }
 
-    /// Why the copy does not follow at the moment, if so.
+    /// Why the cache is not in sync, if so.
     #[must_use]
     pub fn failure(&self) -> Option<ApiError> {
-        self.core.lock().failure.clone()
+        self.shared.lock().failure.clone()
     }
 
-    /// Adds what a write of ours returned, so that it is known before the cluster tells. Does nothing if the copy knows
-    /// something later, or if the object is of another kind than the watch: no event would ever take it out again.
+    /// Stores the object that a write of ours returned, so that it is cached before the watch reports it. Ignored if
+    /// the cache has a later version, or if the object is of another kind: no event would ever remove it.
     pub fn observe(&self, written: &StoredObject) {
-        let CacheKey { group, kind, selection, .. } = &*self.core.key;
+        let CacheKey { group, kind, selection, .. } = &*self.shared.key;
         let of_kind = *group == *written.group() && *kind == *written.kind();
         if of_kind && selection.selects(written) {
-            self.core.change(|store| store.observed(written));
+            self.shared.change(|store| store.observed(written));
         }
     }
 
-    /// Whether it tells when this object goes: it follows, and has it.
+    /// Whether the cache will emit an event when this object is deleted: it is in sync and has the object.
     #[must_use]
-    pub fn will_tell_of(&self, namespace: Option<&str>, name: &str, uid: &Text) -> bool {
+    pub fn will_report_deletion_of(&self, namespace: Option<&str>, name: &str, uid: &Text) -> bool {
         self.is_live() && matches!(self.get(namespace, name), Lookup::Found(found) if found.uid() == uid)
     }
 
-    /// Takes out what a delete of ours found gone, where the next look would be the first to tell. A watch tells soon enough,
-    /// and in order.
-    pub fn observe_gone(&self, deleted: &StoredObject) {
+    /// Removes an object that a delete of ours found to be absent, if the cache polls and would report that only with
+    /// the next poll. A watch reports it soon, and in order.
+    pub fn observe_deleted(&self, deleted: &StoredObject) {
         if self.mode() == SyncMode::Poll {
-            self.core.change(|store| store.observed_gone(deleted));
+            self.shared.change(|store| store.observed_deleted(deleted));
         }
     }
 
-    /// Whether it watches or polls: a watch on another cluster polls while there is no room for it.
+    /// Whether it watches or polls. A watch of a remote cluster polls while the budget for watches is used up.
     #[must_use]
     pub fn mode(&self) -> SyncMode {
-        self.core.lock().mode
+        self.shared.lock().mode
     }
 
-    /// Keeps only this much of an object, if the copy still has this version of it: for objects that are large, and of which
-    /// little is needed once they were looked at. Nobody is told.
-    pub fn keep(&self, object: &StoredObject, value: Value) {
-        self.core.lock().store.keep(object, value);
+    /// Replaces a cached object by a part of it, if this version is still cached. For large objects of which little is
+    /// needed once they were processed. Emits no event.
+    pub fn trim(&self, object: &StoredObject, value: Value) {
+        self.shared.lock().store.trim(object, value);
     }
 
-    /// What happens to this watch, what it knows already first. Read it without doing anything slow.
+    /// Events of this cache, beginning with its current content. Receive them without blocking.
     #[must_use]
-    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<WatchEvent> {
+    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<CacheEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut inner = self.core.lock();
-        self.core.replay_inner(&inner, &sender);
+        let mut inner = self.shared.lock();
+        self.shared.replay_inner(&inner, &sender);
         inner.subscribers.push(sender);
         receiver
     }
 
-    /// Whether the copy was complete at some time.
+    /// Whether the cache has synced at least once.
     #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.core.is_complete()
+    pub fn has_synced(&self) -> bool {
+        self.shared.has_synced()
     }
 
-    /// Whether changes arrive at this moment, so that there is no need to look for them.
+    /// Whether the cache receives changes now, so that nobody needs to poll for them.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        let inner = self.core.lock();
-        inner.phase == CachePhase::Live && inner.store.is_complete()
+        let inner = self.shared.lock();
+        inner.phase == CachePhase::Live && inner.store.has_synced()
     }
 
-    /// Returns when the copy is complete. For start-up and tests: a reconcile must not wait.
-    pub async fn complete(&self) {
+    /// Returns when the cache has synced. For start-up and tests: a reconcile must not wait.
+    pub async fn wait_for_sync(&self) {
         loop {
-            let changed = self.core.complete.notified();
+            let changed = self.shared.synced.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.is_complete() {
+            if self.has_synced() {
                 return;
             }
             changed.await;
@@ -473,20 +478,20 @@ impl Cache {
 
 impl Clone for Cache {
     fn clone(&self) -> Self {
-        self.registry.join(&self.core.key);
-        Self { core: Arc::clone(&self.core), registry: Arc::clone(&self.registry) }
+        self.registry.acquire(&self.shared.key);
+        Self { shared: Arc::clone(&self.shared), registry: Arc::clone(&self.registry) }
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.registry.leave(&self.core.key);
+        self.registry.release(&self.shared.key);
     }
 }
 
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Watch({})", self.core.key)
+        write!(f, "Cache({})", self.shared.key)
     }
 }
 
@@ -496,7 +501,7 @@ mod tests {
     use crate::cache::{Selection, SyncPolicy};
     use crate::object::{ClusterId, read_object};
 
-    fn core() -> Arc<SharedCache> {
+    fn shared() -> Arc<SharedCache> {
         let key = CacheKey {
             cluster: ClusterId::new("eu"),
             access: "one".into(),
@@ -509,8 +514,8 @@ mod tests {
         Arc::new(SharedCache::new(key, &CacheOptions::default(), Arc::default()))
     }
 
-    fn list(seat: &Seat, version: u64, names: &[&str]) {
-        seat.change(|store| {
+    fn list(writer: &WriterToken, version: u64, names: &[&str]) {
+        writer.change(|store| {
             store.begin_list(Some(version));
             let object = |name: &&str| {
                 let text = format!(
@@ -523,22 +528,22 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_told_to_stop_in_the_middle_of_something_is_not_listened_to_any_more() {
-        let core = core();
-        let first = Seat::take(&core, SyncMode::Watch);
+    fn writes_of_a_superseded_reflector_are_ignored() {
+        let shared = shared();
+        let first = WriterToken::acquire(&shared, SyncMode::Watch);
         list(&first, 5, &["a", "b"]);
-        let second = Seat::take(&core, SyncMode::Watch);
-        // The first half of its list.
+        let second = WriterToken::acquire(&shared, SyncMode::Watch);
+        // The first page of its list.
         list(&second, 7, &["a"]);
-        // The end of a list that is not the one that was begun last: nothing is gone, and nothing is complete.
+        // The end of a list that was superseded deletes nothing, and does not complete the cache.
         first.synced();
-        assert!(!core.is_complete());
-        assert!(matches!(core.get(Some("shop"), "b"), Lookup::Found(_)));
-        let state = || core.state(1);
+        assert!(!shared.has_synced());
+        assert!(matches!(shared.get(Some("shop"), "b"), Lookup::Found(_)));
+        let state = || shared.state(1);
         first.live();
         assert_eq!((state().opened, state().phase), (0, CachePhase::Listing));
         second.synced();
-        assert!(matches!(core.get(Some("shop"), "b"), Lookup::Absent));
+        assert!(matches!(shared.get(Some("shop"), "b"), Lookup::Absent));
         assert_eq!((state().lists, state().phase), (1, CachePhase::Live));
     }
 }

@@ -1,5 +1,5 @@
-//! Turns lists, events and our own writes into a copy of some objects, and into the changes that it went through. Pure: what
-//! arrives in which order is the caller's.
+//! The content of a cache: applies lists, watch events and our own writes, and returns what changed. No I/O and no
+//! locks; the caller decides in which order things arrive.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,42 +9,43 @@ use kross_value::{Text, Value};
 use super::Change;
 use crate::object::StoredObject;
 
-/// What a copy says about an object.
+/// What a cache knows about an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lookup {
-    /// It is there.
+    /// It exists.
     Found(Arc<StoredObject>),
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// The copy cannot tell: it is not complete, or does not follow.
+    /// Not known: the cache has not synced, or is not authoritative.
     Unknown,
 }
 
-/// Namespace and name; the namespace is empty for objects without one.
-pub(super) type Place = (Text, Text);
+/// Namespace and name. The namespace is empty for cluster-scoped objects.
+pub(super) type NamespacedName = (Text, Text);
 
+/// The objects of a cache, with indexes by label.
 #[derive(Default)]
 pub(super) struct Store {
-    objects: HashMap<Place, Arc<StoredObject>>,
+    objects: HashMap<NamespacedName, Arc<StoredObject>>,
     indexed_labels: Vec<&'static str>,
-    /// For each indexed label, the places of the objects with each of its values.
-    indexes: Vec<HashMap<Text, HashSet<Place>>>,
-    /// Everything up to this version is known.
+    /// For each indexed label: the objects by value.
+    indexes: Vec<HashMap<Text, HashSet<NamespacedName>>>,
+    /// The highest resource version up to which everything is known.
     progress: u64,
-    /// What the list that is being read has shown so far.
+    /// The list that is being read.
     listing: Option<Listing>,
-    complete: bool,
-    /// What we wrote before the copy was complete: the first list may be older than that.
-    early: HashMap<Place, StoredObject>,
-    /// UIDs of what we found gone since a look began, which may still bring it.
-    gone: HashSet<Text>,
+    synced: bool,
+    /// Objects that we wrote before the cache synced. The first list may be older.
+    written_before_sync: HashMap<NamespacedName, StoredObject>,
+    /// UIDs of objects that we deleted since the current poll began, which may still contain them.
+    deleted_uids: HashSet<Text>,
 }
 
 struct Listing {
-    seen: HashSet<Place>,
+    seen: HashSet<NamespacedName>,
     version: Option<u64>,
-    /// The cluster's versions went backwards, as after a restored backup: nothing known before counts.
-    restarted: bool,
+    /// The resource versions went backwards, as after a restore of etcd, so cached versions are not comparable.
+    rolled_back: bool,
 }
 
 impl Store {
@@ -57,9 +58,9 @@ impl Store {
         self.objects.len()
     }
 
-    /// Whether a list has been read to its end.
-    pub(super) fn is_complete(&self) -> bool {
-        self.complete
+    /// Whether a list has been read completely.
+    pub(super) fn has_synced(&self) -> bool {
+        self.synced
     }
 
     pub(super) fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Arc<StoredObject>> {
@@ -70,118 +71,119 @@ impl Store {
         self.objects.values()
     }
 
-    /// The objects with a value of a label, through its index if it has one.
+    /// The objects with this value of a label, through the index if there is one.
     pub(super) fn by_label(&self, label: &str, value: &str) -> Vec<Arc<StoredObject>> {
         let Some(index) = self.index_of(label) else {
             return self.iter().filter(|object| object.label(label) == Some(value)).cloned().collect();
         };
-        let places = index.get(value).into_iter().flatten();
-        places.filter_map(|place| self.objects.get(place).cloned()).collect()
+        let names = index.get(value).into_iter().flatten();
+        names.filter_map(|name| self.objects.get(name).cloned()).collect()
     }
 
-    fn index_of(&self, label: &str) -> Option<&HashMap<Text, HashSet<Place>>> {
+    fn index_of(&self, label: &str) -> Option<&HashMap<Text, HashSet<NamespacedName>>> {
         let at = self.indexed_labels.iter().position(|indexed| *indexed == label)?;
         self.indexes.get(at)
     }
 
-    /// A list begins: its version, if it is a number.
+    /// A list begins, with its resource version if that is a number.
     pub(super) fn begin_list(&mut self, version: Option<u64>) {
-        let restarted = version.is_some_and(|version| version < self.progress);
-        self.listing = Some(Listing { seen: HashSet::new(), version, restarted });
+        let rolled_back = version.is_some_and(|version| version < self.progress);
+        self.listing = Some(Listing { seen: HashSet::new(), version, rolled_back });
     }
 
-    /// A look at the cluster begins: what was found gone before is not in what it brings.
-    pub(super) fn look(&mut self) {
-        self.gone.clear();
+    /// A poll begins: its requests cannot return objects that were deleted before.
+    pub(super) fn begin_poll(&mut self) {
+        self.deleted_uids.clear();
     }
 
     /// An object of the list.
     pub(super) fn listed(&mut self, object: StoredObject) -> Option<Change> {
-        if self.gone.contains(object.uid()) {
+        if self.deleted_uids.contains(object.uid()) {
             return None;
         }
-        let place = place(&object);
-        let restarted = match &mut self.listing {
+        let name = namespaced_name(&object);
+        let rolled_back = match &mut self.listing {
             Some(listing) => {
-                listing.seen.insert(place.clone());
-                listing.restarted
+                listing.seen.insert(name.clone());
+                listing.rolled_back
             }
             None => false,
         };
-        self.put(place, object, restarted, false)
+        self.put(name, object, rolled_back, false)
     }
 
-    /// An object of the list that is as it was known.
-    pub(super) fn seen(&mut self, place: Place) {
+    /// An object of the list that is cached in the same version.
+    pub(super) fn seen(&mut self, name: NamespacedName) {
         if let Some(listing) = &mut self.listing {
-            listing.seen.insert(place);
+            listing.seen.insert(name);
         }
     }
 
-    /// The list is at its end: what it did not show is gone.
+    /// The list is complete: objects that are not in it were deleted.
     pub(super) fn end_list(&mut self) -> Vec<Change> {
         let Some(listing) = self.listing.take() else { return Vec::new() };
-        let gone: Vec<Place> = self
+        let deleted: Vec<NamespacedName> = self
             .objects
             .iter()
-            .filter(|(place, object)| {
-                // What we wrote after the list was taken is not in it, and still there.
+            .filter(|(name, object)| {
+                // An object that we wrote after the list was taken is not in it, and exists.
                 let newer = object.version().zip(listing.version).is_some_and(|(own, list)| own > list);
-                !listing.seen.contains(*place) && (listing.restarted || !newer)
+                !listing.seen.contains(*name) && (listing.rolled_back || !newer)
             })
-            .map(|(place, _)| place.clone())
+            .map(|(name, _)| name.clone())
             .collect();
         self.progress = match listing.version {
-            Some(version) if listing.restarted => version,
+            Some(version) if listing.rolled_back => version,
             Some(version) => self.progress.max(version),
             None => self.progress,
         };
-        self.complete = true;
-        let early = std::mem::take(&mut self.early);
-        let gone = gone.iter().filter_map(|place| self.remove(place)).map(|old| Change::Deleted { old });
-        let mut changes: Vec<Change> = gone.collect();
-        changes.extend(early.values().filter_map(|object| self.observed(object)));
+        self.synced = true;
+        let written_before_sync = std::mem::take(&mut self.written_before_sync);
+        let deleted = deleted.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old });
+        let mut changes: Vec<Change> = deleted.collect();
+        changes.extend(written_before_sync.values().filter_map(|object| self.observed(object)));
         changes
     }
 
-    /// The cluster says that an object is new or has changed.
+    /// A watch event: an object was added or modified.
     pub(super) fn applied(&mut self, object: StoredObject) -> Option<Change> {
         self.advance(object.version());
-        self.put(place(&object), object, false, false)
+        self.put(namespaced_name(&object), object, false, false)
     }
 
-    /// The cluster says that an object is gone.
+    /// A watch event: an object was deleted.
     pub(super) fn deleted(&mut self, object: &StoredObject) -> Option<Change> {
         self.advance(object.version());
-        let place = place(object);
-        let stale = self.objects.get(&place).is_some_and(|known| is_newer(known, object));
-        if stale { None } else { self.remove(&place).map(|old| Change::Deleted { old }) }
+        let name = namespaced_name(object);
+        let stale = self.objects.get(&name).is_some_and(|known| is_newer(known, object));
+        if stale { None } else { self.remove(&name).map(|old| Change::Deleted { old }) }
     }
 
-    /// Everything up to a version is known.
+    /// Everything up to this resource version is known.
     pub(super) fn advance(&mut self, version: Option<u64>) {
         self.progress = self.progress.max(version.unwrap_or(0));
     }
 
-    /// We wrote an object and the cluster answered with it. The cluster will tell us too, later; until then it is known. If
-    /// it has told us already, or told us something later, that counts.
+    /// A write of ours returned this object. It is stored until the watch reports it, unless that has already happened
+    /// or the cache has a later version.
     pub(super) fn observed(&mut self, object: &StoredObject) -> Option<Change> {
-        let place = place(object);
-        if !self.complete {
-            // Until then it is not asked what is in the copy, and whether this is still so.
-            let known = self.early.get(&place).is_some_and(|known| is_newer(known, object));
-            if !known {
-                self.early.insert(place, object.clone());
+        let name = namespaced_name(object);
+        if !self.synced {
+            // Readers get nothing before the cache has synced; afterwards the first list decides whether this is still
+            // current.
+            let outdated = self.written_before_sync.get(&name).is_some_and(|known| is_newer(known, object));
+            if !outdated {
+                self.written_before_sync.insert(name, object.clone());
             }
             return None;
         }
         let fresh = object.version().is_some_and(|version| version > self.progress);
-        if fresh { self.put(place, object.clone(), false, true) } else { None }
+        if fresh { self.put(name, object.clone(), false, true) } else { None }
     }
 
-    /// Keeps less of an object, if it is still this version of it.
-    pub(super) fn keep(&mut self, object: &StoredObject, value: Value) {
-        if let Some(known) = self.objects.get_mut(&place(object))
+    /// Replaces an object by a part of it, if this version is still cached.
+    pub(super) fn trim(&mut self, object: &StoredObject, value: Value) {
+        if let Some(known) = self.objects.get_mut(&namespaced_name(object))
             && known.uid() == object.uid()
             && known.resource_version() == object.resource_version()
         {
@@ -189,52 +191,52 @@ impl Store {
         }
     }
 
-    /// We deleted an object and the cluster answered that it is gone.
-    pub(super) fn observed_gone(&mut self, object: &StoredObject) -> Option<Change> {
-        let place = place(object);
-        self.gone.insert(object.uid().clone());
-        if self.early.get(&place).is_some_and(|known| known.uid() == object.uid()) {
-            self.early.remove(&place);
+    /// A delete of ours found that the object is absent.
+    pub(super) fn observed_deleted(&mut self, object: &StoredObject) -> Option<Change> {
+        let name = namespaced_name(object);
+        self.deleted_uids.insert(object.uid().clone());
+        if self.written_before_sync.get(&name).is_some_and(|known| known.uid() == object.uid()) {
+            self.written_before_sync.remove(&name);
         }
-        let same = self.objects.get(&place).is_some_and(|known| known.uid() == object.uid());
-        if same { self.remove(&place).map(|old| Change::Deleted { old }) } else { None }
+        let is_cached = self.objects.get(&name).is_some_and(|known| known.uid() == object.uid());
+        if is_cached { self.remove(&name).map(|old| Change::Deleted { old }) } else { None }
     }
 
-    /// Forgets everything, since the whole kind is gone.
+    /// Removes everything, because the kind is no longer served.
     pub(super) fn clear(&mut self) -> Vec<Change> {
         self.listing = None;
-        self.complete = false;
-        self.early.clear();
-        let places: Vec<Place> = self.objects.keys().cloned().collect();
-        places.iter().filter_map(|place| self.remove(place)).map(|old| Change::Deleted { old }).collect()
+        self.synced = false;
+        self.written_before_sync.clear();
+        let names: Vec<NamespacedName> = self.objects.keys().cloned().collect();
+        names.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old }).collect()
     }
 
-    fn put(&mut self, place: Place, object: StoredObject, anyway: bool, ours: bool) -> Option<Change> {
-        let old = self.objects.get(&place);
+    fn put(&mut self, name: NamespacedName, object: StoredObject, force: bool, ours: bool) -> Option<Change> {
+        let old = self.objects.get(&name);
         if let Some(old) = old {
-            let same = old.resource_version() == object.resource_version() && old.uid() == object.uid();
-            if same || (!anyway && is_newer(old, &object)) {
+            let unchanged = old.resource_version() == object.resource_version() && old.uid() == object.uid();
+            if unchanged || (!force && is_newer(old, &object)) {
                 return None;
             }
         }
-        let old = self.remove(&place);
+        let old = self.remove(&name);
         let new = Arc::new(object);
         for (label, index) in self.indexed_labels.iter().zip(&mut self.indexes) {
             if let Some(value) = new.label(label) {
-                index.entry(value.into()).or_default().insert(place.clone());
+                index.entry(value.into()).or_default().insert(name.clone());
             }
         }
-        self.objects.insert(place, Arc::clone(&new));
+        self.objects.insert(name, Arc::clone(&new));
         Some(Change::Applied { old, new, ours })
     }
 
-    fn remove(&mut self, place: &Place) -> Option<Arc<StoredObject>> {
-        let old = self.objects.remove(place)?;
+    fn remove(&mut self, name: &NamespacedName) -> Option<Arc<StoredObject>> {
+        let old = self.objects.remove(name)?;
         for (label, index) in self.indexed_labels.iter().zip(&mut self.indexes) {
             let Some(value) = old.label(label) else { continue };
-            if let Some(places) = index.get_mut(value) {
-                places.remove(place);
-                if places.is_empty() {
+            if let Some(names) = index.get_mut(value) {
+                names.remove(name);
+                if names.is_empty() {
                     index.remove(value);
                 }
             }
@@ -243,11 +245,11 @@ impl Store {
     }
 }
 
-fn place(object: &StoredObject) -> Place {
+fn namespaced_name(object: &StoredObject) -> NamespacedName {
     (object.namespace().cloned().unwrap_or_else(|| "".into()), object.name().clone())
 }
 
-/// Whether one is certainly a later version than the other.
+/// Whether `one` is certainly a later version than `other`.
 fn is_newer(one: &StoredObject, other: &StoredObject) -> bool {
     one.version().zip(other.version()).is_some_and(|(one, other)| one > other)
 }

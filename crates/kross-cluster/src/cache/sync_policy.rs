@@ -1,5 +1,5 @@
-//! How a copy is kept up to date: by a watch, or by a look each interval. Watches on other clusters are counted, and where
-//! there is no room for another one it becomes a poll until there is.
+//! How a cache is kept in sync: by a watch or by polls. Watches of remote clusters take a permit from a budget; without
+//! one the cache polls until a permit is available.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::CacheOptions;
 use crate::object::ClusterId;
 
-/// How a copy is to be kept up to date.
+/// How a cache shall be kept in sync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SyncPolicy {
-    /// By a watch: changes are known at once.
+    /// By a watch: changes arrive at once.
     #[default]
     Watch,
-    /// By a list each interval. No watch is ever opened.
+    /// By a list per interval. No watch is ever opened.
     Poll {
-        /// The shortest time between two looks.
+        /// The minimum time between two polls.
         interval: Duration,
-        /// The most that is added to it at random.
+        /// The maximum random delay added to it.
         jitter: Duration,
     },
 }
@@ -31,37 +31,37 @@ impl From<Option<Poll>> for SyncPolicy {
     }
 }
 
-/// The time between two looks.
+/// The time between two polls.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct PollInterval {
     interval: Duration,
     jitter: Duration,
 }
 
-impl Pace {
-    /// A time within the interval and its jitter; `random` is in 0..1.
+impl PollInterval {
+    /// The time until the next poll; `random` is in 0..1.
     pub(super) fn next(self, random: f64) -> Duration {
         self.interval + self.jitter.mul_f64(random)
     }
 }
 
-/// How a copy is kept up to date.
-pub(super) enum Method {
-    /// By a watch, which may take room from the budget.
+/// How a cache is kept in sync.
+pub(super) enum SyncMethod {
+    /// By a watch, with a permit if it is one of a remote cluster.
     Watch {
-        /// Given back when the watch ends.
-        room: Option<OwnedSemaphorePermit>,
+        /// Returned to the budget when the watch ends.
+        permit: Option<OwnedSemaphorePermit>,
     },
     /// By polls.
     Poll {
-        /// How often.
-        pace: Pace,
-        /// Where room for a watch may come up, if one was asked for.
-        rooms: Option<Arc<Semaphore>>,
+        /// The interval.
+        interval: PollInterval,
+        /// The budget to get a permit from, if a watch is wanted.
+        permits: Option<Arc<Semaphore>>,
     },
 }
 
-impl Method {
+impl SyncMethod {
     pub(super) fn mode(&self) -> SyncMode {
         match self {
             Self::Watch { .. } => SyncMode::Watch,
@@ -70,30 +70,32 @@ impl Method {
     }
 }
 
-/// The room for watches on other clusters.
-pub(super) struct Budget {
-    rooms: Arc<Semaphore>,
-    fallback: Pace,
+/// The permits for watches of remote clusters.
+pub(super) struct WatchBudget {
+    permits: Arc<Semaphore>,
+    fallback: PollInterval,
 }
 
-impl Budget {
+impl WatchBudget {
     pub(super) fn new(options: &CacheOptions) -> Self {
         Self {
-            rooms: Arc::new(Semaphore::new(options.budget.min(Semaphore::MAX_PERMITS))),
-            fallback: Pace { interval: options.fallback_interval, jitter: options.fallback_jitter },
+            permits: Arc::new(Semaphore::new(options.budget.min(Semaphore::MAX_PERMITS))),
+            fallback: PollInterval { interval: options.fallback_interval, jitter: options.fallback_jitter },
         }
     }
 
-    /// How a copy of a cluster's objects can be kept up to date now. The local cluster is always watched.
-    pub(super) fn method(&self, cluster: &ClusterId, sync: SyncPolicy) -> Method {
+    /// How a cache of this cluster can be kept in sync now. The local cluster is always watched.
+    pub(super) fn method(&self, cluster: &ClusterId, sync: SyncPolicy) -> SyncMethod {
         match sync {
             SyncPolicy::Poll { interval, jitter } => {
-                Method::Poll { pace: Pace { interval, jitter }, rooms: None }
+                SyncMethod::Poll { interval: PollInterval { interval, jitter }, permits: None }
             }
-            SyncPolicy::Watch if cluster.is_local() => Method::Watch { room: None },
-            SyncPolicy::Watch => match Arc::clone(&self.rooms).try_acquire_owned() {
-                Ok(room) => Method::Watch { room: Some(room) },
-                Err(_) => Method::Poll { pace: self.fallback, rooms: Some(Arc::clone(&self.rooms)) },
+            SyncPolicy::Watch if cluster.is_local() => SyncMethod::Watch { permit: None },
+            SyncPolicy::Watch => match Arc::clone(&self.permits).try_acquire_owned() {
+                Ok(permit) => SyncMethod::Watch { permit: Some(permit) },
+                Err(_) => {
+                    SyncMethod::Poll { interval: self.fallback, permits: Some(Arc::clone(&self.permits)) }
+                }
             },
         }
     }
@@ -104,16 +106,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_between_two_looks_is_within_interval_and_jitter() {
-        let pace = Pace { interval: Duration::from_secs(30), jitter: Duration::from_secs(10) };
-        assert_eq!(pace.next(0.0), Duration::from_secs(30));
-        assert_eq!(pace.next(0.5), Duration::from_secs(35));
-        assert!(pace.next(1.0 - f64::EPSILON) <= Duration::from_secs(40));
+    fn the_time_between_two_polls_is_within_interval_and_jitter() {
+        let interval = PollInterval { interval: Duration::from_secs(30), jitter: Duration::from_secs(10) };
+        assert_eq!(interval.next(0.0), Duration::from_secs(30));
+        assert_eq!(interval.next(0.5), Duration::from_secs(35));
+        assert!(interval.next(1.0 - f64::EPSILON) <= Duration::from_secs(40));
     }
 
     #[test]
-    fn watches_on_other_clusters_take_room_and_give_it_back() {
-        let budget = Budget::new(&CacheOptions { budget: 1, ..CacheOptions::default() });
+    fn watches_of_remote_clusters_take_a_permit_and_return_it() {
+        let budget = WatchBudget::new(&CacheOptions { budget: 1, ..CacheOptions::default() });
         let (local, remote) = (ClusterId::local(), ClusterId::new("eu"));
         let first = budget.method(&remote, SyncPolicy::Watch);
         assert_eq!(first.mode(), SyncMode::Watch);
@@ -121,7 +123,7 @@ mod tests {
         assert_eq!(budget.method(&local, SyncPolicy::Watch).mode(), SyncMode::Watch);
         drop(first);
         assert_eq!(budget.method(&remote, SyncPolicy::Watch).mode(), SyncMode::Watch);
-        let asked = SyncPolicy::Poll { interval: Duration::from_secs(10), jitter: Duration::ZERO };
-        assert!(matches!(budget.method(&local, asked), Method::Poll { rooms: None, .. }));
+        let poll = SyncPolicy::Poll { interval: Duration::from_secs(10), jitter: Duration::ZERO };
+        assert!(matches!(budget.method(&local, poll), SyncMethod::Poll { permits: None, .. }));
     }
 }

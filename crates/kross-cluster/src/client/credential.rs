@@ -1,18 +1,19 @@
-//! Turns who we are into headers. A client certificate is no part of it: that belongs to the endpoint's TLS.
+//! The headers that authenticate requests. A client certificate is part of the endpoint's TLS configuration instead.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use kube::client::Body;
+use parking_lot::Mutex;
 use tower::util::BoxCloneService;
 use tower::{BoxError, ServiceExt};
 
 use crate::kubeconfig::exec::ExecSource;
 use crate::transport::TransportError;
 
-/// Proof of who is asking, beside a client certificate. Its `Debug` shows only what sort it is.
+/// Authenticates requests, apart from a client certificate. Its `Debug` output shows the method only.
 #[derive(Clone)]
 pub struct Credential(Kind);
 
@@ -20,20 +21,20 @@ pub struct Credential(Kind);
 enum Kind {
     Anonymous,
     Header {
-        sort: &'static str,
+        method: &'static str,
         value: HeaderValue,
     },
-    /// Whatever `kube` made of a trusted configuration: token files that are read again, plugins that are run again.
+    /// From a trusted configuration, by `kube`: reads token files and runs plugins again when needed.
     Trusted(Arc<Mutex<HeaderService>>),
-    /// What an allowed command of a kubeconfig prints.
+    /// From the output of an allowed `exec` command.
     Exec(Arc<ExecSource>),
 }
 
-/// Answers a request with the headers that it was given on the way.
+/// Responds with the headers of the request, after `kube`'s layers have added theirs.
 pub(super) type HeaderService = BoxCloneService<Request<Body>, Response<HeaderMap>, BoxError>;
 
 impl Credential {
-    /// No header: the client certificate speaks, or nobody.
+    /// No header: authentication by client certificate, or none.
     #[must_use]
     pub fn none() -> Self {
         Self(Kind::Anonymous)
@@ -42,7 +43,7 @@ impl Credential {
     /// A bearer token.
     ///
     /// # Errors
-    /// The token is nothing that a header can carry.
+    /// The token is not a valid header value.
     pub fn bearer(token: &str) -> Result<Self, TransportError> {
         Self::header("bearer token", &format!("Bearer {token}"))
     }
@@ -50,7 +51,7 @@ impl Credential {
     /// A user name and a password.
     ///
     /// # Errors
-    /// Never in practice: they are encoded.
+    /// Never in practice, because they are encoded.
     pub fn basic(user: &str, password: &str) -> Result<Self, TransportError> {
         let encoded = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
         Self::header("password", &format!("Basic {encoded}"))
@@ -60,18 +61,18 @@ impl Credential {
         Self(Kind::Exec(source))
     }
 
-    /// The server did not take it. One that can be renewed is, before the next request.
-    pub(super) fn refused(&self) {
+    /// The server rejected the credential. One that can be renewed is renewed before the next request.
+    pub(super) fn mark_rejected(&self) {
         if let Kind::Exec(source) = &self.0 {
-            source.refused();
+            source.mark_rejected();
         }
     }
 
-    /// When connections that were opened with it stop working: then open a new one. None for what is renewed in place.
+    /// When connections that were opened with this credential stop working, if they have to be replaced then.
     #[must_use]
-    pub fn ends(&self) -> Option<jiff::Timestamp> {
+    pub fn expires_at(&self) -> Option<jiff::Timestamp> {
         match &self.0 {
-            Kind::Exec(source) => source.certificate_ends(),
+            Kind::Exec(source) => source.certificate_expiry(),
             _ => None,
         }
     }
@@ -80,12 +81,12 @@ impl Credential {
         Self(Kind::Trusted(Arc::new(Mutex::new(service))))
     }
 
-    fn header(sort: &'static str, value: &str) -> Result<Self, TransportError> {
+    fn header(method: &'static str, value: &str) -> Result<Self, TransportError> {
         let mut value = HeaderValue::from_str(value).map_err(|_| TransportError::Credentials {
-            problem: format!("the {sort} has characters that a header cannot carry"),
+            problem: format!("the {method} has characters that are not allowed in a header"),
         })?;
         value.set_sensitive(true);
-        Ok(Self(Kind::Header { sort, value }))
+        Ok(Self(Kind::Header { method, value }))
     }
 
     pub(super) async fn add_to(&self, headers: &mut HeaderMap) -> Result<(), TransportError> {
@@ -95,14 +96,14 @@ impl Credential {
                 headers.insert(header::AUTHORIZATION, value.clone());
             }
             Kind::Trusted(service) => {
-                let service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let answer = service.oneshot(Request::new(Body::empty())).await.map_err(|_| {
-                    // What a plugin printed may be half a token, so nothing of it is repeated.
+                let service = service.lock().clone();
+                let response = service.oneshot(Request::new(Body::empty())).await.map_err(|_| {
+                    // The output of a plugin may contain a part of a token, so it is not repeated.
                     TransportError::Credentials {
                         problem: "the token file cannot be read or the credential plugin failed".to_owned(),
                     }
                 })?;
-                headers.extend(answer.into_body());
+                headers.extend(response.into_body());
             }
             Kind::Exec(source) => {
                 let header = source
@@ -120,7 +121,7 @@ impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.0 {
             Kind::Anonymous => "Credential(none)",
-            Kind::Header { sort, .. } => sort,
+            Kind::Header { method, .. } => method,
             Kind::Exec(_) => "Credential(from a command)",
             Kind::Trusted(_) => "Credential(from the local configuration)",
         })

@@ -1,5 +1,5 @@
-//! Turns the environment, or a kubeconfig that the operator names, into a connection to the local cluster. Unlike the
-//! kubeconfigs of remote clusters this one is trusted: it may name files and run plugins.
+//! The client of the local cluster, from the environment or from a kubeconfig that the operator names. Unlike the
+//! kubeconfigs of remote clusters this one is trusted: it may refer to files and run plugins.
 
 use std::path::PathBuf;
 
@@ -13,16 +13,16 @@ use super::{ClientOptions, ClusterClient, Credential};
 use crate::ClusterId;
 use crate::transport::{Endpoint, TransportError};
 
-/// Where the local cluster's configuration is.
+/// Where the configuration of the local cluster is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalCluster {
-    /// A kubeconfig file. Left out: `KUBECONFIG`, then the user's own, then the pod's ServiceAccount.
+    /// A kubeconfig file. Default: `$KUBECONFIG`, `~/.kube/config`, in-cluster.
     pub kubeconfig: Option<PathBuf>,
-    /// The context to use. Left out: the current one.
+    /// The context to use. Default: the current one.
     pub context: Option<String>,
 }
 
-/// There is no way to the local cluster.
+/// The local cluster cannot be connected to.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
     /// The kubeconfig cannot be used.
@@ -30,35 +30,35 @@ pub enum LocalError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },
-    /// Neither a kubeconfig nor a ServiceAccount.
-    #[error("cannot find a cluster: name a file with `--kubeconfig`, set `KUBECONFIG`, or run in a pod")]
+    /// There is neither a kubeconfig nor a ServiceAccount.
+    #[error("no cluster is configured: pass `--kubeconfig`, set `KUBECONFIG`, or run in a pod")]
     Nowhere(#[source] Box<kube::config::InferConfigError>),
-    /// Certificates or credentials cannot be used.
+    /// The certificates or credentials cannot be used.
     #[error("cannot use the credentials of the local cluster")]
     Credentials(#[source] Box<kube::Error>),
     /// The address cannot be used.
     #[error("cannot use the address of the local cluster")]
     Transport(#[from] TransportError),
-    /// The task that was loading it was cancelled.
-    #[error("loading the configuration of the local cluster was cancelled")]
+    /// The task that loads the configuration was cancelled.
+    #[error("cancelled loading the configuration of the local cluster")]
     Cancelled,
 }
 
 impl ClusterClient {
-    /// A connection to the local cluster.
+    /// A client of the local cluster.
     ///
     /// # Errors
-    /// There is no configuration, or it cannot be used. Whether the cluster answers is not tried.
+    /// There is no configuration, or it cannot be used. The cluster is not contacted.
     pub async fn local(source: &LocalCluster, options: ClientOptions) -> Result<Self, LocalError> {
         let config = load(source).await?;
         Self::trusted(ClusterId::local(), config, options).await
     }
 
-    /// A connection from a configuration that the operator vouches for.
+    /// A client from a configuration that the operator trusts.
     ///
     /// # Errors
     /// The configuration cannot be used.
@@ -68,10 +68,10 @@ impl ClusterClient {
         options: ClientOptions,
     ) -> Result<Self, LocalError> {
         if config.proxy_url.is_some() {
-            tracing::warn!(%cluster, "the configured proxy is not used: the cluster is connected to directly");
+            tracing::warn!(%cluster, "ignored the proxy of the kubeconfig; the cluster is connected to directly");
         }
         let default_namespace = config.default_namespace.clone();
-        // Plugins are run here, and they block.
+        // This runs plugins, which block.
         let (endpoint, service) = tokio::task::spawn_blocking(move || prepare(&config))
             .await
             .map_err(|_| LocalError::Cancelled)??;
@@ -101,7 +101,7 @@ async fn load(source: &LocalCluster) -> Result<kube::Config, LocalError> {
 }
 
 fn prepare(config: &kube::Config) -> Result<(Endpoint, HeaderService), LocalError> {
-    // Only the first call of a process has an effect; the answer is the same for all.
+    // Only the first call in a process has an effect, and all install the same provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let credentials = |source| LocalError::Credentials(Box::new(source));
     let tls = config.rustls_client_config().map_err(credentials)?;

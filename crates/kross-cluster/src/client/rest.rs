@@ -1,15 +1,14 @@
-//! Turns decisions into requests: server-side apply, patches, deletes with preconditions, reads and lists. Each is one
-//! request (a list one per page), and its answer comes back as stored objects or as a classified error.
+//! The REST client: get, list, create, apply, patch, replace and delete. Each is one request (a list one per page); its
+//! response is returned as stored objects, or as a classified error.
 
 use bytes::Bytes;
-use futures::stream::{self, StreamExt};
 use http::{Method, StatusCode};
 use kross_api::{FailureReason, Operation};
 use kross_value::Value;
 use serde_json::json;
 
 use crate::audit::AuditVerb;
-use crate::client::{ApiAnswer, ApiRequest, ClusterClient, JSON};
+use crate::client::{ApiRequest, ApiResponse, ClusterClient, JSON};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Status};
 use crate::object::{ObjectList, StoredObject, read_list, read_object};
@@ -17,28 +16,26 @@ use crate::object::{ObjectList, StoredObject, read_list, read_object};
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Objects per page. Larger pages save requests and cost memory on both sides.
-const PAGE: usize = 500;
-/// Pages that are read before a list counts as endless.
-pub(crate) const MOST_PAGES: usize = 4000;
+const PAGE_SIZE: usize = 500;
+/// A list with more pages is given up.
+pub(crate) const MAX_PAGES: usize = 4000;
+/// How often a list is started again when it expires while it is read.
+const MAX_LIST_ATTEMPTS: u32 = 3;
 
-/// How many objects of a kind are asked for at once. Definitions of kinds are large, and so are clusters that have many.
-fn page_of(kind: &ApiKind) -> usize {
-    if &*kind.group == "apiextensions.k8s.io" { PAGE / 10 } else { PAGE }
+/// Objects per page of this kind. CustomResourceDefinitions are large, and clusters that have many of them are common.
+fn page_size(kind: &ApiKind) -> usize {
+    if &*kind.group == "apiextensions.k8s.io" { PAGE_SIZE / 10 } else { PAGE_SIZE }
 }
-/// How often a list is begun anew when it expires while it is read.
-const LIST_ATTEMPTS: u32 = 3;
-/// Lists that run at once when several kinds are listed.
-const LISTS_AT_ONCE: usize = 8;
 
-/// How the server treats fields that it does not know.
+/// How the server treats unknown fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Refuses the object.
+    /// It rejects the object.
     Strict,
-    /// Drops them and says so, as `kubectl` without the option does.
+    /// It drops them and sends a warning, like `kubectl` by default.
     #[default]
     Warn,
-    /// Drops them.
+    /// It drops them.
     Ignore,
 }
 
@@ -55,20 +52,20 @@ impl FieldValidation {
 /// How an object is applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Apply<'a> {
-    /// Who owns the fields afterwards.
+    /// The field manager.
     pub manager: &'a str,
-    /// Whether fields are taken from other managers.
+    /// Whether to take over fields of other managers.
     pub force: bool,
-    /// What happens to unknown fields.
+    /// How the server treats unknown fields.
     pub validation: FieldValidation,
-    /// Applies to a part of the object, such as `status`.
+    /// The subresource to apply to, such as `status`.
     pub subresource: Option<&'a str>,
-    /// What the error says was being done: create or update.
+    /// What an error says was attempted: create or update.
     pub operation: Operation,
 }
 
 impl<'a> Apply<'a> {
-    /// Applies as a manager, without taking fields from others.
+    /// Applies with a field manager, without taking over fields of others.
     #[must_use]
     pub fn by(manager: &'a str) -> Self {
         Self {
@@ -80,41 +77,41 @@ impl<'a> Apply<'a> {
         }
     }
 
-    /// Takes fields from other managers.
+    /// Takes over fields of other managers.
     #[must_use]
     pub fn force(self) -> Self {
         Self { force: true, ..self }
     }
 }
 
-/// What happens to what an object owns.
+/// The deletion propagation policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// It goes afterwards.
+    /// Dependents are deleted afterwards.
     Background,
-    /// It goes first.
+    /// Dependents are deleted first.
     Foreground,
-    /// It stays.
+    /// Dependents are orphaned.
     Orphan,
 }
 
-/// Only if the object still is what it was.
+/// Preconditions and options of a delete.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delete<'a> {
-    /// It must be this object, not another of the same name.
+    /// It must be this object, not another one of the same name.
     pub uid: Option<&'a str>,
-    /// Nobody may have changed it.
+    /// It must not have changed since this version.
     pub resource_version: Option<&'a str>,
-    /// What happens to what it owns; without it the kind decides.
+    /// The propagation policy. Default: that of the kind.
     pub propagation: Option<Propagation>,
 }
 
-/// What a delete led to.
+/// The result of a delete.
 #[derive(Clone, Debug)]
 pub enum Deleted {
-    /// The object is gone.
-    Gone,
-    /// The object waits for its finalizers or for what it owns.
+    /// The object was deleted.
+    Removed,
+    /// The object waits for its finalizers or its dependents.
     Terminating(StoredObject),
 }
 
@@ -122,7 +119,7 @@ impl ClusterClient {
     /// Reads an object.
     ///
     /// # Errors
-    /// It is not there, or the cluster refuses or does not answer.
+    /// The object is not found, or the cluster rejects the request or does not answer.
     pub async fn get(
         &self,
         kind: &ApiKind,
@@ -131,16 +128,16 @@ impl ClusterClient {
     ) -> Result<StoredObject, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Get };
         let path = target.path(self, None)?;
-        let attempted = self.attempted(AuditVerb::Get, kind, namespace, name);
-        let answer = self.perform(&target, ApiRequest::get(path)).await;
-        attempted.end(&answer);
-        self.object(&target, &answer?)
+        let pending = self.begin_audit(AuditVerb::Get, kind, namespace, name);
+        let response = self.perform(&target, ApiRequest::get(path)).await;
+        pending.finish(&response);
+        self.object(&target, &response?)
     }
 
-    /// Lists the objects that a label selector selects, in one namespace or in all.
+    /// Lists the objects that match a label selector, in one namespace or in all.
     ///
     /// # Errors
-    /// The cluster refuses or does not answer.
+    /// The cluster rejects the request or does not answer.
     pub async fn list(
         &self,
         kind: &ApiKind,
@@ -148,16 +145,16 @@ impl ClusterClient {
         selector: Option<&str>,
     ) -> Result<Vec<StoredObject>, ApiError> {
         let query = Query { labels: selector, ..Query::default() };
-        let attempted = self.attempted(AuditVerb::List, kind, namespace, "");
+        let pending = self.begin_audit(AuditVerb::List, kind, namespace, "");
         let mut attempts = 1;
         let listed = loop {
             match self.list_pages(kind, namespace, &query).await {
-                // It took so long that the first pages are history.
-                Err(error) if error.is_expired() && attempts < LIST_ATTEMPTS => attempts += 1,
+                // The list took so long that the API server has compacted the version of its first pages.
+                Err(error) if error.is_expired() && attempts < MAX_LIST_ATTEMPTS => attempts += 1,
                 listed => break listed,
             }
         };
-        attempted.end(&listed);
+        pending.finish(&listed);
         listed
     }
 
@@ -169,7 +166,7 @@ impl ClusterClient {
     ) -> Result<Vec<StoredObject>, ApiError> {
         let mut items = Vec::new();
         let mut next = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.list_page(kind, namespace, query, next.as_deref()).await?;
             items.extend(page.items);
             next = page.next;
@@ -180,31 +177,19 @@ impl ClusterClient {
         Err(self.endless_list(kind, namespace))
     }
 
-    /// A server that always has one more page.
+    /// The error of a list that never ends.
     pub(crate) fn endless_list(&self, kind: &ApiKind, namespace: Option<&str>) -> ApiError {
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
-        let problem = format!("the list has more than {MOST_PAGES} pages");
-        ApiError::own(target.attempt(self), FailureReason::ServerError, &problem)
+        let problem = format!("the list has more than {MAX_PAGES} pages");
+        ApiError::new(target.attempt(self), FailureReason::ServerError, &problem)
     }
 
-    /// Lists several kinds in several namespaces at once, each answer at the place of its question.
-    pub async fn list_many(
-        &self,
-        places: &[(&ApiKind, Option<&str>)],
-        selector: &str,
-    ) -> Vec<Result<Vec<StoredObject>, ApiError>> {
-        stream::iter(places)
-            .map(|(kind, namespace)| self.list(kind, *namespace, Some(selector)))
-            .buffered(LISTS_AT_ONCE)
-            .collect()
-            .await
-    }
-
-    /// Creates or changes an object so that we own the given fields with the given values. The object carries its kind,
-    /// its name and, if it is in one, its namespace.
+    /// Applies an object (server-side apply). The object has its kind, its name and, if its kind is namespaced, its
+    /// namespace.
     ///
     /// # Errors
-    /// The cluster refuses, somebody else owns a field (see [`ApiError::conflicts`]), or it does not answer.
+    /// The cluster rejects the object, another manager owns a field (see [`ApiError::conflicts`]), or the cluster does
+    /// not answer.
     pub async fn apply(
         &self,
         kind: &ApiKind,
@@ -222,14 +207,15 @@ impl ClusterClient {
             path.push_str("&force=true");
         }
         let request = ApiRequest::write(Method::PATCH, path, APPLY_PATCH, body(object));
-        let answer = self.perform(&target, request).await?;
-        self.object(&target, &answer)
+        let response = self.perform(&target, request).await?;
+        self.object(&target, &response)
     }
 
-    /// Changes an object by a JSON merge patch. With `metadata.resourceVersion` in the patch it applies only to that version.
+    /// Changes an object with a JSON merge patch. With `metadata.resourceVersion` in the patch it applies only to that
+    /// version.
     ///
     /// # Errors
-    /// The cluster refuses, the object has changed, or it does not answer.
+    /// The cluster rejects the patch, the object has changed, or the cluster does not answer.
     pub async fn merge_patch(
         &self,
         kind: &ApiKind,
@@ -240,16 +226,16 @@ impl ClusterClient {
         patch: &Value,
     ) -> Result<StoredObject, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Update };
-        let path = managed(target.path(self, subresource)?, manager);
-        let answer =
+        let path = with_manager(target.path(self, subresource)?, manager);
+        let response =
             self.perform(&target, ApiRequest::write(Method::PATCH, path, MERGE_PATCH, body(patch))).await?;
-        self.object(&target, &answer)
+        self.object(&target, &response)
     }
 
     /// Creates an object.
     ///
     /// # Errors
-    /// The cluster refuses, something of that name is there, or it does not answer.
+    /// The cluster rejects the object, an object of that name exists, or the cluster does not answer.
     pub async fn create(
         &self,
         kind: &ApiKind,
@@ -258,15 +244,17 @@ impl ClusterClient {
     ) -> Result<StoredObject, ApiError> {
         let (namespace, name) = identity(object);
         let target = Target { kind, namespace, name, operation: Operation::Create };
-        let path = managed(kind.collection_path(namespace), manager);
-        let answer = self.perform(&target, ApiRequest::write(Method::POST, path, JSON, body(object))).await?;
-        self.object(&target, &answer)
+        let path = with_manager(kind.collection_path(namespace), manager);
+        let response =
+            self.perform(&target, ApiRequest::write(Method::POST, path, JSON, body(object))).await?;
+        self.object(&target, &response)
     }
 
-    /// Replaces an object, or a part of it such as `status`. With `metadata.resourceVersion` it replaces only that version.
+    /// Replaces an object, or a subresource such as `status`. With `metadata.resourceVersion` it replaces only that
+    /// version.
     ///
     /// # Errors
-    /// The cluster refuses, the object has changed, or it does not answer.
+    /// The cluster rejects the object, the object has changed, or the cluster does not answer.
     pub async fn replace(
         &self,
         kind: &ApiKind,
@@ -276,16 +264,17 @@ impl ClusterClient {
     ) -> Result<StoredObject, ApiError> {
         let (namespace, name) = identity(object);
         let target = Target { kind, namespace, name, operation: Operation::Update };
-        let path = managed(target.path(self, subresource)?, manager);
-        let answer = self.perform(&target, ApiRequest::write(Method::PUT, path, JSON, body(object))).await?;
-        self.object(&target, &answer)
+        let path = with_manager(target.path(self, subresource)?, manager);
+        let response =
+            self.perform(&target, ApiRequest::write(Method::PUT, path, JSON, body(object))).await?;
+        self.object(&target, &response)
     }
 
     /// Deletes an object.
     ///
     /// # Errors
-    /// It is not there ([`ApiError::is_gone`]), it is another one or has changed (`Conflict`), or the cluster refuses or does
-    /// not answer.
+    /// The object is not found ([`ApiError::is_object_not_found`]), a precondition fails (`Conflict`), or the cluster
+    /// rejects the request or does not answer.
     pub async fn delete(
         &self,
         kind: &ApiKind,
@@ -294,8 +283,8 @@ impl ClusterClient {
         options: Delete<'_>,
     ) -> Result<Deleted, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Delete };
-        let mut wanted = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-        if let Some(wanted) = wanted.as_object_mut() {
+        let mut delete_options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if let Some(delete_options) = delete_options.as_object_mut() {
             if options.uid.is_some() || options.resource_version.is_some() {
                 let mut preconditions = serde_json::Map::new();
                 if let Some(uid) = options.uid {
@@ -304,42 +293,46 @@ impl ClusterClient {
                 if let Some(version) = options.resource_version {
                     preconditions.insert("resourceVersion".to_owned(), version.into());
                 }
-                wanted.insert("preconditions".to_owned(), preconditions.into());
+                delete_options.insert("preconditions".to_owned(), preconditions.into());
             }
             if let Some(propagation) = options.propagation {
-                wanted.insert("propagationPolicy".to_owned(), format!("{propagation:?}").into());
+                delete_options.insert("propagationPolicy".to_owned(), format!("{propagation:?}").into());
             }
         }
-        let request =
-            ApiRequest::write(Method::DELETE, target.path(self, None)?, JSON, wanted.to_string().into());
-        let answer = self.perform(&target, request).await?;
-        // A `Status` has no name, so it does not read as an object: then nothing is left.
-        Ok(read_object(&answer.body)
+        let request = ApiRequest::write(
+            Method::DELETE,
+            target.path(self, None)?,
+            JSON,
+            delete_options.to_string().into(),
+        );
+        let response = self.perform(&target, request).await?;
+        // A `Status` has no name, so it does not parse as an object: then the object was deleted.
+        Ok(read_object(&response.body)
             .ok()
             .filter(|object| object.kind() == kind.kind.as_str() && object.deletion_timestamp().is_some())
-            .map_or(Deleted::Gone, Deleted::Terminating))
+            .map_or(Deleted::Removed, Deleted::Terminating))
     }
 
-    /// Reads whatever is at a path, for what is no object: schemas, versions, probes.
+    /// Reads a path that is not an object, such as an OpenAPI document, a version or a health check.
     ///
     /// # Errors
-    /// The cluster refuses or does not answer.
+    /// The cluster rejects the request or does not answer.
     pub async fn fetch(&self, path: &str) -> Result<Bytes, ApiError> {
         let target = format!("`{}`", path.split('?').next().unwrap_or_default());
         self.raw(Operation::Get, target, ApiRequest::list(path.to_owned())).await
     }
 
-    /// Sends something that is no object of the cluster and reads the answer, for reviews.
+    /// Posts a review and returns the response.
     ///
     /// # Errors
-    /// The cluster refuses or does not answer.
+    /// The cluster rejects the request or does not answer.
     pub async fn submit(&self, path: &str, body: Bytes) -> Result<Bytes, ApiError> {
         let target = format!("`{}`", path.rsplit('/').next().unwrap_or_default());
         self.raw(Operation::Create, target, ApiRequest::write(Method::POST, path.to_owned(), JSON, body))
             .await
     }
 
-    /// Sends a request that is about no object.
+    /// Sends a request that is not about an object.
     async fn raw(
         &self,
         operation: Operation,
@@ -349,12 +342,12 @@ impl ClusterClient {
         let attempt = Attempt { cluster: self.cluster().clone(), operation, target };
         match self.exchange(request).await {
             Err(error) => Err(ApiError::from_transport(attempt, &error)),
-            Ok(answer) if answer.status.is_success() => Ok(answer.body),
-            Ok(answer) => Err(ApiError::from_answer(attempt, &answer)),
+            Ok(response) if response.status.is_success() => Ok(response.body),
+            Ok(response) => Err(ApiError::from_response(attempt, &response)),
         }
     }
 
-    /// One page of a list.
+    /// A page of a list.
     pub(crate) async fn list_page(
         &self,
         kind: &ApiKind,
@@ -368,7 +361,7 @@ impl ClusterClient {
             .map_err(|error| ApiError::unreadable(target.attempt(self), &error))
     }
 
-    /// One page of a list, in a form that the caller reads.
+    /// A page of a list in another representation, unparsed.
     pub(crate) async fn list_page_as(
         &self,
         kind: &ApiKind,
@@ -379,79 +372,86 @@ impl ClusterClient {
     ) -> Result<Bytes, ApiError> {
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
         let mut path = kind.collection_path(namespace);
-        path.push_str(&format!("?limit={}", page_of(kind)));
+        path.push_str(&format!("?limit={}", page_size(kind)));
         query.push(&mut path);
         if let Some(next) = next {
             path.push_str("&continue=");
             push_encoded(&mut path, next);
         }
-        let answer = self.perform(&target, ApiRequest { accept, ..ApiRequest::list(path) }).await?;
-        Ok(answer.body)
+        let response = self.perform(&target, ApiRequest { accept, ..ApiRequest::list(path) }).await?;
+        Ok(response.body)
     }
 
     pub(super) async fn perform(
         &self,
         target: &Target<'_>,
         request: ApiRequest,
-    ) -> Result<ApiAnswer, ApiError> {
+    ) -> Result<ApiResponse, ApiError> {
         let verb = match request.method {
             Method::POST => AuditVerb::Create,
             Method::PATCH => AuditVerb::Patch,
             Method::PUT => AuditVerb::Update,
             Method::DELETE => AuditVerb::Delete,
-            // A page or a refresh is no read of its own; whoever begins one says so.
-            _ => return self.ask(target, request).await,
+            // Reads are audited once, by the caller: not per page or refresh.
+            _ => return self.send(target, request).await,
         };
-        let attempted = self.attempted(verb, target.kind, target.namespace, target.name);
-        let answer = self.ask(target, request).await;
-        attempted.end(&answer);
-        answer
+        let pending = self.begin_audit(verb, target.kind, target.namespace, target.name);
+        let response = self.send(target, request).await;
+        pending.finish(&response);
+        response
     }
 
-    async fn ask(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiAnswer, ApiError> {
-        let answer = self
+    async fn send(&self, target: &Target<'_>, request: ApiRequest) -> Result<ApiResponse, ApiError> {
+        let response = self
             .exchange(request)
             .await
             .map_err(|error| ApiError::from_transport(target.attempt(self), &error))?;
-        if answer.status.is_success() {
-            return Ok(answer);
+        if response.status.is_success() {
+            return Ok(response);
         }
-        Err(self.reasoned(target, self.refused(target.kind, target.attempt(self), &answer)).await)
+        Err(self
+            .explain_forbidden(target, self.response_error(target.kind, target.attempt(self), &response))
+            .await)
     }
 
-    /// The error of a refusal, told apart by what was not found.
-    pub(crate) fn refused(&self, kind: &ApiKind, attempt: Attempt, answer: &ApiAnswer) -> ApiError {
-        if answer.status != StatusCode::NOT_FOUND {
-            return ApiError::from_answer(attempt, answer);
+    /// The error of a response without success. A 404 is classified by what was not found.
+    pub(crate) fn response_error(
+        &self,
+        kind: &ApiKind,
+        attempt: Attempt,
+        response: &ApiResponse,
+    ) -> ApiError {
+        if response.status != StatusCode::NOT_FOUND {
+            return ApiError::from_response(attempt, response);
         }
-        let mut status = Status::read(&answer.body).unwrap_or_else(Status::no_such_path);
+        let mut status = Status::read(&response.body).unwrap_or_else(Status::no_such_path);
         if kind.plural == "namespaces" && kind.group.is_empty() {
             status = status.about_namespaces();
         }
-        let error = ApiError::from_status(attempt, answer.status, Some(status), None);
+        let error = ApiError::from_status(attempt, response.status, Some(status), None);
         if error.missing() == Some(&Missing::Kind) {
             self.discovery().forget(&kind.group, &kind.kind);
         }
         error
     }
 
-    /// Reads an answer, and makes sure that it is about what was asked for: a hostile server can answer anything.
-    fn object(&self, target: &Target<'_>, answer: &ApiAnswer) -> Result<StoredObject, ApiError> {
-        let object =
-            read_object(&answer.body).map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
-        let right = object.kind() == target.kind.kind.as_str()
+    /// Parses a response and checks that it is about the requested object: a hostile server can answer anything.
+    fn object(&self, target: &Target<'_>, response: &ApiResponse) -> Result<StoredObject, ApiError> {
+        let object = read_object(&response.body)
+            .map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
+        let matches = object.kind() == target.kind.kind.as_str()
             && (target.name.is_empty() || object.name() == target.name)
             && (!target.kind.namespaced || object.namespace().map(|text| &**text) == target.namespace);
-        if right {
+        if matches {
             Ok(object)
         } else {
-            let problem = "the answer is about another object";
-            Err(ApiError::own(target.attempt(self), FailureReason::ServerError, problem))
+            let problem = "the response is about another object";
+            Err(ApiError::new(target.attempt(self), FailureReason::ServerError, problem))
         }
     }
 }
 
-/// Which objects of a kind a list or a watch is about.
+/// Which objects of a kind a list or watch is about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Query<'a> {
     pub(crate) labels: Option<&'a str>,
@@ -469,7 +469,7 @@ impl Query<'_> {
     }
 }
 
-/// What a request is about.
+/// The object or objects that a request is about.
 pub(super) struct Target<'a> {
     pub(super) kind: &'a ApiKind,
     pub(super) namespace: Option<&'a str>,
@@ -487,16 +487,16 @@ impl Target<'_> {
         Attempt { cluster: client.cluster().clone(), operation: self.operation, target }
     }
 
-    /// The path of the object, whose name must be one: dots alone would lead elsewhere.
+    /// The path of the object. Names that consist of dots would change the path.
     pub(super) fn path(&self, client: &ClusterClient, subresource: Option<&str>) -> Result<String, ApiError> {
         let problem = match (self.name, self.namespace) {
-            ("" | "." | "..", _) => Some("`metadata.name` is empty or not a name"),
-            (_, Some("" | "." | "..")) => Some("`metadata.namespace` is empty or not a name"),
+            ("" | "." | "..", _) => Some("`metadata.name` is empty or invalid"),
+            (_, Some("" | "." | "..")) => Some("`metadata.namespace` is empty or invalid"),
             (_, None) if self.kind.namespaced => Some("`metadata.namespace` is missing"),
             _ => None,
         };
         if let Some(problem) = problem {
-            return Err(ApiError::own(self.attempt(client), FailureReason::Invalid, problem));
+            return Err(ApiError::new(self.attempt(client), FailureReason::Invalid, problem));
         }
         let mut path = self.kind.object_path(self.namespace, self.name);
         if let Some(subresource) = subresource {
@@ -507,7 +507,7 @@ impl Target<'_> {
     }
 }
 
-pub(super) fn managed(mut path: String, manager: &str) -> String {
+pub(super) fn with_manager(mut path: String, manager: &str) -> String {
     path.push_str("?fieldManager=");
     push_encoded(&mut path, manager);
     path
@@ -519,6 +519,6 @@ fn identity(object: &Value) -> (Option<&str>, &str) {
 }
 
 pub(super) fn body(value: &Value) -> Bytes {
-    // Values have text keys and finite numbers, which is all that JSON can refuse.
+    // Values have text keys and finite numbers, so serialisation cannot fail.
     serde_json::to_vec(value).unwrap_or_default().into()
 }

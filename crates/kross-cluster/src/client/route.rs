@@ -1,52 +1,54 @@
-//! Turns "the credential of this Secret" into the connection that counts at the moment of a request. A pass over an instance
-//! that began before a rotation so ends with the new credential, and one whose Secret is gone or leads elsewhere by now
-//! ends at once.
+//! The client that requests with the credential of a Secret use now. A reconcile that began before a rotation continues
+//! with the new credential; it fails if the Secret was deleted or points to another cluster.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use kross_api::FailureReason;
+use parking_lot::RwLock;
 
-use super::{ClusterClient, Shared};
+use super::{ClusterClient, SharedClient};
 use crate::transport::TransportError;
 
-/// The way that a Secret opens.
-pub(crate) struct Route(RwLock<Way>);
+/// Where the requests of a Secret's users go. Its lock is a leaf: nothing else is locked or dropped while it is held.
+pub(crate) struct Route(RwLock<RouteState>);
 
-enum Way {
-    Open(Arc<Shared>),
-    /// Closed, and why.
+enum RouteState {
+    Open(Arc<SharedClient>),
+    /// Why requests fail.
     Closed(FailureReason, String),
 }
 
 impl Route {
     pub(crate) fn closed(reason: FailureReason, problem: &str) -> Arc<Self> {
-        Arc::new(Self(RwLock::new(Way::Closed(reason, problem.to_owned()))))
+        Arc::new(Self(RwLock::new(RouteState::Closed(reason, problem.to_owned()))))
     }
 
-    /// From now on this connection counts.
+    /// From now on requests use this client.
     pub(crate) fn open(&self, client: &ClusterClient) {
-        self.set(Way::Open(Arc::clone(&client.shared)));
+        self.set(RouteState::Open(Arc::clone(&client.shared)));
     }
 
-    /// From now on nothing gets through.
+    /// From now on requests fail with this problem.
     pub(crate) fn close(&self, reason: FailureReason, problem: &str) {
-        self.set(Way::Closed(reason, problem.to_owned()));
+        self.set(RouteState::Closed(reason, problem.to_owned()));
     }
 
-    fn set(&self, way: Way) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = way;
+    fn set(&self, state: RouteState) {
+        let replaced = std::mem::replace(&mut *self.0.write(), state);
+        // Outside the lock: this may drop the last reference to a client and its sockets.
+        drop(replaced);
     }
 
-    /// The way for somebody who began with this connection.
-    pub(super) fn follow(&self, began: &Arc<Shared>) -> Result<Arc<Shared>, TransportError> {
-        match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
-            Way::Open(shared) if shared.cluster == began.cluster => Ok(Arc::clone(shared)),
-            Way::Open(_) => Err(TransportError::NotConnected {
+    /// The client for a request of somebody who started with `initial`.
+    pub(super) fn resolve(&self, initial: &Arc<SharedClient>) -> Result<Arc<SharedClient>, TransportError> {
+        match &*self.0.read() {
+            RouteState::Open(shared) if shared.cluster == initial.cluster => Ok(Arc::clone(shared)),
+            RouteState::Open(_) => Err(TransportError::NotConnected {
                 reason: FailureReason::Credentials,
-                problem: "the Secret leads to another cluster by now".to_owned(),
+                problem: "the Secret now points to another cluster".to_owned(),
             }),
-            Way::Closed(reason, problem) => {
+            RouteState::Closed(reason, problem) => {
                 Err(TransportError::NotConnected { reason: *reason, problem: problem.clone() })
             }
         }

@@ -1,5 +1,5 @@
-//! Turns a refusal without a reason into one that says who may not do what. Older API servers give none when an apply would
-//! create an object and its sender may only patch.
+//! Adds who may not do what to a Forbidden error without an explanation. Older API servers give none when an apply
+//! would create an object and its user may only patch.
 
 use kross_api::{FailureReason, Operation};
 use kross_value::Text;
@@ -29,16 +29,16 @@ struct UserInfo {
 }
 
 impl ClusterClient {
-    /// Who we are there, if the cluster tells.
+    /// The user name of our credential in the cluster, if the cluster reports it.
     pub async fn user(&self) -> Option<Text> {
-        let question = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-        let answer = self.submit(REVIEWS, question.to_string().into()).await.ok()?;
-        let review: Review = serde_json::from_slice(&answer).ok()?;
-        Some(review.status.user_info.username).filter(|name| !name.is_empty()).map(Into::into)
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let response = self.submit(REVIEWS, review.to_string().into()).await.ok()?;
+        let reviewed: Review = serde_json::from_slice(&response).ok()?;
+        Some(reviewed.status.user_info.username).filter(|name| !name.is_empty()).map(Into::into)
     }
 
-    /// The same refusal, with its reason where the cluster gave none.
-    pub(super) async fn reasoned(&self, target: &Target<'_>, error: ApiError) -> ApiError {
+    /// Adds an explanation to a Forbidden error that has none.
+    pub(super) async fn explain_forbidden(&self, target: &Target<'_>, error: ApiError) -> ApiError {
         if error.reason() != FailureReason::Forbidden || !error.message().ends_with("is forbidden:") {
             return error;
         }
@@ -49,13 +49,13 @@ impl ClusterClient {
             Operation::Update => "patch",
             _ => "get",
         };
-        let place = match target.namespace {
+        let scope = match target.namespace {
             Some(namespace) => format!("in the namespace \"{namespace}\""),
             None => "at the cluster scope".to_owned(),
         };
         let (resource, group) = (&target.kind.plural, &target.kind.group);
-        error.because(&format!(
-            "User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {place}"
+        error.with_reason(&format!(
+            "User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {scope}"
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! Turns a connection into the service that a `kube::Client` stands on.
+//! The tower service that a `kube::Client` of a cluster sends its requests to.
 
 use std::task::{Context, Poll};
 
@@ -8,7 +8,7 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service};
 
-use super::{ClusterClient, Shared};
+use super::{ClusterClient, SharedClient};
 use crate::transport::{Call, ResponseBody, TransportError};
 
 #[derive(Clone)]
@@ -34,11 +34,11 @@ impl Service<Request<Body>> for ClientService {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let client = self.client.clone();
         Box::pin(async move {
-            let shared = client.way()?;
-            match &shared.guard {
-                Some(guard) => {
-                    let answer = guard.watch_over(send(&shared, request), Response::status).await?;
-                    Ok(answer.map(|body| body.until(guard.refusal())))
+            let shared = client.current()?;
+            match &shared.breaker {
+                Some(breaker) => {
+                    let response = breaker.run(send(&shared, request), Response::status).await?;
+                    Ok(response.map(|body| body.until(breaker.opened())))
                 }
                 None => Ok(send(&shared, request).await?),
             }
@@ -46,23 +46,26 @@ impl Service<Request<Body>> for ClientService {
     }
 }
 
-async fn send(shared: &Shared, request: Request<Body>) -> Result<Response<ResponseBody>, TransportError> {
+async fn send(
+    shared: &SharedClient,
+    request: Request<Body>,
+) -> Result<Response<ResponseBody>, TransportError> {
     let (head, body) = request.into_parts();
-    let watches = head.uri.query().is_some_and(is_endless);
+    let is_stream = head.uri.query().is_some_and(is_stream_request);
     let mut headers = head.headers;
-    // Nobody decompresses on this way.
+    // Responses are not decompressed here.
     headers.remove(header::ACCEPT_ENCODING);
     headers.extend(shared.headers.clone());
-    let wires = shared.wires();
-    wires.credential.add_to(&mut headers).await?;
-    let deadline = (!watches).then(|| Instant::now() + shared.options.list_timeout);
+    let transports = shared.transports();
+    transports.credential.add_to(&mut headers).await?;
+    let deadline = (!is_stream).then(|| Instant::now() + shared.options.list_timeout);
     let body = body.collect_bytes().await.map_err(|_| TransportError::Closed)?;
     let call = Call { method: head.method, path: head.uri, headers, body, deadline };
-    let transport = if watches { &wires.watches } else { &wires.requests };
+    let transport = if is_stream { &transports.watches } else { &transports.requests };
     transport.send(&call).await
 }
 
-/// Whether a query asks for an answer without an end.
-fn is_endless(query: &str) -> bool {
+/// Whether a request is a watch or follows logs, so that its response does not end.
+fn is_stream_request(query: &str) -> bool {
     query.split('&').any(|pair| matches!(pair.split_once('='), Some(("watch" | "follow", "true" | "1"))))
 }

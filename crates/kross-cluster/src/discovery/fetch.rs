@@ -1,5 +1,4 @@
-//! Turns the cluster's answers to "what do you serve" into a table: two requests where the server sums it up itself, one per
-//! group and version where it does not.
+//! Reads what a cluster serves: two requests with aggregated discovery, otherwise one per group and version.
 
 use http::StatusCode;
 use kross_api::Operation;
@@ -14,7 +13,7 @@ use crate::error::{ApiError, Attempt};
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
 application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
-/// Either form of the answer, since a server that does not know the first gives the second.
+/// Aggregated or legacy discovery: a server that does not support the former returns the latter.
 #[derive(Deserialize)]
 struct Root {
     #[serde(default)]
@@ -22,12 +21,12 @@ struct Root {
     /// Aggregated: groups with all their versions and resources.
     #[serde(default)]
     items: Vec<Group>,
-    /// The core group: versions.
+    /// Legacy: the versions of the core group.
     #[serde(default)]
     versions: Vec<String>,
-    /// The other groups.
+    /// Legacy: the other groups.
     #[serde(default)]
-    groups: Vec<OldGroup>,
+    groups: Vec<LegacyGroup>,
 }
 
 #[derive(Deserialize)]
@@ -61,8 +60,6 @@ struct GroupResource {
     #[serde(default)]
     scope: String,
     #[serde(default)]
-    verbs: Vec<String>,
-    #[serde(default)]
     subresources: Vec<Subresource>,
 }
 
@@ -79,43 +76,41 @@ struct Subresource {
 }
 
 #[derive(Deserialize)]
-struct OldGroup {
+struct LegacyGroup {
     name: String,
     #[serde(default)]
-    versions: Vec<OldVersion>,
+    versions: Vec<LegacyVersion>,
     #[serde(default, rename = "preferredVersion")]
-    preferred: Option<OldVersion>,
+    preferred: Option<LegacyVersion>,
 }
 
 #[derive(Deserialize)]
-struct OldVersion {
+struct LegacyVersion {
     version: String,
 }
 
 #[derive(Deserialize)]
-struct OldResources {
+struct LegacyResources {
     #[serde(default)]
-    resources: Vec<OldResource>,
+    resources: Vec<LegacyResource>,
 }
 
 #[derive(Deserialize)]
-struct OldResource {
+struct LegacyResource {
     name: String,
     kind: String,
     #[serde(default)]
     namespaced: bool,
-    #[serde(default)]
-    verbs: Vec<String>,
 }
 
 pub(super) async fn table(client: &ClusterClient) -> Result<Table, ApiError> {
-    let (core, groups) = futures::try_join!(ask::<Root>(client, "/api"), ask::<Root>(client, "/apis"))?;
+    let (core, groups) = futures::try_join!(fetch::<Root>(client, "/api"), fetch::<Root>(client, "/apis"))?;
     let mut table = Table::default();
     for root in [core, groups] {
         if root.kind == "APIGroupDiscoveryList" {
             root.items.into_iter().for_each(|group| add_group(&mut table, group));
         } else {
-            add_old_groups(client, &mut table, root).await;
+            add_legacy_groups(client, &mut table, root).await;
         }
     }
     Ok(table)
@@ -125,7 +120,7 @@ fn add_group(table: &mut Table, group: Group) {
     let name = group.metadata.name;
     for version in group.versions {
         if version.freshness == "Stale" {
-            table.silent.insert(name.as_str().into());
+            table.unavailable.insert(name.as_str().into());
         }
         for resource in version.resources {
             let Some(kind) = resource.response_kind.filter(|kind| !kind.kind.is_empty()) else { continue };
@@ -136,17 +131,16 @@ fn add_group(table: &mut Table, group: Group) {
                 plural: resource.resource.into(),
                 namespaced: resource.scope == "Namespaced",
                 has_status: resource.subresources.iter().any(|sub| sub.subresource == "status"),
-                verbs: resource.verbs.into_iter().map(Into::into).collect(),
             });
         }
     }
 }
 
-async fn add_old_groups(client: &ClusterClient, table: &mut Table, root: Root) {
+async fn add_legacy_groups(client: &ClusterClient, table: &mut Table, root: Root) {
     let core = root.versions.into_iter().map(|version| (String::new(), version));
     let others = root.groups.into_iter().flat_map(|group| {
-        let OldGroup { name, mut versions, preferred } = group;
-        // Sorting is stable: the preferred version goes first, the others keep the server's order.
+        let LegacyGroup { name, mut versions, preferred } = group;
+        // A stable sort: the preferred version first, the others in the order of the server.
         versions
             .sort_by_key(|one| preferred.as_ref().is_none_or(|preferred| preferred.version != one.version));
         versions.into_iter().map(move |one| (name.clone(), one.version))
@@ -154,14 +148,14 @@ async fn add_old_groups(client: &ClusterClient, table: &mut Table, root: Root) {
     for (group, version) in core.chain(others) {
         let path =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        match ask::<OldResources>(client, &path).await {
-            Ok(list) => add_old_resources(table, &group, &version, list),
-            Err(_) => drop(table.silent.insert(group.into())),
+        match fetch::<LegacyResources>(client, &path).await {
+            Ok(list) => add_legacy_resources(table, &group, &version, list),
+            Err(_) => drop(table.unavailable.insert(group.into())),
         }
     }
 }
 
-fn add_old_resources(table: &mut Table, group: &str, version: &str, list: OldResources) {
+fn add_legacy_resources(table: &mut Table, group: &str, version: &str, list: LegacyResources) {
     let statuses: Vec<String> = list
         .resources
         .iter()
@@ -178,25 +172,24 @@ fn add_old_resources(table: &mut Table, group: &str, version: &str, list: OldRes
             has_status: statuses.contains(&resource.name),
             plural: resource.name.into(),
             namespaced: resource.namespaced,
-            verbs: resource.verbs.into_iter().map(Into::into).collect(),
         });
     }
 }
 
-async fn ask<T: DeserializeOwned>(client: &ClusterClient, path: &str) -> Result<T, ApiError> {
+async fn fetch<T: DeserializeOwned>(client: &ClusterClient, path: &str) -> Result<T, ApiError> {
     let attempt = || Attempt {
         cluster: client.cluster().clone(),
         operation: Operation::Get,
-        target: format!("the list of kinds at `{path}`"),
+        target: format!("discovery document `{path}`"),
     };
     let accept = if matches!(path, "/api" | "/apis") { AGGREGATED } else { JSON };
     let request = ApiRequest { accept, ..ApiRequest::list(path.to_owned()) };
-    let answer =
+    let response =
         client.exchange(request).await.map_err(|error| ApiError::from_transport(attempt(), &error))?;
-    if answer.status != StatusCode::OK {
-        return Err(ApiError::from_answer(attempt(), &answer));
+    if response.status != StatusCode::OK {
+        return Err(ApiError::from_response(attempt(), &response));
     }
-    serde_json::from_slice(&answer.body).map_err(|_| {
-        ApiError::own(attempt(), kross_api::FailureReason::ServerError, "the answer is no list of kinds")
+    serde_json::from_slice(&response.body).map_err(|_| {
+        ApiError::new(attempt(), kross_api::FailureReason::ServerError, "cannot parse the discovery document")
     })
 }

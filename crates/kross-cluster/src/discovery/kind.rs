@@ -1,10 +1,10 @@
-//! A kind as one cluster serves it, and the paths of its objects.
+//! A kind as a cluster serves it, and the paths of its objects.
 
 use std::fmt::Write;
 
 use kross_value::Text;
 
-/// A kind as one cluster serves it in one version.
+/// A kind as a cluster serves it in one version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ApiKind {
     /// The API group; empty for the core group.
@@ -13,22 +13,18 @@ pub struct ApiKind {
     pub version: Text,
     /// The kind.
     pub kind: Text,
-    /// Its name in paths.
+    /// The plural, as in paths.
     pub plural: Text,
-    /// Whether its objects are in namespaces.
+    /// Whether it is namespaced.
     pub namespaced: bool,
-    /// Whether its status is written apart.
+    /// Whether it has a status subresource.
     pub has_status: bool,
-    /// What can be done with it.
-    pub verbs: Vec<Text>,
 }
 
 impl ApiKind {
-    /// A kind with every verb, as a CustomResourceDefinition makes it.
+    /// A kind with a status subresource, as for a CustomResourceDefinition.
     #[must_use]
     pub fn custom(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
-        const VERBS: [&str; 8] =
-            ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
         Self {
             group: group.into(),
             version: version.into(),
@@ -36,11 +32,10 @@ impl ApiKind {
             plural: plural.into(),
             namespaced,
             has_status: true,
-            verbs: VERBS.iter().map(|verb| (*verb).into()).collect(),
         }
     }
 
-    /// `version`, or `group/version` outside of the core group.
+    /// `group/version`, or `version` for the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -50,13 +45,7 @@ impl ApiKind {
         }
     }
 
-    /// Whether the cluster allows a verb on it.
-    #[must_use]
-    pub fn supports(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|known| known == verb)
-    }
-
-    /// The path of all objects, or of those in a namespace. Kinds without namespaces ignore it.
+    /// The path of all objects, or of those in a namespace, which is ignored for cluster-scoped kinds.
     pub(crate) fn collection_path(&self, namespace: Option<&str>) -> String {
         let mut path = if self.group.is_empty() {
             format!("/api/{}", self.version)
@@ -72,7 +61,7 @@ impl ApiKind {
         path
     }
 
-    /// The path of one object.
+    /// The path of an object.
     pub(crate) fn object_path(&self, namespace: Option<&str>, name: &str) -> String {
         let mut path = self.collection_path(namespace);
         path.push('/');
@@ -80,7 +69,7 @@ impl ApiKind {
         path
     }
 
-    /// What a person calls an object of this kind.
+    /// The kind and the name of an object, for messages.
     pub(crate) fn display(&self, namespace: Option<&str>, name: &str) -> String {
         match namespace.filter(|_| self.namespaced) {
             Some(namespace) => format!("{} `{namespace}/{name}`", self.kind),
@@ -89,7 +78,7 @@ impl ApiKind {
     }
 }
 
-/// Adds a segment of a path, or a value of a query, so that it stays one.
+/// Appends a path segment or a query value, percent-encoded.
 pub(crate) fn push_encoded(path: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
@@ -106,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_follow_group_and_scope() {
+    fn paths_depend_on_group_and_scope() {
         let deployment = ApiKind::custom("apps", "v1", "Deployment", "deployments", true);
         assert_eq!(
             deployment.object_path(Some("shop"), "web"),
@@ -118,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stays_one_segment() {
+    fn a_name_is_encoded_into_one_path_segment() {
         let role = ApiKind::custom("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false);
         assert!(role.object_path(None, "a/../b?x=%2f#").ends_with("/clusterroles/a%2F..%2Fb%3Fx%3D%252f%23"));
     }

@@ -1,18 +1,18 @@
-//! Turns the `Status` object of a refusal into the few facts that decide what to do next.
+//! Parses the `Status` of a response without success into what decides how to proceed.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// How many causes are looked at. A hostile server can send any number.
-const MOST_CAUSES: usize = 64;
+/// The maximum number of causes that are read. A hostile server can send any number.
+const MAX_CAUSES: usize = 64;
 
 /// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldConflict {
     /// The field as the server writes it, such as `.spec.replicas`.
     pub field: String,
-    /// Who owns it.
+    /// The manager.
     pub manager: String,
 }
 
@@ -21,13 +21,13 @@ pub struct FieldConflict {
 pub enum Missing {
     /// The object.
     Object,
-    /// The namespace that it should be in.
+    /// Its namespace.
     Namespace(String),
-    /// The whole kind: the cluster does not serve it.
+    /// The kind: the cluster does not serve it.
     Kind,
 }
 
-/// What a `Status` says. Empty when the answer was something else.
+/// The content of a `Status`. Empty if the response was something else.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Status {
     pub(super) message: String,
@@ -40,7 +40,7 @@ pub(crate) struct Status {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct RawStatus {
     kind: String,
     #[serde(default)]
     message: Option<String>,
@@ -75,46 +75,46 @@ struct Cause {
 }
 
 impl Status {
-    /// What the server says.
+    /// The message of the server.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// Reads a `Status`, and nothing else.
+    /// Parses a `Status`, and nothing else.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
-        let wire: Wire = serde_json::from_slice(bytes).ok()?;
-        (wire.kind == "Status").then(|| Self::new(wire))
+        let raw: RawStatus = serde_json::from_slice(bytes).ok()?;
+        (raw.kind == "Status").then(|| Self::new(raw))
     }
 
-    /// The code that the `Status` itself gives, for those that come inside a watch.
+    /// The status code in the `Status` itself, for one within a watch.
     pub(crate) fn code(&self) -> Option<u16> {
         self.code
     }
 
-    fn new(wire: Wire) -> Self {
-        let details = wire.details.unwrap_or_default();
+    fn new(raw: RawStatus) -> Self {
+        let details = raw.details.unwrap_or_default();
         let causes = details.causes.unwrap_or_default();
-        let causes = causes.get(..MOST_CAUSES.min(causes.len())).unwrap_or_default();
-        let reason = wire.reason.unwrap_or_default();
+        let causes = causes.get(..MAX_CAUSES.min(causes.len())).unwrap_or_default();
+        let reason = raw.reason.unwrap_or_default();
         let missing = (reason == "NotFound").then(|| match (details.kind.as_deref(), &details.name) {
             (Some("namespaces"), Some(name)) => Missing::Namespace(name.clone()),
             (Some(_), Some(_)) => Missing::Object,
             _ => Missing::Kind,
         });
         Self {
-            message: wire.message.unwrap_or_default(),
+            message: raw.message.unwrap_or_default(),
             retry_after: details.retry_after.filter(|seconds| *seconds > 0).map(Duration::from_secs),
             conflicts: causes.iter().filter_map(conflict).collect(),
             missing,
             namespace_terminating: causes
                 .iter()
                 .any(|cause| cause.reason.as_deref() == Some("NamespaceTerminating")),
-            code: wire.code,
+            code: raw.code,
             reason,
         }
     }
 
-    /// Says that a 404 on a kind whose plural is `namespaces` is about the object.
+    /// A 404 for the resource `namespaces` is about the object.
     pub(crate) fn about_namespaces(mut self) -> Self {
         if matches!(self.missing, Some(Missing::Namespace(_))) {
             self.missing = Some(Missing::Object);
@@ -122,7 +122,7 @@ impl Status {
         self
     }
 
-    /// Says that a 404 without a `Status` is about the kind: the server has no such path.
+    /// A 404 without a `Status` is about the kind: the server does not serve the path.
     pub(crate) fn no_such_path() -> Self {
         Self { missing: Some(Missing::Kind), ..Self::default() }
     }

@@ -9,16 +9,16 @@ fn attempt() -> Attempt {
 }
 
 fn error(code: u16, body: &str) -> ApiError {
-    let answer = ApiAnswer {
+    let response = ApiResponse {
         status: StatusCode::from_u16(code).unwrap(),
         headers: HeaderMap::new(),
         body: body.to_owned().into(),
     };
-    ApiError::from_answer(attempt(), &answer)
+    ApiError::from_response(attempt(), &response)
 }
 
 #[test]
-fn every_status_code_has_its_class() {
+fn status_codes_map_to_failure_reasons() {
     let classes = [
         (400, FailureReason::Invalid),
         (401, FailureReason::Unauthorized),
@@ -41,7 +41,7 @@ fn every_status_code_has_its_class() {
 }
 
 #[test]
-fn an_admission_webhook_refuses_the_object_whatever_code_it_sends() {
+fn a_denial_by_an_admission_webhook_is_invalid_whatever_its_code() {
     let denied = |code: u16| {
         let body = format!(
             r#"{{"kind":"Status","reason":"Forbidden","code":{code},"message":"admission webhook \"a.example.com\" denied the request: no"}}"#
@@ -55,14 +55,14 @@ fn an_admission_webhook_refuses_the_object_whatever_code_it_sends() {
 }
 
 #[test]
-fn a_server_cannot_make_us_wait_for_long() {
+fn limits_the_delay_that_a_server_asks_for() {
     let endless =
         r#"{"kind":"Status","reason":"TooManyRequests","code":429,"details":{"retryAfterSeconds":31536000}}"#;
     assert_eq!(error(429, endless).retry(), Retry::After(Duration::from_secs(60)));
 }
 
 #[test]
-fn an_answer_that_is_no_status_is_never_repeated() {
+fn a_response_that_is_not_a_status_is_never_quoted() {
     for body in ["s3cret", r#"{"kind":"Secret","message":"s3cret"}"#, "<html>s3cret</html>"] {
         let error = error(502, body);
         assert_eq!(
@@ -79,11 +79,11 @@ fn messages_are_one_bounded_line_without_control_characters() {
     let error = error(400, &long);
     let message = error.message();
     assert!(message.starts_with("[31mred text é"), "{message}");
-    assert!(message.len() <= LONGEST_MESSAGE && message.contains(" … "));
+    assert!(message.len() <= MAX_MESSAGE && message.contains(" … "));
 }
 
 #[test]
-fn a_long_message_keeps_its_end_where_the_reason_is() {
+fn a_long_message_keeps_its_end() {
     let value = "x".repeat(5000);
     let body = format!(
         r#"{{"kind":"Status","message":"Job.batch \"j\" is invalid: spec.template: Invalid value: {value}: field is immutable"}}"#
@@ -95,11 +95,11 @@ fn a_long_message_keeps_its_end_where_the_reason_is() {
         "{message}"
     );
     assert!(message.ends_with("xxx: field is immutable"), "{message}");
-    assert!(message.len() <= LONGEST_MESSAGE);
+    assert!(message.len() <= MAX_MESSAGE);
 }
 
 #[test]
-fn conflicts_say_who_owns_which_field() {
+fn conflicts_name_the_manager_of_each_field() {
     let body = r#"{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"Apply failed with 2 conflicts",
         "details":{"causes":[
             {"reason":"FieldManagerConflict","message":"conflict with \"kubectl\" using v1","field":".data.key"},
@@ -115,7 +115,7 @@ fn conflicts_say_who_owns_which_field() {
 }
 
 #[test]
-fn what_is_missing_is_told_apart() {
+fn distinguishes_missing_objects_namespaces_and_kinds() {
     let missing = |details: &str| {
         let body = format!(
             r#"{{"kind":"Status","reason":"NotFound","code":404,"message":"m","details":{details}}}"#
@@ -128,7 +128,7 @@ fn what_is_missing_is_told_apart() {
 }
 
 #[test]
-fn a_connection_that_cannot_be_opened_is_an_operation_of_its_own() {
+fn a_connection_failure_is_a_failed_connect_operation() {
     let refused =
         TransportError::Connect { authority: "eu:443".into(), problem: "connection refused".into() };
     let error = ApiError::from_transport(attempt(), &refused);

@@ -1,30 +1,30 @@
-//! Decides which reports become events, which are repetitions of one, and which are too many. Pure: the caller brings the
-//! clock.
+//! Decides which reports become new events, which repeat an event, and which are dropped. No I/O and no clock of its
+//! own.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{LONGEST_NAME, Regarding, Report};
+use super::{MAX_NAME, Regarding, Report};
 
-/// After this time without a repetition the same report is a new event.
-const FORGET: Duration = Duration::from_secs(6 * 60);
-/// Events that are remembered.
-const REMEMBERED: usize = 4096;
-/// An object may have this many different events at once…
+/// After this time without a repetition, the same report is a new event.
+const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
+/// The maximum number of remembered events.
+const MAX_REMEMBERED: usize = 4096;
+/// The number of different events that an object may have at once…
 const BURST: f64 = 25.0;
-/// …and then one more in this time.
+/// …and the time after which it may have one more.
 const REFILL: Duration = Duration::from_secs(60);
 
-/// What a report is.
+/// What becomes of a report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Recorded {
-    /// A new event, under this name.
+    /// It is a new event with this name.
     New { name: String },
-    /// A repetition, which will be counted.
+    /// It repeats an event, whose count will be written.
     Repeated,
-    /// One too many for its object.
+    /// It exceeds the limit of its object, and is dropped.
     TooMany,
 }
 
@@ -59,7 +59,7 @@ struct Allowance {
 impl Series {
     pub(super) fn record(&mut self, report: &Report, now: Instant) -> Recorded {
         if let Some(known) = self.known.get_mut(report)
-            && now.duration_since(known.last) < FORGET
+            && now.duration_since(known.last) < SERIES_TIMEOUT
         {
             known.count += 1;
             known.last = now;
@@ -75,7 +75,7 @@ impl Series {
         Recorded::New { name }
     }
 
-    /// The counts that changed since they were written.
+    /// The counts that have changed since they were last written.
     pub(super) fn repeats(&mut self, now: Instant) -> Vec<Repeat> {
         let changed = self.known.iter_mut().filter(|(_, known)| known.count > known.counted);
         let repeats = changed
@@ -85,19 +85,19 @@ impl Series {
                 Repeat { namespace, name: known.name.clone(), count: known.count }
             })
             .collect();
-        self.known.retain(|_, known| now.duration_since(known.last) < FORGET);
+        self.known.retain(|_, known| now.duration_since(known.last) < SERIES_TIMEOUT);
         self.allowances.retain(|_, allowance| allowance.refilled(now) < BURST);
         repeats
     }
 
     fn make_room(&mut self, now: Instant) {
-        if self.known.len() >= REMEMBERED {
-            self.known.retain(|_, known| now.duration_since(known.last) < FORGET / 6);
+        if self.known.len() >= MAX_REMEMBERED {
+            self.known.retain(|_, known| now.duration_since(known.last) < SERIES_TIMEOUT / 6);
         }
-        if self.known.len() >= REMEMBERED {
+        if self.known.len() >= MAX_REMEMBERED {
             self.known.clear();
         }
-        if self.allowances.len() >= REMEMBERED {
+        if self.allowances.len() >= MAX_REMEMBERED {
             self.allowances.clear();
         }
     }
@@ -114,11 +114,11 @@ impl Series {
         allowed
     }
 
-    /// Unique: a time in nanoseconds, and a number in case that two have the same.
+    /// Unique: the time in nanoseconds, and a number in case two are equal.
     fn name(&mut self, regarding: &Regarding) -> String {
         self.names = self.names.wrapping_add(1);
         let nanoseconds = jiff::Timestamp::now().as_nanosecond();
-        let prefix: String = regarding.name.chars().take(LONGEST_NAME).collect();
+        let prefix: String = regarding.name.chars().take(MAX_NAME).collect();
         format!("{prefix}.{nanoseconds:x}{:04x}", self.names & 0xffff)
     }
 }
@@ -130,7 +130,7 @@ impl Allowance {
     }
 }
 
-/// Events about objects without a namespace are in `default`.
+/// Events of cluster-scoped objects are in `default`.
 pub(super) fn namespace(regarding: &Regarding) -> &str {
     regarding.namespace.as_deref().unwrap_or("default")
 }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_counted_once_in_a_while() {
+    fn repeated_reports_are_counted_and_written_together() {
         let (mut series, now) = (Series::default(), Instant::now());
         let Recorded::New { name } = series.record(&report("a", "x"), now) else { panic!() };
         assert!(series.repeats(now).is_empty());
@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_repeated_for_long_is_new_again() {
+    fn a_report_after_the_series_timeout_is_a_new_event() {
         let (mut series, now) = (Series::default(), Instant::now());
         series.record(&report("a", "x"), now);
-        assert!(matches!(series.record(&report("a", "x"), now + FORGET), Recorded::New { .. }));
+        assert!(matches!(series.record(&report("a", "x"), now + SERIES_TIMEOUT), Recorded::New { .. }));
     }
 
     #[test]
-    fn one_object_cannot_flood_the_cluster() {
+    fn limits_the_events_of_an_object() {
         let (mut series, now) = (Series::default(), Instant::now());
         let count = |series: &mut Series, from: usize, now: Instant| {
             (from..from + 100)
@@ -189,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn the_number_of_remembered_events_is_bounded() {
         let (mut series, now) = (Series::default(), Instant::now());
         for n in 0..20_000 {
             series.record(&report(&n.to_string(), "x"), now);
         }
-        assert!(series.known.len() <= REMEMBERED && series.allowances.len() <= REMEMBERED);
-        series.repeats(now + FORGET * 10);
+        assert!(series.known.len() <= MAX_REMEMBERED && series.allowances.len() <= MAX_REMEMBERED);
+        series.repeats(now + SERIES_TIMEOUT * 10);
         assert!(series.known.is_empty() && series.allowances.is_empty());
     }
 }

@@ -1,19 +1,19 @@
-//! Turns the `server` of a kubeconfig into an address that may be connected to.
+//! Checks the `server` of a kubeconfig.
 
 use std::net::IpAddr;
 
 use http::Uri;
 use rustls::pki_types::ServerName;
 
-use super::cidr::Cidr;
-use super::fields::Located;
+use super::fields::LocatedText;
 use super::refusal::{Refusal, RefusalReason};
+use crate::cidr::{Cidr, is_denied};
 
-/// The address of a server, if it may be connected to. Names are judged again when they are resolved.
-pub(super) fn server(field: &Located, denied: &[Cidr]) -> Result<Uri, Refusal> {
+/// The address of a server, if it may be connected to. Host names are checked again when they are resolved.
+pub(super) fn server(field: &LocatedText, denied: &[Cidr]) -> Result<Uri, Refusal> {
     let refuse = |reason| field.refuse(reason);
     let text = field.text.as_str();
-    // `http` forgets the fragment, so it is looked for in the text.
+    // `http` drops the fragment, so look for it in the text.
     if text.contains('#') {
         return Err(refuse(RefusalReason::Query));
     }
@@ -29,7 +29,7 @@ pub(super) fn server(field: &Located, denied: &[Cidr]) -> Result<Uri, Refusal> {
         return Err(refuse(RefusalReason::Query));
     }
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    // A port that is no port is forgotten as well.
+    // `http` drops an invalid port as well.
     let port_is_fine = match authority.as_str().strip_prefix(authority.host()) {
         Some("") => true,
         Some(rest) => {
@@ -48,13 +48,8 @@ pub(super) fn server(field: &Located, denied: &[Cidr]) -> Result<Uri, Refusal> {
     }
 }
 
-/// Whether any of the ranges has the address.
-pub(crate) fn is_denied(address: IpAddr, denied: &[Cidr]) -> bool {
-    denied.iter().any(|range| range.contains(address))
-}
-
-/// The name that the server's certificate must be for.
-pub(super) fn server_name(field: &Located) -> Result<String, Refusal> {
+/// The name that the server's certificate is verified for.
+pub(super) fn server_name(field: &LocatedText) -> Result<String, Refusal> {
     match ServerName::try_from(field.text.as_str()) {
         Ok(_) => Ok(field.text.to_string()),
         Err(_) => Err(field.refuse(RefusalReason::ServerName)),

@@ -1,4 +1,4 @@
-//! Turns base64 in a kubeconfig into certificates and keys that TLS can use, and reads until when a certificate is valid.
+//! Parses the certificates and keys of a kubeconfig for TLS, and reads when they expire.
 
 use base64::Engine;
 use jiff::Timestamp;
@@ -7,20 +7,20 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use zeroize::Zeroizing;
 
-use super::fields::Located;
+use super::fields::LocatedText;
 use super::refusal::{Refusal, RefusalReason};
 
-/// Certificates in one field at most; each costs the time to parse it.
-const MOST_CERTIFICATES: usize = 512;
+/// The maximum number of certificates in a field, because each takes time to parse.
+const MAX_CERTIFICATES: usize = 512;
 
-/// The authorities that may vouch for the server.
+/// The certificate authorities that the server is verified with.
 pub(super) struct Authorities {
     pub(super) roots: RootCertStore,
-    /// When the last of them ends; none when that cannot be read.
+    /// When the last of them expires; `None` if that cannot be read.
     pub(super) not_after: Option<Timestamp>,
 }
 
-/// A client's certificate, with what leads to its authority.
+/// A client certificate with its chain and its key.
 pub(crate) struct ClientCertificate {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     key: Zeroizing<Vec<u8>>,
@@ -28,117 +28,82 @@ pub(crate) struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// The key. It is kept as text that is wiped; whoever signs with it has a copy.
+    /// The key. It is stored as text that is wiped when dropped; TLS keeps another copy.
     pub(crate) fn key(&self) -> Option<PrivateKeyDer<'static>> {
         PrivateKeyDer::from_pem_slice(&self.key).ok()
     }
 }
 
 /// What is wrong with a client certificate and its key.
-pub(crate) enum Unusable {
+pub(crate) enum CertificateError {
     Certificate,
     Key,
     EncryptedKey,
     KeyMismatch,
 }
 
-pub(super) fn authorities(field: &Located) -> Result<Authorities, Refusal> {
+pub(super) fn authorities(field: &LocatedText) -> Result<Authorities, Refusal> {
     let refuse = || field.refuse(RefusalReason::Authority);
     let certificates = decode(&field.text).and_then(|pem| certificates(&pem)).ok_or_else(refuse)?;
     let mut roots = RootCertStore::empty();
     for certificate in &certificates {
         roots.add(certificate.clone()).map_err(|_| refuse())?;
     }
-    let ends: Option<Vec<Timestamp>> = certificates.iter().map(|der| not_after(der)).collect();
-    Ok(Authorities { roots, not_after: ends.and_then(|ends| ends.into_iter().max()) })
+    let expiries: Option<Vec<Timestamp>> = certificates.iter().map(|der| not_after(der)).collect();
+    Ok(Authorities { roots, not_after: expiries.and_then(|expiries| expiries.into_iter().max()) })
 }
 
-pub(super) fn client_certificate(certificate: &Located, key: &Located) -> Result<ClientCertificate, Refusal> {
+pub(super) fn client_certificate(
+    certificate: &LocatedText,
+    key: &LocatedText,
+) -> Result<ClientCertificate, Refusal> {
     let pem = decode(&certificate.text).ok_or_else(|| certificate.refuse(RefusalReason::Certificate))?;
     let key_pem = decode(&key.text).ok_or_else(|| key.refuse(RefusalReason::Certificate))?;
-    pair(&pem, key_pem).map_err(|unusable| match unusable {
-        Unusable::Certificate => certificate.refuse(RefusalReason::Certificate),
-        Unusable::Key => key.refuse(RefusalReason::Certificate),
-        Unusable::EncryptedKey => key.refuse(RefusalReason::EncryptedKey),
-        Unusable::KeyMismatch => key.refuse(RefusalReason::KeyMismatch),
+    certificate_and_key(&pem, key_pem).map_err(|certificate_error| match certificate_error {
+        CertificateError::Certificate => certificate.refuse(RefusalReason::Certificate),
+        CertificateError::Key => key.refuse(RefusalReason::Certificate),
+        CertificateError::EncryptedKey => key.refuse(RefusalReason::EncryptedKey),
+        CertificateError::KeyMismatch => key.refuse(RefusalReason::KeyMismatch),
     })
 }
 
-/// Certificate and key from PEM, checked to belong together.
-pub(crate) fn pair(certificate: &[u8], key: Zeroizing<Vec<u8>>) -> Result<ClientCertificate, Unusable> {
-    let chain = certificates(certificate).ok_or(Unusable::Certificate)?;
+/// Parses a certificate and a key from PEM, and checks that they belong together.
+pub(crate) fn certificate_and_key(
+    certificate: &[u8],
+    key: Zeroizing<Vec<u8>>,
+) -> Result<ClientCertificate, CertificateError> {
+    let chain = certificates(certificate).ok_or(CertificateError::Certificate)?;
     if key.windows(9).any(|window| window == b"ENCRYPTED") {
-        return Err(Unusable::EncryptedKey);
+        return Err(CertificateError::EncryptedKey);
     }
     let not_after = chain.first().and_then(|der| not_after(der));
     let pair = ClientCertificate { chain, key, not_after };
-    let key = pair.key().ok_or(Unusable::Key)?;
+    let key = pair.key().ok_or(CertificateError::Key)?;
     let provider = rustls::crypto::ring::default_provider();
     match rustls::sign::CertifiedKey::from_der(pair.chain.clone(), key, &provider) {
         Ok(_) => Ok(pair),
-        Err(rustls::Error::InconsistentKeys(_)) => Err(Unusable::KeyMismatch),
-        Err(rustls::Error::InvalidCertificate(_)) => Err(Unusable::Certificate),
-        Err(_) => Err(Unusable::Key),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(CertificateError::KeyMismatch),
+        Err(rustls::Error::InvalidCertificate(_)) => Err(CertificateError::Certificate),
+        Err(_) => Err(CertificateError::Key),
     }
 }
 
-/// Base64 that may be broken into lines.
+/// Decodes base64 that may have line breaks.
 fn decode(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     let whole: Zeroizing<String> =
-        Zeroizing::new(text.chars().filter(|letter| !letter.is_ascii_whitespace()).collect());
+        Zeroizing::new(text.chars().filter(|character| !character.is_ascii_whitespace()).collect());
     base64::engine::general_purpose::STANDARD.decode(whole.as_bytes()).ok().map(Zeroizing::new)
 }
 
-/// All certificates of a PEM text; none when there is none or too many, or one of them is broken.
+/// All certificates of a PEM text; `None` if it has none or too many, or one is invalid.
 fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     let found: Vec<_> =
-        CertificateDer::pem_slice_iter(pem).take(MOST_CERTIFICATES + 1).collect::<Result<_, _>>().ok()?;
-    (!found.is_empty() && found.len() <= MOST_CERTIFICATES).then_some(found)
+        CertificateDer::pem_slice_iter(pem).take(MAX_CERTIFICATES + 1).collect::<Result<_, _>>().ok()?;
+    (!found.is_empty() && found.len() <= MAX_CERTIFICATES).then_some(found)
 }
 
-/// Until when a certificate is valid (RFC 5280, `tbsCertificate.validity.notAfter`).
+/// When a certificate expires.
 fn not_after(certificate: &[u8]) -> Option<Timestamp> {
-    let (_, certificate, _) = element(certificate)?;
-    let (_, mut rest, _) = element(certificate)?;
-    // The version is optional and has a tag of its own; then serial number, signature and issuer.
-    if rest.first() == Some(&0xa0) {
-        rest = element(rest)?.2;
-    }
-    for _ in 0..3 {
-        rest = element(rest)?.2;
-    }
-    let (_, validity, _) = element(rest)?;
-    let (_, _, end) = element(validity)?;
-    let (tag, time, _) = element(end)?;
-    let time = std::str::from_utf8(time).ok()?.strip_suffix('Z')?;
-    let (year, rest) = match tag {
-        0x17 => {
-            let year: i16 = time.get(..2)?.parse().ok()?;
-            (if year >= 50 { 1900 + year } else { 2000 + year }, time.get(2..)?)
-        }
-        0x18 => (time.get(..4)?.parse().ok()?, time.get(4..)?),
-        _ => return None,
-    };
-    let part = |at: usize| rest.get(at..at + 2)?.parse::<i8>().ok();
-    let date = jiff::civil::DateTime::new(year, part(0)?, part(2)?, part(4)?, part(6)?, part(8)?, 0).ok()?;
-    date.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
-}
-
-/// The first element of DER text: its tag, its content and what follows it.
-fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&tag, rest) = der.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (length, rest) = if first < 0x80 {
-        (usize::from(first), rest)
-    } else {
-        let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-        (
-            digits
-                .iter()
-                .try_fold(0usize, |sum, digit| sum.checked_mul(256)?.checked_add(usize::from(*digit)))?,
-            rest,
-        )
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }

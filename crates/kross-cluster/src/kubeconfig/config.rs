@@ -1,10 +1,10 @@
-//! Turns a document into the entries of a kubeconfig. What is dangerous is refused in every entry, also in those that the
-//! current context does not use; whether an entry can be used is asked of the current ones alone.
+//! Parses the entries of a kubeconfig. What is dangerous is refused in every entry, also in those that the current
+//! context does not use; whether an entry is usable matters for the current ones only.
 
 use zeroize::Zeroizing;
 
 use super::document::Node;
-use super::fields::{Fields, Located};
+use super::fields::{Fields, LocatedText};
 use super::refusal::{Refusal, RefusalReason};
 
 /// The cluster and the user of the current context.
@@ -16,45 +16,45 @@ pub(super) struct Current {
 pub(super) struct Cluster {
     pub(super) path: String,
     pub(super) line: usize,
-    pub(super) server: Option<Located>,
-    pub(super) server_name: Option<Located>,
-    pub(super) authority: Option<Located>,
+    pub(super) server: Option<LocatedText>,
+    pub(super) server_name: Option<LocatedText>,
+    pub(super) authority: Option<LocatedText>,
 }
 
 pub(super) struct User {
     pub(super) path: String,
     pub(super) line: usize,
-    pub(super) token: Option<Located>,
-    pub(super) certificate: Option<Located>,
-    pub(super) key: Option<Located>,
-    pub(super) username: Option<Located>,
-    pub(super) password: Option<Located>,
+    pub(super) token: Option<LocatedText>,
+    pub(super) certificate: Option<LocatedText>,
+    pub(super) key: Option<LocatedText>,
+    pub(super) username: Option<LocatedText>,
+    pub(super) password: Option<LocatedText>,
     pub(super) exec: Option<Exec>,
 }
 
-/// A command that prints a credential, as the kubeconfig has it.
+/// An `exec` command, as the kubeconfig has it.
 pub(super) struct Exec {
     pub(super) path: String,
     pub(super) line: usize,
-    pub(super) command: Option<Located>,
-    pub(super) version: Option<Located>,
-    pub(super) interactive: Option<Located>,
+    pub(super) command: Option<LocatedText>,
+    pub(super) version: Option<LocatedText>,
+    pub(super) interactive: Option<LocatedText>,
     pub(super) arguments: Vec<Zeroizing<String>>,
-    pub(super) environment: Vec<(Located, Zeroizing<String>)>,
+    pub(super) environment: Vec<(LocatedText, Zeroizing<String>)>,
     pub(super) cluster_info: bool,
 }
 
 struct Context {
-    cluster: Option<Located>,
-    user: Option<Located>,
+    cluster: Option<LocatedText>,
+    user: Option<LocatedText>,
     path: String,
     line: usize,
 }
 
-/// Reads a document. `judge_exec` refuses commands that may not be run, in whichever entry they are.
+/// Parses a document. `check_exec` refuses commands that are not allowed, in every entry.
 pub(super) fn read(
     document: Node,
-    judge_exec: impl Fn(&Exec) -> Result<(), Refusal>,
+    check_exec: impl Fn(&Exec) -> Result<(), Refusal>,
 ) -> Result<Current, Refusal> {
     let mut top = Fields::of(document, String::new())?;
     expect(&mut top, "apiVersion", "v1")?;
@@ -68,7 +68,7 @@ pub(super) fn read(
     let line = top.line();
     top.end()?;
     for (_, user) in &users {
-        user.exec.as_ref().map_or(Ok(()), &judge_exec)?;
+        user.exec.as_ref().map_or(Ok(()), &check_exec)?;
     }
 
     let Some(current) = current else {
@@ -85,11 +85,11 @@ pub(super) fn read(
     Ok(Current { cluster, user })
 }
 
-fn choose<T>(entries: Vec<(Located, T)>, name: &Located) -> Option<T> {
+fn choose<T>(entries: Vec<(LocatedText, T)>, name: &LocatedText) -> Option<T> {
     entries.into_iter().find(|(entry, _)| entry.text == name.text).map(|(_, value)| value)
 }
 
-/// A field that has one value or is absent.
+/// A field that must have this value if it is present.
 fn expect(fields: &mut Fields, name: &str, value: &str) -> Result<(), Refusal> {
     match fields.text(name)? {
         Some(text) if *text.text != value => Err(text.refuse(RefusalReason::NotAConfig)),
@@ -97,14 +97,14 @@ fn expect(fields: &mut Fields, name: &str, value: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The entries of a list of `{name, <inner>}`, each name once.
+/// The entries of a list of `{name, <inner>}`; names are unique.
 fn named<T>(
     top: &mut Fields,
     list: &str,
     inner: &str,
     read: impl Fn(Fields) -> Result<T, Refusal>,
-) -> Result<Vec<(Located, T)>, Refusal> {
-    let mut entries: Vec<(Located, T)> = Vec::new();
+) -> Result<Vec<(LocatedText, T)>, Refusal> {
+    let mut entries: Vec<(LocatedText, T)> = Vec::new();
     for mut fields in top.items(list)? {
         let name = fields.text("name")?.ok_or_else(|| fields.refuse(RefusalReason::Type))?;
         if entries.iter().any(|(earlier, _)| earlier.text == name.text) {
@@ -144,7 +144,7 @@ fn context(mut fields: Fields) -> Result<Context, Refusal> {
         cluster: fields.text("cluster")?,
         user: fields.text("user")?,
     };
-    // An object without a namespace goes into the instance's, never into this one.
+    // An object without a namespace is applied to that of the instance, never to this one.
     fields.text("namespace")?;
     fields.ignore("extensions");
     fields.end()?;
@@ -185,14 +185,14 @@ fn exec(mut fields: Fields) -> Result<Exec, Refusal> {
         environment: environment(&mut fields)?,
         cluster_info: fields.boolean("provideClusterInfo")?,
     };
-    // Only text for a person at a terminal; it is never shown.
+    // A message for people at a terminal, which is never shown.
     fields.ignore("installHint");
     fields.end()?;
     Ok(exec)
 }
 
-fn environment(fields: &mut Fields) -> Result<Vec<(Located, Zeroizing<String>)>, Refusal> {
-    let mut variables: Vec<(Located, Zeroizing<String>)> = Vec::new();
+fn environment(fields: &mut Fields) -> Result<Vec<(LocatedText, Zeroizing<String>)>, Refusal> {
+    let mut variables: Vec<(LocatedText, Zeroizing<String>)> = Vec::new();
     for mut variable in fields.items("env")? {
         let name = variable.text("name")?.ok_or_else(|| variable.refuse(RefusalReason::Type))?;
         if variables.iter().any(|(earlier, _)| earlier.text == name.text) {

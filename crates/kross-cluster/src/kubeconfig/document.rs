@@ -1,44 +1,46 @@
-//! Turns bytes into one tree of texts, lists and mappings, or refuses them: another document, an anchor, an alias, a tag, a
-//! repeated key, or more than a kubeconfig can need. Every text in it is wiped when the tree is dropped.
+//! Parses YAML into a tree of texts, lists and mappings. Refuses several documents, anchors, aliases, tags, repeated
+//! keys, and more than a kubeconfig needs. All texts are wiped when the tree is dropped.
+//!
+//! `serde-saphyr` is not used here: it accepts anchors and merge keys, and does not wipe what it has read.
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use zeroize::Zeroizing;
 
 use super::refusal::{Refusal, RefusalReason};
 
-/// Bytes that are read at most.
-const MOST_BYTES: usize = 256 << 10;
-/// Lists and mappings inside of each other. A kubeconfig needs six.
-const MOST_DEPTH: usize = 16;
-/// Values.
-const MOST_NODES: usize = 10_000;
+/// The maximum number of bytes.
+const MAX_BYTES: usize = 256 << 10;
+/// The maximum nesting of lists and mappings. A kubeconfig needs six levels.
+const MAX_DEPTH: usize = 16;
+/// The maximum number of values.
+const MAX_NODES: usize = 10_000;
 
-/// A value and the line it begins on.
+/// A value and its line.
 pub(super) struct Node {
     pub(super) line: usize,
     pub(super) content: Content,
 }
 
 pub(super) enum Content {
-    /// Text, and whether it stands there without quotes.
+    /// A text, and whether it is unquoted.
     Scalar {
         text: Zeroizing<String>,
         plain: bool,
     },
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Vec<MappingEntry>),
 }
 
-pub(super) struct Entry {
+pub(super) struct MappingEntry {
     pub(super) key: Zeroizing<String>,
     pub(super) line: usize,
     pub(super) value: Node,
 }
 
-/// Reads the one document of a kubeconfig.
+/// Parses the single document of a kubeconfig.
 pub(super) fn read(bytes: &[u8]) -> Result<Node, Refusal> {
     let whole = |reason| Refusal::new(reason, "", None);
-    if bytes.len() > MOST_BYTES {
+    if bytes.len() > MAX_BYTES {
         return Err(whole(RefusalReason::TooLarge));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| whole(RefusalReason::Encoding))?;
@@ -48,19 +50,19 @@ pub(super) fn read(bytes: &[u8]) -> Result<Node, Refusal> {
     let options = granit_parser::options! {
         emit_unresolved_aliases: true,
         emit_comments: false,
-        flow_nesting_limit: MOST_DEPTH,
-        block_nesting_limit: MOST_DEPTH,
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
     };
     let mut parser = Parser::new_from_str_with_options(text, options);
     let root = Builder::default().document(&mut parser)?;
     root.ok_or_else(|| whole(RefusalReason::Empty))
 }
 
-/// A list or mapping that is not closed yet.
+/// A list or mapping that is not complete.
 struct Open {
     line: usize,
     content: Content,
-    /// The key that waits for its value.
+    /// A key without its value.
     key: Option<(Zeroizing<String>, usize)>,
 }
 
@@ -119,7 +121,7 @@ impl Builder {
     }
 
     fn begin(&mut self, line: usize, content: Content) -> Result<(), Refusal> {
-        if self.open.len() >= MOST_DEPTH {
+        if self.open.len() >= MAX_DEPTH {
             return Err(Refusal::new(RefusalReason::TooDeep, "", Some(line)));
         }
         self.open.push(Open { line, content, key: None });
@@ -128,7 +130,7 @@ impl Builder {
 
     fn add(&mut self, node: Node) -> Result<(), Refusal> {
         self.nodes += 1;
-        if self.nodes > MOST_NODES {
+        if self.nodes > MAX_NODES {
             return Err(Refusal::new(RefusalReason::TooMany, "", Some(node.line)));
         }
         match self.open.last_mut() {
@@ -144,7 +146,7 @@ impl Open {
         match &mut self.content {
             Content::List(items) => items.push(node),
             Content::Map(entries) => match self.key.take() {
-                Some((key, line)) => entries.push(Entry { key, line, value: node }),
+                Some((key, line)) => entries.push(MappingEntry { key, line, value: node }),
                 None => self.key = Some(key_of(node, entries)?),
             },
             Content::Scalar { .. } => {}
@@ -153,7 +155,7 @@ impl Open {
     }
 }
 
-fn key_of(node: Node, earlier: &[Entry]) -> Result<(Zeroizing<String>, usize), Refusal> {
+fn key_of(node: Node, earlier: &[MappingEntry]) -> Result<(Zeroizing<String>, usize), Refusal> {
     let line = node.line;
     let refuse = |reason| Err(Refusal::new(reason, "", Some(line)));
     match node.content {
@@ -167,7 +169,7 @@ fn key_of(node: Node, earlier: &[Entry]) -> Result<(Zeroizing<String>, usize), R
 }
 
 impl Content {
-    /// Whether it stands for nothing.
+    /// Whether it is null.
     pub(super) fn is_null(&self) -> bool {
         matches!(self, Self::Scalar { text, plain: true } if ["", "~", "null", "Null", "NULL"].contains(&text.as_str()))
     }

@@ -1,11 +1,11 @@
-//! Turns the `exec` of a kubeconfig into a command that may be run, and refuses every other one.
+//! Checks the `exec` command of a kubeconfig, and refuses every command that is not allowed.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-mod answer;
+mod protocol;
 mod run;
 mod source;
 #[cfg(test)]
@@ -17,30 +17,30 @@ use super::KubeconfigPolicy;
 use super::config::Exec;
 use super::refusal::{Refusal, RefusalReason};
 
-/// A command that the operator allows, with the arguments and the variables of the kubeconfig.
+/// A command that the operator allows, with the arguments and environment variables of the kubeconfig.
 pub(crate) struct ExecCommand {
     pub(crate) command: PathBuf,
     pub(crate) arguments: Vec<Zeroizing<String>>,
-    /// Variables that the kubeconfig sets; the operator allows each of the names.
+    /// Environment variables that the kubeconfig sets; the operator allows their names.
     pub(crate) environment: Vec<(String, Zeroizing<String>)>,
-    /// Variables that are taken over from the controller's environment.
+    /// Environment variables that are inherited from the controller.
     pub(crate) inherited: Vec<String>,
-    /// The protocol's version: the one that is announced and the one that is expected back.
+    /// The version of the exec protocol.
     pub(crate) version: String,
     pub(crate) timeout: Duration,
-    /// What the command is told of the cluster, if it asks for that.
+    /// What the command is told about the cluster, if the kubeconfig wants that (`provideClusterInfo`).
     pub(crate) cluster: Option<ClusterInfo>,
 }
 
-/// The cluster that a credential is wanted for.
+/// The cluster that a credential is needed for.
 pub(crate) struct ClusterInfo {
     pub(crate) server: String,
     pub(crate) server_name: Option<String>,
-    /// In base64, as it came.
+    /// In base64, as in the kubeconfig.
     pub(crate) authority: Option<String>,
 }
 
-/// A command that gave no credential. What it printed is not repeated.
+/// A command issued no credential. Its output is not quoted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the command `{command}` of the kubeconfig {problem}")]
 pub struct ExecError {
@@ -56,12 +56,12 @@ impl ExecCommand {
 
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
-/// Refuses a command that may not be run.
-pub(super) fn judge(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusal> {
+/// Refuses a command that is not allowed.
+pub(super) fn check(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusal> {
     let at = |field: &str, reason| Refusal::new(reason, format!("{}.{field}", exec.path), Some(exec.line));
     let Some(command) = &exec.command else { return Err(at("command", RefusalReason::ExecNotAllowed)) };
     let path = Path::new(command.text.as_str());
-    let shown = |reason| command.refuse(reason).detail(harmless(&command.text));
+    let client_certificate = |reason| command.refuse(reason).detail(quoted(&command.text));
     if !policy
         .exec_allow
         .iter()
@@ -69,9 +69,9 @@ pub(super) fn judge(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusa
     {
         let reason =
             if path.is_absolute() { RefusalReason::ExecNotAllowed } else { RefusalReason::ExecRelative };
-        // An operator who allows nothing is not interested in the form of the path.
+        // If no command is allowed, the form of the path does not matter.
         let reason = if policy.exec_allow.is_empty() { RefusalReason::ExecNotAllowed } else { reason };
-        return Err(shown(reason));
+        return Err(client_certificate(reason));
     }
     match &exec.version {
         Some(version) if VERSIONS.contains(&version.text.as_str()) => {}
@@ -98,7 +98,7 @@ pub(super) fn judge(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusa
     Ok(())
 }
 
-/// The command of an `exec` that was judged.
+/// The command of an `exec` that was checked.
 pub(super) fn command(exec: Exec, policy: &KubeconfigPolicy, cluster: ClusterInfo) -> ExecCommand {
     ExecCommand {
         command: exec.command.map(|command| PathBuf::from(command.text.as_str())).unwrap_or_default(),
@@ -115,12 +115,12 @@ pub(super) fn command(exec: Exec, policy: &KubeconfigPolicy, cluster: ClusterInf
     }
 }
 
-/// A command as it may be shown: of plain letters and of sensible length.
-fn harmless(command: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._+-".contains(letter);
+/// The command for a message, unless it is long or has unusual characters.
+fn quoted(command: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "/._+-".contains(character);
     if command.len() <= 128 && command.chars().all(plain) {
         format!("`{command}`")
     } else {
-        "a command with unusual letters".to_owned()
+        "a command with unusual characters".to_owned()
     }
 }

@@ -1,33 +1,33 @@
-//! Turns a mapping into its fields, one after the other: whatever nobody asked for at the end is refused, so a field that is
-//! invented tomorrow is refused until somebody has thought about it.
+//! Reads the fields of a mapping one by one. Fields that are left at the end are refused, so that a field that
+//! Kubernetes adds later is refused until somebody has thought about it.
 
 use zeroize::Zeroizing;
 
-use super::document::{Content, Entry, Node};
+use super::document::{Content, MappingEntry, Node};
 use super::refusal::{Refusal, RefusalReason};
 
-/// The fields of one mapping that nobody has taken yet.
+/// The fields of a mapping that have not been read yet.
 pub(super) struct Fields {
     path: String,
     line: usize,
-    entries: Vec<Entry>,
+    entries: Vec<MappingEntry>,
 }
 
-/// A text and where it stands.
-pub(super) struct Located {
+/// A text and where it is.
+pub(super) struct LocatedText {
     pub(super) text: Zeroizing<String>,
     pub(super) path: String,
     pub(super) line: usize,
 }
 
-impl Located {
+impl LocatedText {
     pub(super) fn refuse(&self, reason: RefusalReason) -> Refusal {
         Refusal::new(reason, self.path.clone(), Some(self.line))
     }
 }
 
 impl Fields {
-    /// The fields of a mapping. Nothing at all is a mapping without fields.
+    /// The fields of a mapping. Null is a mapping without fields.
     pub(super) fn of(node: Node, path: String) -> Result<Self, Refusal> {
         let line = node.line;
         match node.content {
@@ -45,7 +45,7 @@ impl Fields {
         self.line
     }
 
-    /// A field, unless it is absent or stands for nothing.
+    /// A field, unless it is absent or null.
     fn take(&mut self, name: &str) -> Option<Node> {
         let at = self.entries.iter().position(|entry| *entry.key == name)?;
         Some(self.entries.swap_remove(at).value).filter(|node| !node.content.is_null())
@@ -55,8 +55,8 @@ impl Fields {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
-    /// Text; empty text is none.
-    pub(super) fn text(&mut self, name: &str) -> Result<Option<Located>, Refusal> {
+    /// A text. An empty text counts as absent.
+    pub(super) fn text(&mut self, name: &str) -> Result<Option<LocatedText>, Refusal> {
         let Some(node) = self.take(name) else { return Ok(None) };
         let located = text_of(node, self.child(name))?;
         Ok(Some(located).filter(|located| !located.text.is_empty()))
@@ -90,14 +90,14 @@ impl Fields {
         self.take(name).map(|node| Self::of(node, path)).transpose()
     }
 
-    /// Every item of a list as fields.
+    /// The items of a list, each as fields.
     pub(super) fn items(&mut self, name: &str) -> Result<Vec<Self>, Refusal> {
         let path = self.child(name);
         let items = self.list(name)?.into_iter().enumerate();
         items.map(|(at, node)| Self::of(node, format!("{path}[{at}]"))).collect()
     }
 
-    /// Refuses the field if it is there.
+    /// Refuses the field if it is present.
     pub(super) fn forbid(&mut self, name: &str, reason: RefusalReason) -> Result<(), Refusal> {
         match self.take(name) {
             Some(node) => Err(Refusal::new(reason, self.child(name), Some(node.line))),
@@ -105,7 +105,7 @@ impl Fields {
         }
     }
 
-    /// Passes over a field that has no effect here.
+    /// Skips a field that has no effect here.
     pub(super) fn ignore(&mut self, name: &str) {
         drop(self.take(name));
     }
@@ -114,7 +114,8 @@ impl Fields {
         Refusal::new(reason, self.path.clone(), Some(self.line))
     }
 
-    /// Refuses what is left. The name of such a field is not repeated: it may be half of a token on a line of its own.
+    /// Refuses the remaining fields. Their names are not quoted, because they may be a part of a token that has a line
+    /// of its own.
     pub(super) fn end(self) -> Result<(), Refusal> {
         match self.entries.first() {
             Some(entry) => {
@@ -125,12 +126,12 @@ impl Fields {
     }
 }
 
-/// Text, as `kubectl` takes it: what looks like a number or a boolean without quotes is none.
-fn text_of(node: Node, path: String) -> Result<Located, Refusal> {
+/// A text as in `kubectl`: what looks like a number or a boolean must be quoted.
+fn text_of(node: Node, path: String) -> Result<LocatedText, Refusal> {
     let line = node.line;
     match node.content {
         Content::Scalar { text, plain } if !plain || !means_something_else(&text) => {
-            Ok(Located { text, path, line })
+            Ok(LocatedText { text, path, line })
         }
         _ => Err(Refusal::new(RefusalReason::Type, path, Some(line))),
     }

@@ -1,5 +1,5 @@
-//! Turns an accepted kubeconfig into an endpoint and a credential: looks at the clock, loads the system's authorities where
-//! they are allowed, and runs the command of an allowed `exec`.
+//! Turns an accepted kubeconfig into an endpoint and a credential: checks the expiry of its certificates, loads the
+//! system's certificate authorities where they are allowed, and runs an allowed `exec` command.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::exec::{ExecError, ExecSource};
-use super::{Accepted, Proof};
+use super::{Accepted, AuthInfo};
 use crate::client::Credential;
 use crate::transport::{Endpoint, TransportError};
 
-/// An accepted kubeconfig that cannot be used now. No byte of a credential is in it.
+/// An accepted kubeconfig cannot be used now. Shows no part of a credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrepareError {
-    /// A certificate has ended.
-    #[error("the {what} of the kubeconfig was valid until {until}; store a kubeconfig with a new one")]
+    /// A certificate has expired.
+    #[error("the {what} of the kubeconfig expired at {until}; store a kubeconfig with a new one")]
     Expired {
         /// Which one.
         what: &'static str,
-        /// When it ended.
+        /// When it expired.
         until: Timestamp,
     },
-    /// The system has no authorities.
+    /// The system has no certificate authorities.
     #[error("the system has no certificate authorities; add `certificate-authority-data` to the kubeconfig")]
     NoSystemRoots,
-    /// Certificates that TLS does not take.
+    /// TLS does not accept the certificates.
     #[error("the certificates of the kubeconfig cannot be used")]
     Certificates,
-    /// The command of `exec` gave no credential.
+    /// The `exec` command issued no credential.
     #[error(transparent)]
     Exec(#[from] ExecError),
     /// The address cannot be used.
@@ -38,12 +38,12 @@ pub enum PrepareError {
 }
 
 impl Accepted {
-    /// An endpoint and a credential, ready for a connection.
+    /// The endpoint and the credential of a client.
     ///
     /// # Errors
-    /// A certificate has ended, or the command of `exec` gave no credential.
+    /// A certificate has expired, or the `exec` command issued no credential.
     pub async fn prepare(&self) -> Result<(Endpoint, Credential), PrepareError> {
-        self.check_times(Timestamp::now())?;
+        self.check_expiry(Timestamp::now())?;
         let roots = match &self.authorities {
             Some(roots) => Arc::clone(roots),
             None => {
@@ -55,25 +55,25 @@ impl Accepted {
             .with_safe_default_protocol_versions()
             .map_err(|_| PrepareError::Certificates)?
             .with_root_certificates(roots);
-        let (tls, credential) = match &self.proof {
-            Proof::Certificate(certificate) => {
+        let (tls, credential) = match &self.auth_info {
+            AuthInfo::Certificate(certificate) => {
                 let key = certificate.key().ok_or(PrepareError::Certificates)?;
                 let tls = builder
                     .with_client_auth_cert(certificate.chain.clone(), key)
                     .map_err(|_| PrepareError::Certificates)?;
                 (tls, Credential::none())
             }
-            Proof::Token(token) => (builder.with_no_client_auth(), Credential::bearer(token)?),
-            Proof::Basic { user, password } => {
+            AuthInfo::Token(token) => (builder.with_no_client_auth(), Credential::bearer(token)?),
+            AuthInfo::Basic { user, password } => {
                 (builder.with_no_client_auth(), Credential::basic(user, password)?)
             }
-            Proof::Exec(command, source) => {
+            AuthInfo::Exec(command, source) => {
                 let source = source.get_or_try_init(|| ExecSource::start(Arc::clone(command))).await?;
-                // Makes sure of a credential that is good now: a handshake cannot wait for one.
+                // Makes sure that there is a valid credential: a TLS handshake cannot wait for one.
                 source.header().await?;
                 let resolver: Arc<dyn ResolvesClientCert> = Arc::<ExecSource>::clone(source);
                 let mut tls = builder.with_client_cert_resolver(resolver);
-                // A resumed session would go on with the certificate of its first handshake.
+                // A resumed session would keep the certificate of its first handshake.
                 tls.resumption = Resumption::disabled();
                 (tls, Credential::exec(Arc::clone(source)))
             }
@@ -82,10 +82,11 @@ impl Accepted {
         Ok((endpoint.denying(Arc::clone(&self.denied)), credential))
     }
 
-    /// TLS itself never asks whether an authority has ended, and a server says nothing of why it refuses a client.
-    fn check_times(&self, now: Timestamp) -> Result<(), PrepareError> {
-        let client = match &self.proof {
-            Proof::Certificate(certificate) => certificate.not_after,
+    /// TLS does not check the expiry of certificate authorities, and servers do not say why they reject a client
+    /// certificate.
+    fn check_expiry(&self, now: Timestamp) -> Result<(), PrepareError> {
+        let client = match &self.auth_info {
+            AuthInfo::Certificate(certificate) => certificate.not_after,
             _ => None,
         };
         for (what, until) in [("certificate authority", self.authorities_end), ("client certificate", client)]

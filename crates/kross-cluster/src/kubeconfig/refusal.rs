@@ -1,9 +1,9 @@
-//! Why a kubeconfig is refused, with the place and what to do about it. Nothing of what stands in the kubeconfig is repeated
-//! except addresses and commands of harmless letters, so a refusal can be shown to anybody.
+//! Why a kubeconfig is refused, in which field, and what to do about it. Quotes nothing from the kubeconfig except
+//! addresses and commands without unusual characters, so that it may be shown to anyone.
 
 use std::fmt;
 
-/// A kubeconfig that is not used.
+/// A refused kubeconfig.
 ///
 /// ```
 /// use kross_cluster::{KubeconfigPolicy, RefusalReason, accept};
@@ -12,13 +12,14 @@ use std::fmt;
 /// assert_eq!(refusal.reason(), RefusalReason::NotAConfig);
 /// assert_eq!(
 ///     refusal.to_string(),
-///     "the kubeconfig is refused: `apiVersion` (line 1) is not that of a kubeconfig; write `apiVersion: v1` and `kind: Config`"
+///     "the kubeconfig is refused: `apiVersion` (line 1) is not that of a kubeconfig; write `apiVersion: v1` and `kind:
+/// Config`"
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     reason: RefusalReason,
-    /// Made of known names and numbers only.
+    /// Consists of known field names and numbers.
     path: String,
     line: Option<usize>,
     detail: String,
@@ -29,19 +30,19 @@ impl Refusal {
         Self { reason, path: path.into(), line, detail: String::new() }
     }
 
-    /// Adds something that is known to be no credential.
+    /// Adds a detail that is certainly not a credential.
     pub(super) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();
         self
     }
 
-    /// Which rule it breaks.
+    /// The rule that it breaks.
     #[must_use]
     pub fn reason(&self) -> RefusalReason {
         self.reason
     }
 
-    /// Which field breaks it, such as `users[0].user.tokenFile`; empty for the whole file.
+    /// The field that breaks it, such as `users[0].user.tokenFile`; empty for the whole file.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -70,7 +71,7 @@ impl std::error::Error for Refusal {}
 
 macro_rules! reasons {
     ($($(#[$meta:meta])* $name:ident: $problem:literal, $advice:literal;)*) => {
-        /// The rules a kubeconfig can break. The names are stable.
+        /// The rules that a kubeconfig can break. The names are stable.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum RefusalReason {
@@ -78,10 +79,10 @@ macro_rules! reasons {
         }
 
         impl RefusalReason {
-            /// All of them.
+            /// All rules.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The name, as logs and audit records show it.
+            /// The name, as in logs and audit records.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -89,7 +90,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// What is wrong, after the name of the field, and what to do about it.
+            /// The problem, to follow the name of the field, and the advice.
             fn texts(self) -> (&'static str, &'static str) {
                 match self {
                     $(Self::$name => ($problem, $advice),)*
@@ -100,84 +101,84 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Nothing in it.
+    /// It is empty.
     Empty: "is empty", "store a kubeconfig under this key of the Secret";
-    /// More bytes than any kubeconfig needs.
+    /// It has more bytes than a kubeconfig needs.
     TooLarge: "is larger than a kubeconfig can be", "keep one cluster, one user and one context in it (`kubectl config view --minify --flatten`)";
-    /// Not UTF-8.
+    /// It is not UTF-8.
     Encoding: "is not UTF-8", "store the kubeconfig as UTF-8 text without byte order mark";
-    /// Not YAML.
+    /// It is not YAML.
     Syntax: "is not YAML", "check it with `kubectl config view --kubeconfig FILE`";
-    /// Values inside of values without end.
-    TooDeep: "is nested too deep", "write the kubeconfig without nested values that it does not need";
-    /// More values than any kubeconfig needs.
+    /// It is nested too deeply.
+    TooDeep: "is nested too deeply", "remove nested values that a kubeconfig does not need";
+    /// It has more values than a kubeconfig needs.
     TooMany: "has more values than a kubeconfig can have", "keep one cluster, one user and one context in it (`kubectl config view --minify --flatten`)";
-    /// An anchor, an alias, a tag or a merge key.
-    Anchors: "uses an anchor, an alias, a merge or a tag", "write every value out where it belongs";
-    /// More than one document.
+    /// It has an anchor, an alias, a tag or a merge key.
+    Anchors: "uses an anchor, an alias, a merge key or a tag", "write every value out in its place";
+    /// It has more than one document.
     Documents: "begins another document", "keep one document in it";
-    /// A key or a name twice.
-    Duplicate: "is there twice", "keep one of them";
-    /// A value of another type than the field has.
+    /// A key or a name occurs twice.
+    Duplicate: "occurs twice", "keep one of them";
+    /// A value has the wrong type.
     Type: "has a value of the wrong type", "check it with `kubectl config view --kubeconfig FILE`, and put text that looks like a number or `true` in quotes";
-    /// A field that is not known.
-    UnknownField: "has a field that is not known", "remove it";
-    /// Another `apiVersion` or `kind`.
+    /// A field is not known.
+    UnknownField: "has an unknown field", "remove it";
+    /// `apiVersion` or `kind` is wrong.
     NotAConfig: "is not that of a kubeconfig", "write `apiVersion: v1` and `kind: Config`";
-    /// No `current-context`, or one that is not there.
+    /// `current-context` is missing or does not exist.
     Context: "does not name one of the contexts", "set it with `kubectl config use-context`";
-    /// The context's cluster is not there.
-    Cluster: "does not name one of the clusters", "let the context name a cluster of this kubeconfig";
-    /// The context's user is not there.
-    User: "does not name one of the users", "let the context name a user of this kubeconfig; a cluster is never used anonymously";
+    /// The cluster of the context does not exist.
+    Cluster: "does not name one of the clusters", "set the context's cluster to one of this kubeconfig";
+    /// The user of the context does not exist.
+    User: "does not name one of the users", "set the context's user to one of this kubeconfig; anonymous access is not supported";
     /// The user has no credential.
-    NoCredential: "has no credential", "give it one of `token`, `client-certificate-data` with `client-key-data`, or `username` with `password`";
-    /// More than one way to say who we are.
+    NoCredential: "has no credential", "add one of `token`, `client-certificate-data` with `client-key-data`, or `username` with `password`";
+    /// The user has several credentials.
     SeveralMethods: "has several credentials, and revoking one would not revoke the other", "keep one of `token`, `client-certificate-data` with `client-key-data`, `username` with `password`, or `exec`";
-    /// Half of a credential.
-    Incomplete: "is only half of a credential", "give both `client-certificate-data` and `client-key-data`, or both `username` and `password`";
-    /// A token that is no header.
-    Token: "has characters that no token has", "remove line breaks and blanks from it";
-    /// A file of the controller.
-    FilePath: "names a file, and the controller's files are not the kubeconfig's to read", "embed it with `kubectl config view --minify --flatten --raw`";
+    /// A part of the credential is missing.
+    Incomplete: "is only a part of a credential", "set both `client-certificate-data` and `client-key-data`, or both `username` and `password`";
+    /// The token has characters that are not allowed in a header.
+    Token: "has characters that a token must not have", "remove line breaks and spaces from it";
+    /// It refers to a file.
+    FilePath: "refers to a local file, which is not allowed", "embed it with `kubectl config view --minify --flatten --raw`";
     /// `auth-provider`.
     AuthProvider: "is not supported", "use a `token`, a client certificate or an allowed `exec`";
-    /// Acting as somebody else.
-    Impersonation: "acts as somebody else", "use a credential of the user that is meant";
+    /// Impersonation.
+    Impersonation: "impersonates another user, which is not allowed", "use the credential of that user";
     /// `insecure-skip-tls-verify`.
-    Insecure: "turns the check of the server's certificate off", "remove it and give `certificate-authority-data`";
+    Insecure: "disables the verification of the server's certificate", "remove it and set `certificate-authority-data`";
     /// `proxy-url`.
-    Proxy: "is not supported: it would let a kubeconfig choose whom the controller talks to", "remove it";
-    /// No authority to check the server's certificate with.
+    Proxy: "is not supported, because it would let a kubeconfig choose what the controller connects to", "remove it";
+    /// There is no certificate authority to verify the server with.
     NoAuthority: "is missing", "add `certificate-authority-data`, or start the controller with `--kubeconfig-system-roots`";
-    /// An authority that is no certificate.
-    Authority: "holds no usable certificate", "give certificates in PEM, encoded in base64";
-    /// A client certificate or key that cannot be used.
-    Certificate: "cannot be used", "give certificate and key in PEM, encoded in base64";
-    /// A key with a passphrase.
-    EncryptedKey: "is encrypted, and there is nobody to ask for its passphrase", "give the key without passphrase";
-    /// The key of another certificate.
-    KeyMismatch: "is not the key of the client certificate", "give the key that belongs to it";
-    /// An address that is none.
-    Server: "is not an address", "write it as `https://host:port`";
-    /// Not HTTPS.
-    NotHttps: "is not `https`, so the credential would travel in the clear", "write it as `https://host:port`";
-    /// A name and password in the address.
-    UserInfo: "has a user in the address", "write it as `https://host:port`";
-    /// A query or fragment in the address.
+    /// The certificate authority cannot be parsed.
+    Authority: "has no valid certificate", "set it to PEM certificates, encoded in base64";
+    /// The client certificate or its key cannot be used.
+    Certificate: "cannot be used", "set certificate and key to PEM, encoded in base64";
+    /// The key is encrypted.
+    EncryptedKey: "is encrypted, and the controller has no passphrase", "use a key without passphrase";
+    /// The key belongs to another certificate.
+    KeyMismatch: "is not the key of the client certificate", "use the key that belongs to it";
+    /// The address is invalid.
+    Server: "is not a valid address", "write it as `https://host:port`";
+    /// The address is not `https`.
+    NotHttps: "is not `https`, so the credential would be sent unencrypted", "write it as `https://host:port`";
+    /// The address has a user name.
+    UserInfo: "has a user name in the address", "write it as `https://host:port`";
+    /// The address has a query or a fragment.
     Query: "has a query or a fragment", "write it as `https://host:port`";
-    /// A name that no certificate can be for.
-    ServerName: "is not a host name", "write the name that the server's certificate is for";
-    /// An address that is denied.
-    Denied: "is an address that may not be connected to", "use another address, or ask for a change of `--kubeconfig-deny-cidr`";
-    /// A command that is not allowed.
-    ExecNotAllowed: "runs a command that is not allowed", "start the controller with `--kubeconfig-exec-allow=/absolute/path` of the command";
-    /// A command without its whole path.
-    ExecRelative: "is not an absolute path", "write the whole path of the command, as the controller allows it";
-    /// A command that asks somebody.
-    ExecInteractive: "needs somebody to answer, and nobody is there", "write `interactiveMode: Never`";
-    /// Another version of the plugins' protocol.
+    /// The server name is invalid.
+    ServerName: "is not a valid host name", "set it to a name in the server's certificate";
+    /// The address is denied.
+    Denied: "is a denied address", "use another address, or change `--kubeconfig-deny-cidr`";
+    /// The command is not allowed.
+    ExecNotAllowed: "runs a command that is not allowed", "start the controller with `--kubeconfig-exec-allow=/absolute/path/of/the/command`";
+    /// The command is not an absolute path.
+    ExecRelative: "is not an absolute path", "write the absolute path of the command, as in `--kubeconfig-exec-allow`";
+    /// The command is interactive.
+    ExecInteractive: "is interactive, and there is no terminal", "write `interactiveMode: Never`";
+    /// The version of the exec protocol is not supported.
     ExecVersion: "is not supported", "use `client.authentication.k8s.io/v1` or `client.authentication.k8s.io/v1beta1`";
-    /// A variable of the environment that only the operator may set.
+    /// The environment variable is not allowed.
     ExecEnv: "sets a variable that is not allowed", "start the controller with `--kubeconfig-exec-env=NAME`";
 }

@@ -1,4 +1,4 @@
-//! Every hostile kubeconfig is one line here: what is changed in a good one, and the reason it is refused for.
+//! One line per hostile kubeconfig: how it differs from a good one, and the reason for which it is refused.
 
 use base64::Engine;
 use proptest::prelude::*;
@@ -93,7 +93,7 @@ fn reason(text: impl AsRef<[u8]>) -> RefusalReason {
 }
 
 #[test]
-fn each_way_to_say_who_we_are_is_accepted() {
+fn accepts_every_authentication_method() {
     let Material { certificate, key, .. } = material();
     let certificate = format!("client-certificate-data: {certificate}, client-key-data: {key}");
     let cases = [
@@ -118,7 +118,7 @@ fn each_way_to_say_who_we_are_is_accepted() {
 }
 
 #[test]
-fn what_is_harmless_is_passed_over() {
+fn ignores_fields_without_effect() {
     let text = "
 extensions: [{name: x, extension: {a: 1}}]
 current-context: 'main'
@@ -139,17 +139,17 @@ users:
 }
 
 #[test]
-fn a_kubeconfig_in_json_is_one_too() {
+fn accepts_a_kubeconfig_in_json() {
     let text = with_user("\"token\": \"s3cret\"");
-    let document = kross_api_json(&text);
+    let document = as_json(&text);
     assert_eq!(
         accept(document.as_bytes(), &KubeconfigPolicy::default()).unwrap().method(),
         AuthMethod::Token
     );
 }
 
-/// The same kubeconfig as `kubectl config view --raw -o json` writes it.
-fn kross_api_json(text: &str) -> String {
+/// The same kubeconfig as printed by `kubectl config view --raw -o json`.
+fn as_json(text: &str) -> String {
     let authority = &material().authority;
     assert!(text.contains(authority.as_str()));
     serde_json::json!({
@@ -162,7 +162,7 @@ fn kross_api_json(text: &str) -> String {
 }
 
 #[test]
-fn text_that_is_no_kubeconfig_is_refused() {
+fn refuses_text_that_is_not_a_kubeconfig() {
     use RefusalReason::*;
     let good = with_user("token: s3cret");
     let utf16: Vec<u8> = good.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -218,7 +218,7 @@ fn text_that_is_no_kubeconfig_is_refused() {
 }
 
 #[test]
-fn addresses_that_could_harm_are_refused() {
+fn refuses_invalid_and_denied_addresses() {
     use RefusalReason::*;
     let cases = [
         (NotHttps, "http://10.0.0.1"),
@@ -251,7 +251,7 @@ fn addresses_that_could_harm_are_refused() {
 }
 
 #[test]
-fn a_server_that_is_not_proven_is_refused() {
+fn refuses_a_server_that_cannot_be_verified() {
     use RefusalReason::*;
     let server = "server: 'https://10.0.0.1'";
     let empty = encode("");
@@ -282,7 +282,7 @@ fn a_server_that_is_not_proven_is_refused() {
 }
 
 #[test]
-fn credentials_that_are_not_one_credential_are_refused() {
+fn refuses_a_user_without_exactly_one_valid_credential() {
     use RefusalReason::*;
     let Material { certificate, key, other_key, .. } = material();
     let encrypted =
@@ -325,7 +325,7 @@ fn credentials_that_are_not_one_credential_are_refused() {
 }
 
 #[test]
-fn commands_that_nobody_allowed_are_refused() {
+fn refuses_commands_that_are_not_allowed() {
     use RefusalReason::*;
     let cases = [
         (ExecNotAllowed, with_exec("command: /bin/sh")),
@@ -372,7 +372,7 @@ fn commands_that_nobody_allowed_are_refused() {
 }
 
 #[test]
-fn refusals_say_what_to_do() {
+fn refusals_have_advice() {
     let shown = |text: String| accept(text.as_bytes(), &exec_policy()).unwrap_err().to_string();
     let texts = [
         shown(with_user("tokenFile: /var/run/token")),
@@ -384,13 +384,13 @@ fn refusals_say_what_to_do() {
         shown(with_user("token: s3cret, s3cret: 1")),
     ];
     assert_eq!(texts.join("\n"), "\
-the kubeconfig is refused: `users[0].user.tokenFile` (line 7) names a file, and the controller's files are not the kubeconfig's to read; embed it with `kubectl config view --minify --flatten --raw`
-the kubeconfig is refused: `users[0].user.exec.command` (line 7) is not an absolute path: `aws`; write the whole path of the command, as the controller allows it
-the kubeconfig is refused: `clusters[0].cluster.server` (line 6) is an address that may not be connected to: 169.254.169.254; use another address, or ask for a change of `--kubeconfig-deny-cidr`
-the kubeconfig is refused: line 1 uses an anchor, an alias, a merge or a tag; write every value out where it belongs
+the kubeconfig is refused: `users[0].user.tokenFile` (line 7) refers to a local file, which is not allowed; embed it with `kubectl config view --minify --flatten --raw`
+the kubeconfig is refused: `users[0].user.exec.command` (line 7) is not an absolute path: `aws`; write the absolute path of the command, as in `--kubeconfig-exec-allow`
+the kubeconfig is refused: `clusters[0].cluster.server` (line 6) is a denied address: 169.254.169.254; use another address, or change `--kubeconfig-deny-cidr`
+the kubeconfig is refused: line 1 uses an anchor, an alias, a merge key or a tag; write every value out in its place
 the kubeconfig is refused: it is empty; store a kubeconfig under this key of the Secret
 the kubeconfig is refused: `clusters[0].cluster.certificate-authority-data` (line 6) is missing; add `certificate-authority-data`, or start the controller with `--kubeconfig-system-roots`
-the kubeconfig is refused: `users[0].user` (line 7) has a field that is not known; remove it");
+the kubeconfig is refused: `users[0].user` (line 7) has an unknown field; remove it");
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn every_reason_has_a_problem_and_advice() {
 }
 
 #[tokio::test]
-async fn certificates_that_have_ended_are_named() {
+async fn prepare_fails_with_the_name_of_an_expired_certificate() {
     let Material { expired_authority, expired_certificate, expired_key, certificate, key, .. } = material();
     let prepared = async |text: String| {
         let accepted = accept(text.as_bytes(), &KubeconfigPolicy::default()).unwrap();
@@ -416,7 +416,7 @@ async fn certificates_that_have_ended_are_named() {
     let error = prepared(old).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the client certificate of the kubeconfig was valid until 2021-01-02T00:00:00Z; store a kubeconfig with a new one"
+        "the client certificate of the kubeconfig expired at 2021-01-02T00:00:00Z; store a kubeconfig with a new one"
     );
     let good = with_user(&format!("client-certificate-data: {certificate}, client-key-data: {key}"));
     assert_eq!(prepared(good).await.unwrap(), "Endpoint(https://10.0.0.1:6443) Credential(none)");
@@ -424,14 +424,14 @@ async fn certificates_that_have_ended_are_named() {
 }
 
 #[tokio::test]
-async fn a_name_that_resolves_to_a_denied_address_is_not_connected_to() {
+async fn does_not_connect_to_a_host_name_that_resolves_to_a_denied_address() {
     let policy = KubeconfigPolicy {
         denied: vec!["127.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()],
         ..KubeconfigPolicy::default()
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    // `0177.1` is 127.0.0.1 to the resolver of the system, and no address to anybody else.
+    // `0177.1` is 127.0.0.1 for the resolver of the system, and not an address otherwise.
     for host in ["localhost", "0177.1"] {
         let text = with_cluster(&secure(&format!("https://{host}:{port}")));
         let Ok(accepted) = accept(text.as_bytes(), &policy) else { continue };
@@ -444,13 +444,13 @@ async fn a_name_that_resolves_to_a_denied_address_is_not_connected_to() {
         )
         .unwrap();
         let error = client.kind("", Some("v1"), "ConfigMap").await.unwrap_err().to_string();
-        assert!(error.contains("is an address that may not be connected to"), "{error}");
+        assert!(error.contains("is a denied address"), "{error}");
     }
-    assert!(futures::poll!(Box::pin(listener.accept())).is_pending(), "nobody came");
+    assert!(futures::poll!(Box::pin(listener.accept())).is_pending(), "no connection was opened");
 }
 
 #[test]
-fn fingerprints_tell_kubeconfigs_apart_and_nothing_else() {
+fn fingerprints_distinguish_kubeconfigs() {
     let fingerprint =
         |text: String| accept(text.as_bytes(), &KubeconfigPolicy::default()).unwrap().fingerprint();
     let one = fingerprint(with_user("token: one"));
@@ -463,12 +463,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = accept(&bytes, &exec_policy());
     }
 
     #[test]
-    fn no_change_of_a_kubeconfig_makes_it_panic_or_talk(
+    fn a_mutated_kubeconfig_neither_panics_nor_leaks_secrets(
         pieces in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..20, "[a-z:{}\\[\\]&*!?\"', \n#-]{0,6}"), 1..6),
     ) {
         const CANARY: &str = "zqcanaryzq";

@@ -1,5 +1,5 @@
-//! Decides what to do about a Lease. Pure: the caller brings the Lease and the clock. Only our own clock counts, so that
-//! clocks that differ between processes do no harm.
+//! Decides what a candidate does with the Lease. No I/O and no clock of its own. Only the local clock is used, so that
+//! clock skew between processes does no harm.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use tokio::time::Instant;
 use super::LeaseOptions;
 use crate::object::StoredObject;
 
-/// A Lease as far as it matters.
+/// The fields of a Lease that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct LeaseRecord {
     pub(super) holder: String,
     pub(super) transitions: i64,
     duration: Duration,
     renewed: String,
 }
 
-impl Record {
+impl LeaseRecord {
     pub(super) fn read(lease: &StoredObject) -> Self {
         let spec = |name| lease.value().at(&["spec", name]);
         let seconds = spec("leaseDurationSeconds").and_then(Value::as_int).unwrap_or(0);
@@ -31,26 +31,26 @@ impl Record {
     }
 }
 
-/// What to do.
+/// What a candidate does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// There is no Lease: make one.
+pub(super) enum ElectionAction {
+    /// Create the Lease.
     Create,
-    /// Nobody holds it, or its holder has not renewed it for too long: take it.
-    Take { transitions: i64 },
-    /// It is ours: renew it.
+    /// Take the Lease over: it has no holder, or was not renewed in time.
+    TakeOver { transitions: i64 },
+    /// Renew the Lease, which this candidate holds.
     Renew { transitions: i64 },
-    /// Somebody holds it.
+    /// Wait: another candidate holds the Lease.
     Wait,
 }
 
 pub(super) struct Candidate {
     identity: String,
     renew_deadline: Duration,
-    /// The Lease as it was seen last, and since when it has been like that.
-    seen: Option<(Record, Instant)>,
-    /// When we renewed last.
-    won: Option<Instant>,
+    /// The last observed Lease, and since when it has been unchanged.
+    seen: Option<(LeaseRecord, Instant)>,
+    /// When this candidate last renewed the Lease.
+    renewed_at: Option<Instant>,
 }
 
 impl Candidate {
@@ -59,14 +59,14 @@ impl Candidate {
             identity: options.identity.clone(),
             renew_deadline: options.renew_deadline,
             seen: None,
-            won: None,
+            renewed_at: None,
         }
     }
 
-    pub(super) fn step(&mut self, record: Option<&Record>, now: Instant) -> Step {
+    pub(super) fn next_action(&mut self, record: Option<&LeaseRecord>, now: Instant) -> ElectionAction {
         let Some(record) = record else {
             self.seen = None;
-            return Step::Create;
+            return ElectionAction::Create;
         };
         let since = match &self.seen {
             Some((seen, since)) if seen == record => *since,
@@ -74,34 +74,34 @@ impl Candidate {
         };
         self.seen = Some((record.clone(), since));
         if record.holder == self.identity {
-            return Step::Renew { transitions: record.transitions };
+            return ElectionAction::Renew { transitions: record.transitions };
         }
-        self.won = None;
+        self.renewed_at = None;
         if record.holder.is_empty() || now >= since + record.duration {
-            Step::Take { transitions: record.transitions.saturating_add(1) }
+            ElectionAction::TakeOver { transitions: record.transitions.saturating_add(1) }
         } else {
-            Step::Wait
+            ElectionAction::Wait
         }
     }
 
-    /// A write succeeded that began at this time.
-    pub(super) fn won(&mut self, began: Instant) {
-        self.won = Some(began);
+    /// A write that was started at this time succeeded.
+    pub(super) fn renewed(&mut self, began: Instant) {
+        self.renewed_at = Some(began);
     }
 
-    /// Until when we lead if nothing is renewed.
+    /// Until when this candidate leads without another renewal.
     pub(super) fn leads_until(&self) -> Option<Instant> {
-        self.won.map(|won| won + self.renew_deadline)
+        self.renewed_at.map(|renewed_at| renewed_at + self.renew_deadline)
     }
 
     pub(super) fn leads(&mut self, now: Instant) -> bool {
         if self.leads_until().is_some_and(|until| now >= until) {
-            self.won = None;
+            self.renewed_at = None;
         }
-        self.won.is_some()
+        self.renewed_at.is_some()
     }
 
-    /// Who else holds the Lease, as far as it is known.
+    /// The other candidate that holds the Lease, if it is known.
     pub(super) fn holder(&self) -> Option<&str> {
         let (record, _) = self.seen.as_ref()?;
         (!record.holder.is_empty() && record.holder != self.identity).then_some(&*record.holder)
@@ -116,8 +116,8 @@ mod tests {
         Candidate::new(&LeaseOptions::new("kro-system", "controller.kro.run", "me"))
     }
 
-    fn record(holder: &str, renewed: &str) -> Record {
-        Record {
+    fn record(holder: &str, renewed: &str) -> LeaseRecord {
+        LeaseRecord {
             holder: holder.to_owned(),
             transitions: 3,
             duration: Duration::from_secs(15),
@@ -130,44 +130,50 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_taken_only_when_its_holder_was_silent_for_its_whole_duration() {
+    fn takes_a_lease_over_only_after_its_whole_duration_without_renewal() {
         let (mut me, start) = (candidate(), Instant::now());
-        assert_eq!(me.step(Some(&record("other", "1")), start), Step::Wait);
+        assert_eq!(me.next_action(Some(&record("other", "1")), start), ElectionAction::Wait);
         assert_eq!(me.holder(), Some("other"));
-        assert_eq!(me.step(Some(&record("other", "1")), start + seconds(14)), Step::Wait);
-        // It renewed: the time counts anew, whatever its clock says.
-        assert_eq!(me.step(Some(&record("other", "2")), start + seconds(14)), Step::Wait);
-        assert_eq!(me.step(Some(&record("other", "2")), start + seconds(28)), Step::Wait);
-        assert_eq!(me.step(Some(&record("other", "2")), start + seconds(29)), Step::Take { transitions: 4 });
+        assert_eq!(me.next_action(Some(&record("other", "1")), start + seconds(14)), ElectionAction::Wait);
+        // It was renewed: the time starts again, whatever the clock of the holder says.
+        assert_eq!(me.next_action(Some(&record("other", "2")), start + seconds(14)), ElectionAction::Wait);
+        assert_eq!(me.next_action(Some(&record("other", "2")), start + seconds(28)), ElectionAction::Wait);
+        assert_eq!(
+            me.next_action(Some(&record("other", "2")), start + seconds(29)),
+            ElectionAction::TakeOver { transitions: 4 }
+        );
     }
 
     #[test]
-    fn a_lease_that_nobody_holds_is_taken_at_once() {
+    fn takes_a_lease_without_a_holder_at_once() {
         let (mut me, now) = (candidate(), Instant::now());
-        assert_eq!(me.step(None, now), Step::Create);
-        assert_eq!(me.step(Some(&record("", "1")), now), Step::Take { transitions: 4 });
-        assert_eq!(me.step(Some(&record("me", "1")), now), Step::Renew { transitions: 3 });
+        assert_eq!(me.next_action(None, now), ElectionAction::Create);
+        assert_eq!(me.next_action(Some(&record("", "1")), now), ElectionAction::TakeOver { transitions: 4 });
+        assert_eq!(me.next_action(Some(&record("me", "1")), now), ElectionAction::Renew { transitions: 3 });
     }
 
     #[test]
-    fn a_leader_that_cannot_renew_stops_before_another_may_begin() {
+    fn a_leader_that_cannot_renew_stops_before_another_candidate_can_take_over() {
         let (mut me, start) = (candidate(), Instant::now());
         let mut other = candidate();
         other.identity = "other".to_owned();
-        me.won(start);
-        // The other one sees the renewal at the earliest when it was begun.
-        assert_eq!(other.step(Some(&record("me", "1")), start), Step::Wait);
+        me.renewed(start);
+        // The other candidate sees the renewal at the earliest when it was started.
+        assert_eq!(other.next_action(Some(&record("me", "1")), start), ElectionAction::Wait);
         assert!(me.leads(start + seconds(9)));
         assert!(!me.leads(start + seconds(10)));
-        assert_eq!(other.step(Some(&record("me", "1")), start + seconds(14)), Step::Wait);
-        assert_eq!(other.step(Some(&record("me", "1")), start + seconds(15)), Step::Take { transitions: 4 });
+        assert_eq!(other.next_action(Some(&record("me", "1")), start + seconds(14)), ElectionAction::Wait);
+        assert_eq!(
+            other.next_action(Some(&record("me", "1")), start + seconds(15)),
+            ElectionAction::TakeOver { transitions: 4 }
+        );
     }
 
     #[test]
-    fn a_leader_that_finds_another_holder_does_not_lead() {
+    fn a_leader_that_observes_another_holder_stops_leading() {
         let (mut me, now) = (candidate(), Instant::now());
-        me.won(now);
-        assert_eq!(me.step(Some(&record("other", "1")), now), Step::Wait);
+        me.renewed(now);
+        assert_eq!(me.next_action(Some(&record("other", "1")), now), ElectionAction::Wait);
         assert!(!me.leads(now));
     }
 }

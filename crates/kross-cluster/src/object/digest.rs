@@ -1,11 +1,11 @@
-//! Turns values into a short digest that is the same in every process and every release.
+//! Digests of values, which are the same in every process and every release.
 
 use std::fmt;
 
 use kross_value::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Half of a SHA-256: enough to tell any two states of an object apart.
+/// Half of a SHA-256: enough to distinguish any two states of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 16]);
 
@@ -37,7 +37,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Feeds values to a hash so that no two sequences of calls look the same to it.
+/// Feeds values to a hash so that different sequences of calls never look the same to it.
 pub(super) struct Digester(Sha256);
 
 impl Digester {
@@ -45,7 +45,7 @@ impl Digester {
         Self(Sha256::new())
     }
 
-    /// A mark that says what comes next.
+    /// A byte that says what follows.
     pub(super) fn mark(&mut self, mark: u8) {
         self.0.update([mark]);
     }
@@ -60,7 +60,7 @@ impl Digester {
             Value::Null => self.mark(b'n'),
             Value::Bool(value) => self.mark(if *value { b't' } else { b'f' }),
             Value::Int(number) => self.integer(*number),
-            // Clients differ in how they write whole doubles.
+            // Clients differ in how they write integral doubles.
             Value::Float(number) => match whole(*number) {
                 Some(number) => self.integer(number),
                 None => {
@@ -99,7 +99,7 @@ impl Digester {
     }
 }
 
-/// The whole number a double stands for, where doubles are still exact.
+/// The integer that a double stands for, in the range where doubles are exact.
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked first")]
 pub(super) fn whole(number: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;

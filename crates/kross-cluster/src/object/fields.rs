@@ -1,21 +1,24 @@
-//! Turns a `fieldsV1` set into paths to follow: into a digest of the values at them, and into an answer to whether an
-//! object already is as somebody wants to apply it.
+//! The fields of a manager (`fieldsV1`): computes a digest of their values, and decides whether an object already is as
+//! it would be applied.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use kross_value::{Key, Object, Value};
+use parking_lot::Mutex;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::digest::{Digest, Digester, whole};
 
-/// How many sets are shared. Objects of one template have the same set, so there are about as many as templates.
-const MAX_SHARED: usize = 2048;
-/// Longer sets are read every time.
-const MAX_SHARED_LENGTH: usize = 16 * 1024;
+/// The maximum number of cached field sets. Objects of one template have the same set, so there are about as many as
+/// templates.
+const MAX_CACHED: usize = 2048;
+/// Longer sets are not cached.
+const MAX_CACHED_LENGTH: usize = 16 * 1024;
 
-static SHARED: LazyLock<Mutex<HashMap<Box<str>, Arc<FieldSet>>>> = LazyLock::new(Mutex::default);
+/// A leaf lock: nothing else is locked while it is held.
+static CACHED: LazyLock<Mutex<HashMap<Box<str>, Arc<FieldSet>>>> = LazyLock::new(Mutex::default);
 
 /// What we own of an object.
 #[derive(Clone, Debug)]
@@ -24,46 +27,46 @@ pub(super) struct Ownership {
     pub(super) fields: Arc<FieldSet>,
 }
 
-/// The fields of one manager, as a tree.
+/// The fields of a manager, as a tree.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct FieldSet {
-    /// Whether the container itself is owned, not only things in it.
+    /// Whether the container itself is owned, not only some of its content.
     itself: bool,
-    children: Box<[(Step, FieldSet)]>,
+    children: Box<[(PathElement, FieldSet)]>,
 }
 
-/// One step of a path.
+/// An element of a path.
 #[derive(Debug, PartialEq)]
-enum Step {
-    /// `f:`: an entry of an object.
+enum PathElement {
+    /// `f:`: a field of an object.
     Field(Key),
-    /// `k:`: the item of a list that has these values under these keys.
+    /// `k:`: the item of a list that has these keys.
     Keyed(Object),
-    /// `v:`: the item of a list that equals this.
+    /// `v:`: the item of a list that has this value.
     Value(Value),
-    /// `i:`: the item of a list at this position.
+    /// `i:`: the item of a list at this index.
     Index(usize),
 }
 
 impl FieldSet {
-    /// Reads a set, or shares one that was read before.
+    /// Parses a field set, or returns a cached one.
     pub(super) fn read(text: &str) -> Option<Arc<Self>> {
-        if text.len() > MAX_SHARED_LENGTH {
+        if text.len() > MAX_CACHED_LENGTH {
             return serde_json::from_str(text).ok().map(Arc::new);
         }
-        if let Some(known) = SHARED.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+        if let Some(known) = CACHED.lock().get(text) {
             return Some(Arc::clone(known));
         }
         let set: Arc<Self> = Arc::new(serde_json::from_str(text).ok()?);
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if shared.len() >= MAX_SHARED {
-            shared.clear();
+        let mut cached = CACHED.lock();
+        if cached.len() >= MAX_CACHED {
+            cached.clear();
         }
-        shared.insert(text.into(), Arc::clone(&set));
+        cached.insert(text.into(), Arc::clone(&set));
         Some(set)
     }
 
-    /// The digest of this set and of the values at its paths.
+    /// The digest of this set and of the values of its fields.
     pub(super) fn digest(&self, object: &Value) -> Digest {
         let mut digester = Digester::new();
         self.feed(Some(object), &mut digester);
@@ -78,14 +81,14 @@ impl FieldSet {
             };
         }
         digester.mark(if self.itself { b'.' } else { b'(' });
-        for (step, child) in &self.children {
-            step.feed(digester);
-            child.feed(value.and_then(|value| step.follow(value)), digester);
+        for (element, child) in &self.children {
+            element.feed(digester);
+            child.feed(value.and_then(|value| element.resolve(value)), digester);
         }
         digester.mark(b')');
     }
 
-    /// Whether `desired` has exactly these fields, and the values of `live` in them.
+    /// Whether `desired` has exactly these fields, with the values of `live`.
     pub(super) fn cover(&self, live: &Value, desired: &Value) -> bool {
         let Some(desired) = desired.as_object() else { return false };
         let applied = desired
@@ -109,15 +112,15 @@ impl FieldSet {
             _ => return false,
         };
         entries == self.children.len()
-            && self.children.iter().all(|(step, child)| {
-                let wanted = desired.and_then(|value| step.follow_desired(value));
-                let there = live.and_then(|value| step.follow(value));
+            && self.children.iter().all(|(element, child)| {
+                let wanted = desired.and_then(|value| element.resolve_desired(value));
+                let there = live.and_then(|value| element.resolve(value));
                 wanted.is_some() && there.is_some_and(|there| child.covers(Some(there), wanted))
             })
     }
 }
 
-/// Metadata without what identifies an object: managers never own that.
+/// Metadata without the fields that identify an object, which managers never own.
 fn applied_metadata(metadata: &Value) -> Option<Value> {
     let kept: Object = metadata
         .as_object()?
@@ -141,8 +144,8 @@ fn applied_metadata(metadata: &Value) -> Option<Value> {
     (!kept.is_empty()).then_some(Value::Object(kept))
 }
 
-/// Whether an entry that only the live object has is what the server fills in where nothing is said. Such an entry within a
-/// value that is owned as a whole is no difference: applying without it brings it back.
+/// Whether a field that only the live object has is a default of the server. Within a value that is owned as a whole
+/// this is no difference: applying without it brings it back.
 fn is_default(key: &str, value: &Value, live: &Object) -> bool {
     let claim = live.get("kind").and_then(Value::as_str) == Some("PersistentVolumeClaim");
     match (key, value.as_str()) {
@@ -155,8 +158,8 @@ fn is_default(key: &str, value: &Value, live: &Object) -> bool {
     }
 }
 
-/// Equal as Kubernetes sees it: a whole double is an integer, `null` is as good as absent, and so is an empty container. The
-/// first one is the live value, which may have what the server filled in.
+/// Equality as in Kubernetes: an integral double equals an integer, and `null` or an empty container equals an absent
+/// value. `a` is the live value, which may have defaults.
 fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -180,8 +183,8 @@ fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     }
 }
 
-impl Step {
-    /// Unknown kinds of steps are left out: then their fields are not ours to judge.
+impl PathElement {
+    /// Unknown types of elements are ignored, and their fields not compared.
     fn read(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;
         match kind {
@@ -193,7 +196,7 @@ impl Step {
         }
     }
 
-    fn follow<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+    fn resolve<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         match self {
             Self::Field(name) => value.get(name),
             Self::Keyed(keys) => value
@@ -205,10 +208,10 @@ impl Step {
         }
     }
 
-    /// Like [`Step::follow`], in an object as somebody wrote it: keys that the server fills in may be missing.
-    fn follow_desired<'a>(&self, value: &'a Value) -> Option<&'a Value> {
-        let Self::Keyed(keys) = self else { return self.follow(value) };
-        self.follow(value).or_else(|| {
+    /// Like [`PathElement::resolve`], in a desired object, in which keys that the server defaults may be missing.
+    fn resolve_desired<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        let Self::Keyed(keys) = self else { return self.resolve(value) };
+        self.resolve(value).or_else(|| {
             value.as_list()?.iter().find(|item| {
                 keys.iter().any(|(key, _)| item.get(key).is_some())
                     && keys.iter().all(|(key, expected)| {
@@ -247,7 +250,7 @@ impl<'de> Deserialize<'de> for FieldSet {
             type Value = FieldSet;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a set of fields")
+                f.write_str("a field set")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FieldSet, A::Error> {
@@ -257,8 +260,8 @@ impl<'de> Deserialize<'de> for FieldSet {
                     let child: FieldSet = map.next_value()?;
                     if key == "." {
                         itself = true;
-                    } else if let Some(step) = Step::read(&key) {
-                        children.push((step, child));
+                    } else if let Some(element) = PathElement::read(&key) {
+                        children.push((element, child));
                     }
                 }
                 Ok(FieldSet { itself, children: children.into() })

@@ -1,5 +1,5 @@
-//! Turns the bytes of one object, or of a page of a list, straight into stored objects. Managed fields are scanned, not
-//! built: only the set of our own manager is looked at.
+//! Parses an object, or a page of a list, straight into stored objects. Managed fields are scanned but not built: only
+//! those of our own manager are read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,11 +15,11 @@ use super::fields::{FieldSet, Ownership};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// An answer that is no object, or a list of something else.
+/// A response is not an object, or not a list.
 ///
-/// It says where reading stopped and never what was there: that may be a Secret.
+/// Says where parsing stopped, and never what was there, because that may be a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read the object in the answer: {problem} at byte {column} of line {line}")]
+#[error("cannot parse the object in the response: {problem} at byte {column} of line {line}")]
 pub struct UnreadableObject {
     problem: &'static str,
     line: usize,
@@ -29,15 +29,15 @@ pub struct UnreadableObject {
 impl UnreadableObject {
     fn new(error: &serde_json::Error) -> Self {
         let problem = match error.classify() {
-            serde_json::error::Category::Eof => "it ends too early",
-            serde_json::error::Category::Data => "it is not what an object looks like",
-            serde_json::error::Category::Syntax | serde_json::error::Category::Io => "it is not JSON",
+            serde_json::error::Category::Eof => "unexpected end",
+            serde_json::error::Category::Data => "not a Kubernetes object",
+            serde_json::error::Category::Syntax | serde_json::error::Category::Io => "not JSON",
         };
         Self { problem, line: error.line(), column: error.column() }
     }
 }
 
-/// What the items of a list are, since lists of built-in kinds leave it out.
+/// The kind of the items of a list, because lists of built-in kinds do not repeat it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KindNames {
     api_version: Text,
@@ -49,21 +49,21 @@ struct KindNames {
 pub struct ObjectList {
     /// The objects.
     pub items: Vec<StoredObject>,
-    /// The version of the list, to watch from.
+    /// The resource version of the list, to watch from.
     pub resource_version: String,
-    /// Where the next page begins, if there is one.
+    /// The continue token of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// Reads one object.
+/// Parses an object.
 ///
 /// # Errors
-/// It is no JSON, has no name, or is otherwise no object of Kubernetes.
+/// It is not JSON, has no name, or is not a Kubernetes object for another reason.
 pub fn read_object(bytes: &[u8]) -> Result<StoredObject, UnreadableObject> {
     read(bytes, ObjectSeed { kind: None })
 }
 
-/// Reads a page of a list whose items are of a known kind.
+/// Parses a page of a list of a known kind.
 ///
 /// # Errors
 /// As [`read_object`].
@@ -132,7 +132,7 @@ fn stored(value: Value, managed: Option<Managed<'_>>) -> Option<StoredObject> {
     };
     let ownership = managed.and_then(|managed| {
         let fields = FieldSet::read(managed.fields)?;
-        // A set in the words of another version says nothing about the values here; the set alone still does.
+        // The fields of another version do not match the values here, but the set itself is still comparable.
         let digest = if value.get("apiVersion").and_then(Value::as_str) == Some(&managed.api_version) {
             fields.digest(&value)
         } else {
@@ -153,7 +153,7 @@ fn stored(value: Value, managed: Option<Managed<'_>>) -> Option<StoredObject> {
     })
 }
 
-/// Metadata without managed fields, and the set of our manager.
+/// Metadata without managed fields, and the fields of our manager.
 struct Metadata<'de> {
     entries: Object,
     managed: Option<Managed<'de>>,

@@ -18,11 +18,10 @@ use super::own;
 use super::reach::{Answer, identify, knock};
 use super::{ClusterOptions, Inner};
 use crate::audit::{AuditCluster, AuditVerb};
-use crate::client::{ClusterClient, Guard, Outage, Trail, Wires};
+use crate::client::{AuditTrail, CircuitBreaker, ClusterClient, Outage, Transports};
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
 use crate::transport::Endpoint;
-use crate::workqueue::random;
 
 /// The least time between two looks that a failing request causes.
 const LEAST_PAUSE: Duration = Duration::from_millis(500);
@@ -55,7 +54,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.task.abort();
-        self.core.guard.retire();
+        self.core.breaker.retire();
     }
 }
 
@@ -65,7 +64,7 @@ pub(super) struct Core {
     pub(super) server: Text,
     /// The Secret that it was first found in.
     secret: SecretAddress,
-    pub(super) guard: Arc<Guard>,
+    pub(super) breaker: Arc<CircuitBreaker>,
     options: Arc<ClusterOptions>,
     registry: Weak<Inner>,
     /// Ends a wait.
@@ -120,7 +119,7 @@ pub(super) struct Snapshot {
 
 /// A cluster that was just reached.
 struct Reached {
-    wires: Arc<Wires>,
+    transports: Arc<Transports>,
     identity: ClusterIdentity,
 }
 
@@ -132,7 +131,7 @@ impl Core {
             access: access.clone(),
             source: Arc::clone(source),
             server: source.server().to_string().trim_end_matches('/').into(),
-            guard: Guard::new(inner.options.breaker_threshold, outage, &inner.requests),
+            breaker: CircuitBreaker::new(inner.options.breaker_threshold, outage, &inner.requests),
             secret: secret.clone(),
             options: Arc::clone(&inner.options),
             registry: Arc::downgrade(inner),
@@ -159,7 +158,7 @@ impl Core {
             phase: state.phase.clone(),
             since: state.since,
             identity: state.identity.clone(),
-            last_contact: self.guard.last_heard(),
+            last_contact: self.breaker.last_response(),
         }
     }
 
@@ -192,7 +191,7 @@ impl Core {
                 Err(failure) => failure,
             };
             failures = failures.saturating_add(1);
-            let delay = self.options.backoff.delay(failures, random());
+            let delay = self.options.backoff.delay(failures, fastrand::f64());
             self.lost(&failure, delay);
             misled = self.wait(&failure, delay, misled).await;
         }
@@ -200,11 +199,11 @@ impl Core {
 
     /// Dials and finds out who is there, over sockets of its own.
     async fn attempt(&self) -> Result<Reached, Failure> {
-        let attempted = self.trail(&self.secret).begin(AuditVerb::Connect);
+        let pending = self.audit_trail(&self.secret).begin(AuditVerb::Connect);
         let outcome = self.try_attempt().await;
         let uid = outcome.as_ref().ok().map(|reached| reached.identity.uid.clone());
         let failure = outcome.as_ref().err().map(|failure| failure.reason);
-        attempted.ended(uid.as_ref(), failure);
+        pending.finish_with(uid.as_ref(), failure);
         self.lock().attempts.count(failure);
         if let Some(registry) = self.registry.upgrade() {
             super::lock(&registry.attempts).count(failure);
@@ -214,13 +213,13 @@ impl Core {
 
     /// The connection for who has the credential from a Secret, with what is done over it written down.
     pub(super) fn audited(&self, client: &ClusterClient, secret: &SecretAddress) -> ClusterClient {
-        if self.options.audit.is_on() { client.audited(self.trail(secret)) } else { client.clone() }
+        if self.options.audit.is_on() { client.audited(self.audit_trail(secret)) } else { client.clone() }
     }
 
     /// Where it is written down what is done with the credential.
-    fn trail(&self, secret: &SecretAddress) -> Trail {
+    fn audit_trail(&self, secret: &SecretAddress) -> AuditTrail {
         let identity = self.lock().identity.as_ref().map(|identity| identity.uid.clone());
-        Trail {
+        AuditTrail {
             audit: self.options.audit.clone(),
             cluster: AuditCluster {
                 name: secret.to_string().into(),
@@ -233,10 +232,10 @@ impl Core {
 
     async fn try_attempt(&self) -> Result<Reached, Failure> {
         let (endpoint, credential) = intake::prepare(&self.source).await?;
-        let wires = Wires::new(&endpoint, credential, &self.options.client);
+        let transports = Transports::new(&endpoint, credential, &self.options.client);
         self.lock().endpoint = Some(endpoint);
         let registry = self.registry.upgrade();
-        let answer = match (self.ask(&wires).await, &registry) {
+        let answer = match (self.ask(&transports).await, &registry) {
             (Err(failure), Some(registry))
                 if failure.reason == FailureReason::Unauthorized && registry.issued(&self.source).await =>
             {
@@ -254,7 +253,7 @@ impl Core {
                 tracing::warn!(secret = %self.secret, "{}", own::EXPOSED);
             }
         }
-        Ok(Reached { wires, identity })
+        Ok(Reached { transports, identity })
     }
 
     /// What the operator should know about the kubeconfig although it is used.
@@ -265,40 +264,42 @@ impl Core {
     }
 
     /// Asks over these wires, whatever the guard says.
-    async fn ask(&self, wires: &Arc<Wires>) -> Result<Answer, Failure> {
+    async fn ask(&self, transports: &Arc<Transports>) -> Result<Answer, Failure> {
         let id = ClusterId::new(&self.server);
-        let client = self.client(id, Arc::clone(wires), None)?;
+        let client = self.client(id, Arc::clone(transports), None)?;
         let answer = identify(&client, self.options.attempt_timeout).await?;
-        self.guard.heard();
+        self.breaker.record_response();
         Ok(answer)
     }
 
     fn client(
         &self,
         id: ClusterId,
-        wires: Arc<Wires>,
-        guard: Option<Arc<Guard>>,
+        transports: Arc<Transports>,
+        breaker: Option<Arc<CircuitBreaker>>,
     ) -> Result<ClusterClient, Failure> {
         let options = self.options.client.clone();
-        ClusterClient::over(id, self.access.clone(), wires, options, guard).map_err(|error| Failure {
-            step: ConnectStep::Reach,
-            reason: FailureReason::Unreachable,
-            cause: error.to_string(),
-            advice: String::new(),
-        })
+        ClusterClient::with_transports(id, self.access.clone(), transports, options, breaker).map_err(
+            |error| Failure {
+                step: ConnectStep::Reach,
+                reason: FailureReason::Unreachable,
+                cause: error.to_string(),
+                advice: String::new(),
+            },
+        )
     }
 
     /// Opens the way.
     fn connected(&self, reached: Reached) -> Result<(), Failure> {
-        let Reached { wires, identity } = reached;
+        let Reached { transports, identity } = reached;
         let mut state = self.lock();
         let client = match &state.client {
             Some(client) if *client.cluster() == identity.id => {
-                client.rewire(wires);
+                client.replace_transports(transports);
                 client.clone()
             }
             // What is known about one cluster says nothing about another.
-            _ => self.client(identity.id.clone(), wires, Some(Arc::clone(&self.guard)))?,
+            _ => self.client(identity.id.clone(), transports, Some(Arc::clone(&self.breaker)))?,
         };
         if !matches!(state.phase, Phase::Up(..)) {
             state.since = Timestamp::now();
@@ -307,7 +308,7 @@ impl Core {
         state.identity = Some(identity.clone());
         state.phase = Phase::Up(client, identity.clone());
         // Whoever sees that it is connected gets through.
-        self.guard.close();
+        self.breaker.close();
         drop(state);
         tracing::info!(cluster = %identity.id, server = &*self.server, "connected");
         if let Some(registry) = self.registry.upgrade() {
@@ -320,7 +321,7 @@ impl Core {
     /// Shuts the way.
     fn lost(&self, failure: &Failure, delay: Duration) {
         let Failure { step, reason, cause, .. } = failure;
-        self.guard.open(Outage { reason: *reason, problem: cause.clone() });
+        self.breaker.open(Outage { reason: *reason, problem: cause.clone() });
         let mut state = self.lock();
         if matches!(state.phase, Phase::Up(..)) {
             state.since = Timestamp::now();
@@ -343,13 +344,13 @@ impl Core {
     /// Returns when the cluster is lost.
     async fn stay(&self) -> Failure {
         loop {
-            let interval = self.options.probe_interval.mul_f64(0.75 + random() / 4.0);
-            let quiet = self.guard.silence();
+            let interval = self.options.probe_interval.mul_f64(0.75 + fastrand::f64() / 4.0);
+            let quiet = self.breaker.since_last_response();
             let looked = tokio::select! {
-                () = self.guard.doubt.notified() => self.probe().await,
+                () = self.breaker.probe_requested.notified() => self.probe().await,
                 () = self.end_of_certificate() => self.renew().await,
                 () = sleep(interval.saturating_sub(quiet)) => {
-                    if self.guard.silence() < interval {
+                    if self.breaker.since_last_response() < interval {
                         continue;
                     }
                     self.probe().await
@@ -358,7 +359,7 @@ impl Core {
             if let Err(failure) = looked {
                 return failure;
             }
-            self.guard.close();
+            self.breaker.close();
             sleep(LEAST_PAUSE).await;
         }
     }
@@ -378,9 +379,9 @@ impl Core {
     }
 
     async fn try_probe(&self) -> Result<(), Failure> {
-        let wires = self.lock().client.as_ref().map(ClusterClient::wires);
-        if let Some(wires) = &wires {
-            match timeout(self.options.probe_timeout / 2, self.ask(wires)).await {
+        let transports = self.lock().client.as_ref().map(ClusterClient::transports);
+        if let Some(transports) = &transports {
+            match timeout(self.options.probe_timeout / 2, self.ask(transports)).await {
                 Ok(Ok(Answer::Uid(uid))) if self.is_known(&uid) => return Ok(()),
                 Ok(Ok(Answer::Anonymous | Answer::Busy(_))) => return Ok(()),
                 Ok(Ok(Answer::Uid(_)) | Err(_)) | Err(_) => {}
@@ -397,8 +398,10 @@ impl Core {
 
     /// Returns shortly before what was opened stops working, since its certificate ends.
     async fn end_of_certificate(&self) {
-        let wires = self.lock().client.as_ref().map(ClusterClient::wires);
-        let Some(ends) = wires.and_then(|wires| wires.ends()) else { return std::future::pending().await };
+        let transports = self.lock().client.as_ref().map(ClusterClient::transports);
+        let Some(ends) = transports.and_then(|transports| transports.expires_at()) else {
+            return std::future::pending().await;
+        };
         let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
         // What is renewed too late is renewed now, though not without a pause.
         sleep(left.saturating_sub(RENEWAL).max(LEAST_PAUSE)).await;
@@ -425,7 +428,7 @@ impl Core {
         };
         let mut silent = !misled;
         loop {
-            sleep(self.options.knock_interval.mul_f64(0.75 + random() / 4.0)).await;
+            sleep(self.options.knock_interval.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
             if !knock(&endpoint, self.options.knock_timeout).await {
                 silent = true;
             } else if silent {

@@ -10,7 +10,7 @@ use super::connection_state::{ConnectStep, Failure};
 use crate::client::Credential;
 use crate::kubeconfig::{Accepted, PrepareError, accept};
 use crate::object::StoredObject;
-use crate::secrets::{Asker, SecretRefusal, judge};
+use crate::secrets::{SecretConsumer, SecretRefusal, read_kubeconfig};
 use crate::transport::Endpoint;
 
 /// What a Secret holds.
@@ -28,7 +28,7 @@ pub(super) enum Intake {
 impl Intake {
     /// Reads a Secret for whoever may use it the most.
     pub(super) fn of(secret: &StoredObject, address: &SecretAddress, options: &ClusterOptions) -> Self {
-        let bytes = match judge(secret, address, Asker::Definition, &options.secrets) {
+        let bytes = match read_kubeconfig(secret, address, SecretConsumer::Definition, &options.secrets) {
             Ok(bytes) => bytes,
             Err(SecretRefusal::NotOffered { .. }) => return Self::Missing,
             Err(refusal) => return Self::Refused(refusal.into()),
@@ -40,10 +40,10 @@ impl Intake {
     }
 
     /// The failure of whoever asks, if there is nothing to use.
-    pub(super) fn failure(&self, address: &SecretAddress, asker: Asker<'_>) -> Option<Failure> {
+    pub(super) fn failure(&self, address: &SecretAddress, consumer: SecretConsumer<'_>) -> Option<Failure> {
         match self {
             Self::Unread | Self::Usable(..) => None,
-            Self::Missing => Some(SecretRefusal::not_offered(address, asker).into()),
+            Self::Missing => Some(SecretRefusal::not_offered(address, consumer).into()),
             Self::Refused(failure) => Some(failure.clone()),
         }
     }

@@ -19,7 +19,7 @@ use crate::cache::{Cache, Lookup};
 use crate::client::Route;
 use crate::error::ApiError;
 use crate::object::StoredObject;
-use crate::secrets::{Asker, SecretRefusal, judge};
+use crate::secrets::{SecretConsumer, SecretRefusal, read_kubeconfig};
 
 /// What is wrong with a way that nobody has gone yet.
 const NOT_YET: &str = "the cluster is not connected yet";
@@ -65,19 +65,19 @@ enum Who {
 }
 
 impl Who {
-    fn asker(&self) -> Asker<'_> {
+    fn consumer(&self) -> SecretConsumer<'_> {
         match self {
-            Self::Definition => Asker::Definition,
-            Self::Instance(namespace) => Asker::Instance(namespace.as_deref()),
+            Self::Definition => SecretConsumer::Definition,
+            Self::Instance(namespace) => SecretConsumer::Instance(namespace.as_deref()),
         }
     }
 }
 
-impl From<Asker<'_>> for Who {
-    fn from(asker: Asker<'_>) -> Self {
-        match asker {
-            Asker::Definition => Self::Definition,
-            Asker::Instance(namespace) => Self::Instance(namespace.map(Into::into)),
+impl From<SecretConsumer<'_>> for Who {
+    fn from(consumer: SecretConsumer<'_>) -> Self {
+        match consumer {
+            SecretConsumer::Definition => Self::Definition,
+            SecretConsumer::Instance(namespace) => Self::Instance(namespace.map(Into::into)),
         }
     }
 }
@@ -180,7 +180,8 @@ impl Slot {
                     (Intake::Usable(before, _), Intake::Usable(after, _)) if before == after);
                 // Who asked before there was a Secret gets an answer now, be it that it is not for them.
                 for who in std::mem::take(&mut state.waiting) {
-                    let verdict = judge(&secret, &self.address, who.asker(), &inner.options.secrets);
+                    let verdict =
+                        read_kubeconfig(&secret, &self.address, who.consumer(), &inner.options.secrets);
                     state.wanted |= verdict.as_ref().err().is_none_or(is_for_them);
                     permissions |= verdict.is_err();
                 }
@@ -240,7 +241,7 @@ impl Slot {
         state.told = standing;
         // An attempt that ends at the Secret never comes to dial, where attempts are written down.
         let ended_here = change.is_some() && state.current.is_none();
-        let refused = state.intake.failure(&self.address, Asker::Definition).filter(|_| ended_here);
+        let refused = state.intake.failure(&self.address, SecretConsumer::Definition).filter(|_| ended_here);
         if let Some(failure) = refused {
             let secret = self.address.to_string();
             let record = AuditRecord::new(AuditCluster::named(secret.as_str()), AuditVerb::Connect);
@@ -261,7 +262,7 @@ impl Slot {
         match &state.current {
             Some(entry) => self.follow(&entry.core.snapshot().phase),
             None => {
-                if let Some(failure) = state.intake.failure(&self.address, Asker::Definition) {
+                if let Some(failure) = state.intake.failure(&self.address, SecretConsumer::Definition) {
                     self.route.close(failure.reason, &failure.cause);
                 }
             }
@@ -278,11 +279,14 @@ impl Slot {
     }
 
     /// What is known, for whoever asks.
-    pub(super) fn state(&self, inner: &Arc<Inner>, asker: Asker<'_>) -> ConnectionState {
+    pub(super) fn state(&self, inner: &Arc<Inner>, consumer: SecretConsumer<'_>) -> ConnectionState {
         let mut state = self.lock();
         if let Some(secret) = state.secret.clone() {
-            let verdict = state.verdicts.entry(asker.into()).or_insert_with(|| {
-                (judge(&secret, &self.address, asker, &inner.options.secrets).err(), Timestamp::now())
+            let verdict = state.verdicts.entry(consumer.into()).or_insert_with(|| {
+                (
+                    read_kubeconfig(&secret, &self.address, consumer, &inner.options.secrets).err(),
+                    Timestamp::now(),
+                )
             });
             if let (Some(refusal), since) = verdict {
                 // Nothing else is told to who may not use it, not even for how long others have.
@@ -294,12 +298,12 @@ impl Slot {
                 state.wanted = true;
                 self.settle_from(state, inner);
                 // From the beginning: the Secret may be another one by now, which is not for whoever asks.
-                return self.state(inner, asker);
+                return self.state(inner, consumer);
             }
         } else {
-            state.waiting.insert(asker.into());
+            state.waiting.insert(consumer.into());
         }
-        self.current_state(&mut state, asker)
+        self.current_state(&mut state, consumer)
     }
 
     fn refusal(&self, failure: &Failure, since: Timestamp) -> Disconnected {
@@ -314,8 +318,8 @@ impl Slot {
         }
     }
 
-    fn current_state(&self, state: &mut State, asker: Asker<'_>) -> ConnectionState {
-        if let Some(failure) = state.intake.failure(&self.address, asker) {
+    fn current_state(&self, state: &mut State, consumer: SecretConsumer<'_>) -> ConnectionState {
+        if let Some(failure) = state.intake.failure(&self.address, consumer) {
             return ConnectionState::NotConnected(Disconnected {
                 identity: state.identity.clone(),
                 last_contact: state.last_contact,
@@ -355,7 +359,7 @@ impl Slot {
     /// Everything, for a page.
     pub(super) fn peek(&self) -> Peek {
         let mut state = self.lock();
-        let link = self.current_state(&mut state, Asker::Definition);
+        let link = self.current_state(&mut state, SecretConsumer::Definition);
         Peek { link, users: state.users, entry: state.current.clone() }
     }
 }
@@ -402,13 +406,13 @@ impl State {
     /// Makes another entry count, and keeps when the one before last heard from its cluster.
     fn replace(&mut self, entry: Option<Arc<Entry>>) -> Option<Arc<Entry>> {
         if let Some(current) = &self.current {
-            self.last_contact = current.core.guard.last_heard().or(self.last_contact);
+            self.last_contact = current.core.breaker.last_response().or(self.last_contact);
         }
         std::mem::replace(&mut self.current, entry)
     }
 
     fn standing(&self, address: &SecretAddress) -> Standing {
-        if let Some(failure) = self.intake.failure(address, Asker::Definition) {
+        if let Some(failure) = self.intake.failure(address, SecretConsumer::Definition) {
             return Standing::Down(failure);
         }
         let Some(entry) = &self.current else { return Standing::Waiting };

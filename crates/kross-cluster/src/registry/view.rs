@@ -116,7 +116,7 @@ impl Inner {
 fn view(slot: &Slot) -> ClusterView {
     let peek = slot.peek();
     let core = peek.entry.as_ref().map(|entry| &entry.core);
-    let counts = core.map(|core| core.guard.counts()).unwrap_or_default();
+    let counts = core.map(|core| core.breaker.counts()).unwrap_or_default();
     let attempts = core.map(|core| core.attempts()).unwrap_or_default();
     let mut view = ClusterView {
         secret: slot.address.to_string(),

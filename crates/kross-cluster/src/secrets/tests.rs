@@ -21,18 +21,18 @@ fn address(name: &str) -> SecretAddress {
     SecretAddress { namespace: "clusters".to_owned(), name: name.to_owned(), key: "kubeconfig".to_owned() }
 }
 
-fn judged(
+fn read(
     secret: &StoredObject,
-    asker: Asker<'_>,
+    consumer: SecretConsumer<'_>,
     require: bool,
 ) -> Result<Zeroizing<Vec<u8>>, SecretRefusal> {
     let policy = SecretPolicy { require_allowed_namespaces: require };
-    judge(secret, &address(secret.name()), asker, &policy)
+    read_kubeconfig(secret, &address(secret.name()), consumer, &policy)
 }
 
 #[test]
-fn only_offered_secrets_are_read() {
-    let shop = Asker::Instance(Some("shop"));
+fn reads_offered_secrets_only() {
+    let shop = SecretConsumer::Instance(Some("shop"));
     let cases = [
         ("eu-kubeconfig", None, true),
         ("eu-kubeconfig", Some("false"), true),
@@ -44,19 +44,19 @@ fn only_offered_secrets_are_read() {
         ("eu-kubeconfig-old", None, false),
     ];
     for (name, label, offered) in cases {
-        assert_eq!(judged(&secret(name, label, None), shop, false).is_ok(), offered, "{name} {label:?}");
+        assert_eq!(read(&secret(name, label, None), shop, false).is_ok(), offered, "{name} {label:?}");
     }
-    assert_eq!(**judged(&secret("eu-kubeconfig", None, None), shop, false).unwrap(), *b"hello");
+    assert_eq!(**read(&secret("eu-kubeconfig", None, None), shop, false).unwrap(), *b"hello");
 }
 
 #[test]
-fn a_secret_says_which_namespaces_may_use_it() {
-    let (shop, none) = (Asker::Instance(Some("shop")), Asker::Instance(None));
+fn the_annotation_lists_the_namespaces_that_may_use_a_secret() {
+    let (shop, none) = (SecretConsumer::Instance(Some("shop")), SecretConsumer::Instance(None));
     let cases = [
         (None, shop, false, true),
         (None, none, false, true),
         (None, shop, true, false),
-        (None, Asker::Definition, true, false),
+        (None, SecretConsumer::Definition, true, false),
         (Some(""), shop, false, false),
         (Some("shop"), shop, true, true),
         (Some(" bank , shop "), shop, true, true),
@@ -65,43 +65,49 @@ fn a_secret_says_which_namespaces_may_use_it() {
         (Some("*"), none, true, true),
         (Some("shop"), none, false, false),
         (Some("clusters"), shop, false, false),
-        (Some("shop"), Asker::Definition, true, true),
+        (Some("shop"), SecretConsumer::Definition, true, true),
     ];
-    for (allowed, asker, require, expected) in cases {
+    for (allowed, consumer, require, expected) in cases {
         let secret = secret("eu-kubeconfig", None, allowed);
-        assert_eq!(judged(&secret, asker, require).is_ok(), expected, "{allowed:?} {asker:?} {require}");
+        assert_eq!(read(&secret, consumer, require).is_ok(), expected, "{allowed:?} {consumer:?} {require}");
     }
 }
 
 #[test]
-fn missing_and_not_offered_and_not_allowed_look_the_same() {
+fn missing_unoffered_and_disallowed_secrets_look_the_same() {
     let shop = Some("shop");
     let missing = SecretRefusal::not_offered(&address("eu"), shop);
     let unlabelled =
-        judge(&secret("eu", None, None), &address("eu"), shop, &SecretPolicy::default()).unwrap_err();
-    let elsewhere =
-        judge(&secret("eu", Some("true"), Some("bank")), &address("eu"), shop, &SecretPolicy::default());
+        read_kubeconfig(&secret("eu", None, None), &address("eu"), shop, &SecretPolicy::default())
+            .unwrap_err();
+    let elsewhere = read_kubeconfig(
+        &secret("eu", Some("true"), Some("bank")),
+        &address("eu"),
+        shop,
+        &SecretPolicy::default(),
+    );
     assert_eq!(missing, unlabelled);
     assert_eq!(missing, elsewhere.unwrap_err());
-    // Nor does it say whether there is a key before it is known that whoever asks may know.
+    // It does not reveal whether the key exists to a consumer that may not use the Secret.
     let keyed = SecretAddress { key: "other".to_owned(), ..address("eu") };
-    let refusal = judge(&secret("eu", None, None), &keyed, shop, &SecretPolicy::default()).unwrap_err();
+    let refusal =
+        read_kubeconfig(&secret("eu", None, None), &keyed, shop, &SecretPolicy::default()).unwrap_err();
     assert_eq!(missing, refusal);
     assert_eq!(
         missing.to_string(),
         "cannot use Secret `clusters/eu`: it must exist, be named `*-kubeconfig` or have the label \
          `kro.run/cluster-credentials: \"true\"`, list `shop` in the annotation `kro.run/allowed-namespaces` if it has one, and \
-         not be of a type `kubernetes.io/*`"
+         not have a type of `kubernetes.io/*`"
     );
     assert_eq!(
         SecretRefusal::not_offered(&address("eu-kubeconfig"), shop).to_string(),
         "cannot use Secret `clusters/eu-kubeconfig`: it must exist, list `shop` in the annotation \
-         `kro.run/allowed-namespaces` if it has one, and not be of a type `kubernetes.io/*`"
+         `kro.run/allowed-namespaces` if it has one, and not have a type of `kubernetes.io/*`"
     );
 }
 
 #[test]
-fn secrets_that_hold_something_else_are_not_read() {
+fn does_not_read_secrets_of_kubernetes_types() {
     let cases = [
         ("Opaque", true),
         ("cluster.x-k8s.io/secret", true),
@@ -111,31 +117,32 @@ fn secrets_that_hold_something_else_are_not_read() {
         ("kubernetes.io/dockerconfigjson", false),
         ("bootstrap.kubernetes.io/token", false),
     ];
-    for (kind, suits) in cases {
+    for (kind, readable) in cases {
         let object = serde_json::json!({
             "apiVersion": "v1", "kind": "Secret", "type": kind, "data": {"kubeconfig": "aGVsbG8="},
             "metadata": {"name": "eu-kubeconfig", "namespace": "clusters", "uid": "1"},
         });
         let secret = read_object(object.to_string().as_bytes()).unwrap();
-        let judged = judged(&secret, Asker::Instance(Some("shop")), false);
-        assert_eq!(judged.is_ok(), suits, "{kind}");
+        let read = read(&secret, SecretConsumer::Instance(Some("shop")), false);
+        assert_eq!(read.is_ok(), readable, "{kind}");
         let missing = SecretRefusal::not_offered(&address("eu-kubeconfig"), Some("shop"));
-        assert!(suits || judged == Err(missing), "it looks like one that is missing: {kind}");
+        assert!(readable || read == Err(missing), "it must look like a missing one: {kind}");
     }
 }
 
 #[test]
-fn a_key_that_is_not_there_is_named() {
+fn the_refusal_names_a_missing_key() {
     for key in ["other", "bad"] {
         let address = SecretAddress { key: key.to_owned(), ..address("eu-kubeconfig") };
-        let refusal = judge(&secret("eu-kubeconfig", None, None), &address, None, &SecretPolicy::default())
-            .unwrap_err();
+        let refusal =
+            read_kubeconfig(&secret("eu-kubeconfig", None, None), &address, None, &SecretPolicy::default())
+                .unwrap_err();
         assert!(matches!(&refusal, SecretRefusal::Key { key: named, .. } if named == key), "{refusal}");
     }
 }
 
 #[test]
-fn names_that_no_secret_can_have_are_never_asked_for() {
+fn refuses_invalid_names_and_keys() {
     for name in
         ["", "a/b", "..", "a..b", "../x", "UPPER", "a b", "a?b", "a%2fb", "-a", "a-", &"a".repeat(300)]
     {

@@ -1,4 +1,5 @@
-//! The body of an answer: holds its stream until it is read or dropped, and ends when its time is up.
+//! The body of a response: holds its stream until it is read completely or dropped, and fails when its deadline has
+//! passed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use super::TransportError;
 use super::pool::Stream;
 use super::stats::Counters;
 
-/// The body of an answer.
+/// The body of a response.
 pub struct ResponseBody {
     incoming: Incoming,
     started: Instant,
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Ends it early, for instance since the cluster was lost.
+    /// Ends the body early, for example because the circuit breaker opens.
     end: Option<BoxFuture<'static, TransportError>>,
     counters: Arc<Counters>,
     _stream: Stream,
@@ -49,17 +50,17 @@ impl ResponseBody {
         }
     }
 
-    /// Ends the body when `end` is done, with its error.
+    /// Ends the body with the error of `end` when that resolves.
     pub(crate) fn until(mut self, end: impl Future<Output = TransportError> + Send + 'static) -> Self {
         self.end = Some(Box::pin(end));
         self
     }
 
-    /// The next piece, or nothing at the end.
+    /// The next chunk, or `None` at the end.
     ///
     /// # Errors
-    /// The connection broke, or the time is up.
-    pub async fn piece(&mut self) -> Result<Option<Bytes>, TransportError> {
+    /// The connection broke, or the deadline has passed.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, TransportError> {
         loop {
             match self.frame().await {
                 None => return Ok(None),
@@ -72,27 +73,28 @@ impl ResponseBody {
         }
     }
 
-    /// The next piece, if it comes within this time.
-    async fn piece_within(&mut self, silence: Duration) -> Result<Option<Bytes>, TransportError> {
-        match timeout(silence, self.piece()).await {
-            Ok(piece) => piece,
-            Err(_) => Err(TransportError::Timeout { after: silence }),
+    /// The next chunk, if it arrives within this time.
+    async fn chunk_within(&mut self, read_timeout: Duration) -> Result<Option<Bytes>, TransportError> {
+        match timeout(read_timeout, self.chunk()).await {
+            Ok(chunk) => chunk,
+            Err(_) => Err(TransportError::Timeout { after: read_timeout }),
         }
     }
 
-    /// All of it, if it is not more than `limit` and the server is never silent for longer than `silence`.
+    /// The whole body, if it is not larger than `limit` and the server never sends nothing for longer than
+    /// `read_timeout`.
     ///
     /// # Errors
-    /// The connection broke, the time is up, or it is too large.
-    pub async fn all(mut self, limit: usize, silence: Duration) -> Result<Bytes, TransportError> {
-        let Some(first) = self.piece_within(silence).await? else { return Ok(Bytes::new()) };
+    /// The connection broke, a timeout has passed, or the body is too large.
+    pub async fn read_all(mut self, limit: usize, read_timeout: Duration) -> Result<Bytes, TransportError> {
+        let Some(first) = self.chunk_within(read_timeout).await? else { return Ok(Bytes::new()) };
         let mut whole = BytesMut::new();
         let mut last = first;
         loop {
             if whole.len() + last.len() > limit {
                 return Err(TransportError::TooLarge { limit });
             }
-            match self.piece_within(silence).await? {
+            match self.chunk_within(read_timeout).await? {
                 None if whole.is_empty() => return Ok(last),
                 None => {
                     whole.extend_from_slice(&last);
@@ -106,7 +108,7 @@ impl ResponseBody {
         }
     }
 
-    /// How long ago the answer began.
+    /// How long ago the response began.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.started.elapsed()

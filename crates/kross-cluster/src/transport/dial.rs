@@ -1,4 +1,4 @@
-//! Turns an address into an open connection: socket, TLS, and HTTP/2, or HTTP/1 where the server offers nothing else.
+//! Opens a connection to an address: socket, TLS, and HTTP/2, or HTTP/1 if the server supports nothing else.
 
 use std::fmt;
 use std::io;
@@ -18,29 +18,28 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::{TransportError, TransportOptions};
-use crate::kubeconfig::Cidr;
-use crate::kubeconfig::address::is_denied;
+use crate::cidr::{Cidr, is_denied};
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// Where a server is and how its certificate is checked.
+/// The address of a server, and how its certificate is verified.
 #[derive(Clone)]
 pub struct Endpoint {
     scheme: http::uri::Scheme,
     host: String,
     port: u16,
     authority: http::uri::Authority,
-    /// Comes before the path of every request; without a slash at its end.
+    /// The path that precedes that of every request, without a trailing slash.
     prefix: String,
     tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
-    /// Addresses that are not connected to, whatever the name resolves to.
+    /// Addresses that are never connected to, whatever the host name resolves to.
     denied: Arc<[Cidr]>,
 }
 
 impl Endpoint {
-    /// An endpoint at an address. `tls` holds the authorities and the client's certificate; `server_name` is what the
-    /// server's certificate must be for, when that is not the host.
+    /// An endpoint at an address. `tls` has the trusted authorities and the client certificate; `server_name` is the
+    /// name that the server's certificate is verified for, if it is not the host.
     ///
     /// # Errors
     /// The address has no host, or a scheme other than `https` and `http`.
@@ -66,14 +65,14 @@ impl Endpoint {
         Ok(Self { scheme, host, port, authority, prefix, tls, denied: Arc::default() })
     }
 
-    /// Refuses to connect to these addresses. Names are judged by what they resolve to at that moment.
+    /// Never connects to these addresses. Host names are checked by what they resolve to when a connection is opened.
     #[must_use]
     pub fn denying(mut self, denied: Arc<[Cidr]>) -> Self {
         self.denied = denied;
         self
     }
 
-    /// The same server, without showing a client certificate.
+    /// The same endpoint without a client certificate.
     pub(crate) fn without_certificate(&self) -> Self {
         let mut endpoint = self.clone();
         if let Some((tls, _)) = &mut endpoint.tls {
@@ -101,7 +100,7 @@ impl Endpoint {
     }
 }
 
-/// Has no certificate to show.
+/// Presents no client certificate.
 #[derive(Debug)]
 struct NoCertificate;
 
@@ -119,7 +118,7 @@ impl rustls::client::ResolvesClientCert for NoCertificate {
     }
 }
 
-/// Not the TLS configuration: it holds a private key.
+/// Does not show the TLS configuration, which has a private key.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Endpoint({}://{}{})", self.scheme, self.authority, self.prefix)
@@ -129,7 +128,7 @@ impl fmt::Debug for Endpoint {
 pub(super) type Http2Connection<T> = http2::Connection<TokioIo<T>, Full<Bytes>, TokioExecutor>;
 pub(super) type Http1Connection<T> = http1::Connection<TokioIo<T>, Full<Bytes>>;
 
-/// An open connection, still without somebody who drives it.
+/// An open connection whose driver is not running yet.
 pub(super) enum Opened {
     SecureHttp2(http2::SendRequest<Full<Bytes>>, Box<Http2Connection<TlsStream>>),
     SecureHttp1(http1::SendRequest<Full<Bytes>>, Box<Http1Connection<TlsStream>>),
@@ -161,7 +160,7 @@ pub(super) async fn dial(endpoint: &Endpoint, options: &TransportOptions) -> Res
     }
 }
 
-/// A step that takes too long says the same as one that fails: the server cannot be reached.
+/// A timeout means the same as a failure: the server is unreachable.
 async fn within<T>(
     endpoint: &Endpoint,
     limit: Duration,
@@ -190,7 +189,7 @@ async fn connect(endpoint: &Endpoint) -> Result<TcpStream, TransportError> {
         }
         match TcpStream::connect(address).await {
             Ok(socket) => {
-                // Requests are small and somebody waits for each of them.
+                // Requests are small and latency matters.
                 socket.set_nodelay(true).map_err(|error| endpoint.unreachable(&error))?;
                 return Ok(socket);
             }
@@ -212,17 +211,17 @@ async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .keep_alive_interval(options.ping_interval)
         .keep_alive_timeout(options.ping_timeout)
         .keep_alive_while_idle(true)
-        // A watch that nobody reads for a moment must not stop its neighbours.
+        // A watch that is not read for a moment must not block the other streams.
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(16 << 20)
-        .initial_max_send_streams(UNSETTLED)
+        .initial_max_send_streams(SETTINGS_PENDING)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| TransportError::broken(&error))?;
-    // The part that reads from the socket is a task of its own that wakes nobody here, so look every now and then.
-    let mut looks = tokio::time::interval(Duration::from_millis(1));
-    while connection.current_max_send_streams() == UNSETTLED {
-        looks.tick().await;
+    // The task that reads from the socket wakes nobody here, so poll for the settings.
+    let mut polls = tokio::time::interval(Duration::from_millis(1));
+    while connection.current_max_send_streams() == SETTINGS_PENDING {
+        polls.tick().await;
         if let Poll::Ready(ended) = futures::poll!(&mut connection) {
             let closed = "the server closed the connection at once".to_owned();
             return Err(ended.map_or_else(
@@ -234,9 +233,9 @@ async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     Ok((sender, connection))
 }
 
-/// As long as this is the limit of streams, the server has not said its own. More streams than the server allows would wait
-/// without a word, so the connection is not used before.
-const UNSETTLED: usize = 1_000_003;
+/// The stream limit until the server's settings have arrived. A connection is not used before: streams beyond the
+/// server's limit would hang without an error.
+const SETTINGS_PENDING: usize = 1_000_003;
 
 fn tls_error(endpoint: &Endpoint, error: &io::Error) -> TransportError {
     let certificate =

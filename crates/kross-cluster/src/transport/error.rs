@@ -1,4 +1,4 @@
-//! What can go wrong before a server has answered.
+//! Errors of requests that got no complete response.
 
 use std::error::Error as _;
 use std::net::IpAddr;
@@ -6,88 +6,86 @@ use std::time::Duration;
 
 use kross_api::FailureReason;
 
-/// No answer, or half of one. Cheap to clone: requests that waited for one connection fail with one error.
+/// No response, or an incomplete one. Cheap to clone: all requests that waited for a connection fail with its error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// The address of the server or of the request makes no sense.
-    #[error("the address is not valid")]
+    /// The address of the server, or the path of the request, is invalid.
+    #[error("invalid address")]
     Address,
-    /// The server's name has no address.
-    #[error("cannot find `{host}`: {problem}")]
+    /// The host name does not resolve.
+    #[error("cannot resolve `{host}`: {problem}")]
     Resolve {
-        /// The name.
+        /// The host name.
         host: String,
-        /// What the resolver said.
+        /// The error of the resolver.
         problem: String,
     },
-    /// No socket to the server.
+    /// The socket cannot be opened.
     #[error("cannot connect to `{authority}`: {problem}")]
     Connect {
         /// The server.
         authority: String,
-        /// What the system said.
+        /// The error of the operating system.
         problem: String,
     },
-    /// The server's address is one that the operator denies.
-    #[error(
-        "cannot connect to `{authority}`: `{address}` is an address that may not be connected to (`--kubeconfig-deny-cidr`)"
-    )]
+    /// The operator denies the address of the server.
+    #[error("cannot connect to `{authority}`: `{address}` is a denied address (`--kubeconfig-deny-cidr`)")]
     Denied {
         /// The server.
         authority: String,
-        /// What its name resolved to.
+        /// The address that the host name resolved to.
         address: IpAddr,
     },
-    /// The server could not prove who it is, or did not accept the client's certificate.
-    #[error("cannot secure the connection to `{authority}`: {problem}")]
+    /// The TLS handshake failed: the certificate of the server or of the client was not accepted.
+    #[error("the TLS handshake with `{authority}` failed: {problem}")]
     Tls {
         /// The server.
         authority: String,
-        /// What went wrong.
+        /// The cause.
         problem: String,
-        /// Whether a certificate is at fault, not the network.
+        /// Whether a certificate is the cause, not the network.
         certificate: bool,
     },
-    /// No answer in time.
+    /// No response in time.
     #[error("no answer after {:.1}s", after.as_secs_f64())]
     Timeout {
-        /// How long it was waited for.
+        /// The timeout.
         after: Duration,
     },
-    /// The connection broke while a request was under way.
+    /// The connection broke while a request was in flight.
     #[error("the connection broke: {problem}")]
     Broken {
-        /// What the protocol said.
+        /// The error of the protocol.
         problem: String,
     },
-    /// The answer is larger than anything a client should hold.
-    #[error("the answer is larger than {limit} bytes")]
+    /// The response is too large.
+    #[error("the response is larger than {limit} bytes")]
     TooLarge {
         /// The limit.
         limit: usize,
     },
-    /// The credentials cannot be had, before anything is sent.
-    #[error("cannot get the credentials: {problem}")]
+    /// The credentials could not be obtained; nothing was sent.
+    #[error("cannot obtain the credentials: {problem}")]
     Credentials {
-        /// What went wrong, without a byte of them.
+        /// The cause, without any part of a credential.
         problem: String,
     },
-    /// The cluster is known not to be connected, so nothing was sent.
+    /// The cluster is not connected; nothing was sent.
     #[error("{problem}")]
     NotConnected {
-        /// The class of what stands in the way.
+        /// The class of the failure.
         reason: FailureReason,
-        /// What stands in the way.
+        /// The cause.
         problem: String,
     },
-    /// The connection is not used any more, so nothing was sent.
-    #[error("the connection is closed, since nobody needs it any more")]
+    /// The connection is no longer used; nothing was sent.
+    #[error("the connection is closed because it is no longer used")]
     Closed,
 }
 
 impl TransportError {
-    /// Whether it casts doubt on the way to the server, and not only on one request.
-    pub(crate) fn is_about_the_way(&self) -> bool {
+    /// Whether the connection to the server is in doubt, not only one request.
+    pub(crate) fn is_connection_failure(&self) -> bool {
         matches!(
             self,
             Self::Resolve { .. }
@@ -99,7 +97,7 @@ impl TransportError {
         )
     }
 
-    /// From an error of the protocol, with what caused it, since `hyper` keeps the interesting part there.
+    /// From an error of `hyper`, with its causes, which have the interesting part.
     pub(super) fn broken(error: &hyper::Error) -> Self {
         let mut problem = error.to_string();
         let mut source = error.source();

@@ -1,14 +1,16 @@
-//! Turns "a stream, please" into one on a connection with room, or on a new connection. Whoever needs a connection while one
-//! is being opened waits for that one, and fails with it if it fails: a dead server is dialled once, not once per request.
+//! A pool of connections to one server: hands out streams on connections with free capacity, or opens another
+//! connection. Requests that need a connection while one is being opened wait for that one, and fail with its error: an
+//! unreachable server is dialed once, not once per request.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
@@ -16,12 +18,16 @@ use super::dial::{Endpoint, Http1Connection, Http2Connection, Opened, dial};
 use super::stats::Counters;
 use super::{TransportError, TransportOptions};
 
+/// The connections to one server.
+///
+/// Lock order: `dialing`, then `connections`, then `idle_since` of a connection. `last_dial` is a leaf. Only `dialing`, an
+/// async mutex, is held across an await.
 pub(super) struct Pool {
     endpoint: Endpoint,
     options: TransportOptions,
-    connections: Mutex<Vec<Arc<Connection>>>,
-    /// Held by whoever opens a connection.
-    dialling: tokio::sync::Mutex<()>,
+    connections: Mutex<Vec<Arc<PooledConnection>>>,
+    /// Held while a connection is opened, across awaits.
+    dialing: tokio::sync::Mutex<()>,
     last_dial: Mutex<LastDial>,
     counters: Arc<Counters>,
 }
@@ -32,28 +38,28 @@ struct LastDial {
     error: Option<TransportError>,
 }
 
-struct Connection {
+struct PooledConnection {
     sender: Sender,
     /// Streams in use.
-    used: AtomicUsize,
-    /// Streams that fit; the server may change its mind.
-    room: AtomicUsize,
+    streams: AtomicUsize,
+    /// Streams that the connection can carry; the server may change it.
+    capacity: AtomicUsize,
     idle_since: Mutex<Instant>,
 }
 
 enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
-    /// One request at a time: the lock is never waited for, since a connection without multiplexing has room for one.
+    /// One request at a time. The lock is never contended, because such a connection has capacity for one stream.
     Http1(tokio::sync::Mutex<http1::SendRequest<Full<Bytes>>>),
 }
 
-/// A place on a connection; given back when dropped.
+/// A stream on a connection; released when dropped.
 pub(super) struct Stream {
-    connection: Arc<Connection>,
+    connection: Arc<PooledConnection>,
 }
 
-/// Why a request got no answer, and whether any of it may have reached the server.
-pub(super) struct Unsent {
+/// Why a request got no response, and whether any of it may have reached the server.
+pub(super) struct SendError {
     pub(super) error: hyper::Error,
     pub(super) sent: bool,
 }
@@ -64,56 +70,56 @@ impl Pool {
             endpoint,
             options,
             connections: Mutex::default(),
-            dialling: tokio::sync::Mutex::default(),
+            dialing: tokio::sync::Mutex::default(),
             last_dial: Mutex::default(),
             counters,
         }
     }
 
-    /// A stream on a connection that is open, as far as anybody knows.
+    /// A stream on a connection that is open as far as we know.
     pub(super) async fn stream(&self) -> Result<Stream, TransportError> {
         if let Some(stream) = self.free_stream() {
             return Ok(stream);
         }
-        let before = lock(&self.last_dial).count;
-        let _turn = self.dialling.lock().await;
+        let before = self.last_dial.lock().count;
+        let _dialing = self.dialing.lock().await;
         if let Some(stream) = self.free_stream() {
             return Ok(stream);
         }
         {
-            let last = lock(&self.last_dial);
+            let last = self.last_dial.lock();
             if let (true, Some(error)) = (last.count != before, &last.error) {
                 return Err(error.clone());
             }
         }
-        // Boxed: it is large and rare, and every request would have room for it.
+        // Boxed: it is large and rarely needed, and would make the future of every request larger.
         let opened = Box::pin(dial(&self.endpoint, &self.options)).await;
-        self.counters.dialled(opened.is_ok());
-        let mut last = lock(&self.last_dial);
+        self.counters.dialed(opened.is_ok());
+        let mut last = self.last_dial.lock();
         last.count += 1;
         last.error = opened.as_ref().err().cloned();
         drop(last);
         Ok(self.add(opened?))
     }
 
-    /// How many connections and streams are in use.
+    /// The number of open connections, and of streams on them.
     pub(super) fn usage(&self) -> (usize, usize) {
-        let connections = lock(&self.connections);
+        let connections = self.connections.lock();
         let open = connections.iter().filter(|connection| !connection.is_closed());
-        let used = |connection: &Arc<Connection>| connection.used.load(Ordering::Relaxed);
-        (open.clone().count(), open.map(used).sum())
+        let streams = |connection: &Arc<PooledConnection>| connection.streams.load(Ordering::Relaxed);
+        (open.clone().count(), open.map(streams).sum())
     }
 
-    /// Fills connections in order, so that the last ones run empty and can be let go.
+    /// Fills connections in order, so that the last ones become unused and can be closed.
     fn free_stream(&self) -> Option<Stream> {
-        let mut connections = lock(&self.connections);
+        let mut connections = self.connections.lock();
         connections.retain(|connection| !connection.is_closed());
-        let stream = connections.iter().find_map(Connection::take);
+        let stream = connections.iter().find_map(PooledConnection::take);
         if connections.len() > 1 {
             let idle_timeout = self.options.idle_timeout;
             connections.retain(|connection| {
-                connection.used.load(Ordering::Acquire) > 0
-                    || lock(&connection.idle_since).elapsed() < idle_timeout
+                connection.streams.load(Ordering::Acquire) > 0
+                    || connection.idle_since.lock().elapsed() < idle_timeout
             });
         }
         stream
@@ -123,15 +129,15 @@ impl Pool {
         let limit = self.options.streams_per_connection.max(1);
         let connection = match opened {
             Opened::SecureHttp2(sender, driver) => {
-                let connection = Connection::new(Sender::Http2(sender), limit);
+                let connection = PooledConnection::new(Sender::Http2(sender), limit);
                 tokio::spawn(drive_http2(driver, Arc::downgrade(&connection), limit));
                 connection
             }
             Opened::SecureHttp1(sender, driver) => http1_connection(sender, driver),
             Opened::PlainHttp1(sender, driver) => http1_connection(sender, driver),
         };
-        connection.used.store(1, Ordering::Release);
-        lock(&self.connections).push(Arc::clone(&connection));
+        connection.streams.store(1, Ordering::Release);
+        self.connections.lock().push(Arc::clone(&connection));
         Stream { connection }
     }
 }
@@ -139,19 +145,19 @@ impl Pool {
 fn http1_connection<T>(
     sender: http1::SendRequest<Full<Bytes>>,
     driver: Box<Http1Connection<T>>,
-) -> Arc<Connection>
+) -> Arc<PooledConnection>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    // How it ends is told to the request that it carries.
+    // Its requests get the error.
     tokio::spawn(async move { drop(driver.await) });
-    Connection::new(Sender::Http1(tokio::sync::Mutex::new(sender)), 1)
+    PooledConnection::new(Sender::Http1(tokio::sync::Mutex::new(sender)), 1)
 }
 
-/// Drives a connection to its end and keeps an eye on how many streams the server allows.
+/// Drives a connection until it is closed, and tracks how many streams the server allows.
 async fn drive_http2<T>(
     mut driver: Box<Http2Connection<T>>,
-    connection: std::sync::Weak<Connection>,
+    connection: std::sync::Weak<PooledConnection>,
     limit: usize,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -160,29 +166,29 @@ async fn drive_http2<T>(
         let ended = std::pin::Pin::new(&mut *driver).poll(context);
         if let Some(connection) = connection.upgrade() {
             let allowed = driver.current_max_send_streams();
-            connection.room.store(limit.min(allowed.max(1)), Ordering::Release);
+            connection.capacity.store(limit.min(allowed.max(1)), Ordering::Release);
         }
         ended
     });
-    // How it ends is told to the requests that it carries.
+    // Its requests get the error.
     drop(ended.await);
 }
 
-impl Connection {
-    fn new(sender: Sender, room: usize) -> Arc<Self> {
+impl PooledConnection {
+    fn new(sender: Sender, capacity: usize) -> Arc<Self> {
         Arc::new(Self {
             sender,
-            used: AtomicUsize::new(0),
-            room: AtomicUsize::new(room),
+            streams: AtomicUsize::new(0),
+            capacity: AtomicUsize::new(capacity),
             idle_since: Mutex::new(Instant::now()),
         })
     }
 
-    /// Takes a place, if there is one. Called under the pool's lock, so nobody else takes it meanwhile.
+    /// Takes a stream if there is capacity. Called under the lock of `connections`, so there is no race.
     fn take(self: &Arc<Self>) -> Option<Stream> {
-        let free = self.used.load(Ordering::Acquire) < self.room.load(Ordering::Acquire);
+        let free = self.streams.load(Ordering::Acquire) < self.capacity.load(Ordering::Acquire);
         free.then(|| {
-            self.used.fetch_add(1, Ordering::AcqRel);
+            self.streams.fetch_add(1, Ordering::AcqRel);
             Stream { connection: Arc::clone(self) }
         })
     }
@@ -200,29 +206,25 @@ impl Stream {
         matches!(self.connection.sender, Sender::Http2(_))
     }
 
-    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Unsent> {
-        let answer = match &self.connection.sender {
+    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, SendError> {
+        let response = match &self.connection.sender {
             Sender::Http2(sender) => sender.clone().try_send_request(request).await,
             Sender::Http1(sender) => {
                 let mut sender = sender.lock().await;
-                sender.ready().await.map_err(|error| Unsent { error, sent: false })?;
+                sender.ready().await.map_err(|error| SendError { error, sent: false })?;
                 sender.try_send_request(request).await
             }
         };
-        answer.map_err(|error| {
+        response.map_err(|error| {
             let sent = error.message().is_none();
-            Unsent { error: error.into_error(), sent }
+            SendError { error: error.into_error(), sent }
         })
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        *lock(&self.connection.idle_since) = Instant::now();
-        self.connection.used.fetch_sub(1, Ordering::AcqRel);
+        *self.connection.idle_since.lock() = Instant::now();
+        self.connection.streams.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,23 +1,23 @@
-//! Counts what a transport does.
+//! Statistics of a transport.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a transport has done so far, and what it holds open.
+/// Statistics of a transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransportStats {
-    /// Requests that got an answer, whatever it was.
+    /// Requests with a response, whatever its status.
     pub answered: u64,
-    /// Requests that got none.
+    /// Requests without a response.
     pub failed: u64,
-    /// Bytes of bodies that were read.
+    /// Bytes of response bodies received.
     pub bytes_received: u64,
-    /// Connections that were opened.
+    /// Connections opened.
     pub dials: u64,
     /// Connections that could not be opened.
     pub failed_dials: u64,
-    /// Connections that are open now.
+    /// Connections open now.
     pub connections: usize,
-    /// Requests and watches that are under way now.
+    /// Requests and watches in flight now.
     pub streams: usize,
 }
 
@@ -40,7 +40,7 @@ impl Counters {
         self.bytes_received.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub(super) fn dialled(&self, ok: bool) {
+    pub(super) fn dialed(&self, ok: bool) {
         let counter = if ok { &self.dials } else { &self.failed_dials };
         counter.fetch_add(1, Ordering::Relaxed);
     }

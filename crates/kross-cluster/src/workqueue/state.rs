@@ -1,27 +1,27 @@
-//! Turns adds, results and the time into the next key to work on. Pure: the caller brings the clock, so every law of the
-//! queue can be tested without waiting.
+//! The state machine of the work queue: from adds, outcomes and the time to the next key. No I/O and no clock of its
+//! own, so that every rule can be tested without waiting.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What is worked on, and with whom it takes turns.
+/// The key of something to process.
 pub trait QueueKey: Clone + Eq + Hash {
-    /// Keys of one lane take turns with the other lanes as one: a lane of ten thousand keys delays nobody else's.
+    /// Lanes are served round-robin, so that ten thousand keys of one lane do not delay those of another.
     type Lane: Clone + Eq + Hash;
 
     /// The lane of this key.
     fn lane(&self) -> Self::Lane;
 }
 
-/// How long a key waits after it failed.
+/// The exponential backoff of a key that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure, and the least time between a failure and the next try, whatever happens.
+    /// The delay after the first failure, and the minimum delay after any failure.
     pub base: Duration,
-    /// The longest wait.
+    /// The maximum delay.
     pub cap: Duration,
 }
 
@@ -32,7 +32,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after this many failures in a row, `random` in 0..1 spreading it over the upper half.
+    /// The delay after this many failures in a row; `random` in 0..1 spreads it over the upper half.
     #[must_use]
     pub fn delay(&self, failures: u32, random: f64) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
@@ -41,38 +41,32 @@ impl Backoff {
     }
 }
 
-/// Something in 0..1 that spreads tries; nothing depends on its quality.
-#[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
-pub(crate) fn random() -> f64 {
-    (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// How work on a key ended.
+/// How processing a key ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing is left to do until somebody adds the key again.
+    /// Nothing is left to do until the key is added again.
     Done,
-    /// It failed: try again after a wait that grows with each failure in a row.
+    /// It failed: requeue the key with exponential backoff.
     Retry,
-    /// Look again after this time. Not a failure: the count of failures stays as it is.
+    /// Requeue the key after this time. Not a failure: the number of failures does not change.
     After(Duration),
 }
 
-/// How many keys are in which phase.
+/// The number of keys in each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Could be worked on now.
+    /// Keys that are due.
     pub ready: usize,
-    /// Wait for their time.
+    /// Keys that are not due yet.
     pub delayed: usize,
-    /// Are being worked on.
+    /// Keys that are being processed.
     pub active: usize,
 }
 
 #[derive(Debug)]
 enum Phase {
     Ready,
-    Delayed { at: Instant, ticket: u64 },
+    Delayed { at: Instant, sequence: u64 },
     Active { dirty: bool, due: Option<Instant> },
 }
 
@@ -80,7 +74,8 @@ enum Phase {
 struct Item {
     phase: Phase,
     failures: u32,
-    /// No try before this moment: set by a failure, so that events caused by the failing work cannot make it spin.
+    /// The key is not handed out before this time. Set by a failure, so that events caused by the failing reconcile do
+    /// not make it spin.
     not_before: Option<Instant>,
 }
 
@@ -89,29 +84,29 @@ pub(super) struct State<K: QueueKey> {
     backoff: Backoff,
     items: HashMap<K, Item>,
     lanes: HashMap<K::Lane, VecDeque<K>>,
-    /// Lanes with ready keys, in the order of their turns.
-    turns: VecDeque<K::Lane>,
+    /// Lanes with keys that are due, in round-robin order.
+    ready_lanes: VecDeque<K::Lane>,
     delayed: BTreeMap<(Instant, u64), K>,
     ready: usize,
-    tickets: u64,
-    random: u64,
+    next_sequence: u64,
+    random: fastrand::Rng,
 }
 
 impl<K: QueueKey> State<K> {
-    pub(super) fn new(backoff: Backoff, seed: u64) -> Self {
+    pub(super) fn new(backoff: Backoff, random: fastrand::Rng) -> Self {
         Self {
             backoff,
             items: HashMap::new(),
             lanes: HashMap::new(),
-            turns: VecDeque::new(),
+            ready_lanes: VecDeque::new(),
             delayed: BTreeMap::new(),
             ready: 0,
-            tickets: 0,
-            random: seed | 1,
+            next_sequence: 0,
+            random,
         }
     }
 
-    /// Something happened to the key: it is due, and what failed before counts no more.
+    /// Adds a key: it is due, and its failures are reset.
     pub(super) fn add(&mut self, key: &K, now: Instant) {
         let Some(item) = self.items.get_mut(key) else {
             return self.place(key, 0, None, now, now);
@@ -126,7 +121,7 @@ impl<K: QueueKey> State<K> {
         }
     }
 
-    /// The key is due at a time, or earlier if it is due earlier already.
+    /// Adds a key that is due at this time, or when it is already due earlier.
     pub(super) fn add_at(&mut self, key: &K, due: Instant, now: Instant) {
         let Some(item) = self.items.get_mut(key) else {
             return self.place(key, 0, None, due, now);
@@ -145,16 +140,16 @@ impl<K: QueueKey> State<K> {
         }
     }
 
-    /// Takes the next key: the first one of the lane whose turn it is.
+    /// Takes the next key: the first one of the next lane.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(K, u32)> {
         self.promote(now);
-        let lane = self.turns.pop_front()?;
+        let lane = self.ready_lanes.pop_front()?;
         let waiting = self.lanes.get_mut(&lane)?;
         let key = waiting.pop_front()?;
         if waiting.is_empty() {
             self.lanes.remove(&lane);
         } else {
-            self.turns.push_back(lane);
+            self.ready_lanes.push_back(lane);
         }
         self.ready -= 1;
         let item = self.items.get_mut(&key)?;
@@ -167,7 +162,7 @@ impl<K: QueueKey> State<K> {
         self.delayed.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Ends the work on a key that [`State::pop`] gave out.
+    /// Ends processing of a key that [`State::pop`] returned.
     pub(super) fn finish(&mut self, key: &K, outcome: Outcome, now: Instant) {
         let Some(Item { phase: Phase::Active { dirty, due }, failures, .. }) = self.items.remove(key) else {
             return;
@@ -190,8 +185,7 @@ impl<K: QueueKey> State<K> {
                     return self.place(key, 0, not_before, now, now);
                 }
                 let failures = failures.saturating_add(1);
-                let random = self.next_random();
-                let at = now + self.backoff.delay(failures, random);
+                let at = now + self.backoff.delay(failures, self.random.f64());
                 self.place(key, failures, not_before, due.map_or(at, |due| due.min(at)), now);
             }
         }
@@ -223,9 +217,9 @@ impl<K: QueueKey> State<K> {
         due: Instant,
         now: Instant,
     ) {
-        if let Some(Item { phase: Phase::Delayed { at, ticket }, .. }) = self.items.get(key) {
-            let slot = (*at, *ticket);
-            self.delayed.remove(&slot);
+        if let Some(Item { phase: Phase::Delayed { at, sequence }, .. }) = self.items.get(key) {
+            let due = (*at, *sequence);
+            self.delayed.remove(&due);
         }
         self.place(key, failures, not_before, due, now);
     }
@@ -236,9 +230,9 @@ impl<K: QueueKey> State<K> {
             self.enqueue(key.clone());
             Phase::Ready
         } else {
-            self.tickets += 1;
-            self.delayed.insert((at, self.tickets), key.clone());
-            Phase::Delayed { at, ticket: self.tickets }
+            self.next_sequence += 1;
+            self.delayed.insert((at, self.next_sequence), key.clone());
+            Phase::Delayed { at, sequence: self.next_sequence }
         };
         self.items.insert(key.clone(), Item { phase, failures, not_before });
     }
@@ -247,20 +241,10 @@ impl<K: QueueKey> State<K> {
         let lane = key.lane();
         let waiting = self.lanes.entry(lane.clone()).or_default();
         if waiting.is_empty() {
-            self.turns.push_back(lane);
+            self.ready_lanes.push_back(lane);
         }
         waiting.push_back(key);
         self.ready += 1;
-    }
-
-    /// xorshift64*: spreads retries, nothing depends on its quality.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
-    fn next_random(&mut self) -> f64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        let bits = self.random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11;
-        bits as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -123,7 +123,7 @@ pub(super) fn look(
     let secrets: Vec<SecretAddress> = named.keys().cloned().collect();
     let holds = context.links.hold(context, definition, &secrets);
     let sites = named.into_iter().zip(holds).map(|((secret, (display, resources)), hold)| {
-        let standing = match hold.state(kross_cluster::Asker::Definition) {
+        let standing = match hold.state(kross_cluster::SecretConsumer::Definition) {
             ConnectionState::Connecting { .. } => Standing::Connecting,
             ConnectionState::NotConnected(down) => Standing::Down(down),
             ConnectionState::Connected(live) => {

@@ -63,7 +63,7 @@ pub(super) async fn proceed(context: &Context, definition: Definition) -> Result
     match write_finalizers(context, &definition, &held).await {
         Ok(_) => {}
         // It was let go before, and the copy does not know yet.
-        Err(DefinitionError::Api(error)) if error.is_gone() => return Ok(Next::Done),
+        Err(DefinitionError::Api(error)) if error.is_object_not_found() => return Ok(Next::Done),
         Err(error) => return Err(error),
     }
     let asked = definition.object.deletion_timestamp().and_then(|at| at.parse::<Timestamp>().ok());
@@ -232,7 +232,7 @@ async fn wait(
             let namespace = instance.namespace().map(|namespace| &**namespace);
             match context.client.delete(&dependents.kind, namespace, instance.name(), options).await {
                 Ok(_) => {}
-                Err(error) if error.is_gone() => {}
+                Err(error) if error.is_object_not_found() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -248,7 +248,7 @@ async fn wait(
             served.instances.is_live()
                 && instances.iter().all(|instance| {
                     let namespace = instance.namespace().map(|namespace| &**namespace);
-                    served.instances.will_tell_of(namespace, instance.name(), instance.uid())
+                    served.instances.will_report_deletion_of(namespace, instance.name(), instance.uid())
                 })
         });
     Ok(if told { Next::Done } else { Next::Wait(context.settings.progress_delay) })
@@ -288,7 +288,7 @@ async fn delete_crd(context: &Context, crd: &StoredObject) -> Result<(), Definit
             tracing::info!(crd = %crd.name(), "deleted a CustomResourceDefinition");
             Ok(())
         }
-        Err(error) if error.is_gone() => Ok(()),
+        Err(error) if error.is_object_not_found() => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

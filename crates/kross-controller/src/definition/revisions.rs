@@ -292,10 +292,10 @@ pub(super) async fn collect(context: &Context, revisions: &Revisions) {
                     tracing::warn!(%error, "cannot let go of a revision");
                 }
             }
-            Ok(kross_cluster::Deleted::Gone) => {
+            Ok(kross_cluster::Deleted::Removed) => {
                 context.metrics.collected.inc();
             }
-            Err(error) if error.is_gone() => {}
+            Err(error) if error.is_object_not_found() => {}
             Err(error) => {
                 context.metrics.collect_errors.inc();
                 tracing::warn!(%error, "cannot delete an old revision");
@@ -329,7 +329,7 @@ pub(super) async fn release(context: &Context, object: &StoredObject) -> Result<
             context.metrics.finalizers_released.inc();
             Ok(())
         }
-        Err(error) if error.is_gone() => Ok(()),
+        Err(error) if error.is_object_not_found() => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -8,8 +8,8 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
 use kross_cluster::{
-    ApiError, ApiKind, Apply, ClusterClient, Delete, Deleted, Marks, Missing, ObjectKey, Propagation,
-    StoredObject,
+    ApiError, ApiKind, Apply, ClusterClient, Delete, Deleted, Missing, ObjectKey, OwnershipMarks,
+    Propagation, StoredObject,
 };
 use kross_plan::{AccessPath, ApplyAction, NodePlan, OperationFailure, PendingDeletion, Plan, PlannedObject};
 use kross_value::Text;
@@ -187,7 +187,7 @@ impl Write<'_> {
                     return Ok(Written::Taken(Box::new(other)));
                 }
                 Ok(_) => {}
-                Err(error) if error.is_gone() => {}
+                Err(error) if error.is_object_not_found() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -282,9 +282,9 @@ async fn delete_one(
     let propagation = Some(Propagation::Background);
     let options = Delete { uid: Some(&pending.uid), propagation, ..Delete::default() };
     match client.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
-        Ok(Deleted::Gone) => Ok(None),
+        Ok(Deleted::Removed) => Ok(None),
         Ok(Deleted::Terminating(object)) => Ok(Some(object)),
-        Err(error) if error.is_gone() => Ok(None),
+        Err(error) if error.is_object_not_found() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -341,7 +341,7 @@ async fn release_one(reach: &Reach<'_>, pending: &PendingDeletion) -> Result<(),
     let key = &pending.key;
     let client = reach.connection_for(&key.cluster, &key.group, &key.kind)?;
     let kind = client.kind(&key.group, Some(&version_of(&pending.api_version)), &key.kind).await?;
-    let marks = Marks { manager: managers::APPLYSET, is_mark };
+    let marks = OwnershipMarks { manager: managers::APPLYSET, is_mark };
     client.release(&kind, key.namespace.as_deref(), &key.name, &pending.uid, marks).await?;
     Ok(())
 }

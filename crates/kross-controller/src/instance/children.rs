@@ -30,7 +30,7 @@ pub(super) struct Child {
 impl Child {
     /// The copy that knows most.
     fn best(&mut self) -> &Arc<Cache> {
-        if self.watch.is_complete() {
+        if self.watch.has_synced() {
             self.before = None;
         }
         self.before.as_ref().unwrap_or(&self.watch)

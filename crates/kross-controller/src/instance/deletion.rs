@@ -234,7 +234,7 @@ impl DeletionPass<'_> {
             self.context.client.merge_patch(kind, namespace, instance.name(), None, manager, &patch);
         match patched.await {
             Ok(_) => {}
-            Err(error) if error.is_gone() => {}
+            Err(error) if error.is_object_not_found() => {}
             Err(error) => return Err(error.into()),
         }
         // Only now it is certain that nobody comes back to them.
@@ -266,7 +266,7 @@ fn next(context: &Context, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Opti
         let watch = reach.child(&key.cluster, &key.group, &key.kind);
         watch.is_some_and(|watch| {
             watch.key().selection == Selection::Managed
-                && watch.will_tell_of(key.namespace.as_deref(), &key.name, uid)
+                && watch.will_report_deletion_of(key.namespace.as_deref(), &key.name, uid)
         })
     };
     let untold = plan.waiting.iter().any(|(pending, wait)| match wait {

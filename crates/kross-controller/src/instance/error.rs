@@ -70,7 +70,7 @@ impl InstanceError {
         match self {
             Self::Inventory(_) => Some(ConditionType::InstanceManaged),
             Self::Manage(error) | Self::Api(error)
-                if error.is_gone() || error.reason() == FailureReason::Conflict =>
+                if error.is_object_not_found() || error.reason() == FailureReason::Conflict =>
             {
                 None
             }

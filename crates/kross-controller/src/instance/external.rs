@@ -52,8 +52,8 @@ pub(super) async fn answer(
             ExternalRead::Object { key, .. } => see_object(key, watches, observation),
             ExternalRead::Collection(query) => see_collection(query, watches, observation),
         };
-        let failure = watches.iter().filter(|watch| !watch.can_tell()).find_map(Cache::failure);
-        observation.listing |= failure.is_none() && watches.iter().any(|watch| !watch.is_complete());
+        let failure = watches.iter().filter(|watch| !watch.is_authoritative()).find_map(Cache::failure);
+        observation.listing |= failure.is_none() && watches.iter().any(|watch| !watch.has_synced());
         match failure {
             Some(error) => news |= cannot_read(read, Operation::Watch, &error, observation, memory),
             None => {

@@ -346,7 +346,7 @@ pub(super) async fn members(
     let home = instance.namespace().map(|namespace| &**namespace);
     let mut kinds: Vec<(Arc<ApiKind>, &ClusterClient)> = Vec::new();
     for (kind, client) in wanted {
-        match client.kind_for_certain(&kind.group, None, &kind.kind).await {
+        match client.discover_kind(&kind.group, None, &kind.kind).await {
             Ok(kind) => kinds.push((kind, client)),
             // The type is gone, and its objects with it.
             Err(error) if error.missing().is_some() => {}

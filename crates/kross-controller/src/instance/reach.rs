@@ -164,7 +164,7 @@ impl<'a> Reach<'a> {
         kind: &Arc<ApiKind>,
         selection: Selection,
     ) -> Cache {
-        context.watches.follow(client, kind, selection, self.sync(client.cluster()))
+        context.watches.cache_with(client, kind, selection, self.sync(client.cluster()))
     }
 
     /// The copies of the local cluster.
@@ -184,7 +184,7 @@ impl<'a> Reach<'a> {
 
     /// Takes what was found gone out of the copies of its cluster, where they would not be told for a while.
     pub(super) fn observe_gone(&self, cluster: &ClusterId, gone: &StoredObject) {
-        self.children(cluster).for_each(|watch| watch.observe_gone(gone));
+        self.children(cluster).for_each(|watch| watch.observe_deleted(gone));
     }
 
     fn children(&self, cluster: &ClusterId) -> impl Iterator<Item = &Cache> {

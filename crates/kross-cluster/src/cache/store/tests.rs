@@ -46,32 +46,32 @@ fn names(store: &Store) -> Vec<&str> {
 }
 
 #[test]
-fn a_new_list_changes_only_what_is_different() {
+fn a_relist_emits_only_the_differences() {
     let mut store = listed(&[("a", 1), ("b", 2), ("c", 3)], 5);
     assert_eq!(relist(&mut store, &[("a", 1), ("b", 7), ("d", 8)], 9), ["~b@7", "+d@8", "-c@3"]);
     assert_eq!(names(&store), ["a", "b", "d"]);
 }
 
 #[test]
-fn less_is_kept_of_the_version_that_was_looked_at_and_of_no_other() {
+fn trims_the_given_version_of_an_object_and_no_other() {
     let mut store = listed(&[("a", 1)], 5);
     let (old, new) = (object("a", 1, "i"), object("a", 7, "i"));
     let less = || Value::object([("kind", Value::from("ConfigMap"))]);
-    store.keep(&old, less());
+    store.trim(&old, less());
     let kept = store.get(Some("shop"), "a").unwrap();
     assert_eq!((kept.value(), kept.label(LABEL)), (&less(), Some("i")));
     assert!(store.applied(new.clone()).is_some());
-    store.keep(&old, less());
+    store.trim(&old, less());
     assert_eq!(store.get(Some("shop"), "a").unwrap().value(), new.value());
     assert_eq!(store.by_label(LABEL, "i").len(), 1);
 }
 
 #[test]
-fn our_own_write_is_known_at_once_and_not_told_again() {
+fn a_write_of_ours_is_cached_at_once_and_emits_one_event() {
     let mut store = listed(&[("a", 1)], 5);
     let Some(Change::Applied { ours: true, .. }) = store.observed(&object("a", 7, "i")) else { panic!() };
     assert!(store.applied(object("a", 7, "i")).is_none());
-    // An event from before the write is old news.
+    // An event from before the write is outdated.
     let mut store = listed(&[("a", 1)], 5);
     store.observed(&object("a", 7, "i"));
     assert!(store.applied(object("a", 6, "i")).is_none());
@@ -80,16 +80,16 @@ fn our_own_write_is_known_at_once_and_not_told_again() {
 }
 
 #[test]
-fn our_own_write_does_not_bring_back_what_is_gone() {
+fn a_late_response_to_a_write_does_not_bring_back_a_deleted_object() {
     let mut store = listed(&[("a", 1)], 5);
     assert_eq!(describe(&store.deleted(&object("a", 9, "i")).unwrap()), "-a@1");
-    // The answer to our write of version 7 arrives after the news that version 9 is the end of it.
+    // The response to our write of version 7 arrives after the event that version 9 was deleted.
     assert!(store.observed(&object("a", 7, "i")).is_none());
     assert!(names(&store).is_empty());
 }
 
 #[test]
-fn what_we_wrote_while_a_list_was_read_stays() {
+fn a_write_of_ours_during_a_list_stays_cached() {
     let mut store = listed(&[("a", 1)], 5);
     store.begin_list(Some(6));
     store.listed(object("a", 1, "i"));
@@ -99,21 +99,21 @@ fn what_we_wrote_while_a_list_was_read_stays() {
 }
 
 #[test]
-fn what_we_wrote_before_the_first_list_was_complete_is_known_with_it() {
+fn a_write_of_ours_before_the_first_sync_is_cached_with_the_sync() {
     let mut store = Store::new(vec![LABEL]);
     store.begin_list(Some(6));
     store.listed(object("a", 1, "i"));
     for (name, version) in [("a", 8), ("a", 7), ("b", 9), ("c", 5)] {
         assert!(
             store.observed(&object(name, version, "i")).is_none(),
-            "nothing is told of what is not known"
+            "no event before the cache has synced"
         );
     }
     let mut changes: Vec<_> = store.end_list().iter().map(describe).collect();
     changes.sort_unstable();
-    assert_eq!(changes, ["+b@9", "~a@8"], "what is older than the list is gone: the list would have it");
+    assert_eq!(changes, ["+b@9", "~a@8"], "an object that is older than the list and not in it was deleted");
     assert!(store.applied(object("b", 9, "i")).is_none());
-    // A kind that went took with it what was written before.
+    // A kind that is no longer served takes with it what was written before.
     store.clear();
     store.observed(&object("d", 10, "i"));
     store.clear();
@@ -121,14 +121,14 @@ fn what_we_wrote_before_the_first_list_was_complete_is_known_with_it() {
 }
 
 #[test]
-fn a_look_that_began_before_we_found_an_object_gone_does_not_bring_it_back() {
+fn a_poll_that_began_before_we_deleted_an_object_does_not_bring_it_back() {
     let mut store = listed(&[("a", 1), ("b", 2)], 5);
-    store.look();
-    assert_eq!(describe(&store.observed_gone(&object("a", 1, "i")).unwrap()), "-a@1");
+    store.begin_poll();
+    assert_eq!(describe(&store.observed_deleted(&object("a", 1, "i")).unwrap()), "-a@1");
     assert_eq!(relist(&mut store, &[("a", 7), ("b", 2)], 7), [""; 0]);
     assert_eq!(names(&store), ["b"]);
-    // Another one of that name, as any look after it tells.
-    store.look();
+    // Another object of that name is listed by the next poll.
+    store.begin_poll();
     let again = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "a", "namespace": "shop", "uid": "another", "resourceVersion": "9"}});
     store.begin_list(Some(9));
@@ -136,14 +136,14 @@ fn a_look_that_began_before_we_found_an_object_gone_does_not_bring_it_back() {
 }
 
 #[test]
-fn a_cluster_whose_versions_went_backwards_is_believed() {
+fn a_list_with_an_earlier_resource_version_replaces_the_cache() {
     let mut store = listed(&[("a", 100), ("b", 101)], 120);
     assert_eq!(relist(&mut store, &[("a", 40)], 50), ["~a@40", "-b@101"]);
     assert_eq!(describe(&store.applied(object("c", 51, "i")).unwrap()), "+c@51");
 }
 
 #[test]
-fn an_index_follows_its_label() {
+fn an_index_is_updated_when_a_label_changes() {
     let mut store = Store::new(vec![LABEL]);
     store.begin_list(Some(1));
     store.listed(object("a", 1, "one"));
@@ -159,21 +159,21 @@ fn an_index_follows_its_label() {
 }
 
 #[test]
-fn versions_that_are_no_numbers_are_taken_in_the_order_they_come() {
+fn resource_versions_that_are_not_numbers_are_applied_in_order_of_arrival() {
     let mut store = Store::new(vec![]);
-    let odd = |version: &str| {
+    let opaque = |version: &str| {
         let json = format!(r#"{{"metadata":{{"name":"a","uid":"a","resourceVersion":"{version}"}}}}"#);
         read_object(json.as_bytes()).unwrap()
     };
     store.begin_list(None);
-    store.listed(odd("x1"));
+    store.listed(opaque("x1"));
     store.end_list();
-    assert!(store.applied(odd("w0")).is_some());
-    assert!(store.applied(odd("w0")).is_none());
-    assert!(store.observed(&odd("y")).is_none());
+    assert!(store.applied(opaque("w0")).is_some());
+    assert!(store.applied(opaque("w0")).is_none());
+    assert!(store.observed(&opaque("y")).is_none());
 }
 
-/// A cluster with a history, as the store's lists and events see it.
+/// A cluster with a history, as lists and watch events of the store see it.
 #[derive(Default)]
 struct Cluster {
     version: u64,
@@ -206,15 +206,15 @@ impl Cluster {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
-    /// Somebody writes.
+enum Action {
+    /// Somebody else writes.
     Write(u8),
-    /// We write, and the answer comes later.
+    /// We write, and the response arrives later.
     OurWrite(u8),
     Delete(u8),
-    /// The oldest or the newest answer comes.
-    Answer(bool),
-    /// So many events come.
+    /// The oldest or the newest response arrives.
+    Response(bool),
+    /// This many events arrive.
     Events(usize),
     Bookmark,
     /// A list begins: the first half of it is read.
@@ -222,20 +222,20 @@ enum Step {
     EndList,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        (0_u8..6).prop_map(Step::Write),
-        (0_u8..6).prop_map(Step::OurWrite),
-        (0_u8..6).prop_map(Step::Delete),
-        any::<bool>().prop_map(Step::Answer),
-        (1_usize..4).prop_map(Step::Events),
-        Just(Step::Bookmark),
-        Just(Step::BeginList),
-        Just(Step::EndList),
+        (0_u8..6).prop_map(Action::Write),
+        (0_u8..6).prop_map(Action::OurWrite),
+        (0_u8..6).prop_map(Action::Delete),
+        any::<bool>().prop_map(Action::Response),
+        (1_usize..4).prop_map(Action::Events),
+        Just(Action::Bookmark),
+        Just(Action::BeginList),
+        Just(Action::EndList),
     ]
 }
 
-/// A store, where it is in the cluster's history, and what a subscriber has made of its changes.
+/// A store, its position in the history of the cluster, and a mirror that a subscriber built from its events.
 struct Replica {
     store: Store,
     position: u64,
@@ -244,7 +244,7 @@ struct Replica {
 }
 
 impl Replica {
-    fn tell(&mut self, changes: impl IntoIterator<Item = Change>) {
+    fn emit(&mut self, changes: impl IntoIterator<Item = Change>) {
         for change in changes {
             match change {
                 Change::Applied { old, new, .. } => {
@@ -259,7 +259,7 @@ impl Replica {
     }
 
     fn events(&mut self, cluster: &Cluster, most: usize) {
-        if self.list.is_some() || !self.store.is_complete() {
+        if self.list.is_some() || !self.store.has_synced() {
             return;
         }
         let position = self.position;
@@ -268,7 +268,7 @@ impl Replica {
             let change =
                 if *applied { self.store.applied(object.clone()) } else { self.store.deleted(object) };
             self.position = *version;
-            self.tell(change);
+            self.emit(change);
         }
     }
 
@@ -278,7 +278,7 @@ impl Replica {
         let rest = items.split_off(items.len() / 2);
         for object in items {
             let change = self.store.listed(object);
-            self.tell(change);
+            self.emit(change);
         }
         self.list = Some((cluster.version, rest));
     }
@@ -287,63 +287,63 @@ impl Replica {
         let Some((version, rest)) = self.list.take() else { return };
         for object in rest {
             let change = self.store.listed(object);
-            self.tell(change);
+            self.emit(change);
         }
-        let gone = self.store.end_list();
-        self.tell(gone);
+        let deleted = self.store.end_list();
+        self.emit(deleted);
         self.position = version;
     }
 }
 
 proptest! {
-    /// However lists, events and answers to our own writes interleave, the copy ends up as the cluster is, and whoever
-    /// follows its changes has the same.
+    /// However lists, events and responses to our own writes interleave, the cache ends up with the content of the
+    /// cluster, and so does a subscriber that applies its events.
     #[test]
-    fn the_copy_ends_up_as_the_cluster_is(steps in prop::collection::vec(step(), 1..120)) {
+    fn the_cache_converges_to_the_content_of_the_cluster(actions in prop::collection::vec(action(), 1..120)) {
         let mut cluster = Cluster::default();
         let mut replica =
             Replica { store: Store::new(vec![]), position: 0, list: None, mirror: BTreeMap::new() };
-        let mut answers: Vec<StoredObject> = Vec::new();
-        for step in steps {
-            match step {
-                Step::Write(name) => drop(cluster.write(name)),
-                Step::OurWrite(name) => answers.push(cluster.write(name)),
-                Step::Delete(name) => cluster.delete(name),
-                Step::Answer(oldest) => {
-                    if !answers.is_empty() {
-                        let answer = answers.remove(if oldest { 0 } else { answers.len() - 1 });
-                        let change = replica.store.observed(&answer);
-                        replica.tell(change);
+        let mut responses: Vec<StoredObject> = Vec::new();
+        for action in actions {
+            match action {
+                Action::Write(name) => drop(cluster.write(name)),
+                Action::OurWrite(name) => responses.push(cluster.write(name)),
+                Action::Delete(name) => cluster.delete(name),
+                Action::Response(oldest) => {
+                    if !responses.is_empty() {
+                        let response = responses.remove(if oldest { 0 } else { responses.len() - 1 });
+                        let change = replica.store.observed(&response);
+                        replica.emit(change);
                     }
                 }
-                Step::Events(most) => replica.events(&cluster, most),
-                Step::Bookmark => {
-                    // Bookmarks come in order with events, so they say no more than those.
+                Action::Events(most) => replica.events(&cluster, most),
+                Action::Bookmark => {
+                    // Bookmarks arrive in order with events, so they add nothing to them.
                     replica.store.advance(Some(replica.position));
                 }
-                Step::BeginList => replica.begin_list(&cluster),
-                Step::EndList => replica.end_list(),
+                Action::BeginList => replica.begin_list(&cluster),
+                Action::EndList => replica.end_list(),
             }
         }
-        if replica.list.is_none() && !replica.store.is_complete() {
+        if replica.list.is_none() && !replica.store.has_synced() {
             replica.begin_list(&cluster);
         }
         replica.end_list();
         replica.events(&cluster, usize::MAX);
-        for answer in answers {
-            let change = replica.store.observed(&answer);
-            prop_assert!(change.is_none(), "an old answer changed the copy");
+        for response in responses {
+            let change = replica.store.observed(&response);
+            prop_assert!(change.is_none(), "an outdated response changed the cache");
         }
-        let copy: BTreeMap<String, String> = replica
+        let cached: BTreeMap<String, String> = replica
             .store
             .iter()
             .map(|object| (object.name().to_string(), object.resource_version().to_string()))
             .collect();
-        let there: BTreeMap<String, String> = cluster
+        let existing: BTreeMap<String, String> = cluster
             .objects
             .values()
             .map(|object| (object.name().to_string(), object.resource_version().to_string()))
             .collect();
-        prop_assert_eq!(copy, there);
+        prop_assert_eq!(cached, existing);
     }
 }

@@ -1,5 +1,5 @@
-//! Turns an allowed command into what it prints: without a shell, with an environment of listed variables only, within a
-//! time and a size. What it prints on its error output is thrown away, since it may be half a credential.
+//! Runs an allowed command and returns its output: without a shell, with listed environment variables only, with a
+//! timeout and a size limit. Its stderr is discarded, because it may have a part of a credential.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -11,12 +11,12 @@ use zeroize::Zeroizing;
 
 use super::{ExecCommand, ExecError};
 
-/// Bytes that a command may print. A credential with certificates has a few thousand.
-const MOST_BYTES: u64 = 256 << 10;
-/// How often a command that has closed its output is asked whether it has ended.
-const LOOK: Duration = Duration::from_millis(5);
+/// The maximum output of a command. A credential with certificates takes a few thousand bytes.
+const MAX_BYTES: u64 = 256 << 10;
+/// How often to check whether a command that closed its output has exited.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Runs the command. Blocks until it has ended or its time is up.
+/// Runs the command. Blocks until it has exited or the timeout has passed.
 pub(super) fn run(exec: &ExecCommand, info: &str) -> Result<Zeroizing<Vec<u8>>, ExecError> {
     let deadline = Instant::now() + exec.timeout;
     let mut child = Running(start(exec, info)?);
@@ -24,17 +24,17 @@ pub(super) fn run(exec: &ExecCommand, info: &str) -> Result<Zeroizing<Vec<u8>>, 
     loop {
         match child.0.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(output),
-            Ok(Some(status)) => return Err(exec.error(Failure::Status(status.code()))),
-            Ok(None) if Instant::now() >= deadline => return Err(exec.error(Failure::Timeout)),
-            Ok(None) => std::thread::sleep(LOOK),
-            Err(error) => return Err(exec.error(Failure::Start(error.kind()))),
+            Ok(Some(status)) => return Err(exec.error(ExecFailure::Status(status.code()))),
+            Ok(None) if Instant::now() >= deadline => return Err(exec.error(ExecFailure::Timeout)),
+            Ok(None) => std::thread::sleep(EXIT_POLL_INTERVAL),
+            Err(error) => return Err(exec.error(ExecFailure::Start(error.kind()))),
         }
     }
 }
 
-/// What can go wrong with a command.
+/// Why a command failed.
 #[derive(Clone, Copy)]
-pub(super) enum Failure {
+pub(super) enum ExecFailure {
     Start(std::io::ErrorKind),
     Timeout,
     TooLarge,
@@ -42,13 +42,13 @@ pub(super) enum Failure {
 }
 
 impl ExecCommand {
-    fn error(&self, failure: Failure) -> ExecError {
+    fn error(&self, failure: ExecFailure) -> ExecError {
         let problem = match failure {
-            Failure::Start(kind) => format!("cannot be run: {kind}"),
-            Failure::Timeout => format!("did not end within {:.1}s", self.timeout.as_secs_f64()),
-            Failure::TooLarge => format!("printed more than {MOST_BYTES} bytes"),
-            Failure::Status(Some(code)) => format!("ended with status {code}"),
-            Failure::Status(None) => "was ended by a signal".to_owned(),
+            ExecFailure::Start(kind) => format!("cannot be run: {kind}"),
+            ExecFailure::Timeout => format!("did not exit within {:.1}s", self.timeout.as_secs_f64()),
+            ExecFailure::TooLarge => format!("printed more than {MAX_BYTES} bytes"),
+            ExecFailure::Status(Some(code)) => format!("exited with status {code}"),
+            ExecFailure::Status(None) => "was killed by a signal".to_owned(),
         };
         self.problem(problem)
     }
@@ -66,13 +66,13 @@ fn start(exec: &ExecCommand, info: &str) -> Result<Child, ExecError> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // A group of its own, so that what it starts ends with it.
+        // A process group of its own, so that its children are killed with it.
         .process_group(0)
         .spawn()
-        .map_err(|error| exec.error(Failure::Start(error.kind())))
+        .map_err(|error| exec.error(ExecFailure::Start(error.kind())))
 }
 
-/// Reads what the command prints, in a thread that ends with the command's output.
+/// Reads the output in a thread that ends when the command closes it.
 fn output(
     child: &mut Running,
     exec: &ExecCommand,
@@ -81,23 +81,23 @@ fn output(
     let Some(stdout) = child.0.stdout.take() else { return Ok(Zeroizing::default()) };
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        // Room from the beginning, so that no copy is left behind when it grows.
+        // With capacity from the start, so that growing leaves no copies in memory.
         let mut printed = Zeroizing::new(Vec::with_capacity(64 << 10));
-        let read = stdout.take(MOST_BYTES + 1).read_to_end(&mut printed).map(|_| printed);
-        // Nobody waits any more when the time is up.
+        let read = stdout.take(MAX_BYTES + 1).read_to_end(&mut printed).map(|_| printed);
+        // After the timeout there is no receiver.
         let _ = sender.send(read);
     });
     match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        Ok(Ok(printed)) if u64::try_from(printed.len()).is_ok_and(|length| length > MOST_BYTES) => {
-            Err(exec.error(Failure::TooLarge))
+        Ok(Ok(printed)) if u64::try_from(printed.len()).is_ok_and(|length| length > MAX_BYTES) => {
+            Err(exec.error(ExecFailure::TooLarge))
         }
         Ok(Ok(printed)) => Ok(printed),
-        Ok(Err(error)) => Err(exec.error(Failure::Start(error.kind()))),
-        Err(_) => Err(exec.error(Failure::Timeout)),
+        Ok(Err(error)) => Err(exec.error(ExecFailure::Start(error.kind()))),
+        Err(_) => Err(exec.error(ExecFailure::Timeout)),
     }
 }
 
-/// A command that is ended, with everything it started, when nobody waits for it any more.
+/// A running command. It is killed with its children when dropped.
 struct Running(Child);
 
 impl Drop for Running {

@@ -1,101 +1,105 @@
-//! Turns an allowed command into the credential that is good now: kept until it ends or a server refuses it, then asked for
-//! again. The command runs on a thread of its own; one run serves everybody who waits.
+//! The credential of an allowed command: kept until it expires or a server rejects it, then issued again. The command
+//! runs on a blocking thread; one run serves all waiting requests.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::HeaderValue;
 use jiff::Timestamp;
+use parking_lot::RwLock;
 use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::answer::{Answer, question, read};
+use super::protocol::{IssuedCredential, exec_info, parse};
 use super::run::run;
 use super::{ExecCommand, ExecError};
 
-/// How long a command that failed, or whose credential was refused, is not run again.
-const PAUSE: Duration = Duration::from_secs(10);
+/// The minimum time before a command that failed, or whose credential was rejected, is run again.
+const MIN_RERUN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A source of credentials. Connections ask it before every request and on every handshake.
+/// A source of credentials. Clients use it before every request and in every TLS handshake.
 pub(crate) struct ExecSource {
     command: Arc<ExecCommand>,
+    /// Held while the command runs, across awaits.
     last: Mutex<Run>,
-    /// What the next handshake shows, and until when.
-    shown: RwLock<(Option<Arc<CertifiedKey>>, Option<Timestamp>)>,
-    refused: AtomicBool,
+    /// The certificate for the next handshake, and when it expires. A leaf lock: nothing else is locked while it is
+    /// held.
+    client_certificate: RwLock<(Option<Arc<CertifiedKey>>, Option<Timestamp>)>,
+    rejected: AtomicBool,
 }
 
 struct Run {
     at: Instant,
-    result: Result<Answer, ExecError>,
+    result: Result<IssuedCredential, ExecError>,
 }
 
 impl ExecSource {
     /// Runs the command for the first time.
     pub(crate) async fn start(command: Arc<ExecCommand>) -> Result<Arc<Self>, ExecError> {
-        let answer = run_apart(&command).await?;
+        let credential = run_blocking(&command).await?;
         let source = Self {
             command,
-            shown: RwLock::new((answer.certificate.clone(), answer.expires)),
-            last: Mutex::new(Run { at: Instant::now(), result: Ok(answer) }),
-            refused: AtomicBool::new(false),
+            client_certificate: RwLock::new((credential.certificate.clone(), credential.expires)),
+            last: Mutex::new(Run { at: Instant::now(), result: Ok(credential) }),
+            rejected: AtomicBool::new(false),
         };
         Ok(Arc::new(source))
     }
 
-    /// The header of the credential, if it has one. Runs the command again when the last credential has ended or was refused.
+    /// The header of the credential, if it has one. Runs the command again if the last credential has expired or was
+    /// rejected.
     pub(crate) async fn header(&self) -> Result<Option<HeaderValue>, ExecError> {
         let mut last = self.last.lock().await;
         if self.must_run(&last) {
-            self.refused.store(false, Ordering::Release);
-            let result = run_apart(&self.command).await;
-            if let Ok(answer) = &result {
-                let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
-                *shown = (answer.certificate.clone(), answer.expires);
+            self.rejected.store(false, Ordering::Release);
+            let result = run_blocking(&self.command).await;
+            if let Ok(credential) = &result {
+                let mut client_certificate = self.client_certificate.write();
+                *client_certificate = (credential.certificate.clone(), credential.expires);
             }
             *last = Run { at: Instant::now(), result };
         }
-        last.result.as_ref().map(|answer| answer.header.clone()).map_err(Clone::clone)
+        last.result.as_ref().map(|credential| credential.header.clone()).map_err(Clone::clone)
     }
 
     fn must_run(&self, last: &Run) -> bool {
         match &last.result {
-            Ok(answer) => {
-                let ended = answer.expires.is_some_and(|expires| expires <= Timestamp::now());
-                ended || (self.refused.load(Ordering::Acquire) && last.at.elapsed() >= PAUSE)
+            Ok(credential) => {
+                let expired = credential.expires.is_some_and(|expires| expires <= Timestamp::now());
+                expired || (self.rejected.load(Ordering::Acquire) && last.at.elapsed() >= MIN_RERUN_INTERVAL)
             }
-            Err(_) => last.at.elapsed() >= PAUSE,
+            Err(_) => last.at.elapsed() >= MIN_RERUN_INTERVAL,
         }
     }
 
-    /// The server did not take the credential, so the next request asks for another one.
-    pub(crate) fn refused(&self) {
-        self.refused.store(true, Ordering::Release);
+    /// The server rejected the credential, so the next request gets another one.
+    pub(crate) fn mark_rejected(&self) {
+        self.rejected.store(true, Ordering::Release);
     }
 
-    /// When the certificate that connections are opened with ends. A connection keeps the one it was opened with.
-    pub(crate) fn certificate_ends(&self) -> Option<Timestamp> {
-        let shown = self.shown.read().unwrap_or_else(PoisonError::into_inner);
-        shown.0.as_ref().and(shown.1)
+    /// When the certificate of new connections expires. A connection keeps the certificate that it was opened with.
+    pub(crate) fn certificate_expiry(&self) -> Option<Timestamp> {
+        let client_certificate = self.client_certificate.read();
+        client_certificate.0.as_ref().and(client_certificate.1)
     }
 }
 
-async fn run_apart(command: &Arc<ExecCommand>) -> Result<Answer, ExecError> {
+async fn run_blocking(command: &Arc<ExecCommand>) -> Result<IssuedCredential, ExecError> {
     let command = Arc::clone(command);
     let cancelled = command.problem("was not run: the controller is stopping");
     tokio::task::spawn_blocking(move || {
-        let printed = run(&command, &question(&command)?)?;
-        let answer = read(&command, &printed)?;
-        match answer.expires {
+        let printed = run(&command, &exec_info(&command)?)?;
+        let credential = parse(&command, &printed)?;
+        match credential.expires {
             Some(expires) if expires <= Timestamp::now() => {
-                Err(command.problem("printed a credential that has already ended"))
+                Err(command.problem("printed a credential that has already expired"))
             }
-            _ => Ok(answer),
+            _ => Ok(credential),
         }
     })
     .await
@@ -104,12 +108,12 @@ async fn run_apart(command: &Arc<ExecCommand>) -> Result<Answer, ExecError> {
 
 impl ResolvesClientCert for ExecSource {
     fn resolve(&self, _authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        let shown = self.shown.read().unwrap_or_else(PoisonError::into_inner);
-        shown.0.clone().filter(|certified| certified.key.choose_scheme(schemes).is_some())
+        let client_certificate = self.client_certificate.read();
+        client_certificate.0.clone().filter(|certified| certified.key.choose_scheme(schemes).is_some())
     }
 
     fn has_certs(&self) -> bool {
-        self.shown.read().unwrap_or_else(PoisonError::into_inner).0.is_some()
+        self.client_certificate.read().0.is_some()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Real commands: what they are given, what they may print, and how often they are run.
+//! Exec commands: their input, their output, and how often they are run.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -6,25 +6,26 @@ use std::sync::Arc;
 use super::*;
 
 struct Plugin {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Plugin {
-    /// A command that leaves a trace of each run and then does what a script says, in which `DIR` is its folder. What is
-    /// executed is never written here: another test's child could still have it open for writing, and then it cannot be run.
+    /// A command that records each run and then runs a script, in which `DIR` is its directory. The executable itself
+    /// is never written by a test: a child of another test could still have it open for writing, and then it could not
+    /// be run.
     fn new(script: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let plugin = Self { folder };
-        let stand_in = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in/plugin");
-        std::os::unix::fs::symlink(stand_in, plugin.path("plugin")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let plugin = Self { directory };
+        let plugin_script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/exec-plugin/plugin");
+        std::os::unix::fs::symlink(plugin_script, plugin.path("plugin")).unwrap();
         let text = format!("echo run >> DIR/runs\n{script}\n");
-        let text = text.replace("DIR", &plugin.folder.path().display().to_string());
+        let text = text.replace("DIR", &plugin.directory.path().display().to_string());
         std::fs::write(plugin.path("plugin.script"), text).unwrap();
         plugin
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
+        self.directory.path().join(name).display().to_string()
     }
 
     fn runs(&self) -> usize {
@@ -60,7 +61,7 @@ fn credential(status: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_command_gets_its_arguments_and_the_listed_variables_and_nothing_else() {
+async fn a_command_gets_its_arguments_and_the_listed_environment_variables_only() {
     let script = "/usr/bin/env > DIR/env; printf '%s\\n' \"$@\" > DIR/args; pwd > DIR/pwd; cat > DIR/stdin";
     let plugin = Plugin::new(&format!("{script}\n{}", credential(r#""token":"s3cret""#)));
     let source = plugin.start().await.unwrap();
@@ -74,7 +75,7 @@ async fn a_command_gets_its_arguments_and_the_listed_variables_and_nothing_else(
     assert_eq!(read("stdin"), "");
     let environment = read("env");
     let mut names: Vec<&str> = environment.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
-    // The shell adds these by itself.
+    // The shell adds these.
     names.retain(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name));
     names.sort_unstable();
     assert_eq!(names, ["CARGO_MANIFEST_DIR", "KUBERNETES_EXEC_INFO", "PROFILE"]);
@@ -84,15 +85,15 @@ async fn a_command_gets_its_arguments_and_the_listed_variables_and_nothing_else(
 }
 
 #[tokio::test]
-async fn a_credential_is_kept_until_it_ends_or_is_refused() {
+async fn a_credential_is_kept_until_it_expires_or_is_rejected() {
     let kept = Plugin::new(&credential(r#""token":"a","expirationTimestamp":"2999-01-01T00:00:00Z""#));
     let source = kept.start().await.unwrap();
     for _ in 0..3 {
         source.header().await.unwrap();
     }
     assert_eq!(kept.runs(), 1);
-    // Refused right after a run: another run would give the same, so it is not tried at once.
-    source.refused();
+    // Rejected right after a run: another run would return the same, so it is not run at once.
+    source.mark_rejected();
     source.header().await.unwrap();
     assert_eq!(kept.runs(), 1);
     tokio::time::pause();
@@ -100,23 +101,23 @@ async fn a_credential_is_kept_until_it_ends_or_is_refused() {
     tokio::time::resume();
     source.header().await.unwrap();
     source.header().await.unwrap();
-    assert_eq!(kept.runs(), 2, "refused, so asked again, once");
+    assert_eq!(kept.runs(), 2, "rejected, so run again, once");
 
     let short = Plugin::new(
         r#"end=$(/bin/date -u -d '+1 second' +%Y-%m-%dT%H:%M:%SZ); echo "{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"a\",\"expirationTimestamp\":\"$end\"}}""#,
     );
-    // The second may be over before it is asked for again; then this run is refused as ended.
+    // The credential may expire before it is first used; then this run fails.
     if let Ok(source) = short.start().await {
-        kross_testing::wait::until("the credential ends and the command runs again", async || {
+        kross_testing::wait::until("the credential to expire and the command to run again", async || {
             let _ = source.header().await;
-            if short.runs() >= 2 { Ok(()) } else { Err("still the first one".to_owned()) }
+            if short.runs() >= 2 { Ok(()) } else { Err("it has run once".to_owned()) }
         })
         .await;
     }
 }
 
 #[tokio::test]
-async fn what_is_no_credential_is_an_error_that_repeats_nothing() {
+async fn invalid_output_is_an_error_that_quotes_nothing() {
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap().self_signed(&key).unwrap();
     let escaped = |pem: String| pem.replace('\n', "\\n");
@@ -129,32 +130,38 @@ async fn what_is_no_credential_is_an_error_that_repeats_nothing() {
         ("printed no `ExecCredential`", "echo s3cret".to_owned()),
         ("printed no credential", credential("")),
         ("printed no credential", credential(r#""token":"""#)),
-        ("printed a token with characters that no token has", credential(r#""token":"s3cret and more""#)),
         (
-            "printed a token and a certificate; one credential is wanted",
+            "printed a token with characters that a token must not have",
+            credential(r#""token":"s3cret and more""#),
+        ),
+        (
+            "printed a token and a certificate, but only one of them is allowed",
             credential(&format!(r#""token":"s3cret",{pair}"#)),
         ),
-        ("printed only half of a certificate and its key", credential(r#""clientKeyData":"s3cret""#)),
+        (
+            "printed a certificate without its key, or a key without its certificate",
+            credential(r#""clientKeyData":"s3cret""#),
+        ),
         (
             "printed a certificate that cannot be used",
             credential(r#""clientCertificateData":"s3cret","clientKeyData":"s3cret""#),
         ),
         (
-            "printed a credential that has already ended",
+            "printed a credential that has already expired",
             credential(r#""token":"s3cret","expirationTimestamp":"2001-01-01T00:00:00Z""#),
         ),
         (
-            "printed an `expirationTimestamp` that is no time",
+            "printed an invalid `expirationTimestamp`",
             credential(r#""token":"s3cret","expirationTimestamp":"s3cret""#),
         ),
-        ("ended with status 3", "echo s3cret >&2; exit 3".to_owned()),
-        ("was ended by a signal", "kill -9 $$".to_owned()),
+        ("exited with status 3", "echo s3cret >&2; exit 3".to_owned()),
+        ("was killed by a signal", "kill -9 $$".to_owned()),
         (
             "printed more than 262144 bytes",
             "while :; do echo s3crets3crets3crets3crets3crets3crets3cret; done".to_owned(),
         ),
         (
-            "printed something else than an `ExecCredential` of `client.authentication.k8s.io/v1`",
+            "printed something other than an `ExecCredential` of `client.authentication.k8s.io/v1`",
             credential(r#""token":"s3cret""#).replace("k8s.io/v1", "k8s.io/v1beta1"),
         ),
     ];
@@ -174,24 +181,25 @@ async fn what_is_no_credential_is_an_error_that_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_end_is_ended_with_all_it_started() {
+async fn a_command_that_does_not_exit_is_killed_with_its_children() {
     let plugin = Plugin::new("/bin/sleep 300 & echo $! > DIR/child; wait");
     let command = ExecCommand { timeout: Duration::from_secs(3), ..plugin.command() };
     let error = ExecSource::start(Arc::new(command)).await.map(|_| ()).unwrap_err().to_string();
-    assert!(error.ends_with("did not end within 3.0s"), "{error}");
+    assert!(error.ends_with("did not exit within 3.0s"), "{error}");
     let child = std::fs::read_to_string(plugin.path("child")).unwrap();
     let stat = format!("/proc/{}/stat", child.trim());
-    kross_testing::wait::until("the command's own child is gone", async || {
-        match std::fs::read_to_string(&stat) {
+    kross_testing::wait::until(
+        "the child of the command to be killed",
+        async || match std::fs::read_to_string(&stat) {
             Ok(stat) if !stat.contains(" Z ") => Err(stat),
             _ => Ok(()),
-        }
-    })
+        },
+    )
     .await;
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_there_is_named() {
+async fn the_error_names_a_command_that_does_not_exist() {
     let command = ExecCommand { command: "/nowhere/plugin".into(), ..Plugin::new("").command() };
     let error = ExecSource::start(Arc::new(command)).await.map(|_| ()).unwrap_err();
     assert_eq!(

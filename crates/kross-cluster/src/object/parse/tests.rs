@@ -49,7 +49,7 @@ fn changed(change: impl FnOnce(&mut Json)) -> StoredObject {
 }
 
 #[test]
-fn an_object_loses_bookkeeping_and_keeps_the_rest() {
+fn drops_managed_fields_and_the_last_applied_annotation_only() {
     let object = object(&deployment());
     assert_eq!((object.api_version(), object.group(), object.kind()), ("apps/v1", "apps", "Deployment"));
     assert_eq!((object.name().as_str(), object.namespace().unwrap().as_str()), ("web", "shop"));
@@ -61,7 +61,7 @@ fn an_object_loses_bookkeeping_and_keeps_the_rest() {
 }
 
 #[test]
-fn the_digest_ignores_what_others_own() {
+fn the_digest_ignores_fields_of_other_managers() {
     let digest = object(&deployment()).owned_digest().unwrap();
     let noise: [fn(&mut Json); 5] = [
         |json| json["metadata"]["resourceVersion"] = json!("99"),
@@ -76,14 +76,14 @@ fn the_digest_ignores_what_others_own() {
 }
 
 #[test]
-fn the_digest_changes_with_what_we_own() {
+fn the_digest_changes_with_the_fields_we_own() {
     let digest = object(&deployment()).owned_digest().unwrap();
     let drift: [fn(&mut Json); 5] = [
         |json| json["spec"]["replicas"] = json!(4),
         |json| json["metadata"]["labels"]["tier"] = json!("db"),
         |json| json["spec"]["template"]["spec"]["containers"][1]["image"] = json!("w:2"),
         |json| json["spec"]["template"]["spec"]["containers"] = json!([]),
-        // Somebody took a field over: the value is the same, the set is not.
+        // Another manager took over a field: the value is the same, the field set is not.
         |json| {
             drop(
                 json["metadata"]["managedFields"][1]["fieldsV1"]["f:spec"]
@@ -99,7 +99,7 @@ fn the_digest_changes_with_what_we_own() {
 }
 
 #[test]
-fn what_is_applied_already_is_recognised_without_a_memory() {
+fn recognises_an_object_that_is_already_applied() {
     assert!(object(&deployment()).is_applied(&desired()));
     assert!(!changed(|json| json["spec"]["replicas"] = json!(4)).is_applied(&desired()));
     let set = |json: &mut Json, set: Json| json["metadata"]["managedFields"][1]["fieldsV1"] = set;
@@ -108,14 +108,14 @@ fn what_is_applied_already_is_recognised_without_a_memory() {
     let spec = more.as_object_mut().unwrap().get_mut("spec").unwrap().as_object_mut().unwrap();
     spec.insert("minReadySeconds", Value::Int(5));
     assert!(!object(&deployment()).is_applied(&more));
-    // We own a field that is wanted no more.
+    // We own a field that is no longer desired.
     let mut extra = ours();
     extra["f:spec"]["f:paused"] = json!({});
     assert!(!changed(|json| set(json, extra)).is_applied(&desired()));
 }
 
 #[test]
-fn keys_of_list_items_that_the_server_fills_in_may_be_left_out() {
+fn list_keys_that_the_server_defaults_may_be_omitted() {
     let service = object(&json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "web", "managedFields": [
@@ -133,7 +133,7 @@ fn keys_of_list_items_that_the_server_fills_in_may_be_left_out() {
 }
 
 #[test]
-fn an_object_that_we_do_not_own_has_no_digest() {
+fn an_object_without_our_manager_has_no_digest() {
     let stranger = changed(|json| json["metadata"]["managedFields"] = json!([]));
     assert_eq!(stranger.owned_digest(), None);
     assert!(!stranger.is_applied(&desired()));
@@ -141,7 +141,7 @@ fn an_object_that_we_do_not_own_has_no_digest() {
 }
 
 #[test]
-fn items_of_a_list_get_the_kind_that_the_server_left_out() {
+fn list_items_get_the_kind_of_the_list() {
     let list = json!({
         "kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "7", "continue": "next", "remainingItemCount": 2},
         "items": [{"metadata": {"name": "a", "uid": "1"}}, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}]
@@ -156,7 +156,7 @@ fn items_of_a_list_get_the_kind_that_the_server_left_out() {
 }
 
 #[test]
-fn what_cannot_be_read_is_never_repeated() {
+fn a_parse_error_never_quotes_the_response() {
     let answers = [
         r#"{"metadata":{"name":"a","managedFields":"s3cret"}}"#,
         r#"{"metadata":"s3cret"}"#,

@@ -14,7 +14,7 @@ impl QueueKey for u8 {
 }
 
 fn state() -> State<u8> {
-    State::new(Backoff::default(), 42)
+    State::new(Backoff::default(), fastrand::Rng::with_seed(42))
 }
 
 fn seconds(n: u64) -> Duration {
@@ -22,7 +22,7 @@ fn seconds(n: u64) -> Duration {
 }
 
 #[test]
-fn a_key_that_is_added_twice_is_worked_on_once() {
+fn a_key_that_is_added_twice_is_handed_out_once() {
     let (mut queue, now) = (state(), Instant::now());
     queue.add(&1, now);
     queue.add(&1, now);
@@ -33,7 +33,7 @@ fn a_key_that_is_added_twice_is_worked_on_once() {
 }
 
 #[test]
-fn a_key_that_is_added_while_it_is_worked_on_comes_again_afterwards_and_not_before() {
+fn a_key_that_is_added_while_it_is_processed_is_requeued_afterwards() {
     let (mut queue, now) = (state(), Instant::now());
     queue.add(&1, now);
     queue.pop(now).unwrap();
@@ -44,7 +44,7 @@ fn a_key_that_is_added_while_it_is_worked_on_comes_again_afterwards_and_not_befo
 }
 
 #[test]
-fn lanes_take_turns() {
+fn lanes_are_served_round_robin() {
     let (mut queue, now) = (state(), Instant::now());
     for key in [1, 2, 3, 4, 11, 21] {
         queue.add(&key, now);
@@ -54,7 +54,7 @@ fn lanes_take_turns() {
 }
 
 #[test]
-fn failures_wait_longer_each_time_up_to_the_cap_and_never_end() {
+fn failures_back_off_up_to_the_cap_and_are_always_retried() {
     let (mut queue, mut now) = (state(), Instant::now());
     queue.add(&1, now);
     let mut waits = Vec::new();
@@ -72,7 +72,7 @@ fn failures_wait_longer_each_time_up_to_the_cap_and_never_end() {
 }
 
 #[test]
-fn an_event_ends_the_wait_and_forgets_the_failures() {
+fn adding_a_key_ends_its_backoff_and_resets_its_failures() {
     let (mut queue, start) = (state(), Instant::now());
     queue.add(&1, start);
     let mut now = start;
@@ -90,7 +90,7 @@ fn an_event_ends_the_wait_and_forgets_the_failures() {
 }
 
 #[test]
-fn events_caused_by_failing_work_do_not_make_it_spin() {
+fn events_caused_by_a_failing_reconcile_do_not_make_it_spin() {
     let (mut queue, now) = (state(), Instant::now());
     queue.add(&1, now);
     queue.pop(now).unwrap();
@@ -102,7 +102,7 @@ fn events_caused_by_failing_work_do_not_make_it_spin() {
 }
 
 #[test]
-fn of_two_times_the_earlier_counts() {
+fn a_key_is_due_at_the_earliest_of_its_times() {
     let (mut queue, now) = (state(), Instant::now());
     queue.add_at(&1, now + seconds(5), now);
     queue.add_at(&1, now + seconds(2), now);
@@ -116,7 +116,7 @@ fn of_two_times_the_earlier_counts() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Action {
     Add(u8),
     AddAfter(u8, u64),
     Pop,
@@ -124,57 +124,57 @@ enum Step {
     Wait(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn action() -> impl Strategy<Value = Action> {
     let outcome = prop_oneof![
         Just(Outcome::Done),
         Just(Outcome::Retry),
         (0_u64..5000).prop_map(|wait| Outcome::After(Duration::from_millis(wait)))
     ];
     prop_oneof![
-        (0_u8..30).prop_map(Step::Add),
-        (0_u8..30, 0_u64..5000).prop_map(|(key, wait)| Step::AddAfter(key, wait)),
-        Just(Step::Pop),
-        (any::<usize>(), outcome).prop_map(|(which, outcome)| Step::Finish(which, outcome)),
-        (0_u64..70_000).prop_map(Step::Wait),
+        (0_u8..30).prop_map(Action::Add),
+        (0_u8..30, 0_u64..5000).prop_map(|(key, wait)| Action::AddAfter(key, wait)),
+        Just(Action::Pop),
+        (any::<usize>(), outcome).prop_map(|(which, outcome)| Action::Finish(which, outcome)),
+        (0_u64..70_000).prop_map(Action::Wait),
     ]
 }
 
 proptest! {
-    /// After any history: no key is worked on twice at once, and every key that is owed work gets it within the cap.
+    /// After any history no key is processed twice at once, and every pending key is handed out within the cap.
     #[test]
-    fn nothing_is_lost_and_nothing_runs_twice_at_once(steps in prop::collection::vec(step(), 1..200)) {
+    fn no_key_is_lost_and_none_is_processed_twice_at_once(actions in prop::collection::vec(action(), 1..200)) {
         let mut queue = state();
         let mut now = Instant::now();
         let mut active: Vec<u8> = Vec::new();
-        // For each key owed work: whether it became owed while it was active.
-        let mut owed: HashMap<u8, bool> = HashMap::new();
-        for step in steps {
-            match step {
-                Step::Add(key) => {
+        // The pending keys, and whether each was added while it was active.
+        let mut pending: HashMap<u8, bool> = HashMap::new();
+        for action in actions {
+            match action {
+                Action::Add(key) => {
                     queue.add(&key, now);
-                    owed.insert(key, active.contains(&key));
+                    pending.insert(key, active.contains(&key));
                 }
-                Step::AddAfter(key, wait) => {
+                Action::AddAfter(key, wait) => {
                     queue.add_at(&key, now + Duration::from_millis(wait), now);
-                    owed.insert(key, active.contains(&key));
+                    pending.insert(key, active.contains(&key));
                 }
-                Step::Pop => {
+                Action::Pop => {
                     if let Some((key, _)) = queue.pop(now) {
                         prop_assert!(!active.contains(&key));
                         active.push(key);
-                        owed.remove(&key);
+                        pending.remove(&key);
                     }
                 }
-                Step::Finish(which, outcome) => {
+                Action::Finish(which, outcome) => {
                     if !active.is_empty() {
                         let key = active.remove(which % active.len());
                         queue.finish(&key, outcome, now);
                         if outcome != Outcome::Done {
-                            owed.insert(key, false);
+                            pending.insert(key, false);
                         }
                     }
                 }
-                Step::Wait(wait) => now += Duration::from_millis(wait),
+                Action::Wait(wait) => now += Duration::from_millis(wait),
             }
             prop_assert_eq!(queue.stats().active, active.len());
         }
@@ -184,10 +184,10 @@ proptest! {
         now += seconds(61);
         let mut seen = HashSet::new();
         while let Some((key, _)) = queue.pop(now) {
-            prop_assert!(seen.insert(key), "{} came twice", key);
+            prop_assert!(seen.insert(key), "{} was handed out twice", key);
             queue.finish(&key, Outcome::Done, now);
         }
-        for key in owed.keys() {
+        for key in pending.keys() {
             prop_assert!(seen.contains(key), "{} was lost", key);
         }
         prop_assert_eq!(queue.stats(), QueueStats::default());

@@ -114,7 +114,7 @@ mod tests {
             ),
             (
                 "--kubeconfig-deny-cidr=10.0.0.0/99",
-                "`10.0.0.0/99` in `--kubeconfig-deny-cidr`: not a range of addresses; write one like `10.0.0.0/8` or `fe80::/10`",
+                "`10.0.0.0/99` in `--kubeconfig-deny-cidr`: not a CIDR range; write it like `10.0.0.0/8` or `fe80::/10`",
             ),
         ] {
             assert_eq!(format!("{:#}", values(line).kubeconfigs().unwrap_err()), problem);

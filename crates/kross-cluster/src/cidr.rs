@@ -1,10 +1,10 @@
-//! Ranges of addresses, to say where a kubeconfig may not lead.
+//! CIDR ranges, for addresses that must not be connected to.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A range of addresses, such as `10.0.0.0/8` or `fe80::/10`. An IPv4 address is the same in IPv6's clothes.
+/// A CIDR range such as `10.0.0.0/8` or `fe80::/10`. It also contains the IPv6 forms of its IPv4 addresses.
 ///
 /// ```
 /// use kross_cluster::Cidr;
@@ -21,14 +21,14 @@ pub struct Cidr {
     length: u8,
 }
 
-/// A text that is no range of addresses.
+/// The text is not a CIDR range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a range of addresses; write one like `10.0.0.0/8` or `fe80::/10`")]
+#[error("not a CIDR range; write it like `10.0.0.0/8` or `fe80::/10`")]
 pub struct NotACidr;
 
 impl Cidr {
-    /// Where no API server is, but where clouds keep credentials for whoever asks: link-local addresses, the metadata
-    /// service's own address, and the addresses that mean this host in disguise.
+    /// Ranges without API servers but with services that hand out cloud credentials: link-local addresses, the address
+    /// of the metadata service, and addresses that stand for this host.
     #[must_use]
     pub fn denied_by_default() -> Vec<Self> {
         let v4 = |address, length| Self { address: IpAddr::V4(address), length };
@@ -42,10 +42,10 @@ impl Cidr {
         ]
     }
 
-    /// Whether the address is in the range.
+    /// Whether the range contains the address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, plain(address)) {
+        match (self.address, canonical(address)) {
             (IpAddr::V4(range), IpAddr::V4(address)) => {
                 same(u128::from(range.to_bits()) << 96, u128::from(address.to_bits()) << 96, self.length)
             }
@@ -59,8 +59,8 @@ fn same(range: u128, address: u128, length: u8) -> bool {
     u32::from(length).checked_sub(1).is_none_or(|last| (range ^ address) >> (127 - last) == 0)
 }
 
-/// The IPv4 address inside of an IPv6 one, if there is one: as is, or behind a translator (`64:ff9b::/96`).
-fn plain(address: IpAddr) -> IpAddr {
+/// The IPv4 address in an IPv6 address, if it has one: mapped, or translated by NAT64 (`64:ff9b::/96`).
+fn canonical(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => match v6.segments() {
             [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
@@ -85,6 +85,11 @@ impl FromStr for Cidr {
         let length = length.unwrap_or(most);
         if length > most { Err(NotACidr) } else { Ok(Self { address, length }) }
     }
+}
+
+/// Whether one of the ranges contains the address.
+pub(crate) fn is_denied(address: IpAddr, denied: &[Cidr]) -> bool {
+    denied.iter().any(|range| range.contains(address))
 }
 
 impl fmt::Display for Cidr {

@@ -1,26 +1,26 @@
-//! From a Secret to a connection, and every way in which that does not come about.
+//! From a Secret to a connection, and every step at which that can fail.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::{FailureReason, SecretAddress};
 use kross_cluster::{
-    Asker, ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, ClusterRegistry,
-    ConnectStep, ConnectionState, Selection,
+    ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, ClusterRegistry, ConnectStep,
+    ConnectionState, SecretConsumer, Selection,
 };
 use kross_local::{Access, Credential, Kubeconfig, rule};
 use kross_testing::{Action, Answer, Fault, Requests, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::setup::{Setup, told};
+use crate::setup::{BACKOFF, Setup, WOKEN_WITHIN, until_event};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_becomes_a_connection_with_the_identity_of_its_cluster() {
+async fn connects_with_the_kubeconfig_of_a_secret_and_reads_the_uid_of_the_cluster() {
     let setup = Setup::new().await;
     let mut events = setup.clusters.subscribe();
     setup.proxy.set(Fault::Hang);
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
-    // Asking does not wait.
+    // Reading the state does not wait.
     assert!(matches!(hold.state(Some(setup.namespace())), ConnectionState::Connecting { .. }));
     setup.proxy.set(Fault::Pass);
 
@@ -29,16 +29,16 @@ async fn a_secret_becomes_a_connection_with_the_identity_of_its_cluster() {
     assert!(live.identity.verified);
     assert_eq!(live.client.cluster(), &live.identity.id);
     assert!(!live.client.access().is_empty());
-    assert_eq!(told(&mut events, &hold, ClusterChange::Connected).await, []);
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Connected).await, []);
 
     let kind = live.client.kind("", Some("v1"), "ConfigMap").await.unwrap();
-    let watch = setup.watches.watch(&live.client, &kind, Selection::Managed);
-    watch.complete().await;
-    assert_eq!(watch.key().access, *live.client.access());
+    let cache = setup.caches.watch(&live.client, &kind, Selection::Managed);
+    cache.wait_for_sync().await;
+    assert_eq!(cache.key().access, *live.client.access());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_read_the_uid_is_connected_to_an_address() {
+async fn a_credential_that_may_not_read_the_uid_is_identified_by_the_server_address() {
     let setup = Setup::new().await;
     let user = setup.user("minimal").await;
     let hold = setup.hold("minimal-kubeconfig", &user).await;
@@ -50,8 +50,8 @@ async fn who_may_not_read_the_uid_is_connected_to_an_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_not_accepted_says_so_and_is_replaced_at_once() {
-    let setup = Setup::new().await;
+async fn a_new_token_is_used_at_once_after_one_was_rejected() {
+    let setup = Setup::with(ClusterOptions { backoff: BACKOFF, ..ClusterOptions::default() }).await;
     let good = setup.user("rotated").await;
     let bad = Kubeconfig { credential: Credential::Token("c4n4ry-token".to_owned()), ..good.clone() };
     let hold = setup.hold("rotated-kubeconfig", &bad).await;
@@ -64,11 +64,11 @@ async fn a_token_that_is_not_accepted_says_so_and_is_replaced_at_once() {
     );
     assert!(!format!("{down:?} {:?}", setup.clusters.states()).contains("c4n4ry"));
     setup.put("rotated-kubeconfig", &good).await;
-    setup.connected(&hold).await;
+    setup.connected_within(WOKEN_WITHIN, &hold).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_of_the_hub_is_not_one_of_another_cluster() {
+async fn warns_about_a_token_of_the_hub_in_the_kubeconfig_of_another_cluster() {
     let setup = Setup::new().await;
     let hub = setup.fixture.hub.plane;
     let own = hub.mint_token(setup.namespace(), "own", &Access::all()).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_token_of_the_hub_is_not_one_of_another_cluster() {
     assert_eq!(down.reason, FailureReason::Unauthorized);
     assert!(down.message.contains("issued by the controller's own cluster"), "{}", down.message);
     assert!(down.message.contains("revoke"), "{}", down.message);
-    // A token that is simply wrong is not taken for one.
+    // Another invalid token does not cause the warning.
     let eu = setup.fixture.remote("eu").plane;
     let access = Access::all();
     let revoked = eu.mint_revoked_token(setup.namespace(), "revoked", &access).await.unwrap();
@@ -87,19 +87,19 @@ async fn a_token_of_the_hub_is_not_one_of_another_cluster() {
     let down = setup.down(&hold, ConnectStep::Authenticate).await;
     assert!(!down.message.contains("issued by"), "{}", down.message);
 
-    // A server that takes it all the same is one to be told of.
+    // A server that accepts it anyway causes a warning.
     let probes = Requests::any().resource("namespaces").name("kube-system");
     setup.proxy.on(probes, Action::Answer(Answer::status(403)));
     let hold = setup.clusters.hold(&setup.address("mixed-kubeconfig"));
     let live = setup.connected(&hold).await;
     assert!(live.warnings.iter().any(|warning| warning.contains("is shown to another one")), "{live:?}");
-    // On the hub itself it is where it belongs.
+    // For the hub itself it is valid.
     let hold = setup.hold("own-kubeconfig", &own).await;
     assert_eq!(setup.connected(&hold).await.warnings, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_goes_takes_the_connection_with_it_and_brings_it_back() {
+async fn disconnects_when_the_secret_is_deleted_and_reconnects_when_it_is_created_again() {
     let setup = Setup::new().await;
     let hold = setup.clusters.hold(&setup.address("late-kubeconfig"));
     let down = setup.down(&hold, ConnectStep::Secret).await;
@@ -110,8 +110,8 @@ async fn a_secret_that_goes_takes_the_connection_with_it_and_brings_it_back() {
 
     setup.delete("late-kubeconfig").await;
     let down = setup.down(&hold, ConnectStep::Secret).await;
-    assert_eq!(down.identity, Some(live.identity.clone()), "which cluster it was is not forgotten");
-    // Whoever was in the middle of something does not go on with a credential that was taken away.
+    assert_eq!(down.identity, Some(live.identity.clone()), "the identity of the cluster is kept");
+    // A reconcile in progress must not continue with a credential that was withdrawn.
     let error = live.client.fetch("/version").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Credentials, "{error}");
 
@@ -121,7 +121,7 @@ async fn a_secret_that_goes_takes_the_connection_with_it_and_brings_it_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_use_a_secret_learns_no_more_than_that() {
+async fn a_consumer_that_may_not_use_a_secret_learns_nothing_else_about_it() {
     let setup = Setup::new().await;
     setup.put("ours-kubeconfig", &setup.admin()).await;
     let allow = async |namespaces: &str| {
@@ -130,12 +130,15 @@ async fn who_may_not_use_a_secret_learns_no_more_than_that() {
         secrets.patch("ours-kubeconfig", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     };
     allow("elsewhere").await;
-    // Only now: nobody has seen it when everybody could use it.
+    // After that: the Secret was never seen while everyone could use it.
     let hold = setup.clusters.hold(&setup.address("ours-kubeconfig"));
     let refused = setup.down(&hold, ConnectStep::Secret).await;
-    assert_eq!(setup.proxy.count(&Requests::any()), 0, "nobody who may use it has asked");
-    // A definition may name what is offered at all, and the cluster is connected for it.
-    wait::until_true("a connection", || hold.state(Asker::Definition).connected().is_some()).await;
+    assert_eq!(setup.proxy.count(&Requests::any()), 0, "no consumer that may use it has asked");
+    // A definition may use any Secret that is offered, so the cluster is connected for it.
+    wait::until_true("the cluster to be connected for the definition", || {
+        hold.state(SecretConsumer::Definition).connected().is_some()
+    })
+    .await;
     let again = setup.down(&hold, ConnectStep::Secret).await;
     assert_eq!((&again.message, &again.identity, again.last_contact), (&refused.message, &None, None));
     let missing = setup.clusters.hold(&setup.address("missing-kubeconfig"));
@@ -145,16 +148,16 @@ async fn who_may_not_use_a_secret_learns_no_more_than_that() {
     let mut events = setup.clusters.subscribe();
     allow(&format!("elsewhere, {}", setup.namespace())).await;
     setup.connected(&hold).await;
-    told(&mut events, &hold, ClusterChange::Permissions).await;
+    until_event(&mut events, &hold, ClusterChange::Permissions).await;
 
     let before = Timestamp::now();
     allow("elsewhere").await;
     let refused = setup.down(&hold, ConnectStep::Secret).await;
-    assert!(refused.since >= before, "until now they could use it: {}", refused.since);
+    assert!(refused.since >= before, "it could be used until now: {}", refused.since);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_the_controller_itself_may_not_read_is_told_apart_until_it_may() {
+async fn reports_a_secret_that_the_controller_may_not_read_until_it_may() {
     let setup = Setup::new().await;
     let (plane, namespace) = (setup.fixture.hub.plane, setup.namespace());
     let may_read = |names: &[&str]| {
@@ -165,11 +168,11 @@ async fn a_secret_that_the_controller_itself_may_not_read_is_told_apart_until_it
     let narrow = plane.mint_token(namespace, "narrow", &may_read(&["ours-kubeconfig"])).await.unwrap();
     let config = narrow.config().await.unwrap();
     let hub = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
-    let clusters = ClusterRegistry::new(hub, setup.watches.clone(), ClusterOptions::default());
+    let clusters = ClusterRegistry::new(hub, setup.caches.clone(), ClusterOptions::default());
     for name in ["ours-kubeconfig", "theirs-kubeconfig"] {
         setup.put(name, &setup.admin()).await;
     }
-    // One by one is enough, and all that is asked for.
+    // Permissions for single Secrets are enough.
     setup.connected(&clusters.hold(&setup.address("ours-kubeconfig"))).await;
     let hold = clusters.hold(&setup.address("theirs-kubeconfig"));
     let down = setup.down(&hold, ConnectStep::Secret).await;
@@ -187,7 +190,7 @@ async fn a_secret_that_the_controller_itself_may_not_read_is_told_apart_until_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_was_refused_is_told_when_a_secret_is_offered_after_all() {
+async fn sends_an_event_when_a_refused_secret_is_offered() {
     let setup = Setup::new().await;
     let secrets = setup.fixture.hub.api::<Secret>();
     let label = async |value: Option<&str>| {
@@ -201,26 +204,26 @@ async fn whoever_was_refused_is_told_when_a_secret_is_offered_after_all() {
     setup.down(&hold, ConnectStep::Secret).await;
     while events.try_recv().is_ok() {}
     label(Some("true")).await;
-    // Nobody asks meanwhile: they wait to be told.
-    let told = tokio::time::timeout(wait::PATIENCE, events.recv()).await.unwrap().unwrap();
-    assert_eq!(told.secret, *hold.secret());
+    // Nobody reads the state meanwhile, so only the event can wake them.
+    let event = tokio::time::timeout(wait::PATIENCE, events.recv()).await.unwrap().unwrap();
+    assert_eq!(event.secret, *hold.secret());
     setup.connected(&hold).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_looks_while_a_new_credential_is_tried_is_told_that_it_fails_as_the_one_before() {
+async fn sends_an_event_when_a_new_credential_fails_like_the_previous_one() {
     let setup = Setup::new().await;
     let token = |token: &str| Kubeconfig { credential: Credential::Token(token.to_owned()), ..setup.admin() };
     let hold = setup.hold("bad-kubeconfig", &token("one")).await;
     let mut events = setup.clusters.subscribe();
     setup.down(&hold, ConnectStep::Authenticate).await;
-    assert_eq!(told(&mut events, &hold, ClusterChange::Failed).await, []);
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Failed).await, []);
     setup.put("bad-kubeconfig", &token("two")).await;
-    assert_eq!(told(&mut events, &hold, ClusterChange::Failed).await, []);
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Failed).await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_a_secret_is_not_asked_for() {
+async fn does_not_request_secrets_with_invalid_names() {
     let setup = Setup::new().await;
     for name in ["../admin-kubeconfig", "a,metadata.namespace!=b-kubeconfig", "", "A-kubeconfig"] {
         let hold = setup.clusters.hold(&setup.address(name));
@@ -228,12 +231,12 @@ async fn what_cannot_be_a_secret_is_not_asked_for() {
             panic!("{name}")
         };
         assert_eq!(down.step, ConnectStep::Secret);
-        assert!(down.message.contains("no name that a Secret can have"), "{}", down.message);
+        assert!(down.message.contains("not a valid Secret name"), "{}", down.message);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_missing_and_a_kubeconfig_that_is_hostile_are_told_apart() {
+async fn distinguishes_a_missing_key_from_a_refused_kubeconfig() {
     let setup = Setup::new().await;
     let hold =
         setup.clusters.hold(&SecretAddress { key: "other".to_owned(), ..setup.address("some-kubeconfig") });
@@ -252,13 +255,13 @@ async fn a_key_that_is_missing_and_a_kubeconfig_that_is_hostile_are_told_apart()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_sees_that_a_cluster_is_connected_gets_through() {
+async fn requests_succeed_as_soon_as_the_state_is_connected() {
     let setup = Setup::new().await;
     for round in 0..30 {
         let name = format!("eu-{round}-kubeconfig");
         let hold = setup.hold(&name, &setup.user(&format!("eager-{round}")).await).await;
         let live = loop {
-            // As close on its heels as can be.
+            // As soon as possible after the change.
             match hold.state(Some(setup.namespace())) {
                 ConnectionState::Connected(live) => break live,
                 _ => tokio::task::yield_now().await,
@@ -269,7 +272,7 @@ async fn whoever_sees_that_a_cluster_is_connected_gets_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_sees_that_a_secret_is_gone_does_not_get_through() {
+async fn requests_fail_as_soon_as_the_state_shows_that_the_secret_was_deleted() {
     let setup = Setup::new().await;
     let kubeconfig = setup.admin();
     for round in 0..30 {
@@ -277,14 +280,14 @@ async fn whoever_sees_that_a_secret_is_gone_does_not_get_through() {
         let hold = setup.hold(&name, &kubeconfig).await;
         let live = setup.connected(&hold).await;
         let deleted = setup.delete(&name);
-        let gone = async {
-            // As close on its heels as can be.
+        let fetch = async {
+            // As soon as possible after the change.
             while matches!(hold.state(Some(setup.namespace())), ConnectionState::Connected(_)) {
                 tokio::task::yield_now().await;
             }
             live.client.fetch("/version").await
         };
-        let ((), fetched) = tokio::join!(deleted, gone);
+        let ((), fetched) = tokio::join!(deleted, fetch);
         assert_eq!(fetched.unwrap_err().reason(), FailureReason::Credentials, "in round {round}");
     }
 }

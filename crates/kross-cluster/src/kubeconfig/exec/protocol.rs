@@ -1,4 +1,5 @@
-//! Turns what a command printed into a credential: an `ExecCredential` with a token, or with a certificate and its key.
+//! The exec protocol: the input of a command, and its output, an `ExecCredential` with a token, or with a certificate
+//! and its key.
 
 use http::HeaderValue;
 use jiff::Timestamp;
@@ -8,11 +9,11 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 use super::{ExecCommand, ExecError};
-use crate::kubeconfig::certificate::{Unusable, pair};
+use crate::kubeconfig::certificate::{CertificateError, certificate_and_key};
 
-/// A credential that a command gave.
+/// A credential that a command issued.
 #[derive(Clone)]
-pub(super) struct Answer {
+pub(super) struct IssuedCredential {
     pub(super) header: Option<HeaderValue>,
     pub(super) certificate: Option<Arc<CertifiedKey>>,
     pub(super) expires: Option<Timestamp>,
@@ -37,7 +38,7 @@ struct Status {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Question<'a> {
+struct ExecInfo<'a> {
     api_version: &'a str,
     kind: &'static str,
     spec: Spec<'a>,
@@ -60,35 +61,33 @@ struct Cluster<'a> {
     certificate_authority_data: Option<&'a str>,
 }
 
-/// What the command is told, in the variable `KUBERNETES_EXEC_INFO`.
-pub(super) fn question(exec: &ExecCommand) -> Result<String, ExecError> {
+/// The input of the command, in the environment variable `KUBERNETES_EXEC_INFO`.
+pub(super) fn exec_info(exec: &ExecCommand) -> Result<String, ExecError> {
     let cluster = exec.cluster.as_ref().map(|cluster| Cluster {
         server: &cluster.server,
         tls_server_name: cluster.server_name.as_deref(),
         certificate_authority_data: cluster.authority.as_deref(),
     });
     let spec = Spec { cluster, interactive: false };
-    serde_json::to_string(&Question { api_version: &exec.version, kind: "ExecCredential", spec })
-        .map_err(|_| exec.problem("cannot be told what is wanted"))
+    serde_json::to_string(&ExecInfo { api_version: &exec.version, kind: "ExecCredential", spec })
+        .map_err(|_| exec.problem("cannot be run: its input cannot be encoded"))
 }
 
-/// Reads what the command printed.
-pub(super) fn read(exec: &ExecCommand, printed: &[u8]) -> Result<Answer, ExecError> {
+/// Parses the output of the command.
+pub(super) fn parse(exec: &ExecCommand, printed: &[u8]) -> Result<IssuedCredential, ExecError> {
     let problem = |text: &str| exec.problem(text);
-    // The reader's own message could repeat a piece of the text.
+    // The error of the parser could quote a part of the output.
     let credential: ExecCredential =
         serde_json::from_slice(printed).map_err(|_| problem("printed no `ExecCredential`"))?;
     if credential.kind != "ExecCredential" || credential.api_version != exec.version {
         return Err(problem(&format!(
-            "printed something else than an `ExecCredential` of `{}`",
+            "printed something other than an `ExecCredential` of `{}`",
             exec.version
         )));
     }
     let status = credential.status.ok_or_else(|| problem("printed an `ExecCredential` without status"))?;
     let expires = match status.expiration_timestamp.filter(|text| !text.is_empty()) {
-        Some(text) => {
-            Some(text.parse().map_err(|_| problem("printed an `expirationTimestamp` that is no time"))?)
-        }
+        Some(text) => Some(text.parse().map_err(|_| problem("printed an invalid `expirationTimestamp`"))?),
         None => None,
     };
     let token = status.token.filter(|token| !token.is_empty());
@@ -96,19 +95,24 @@ pub(super) fn read(exec: &ExecCommand, printed: &[u8]) -> Result<Answer, ExecErr
     let key = status.client_key_data.filter(|text| !text.is_empty());
     let (header, certificate) = match (token, certificate, key) {
         (Some(token), None, None) => (
-            Some(bearer(&token).ok_or_else(|| problem("printed a token with characters that no token has"))?),
+            Some(
+                bearer(&token)
+                    .ok_or_else(|| problem("printed a token with characters that a token must not have"))?,
+            ),
             None,
         ),
         (None, Some(certificate), Some(key)) => (None, Some(certified(exec, &certificate, &key)?)),
         (None, None, None) => return Err(problem("printed no credential")),
-        (Some(_), ..) => return Err(problem("printed a token and a certificate; one credential is wanted")),
-        _ => return Err(problem("printed only half of a certificate and its key")),
+        (Some(_), ..) => {
+            return Err(problem("printed a token and a certificate, but only one of them is allowed"));
+        }
+        _ => return Err(problem("printed a certificate without its key, or a key without its certificate")),
     };
-    Ok(Answer { header, certificate, expires })
+    Ok(IssuedCredential { header, certificate, expires })
 }
 
 fn bearer(token: &str) -> Option<HeaderValue> {
-    if !token.bytes().all(|letter| letter.is_ascii_graphic()) {
+    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return None;
     }
     let mut value = HeaderValue::from_str(&Zeroizing::new(format!("Bearer {token}"))).ok()?;
@@ -117,16 +121,19 @@ fn bearer(token: &str) -> Option<HeaderValue> {
 }
 
 fn certified(exec: &ExecCommand, certificate: &str, key: &str) -> Result<Arc<CertifiedKey>, ExecError> {
-    let unusable = |unusable| {
-        exec.problem(match unusable {
-            Unusable::Certificate => "printed a certificate that cannot be used",
-            Unusable::Key => "printed a key that cannot be used",
-            Unusable::EncryptedKey => "printed an encrypted key",
-            Unusable::KeyMismatch => "printed a key that is not the certificate's",
+    let certificate_error = |certificate_error| {
+        exec.problem(match certificate_error {
+            CertificateError::Certificate => "printed a certificate that cannot be used",
+            CertificateError::Key => "printed a key that cannot be used",
+            CertificateError::EncryptedKey => "printed an encrypted key",
+            CertificateError::KeyMismatch => "printed a key that does not belong to the certificate",
         })
     };
-    let pair = pair(certificate.as_bytes(), Zeroizing::new(key.as_bytes().to_vec())).map_err(unusable)?;
-    let key = pair.key().ok_or_else(|| unusable(Unusable::Key))?;
+    let pair = certificate_and_key(certificate.as_bytes(), Zeroizing::new(key.as_bytes().to_vec()))
+        .map_err(certificate_error)?;
+    let key = pair.key().ok_or_else(|| certificate_error(CertificateError::Key))?;
     let provider = rustls::crypto::ring::default_provider();
-    CertifiedKey::from_der(pair.chain, key, &provider).map(Arc::new).map_err(|_| unusable(Unusable::Key))
+    CertifiedKey::from_der(pair.chain, key, &provider)
+        .map(Arc::new)
+        .map_err(|_| certificate_error(CertificateError::Key))
 }

@@ -1,4 +1,4 @@
-//! What is written down about what is done in other clusters.
+//! Audit records of requests to remote clusters.
 
 use kross_api::ObjectKey;
 use kross_cluster::{Apply, Audit, AuditFile, ClusterId, ClusterOptions, ConnectStep, Delete, Selection};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::setup::Setup;
 
-/// The records with these values, in order.
+/// The records with these values.
 fn records(path: &std::path::Path, expected: &Value) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    // The last line may be on its way.
+    // The last line may be incomplete.
     let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let records = whole.map(|line| serde_json::from_str::<Value>(line).unwrap());
     records
@@ -20,7 +20,7 @@ fn records(path: &std::path::Path, expected: &Value) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn attempts_writes_watches_and_reads_are_written_down_with_who_and_how_it_went() {
+async fn audits_connects_reads_writes_and_watches_with_instance_and_outcome() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
     let file = AuditFile { path: path.clone(), max_bytes: 0, max_backups: 0 };
@@ -50,10 +50,10 @@ async fn attempts_writes_watches_and_reads_are_written_down_with_who_and_how_it_
     client.get(&kind, Some("default"), "b").await.unwrap_err();
     client.delete(&kind, Some(namespace), "a", Delete::default()).await.unwrap();
     let selection = Selection::Name { namespace: Some(namespace.into()), name: "a".into() };
-    let watch = setup.watches.watch(&client, &kind, selection);
-    watch.complete().await;
+    let cache = setup.caches.watch(&client, &kind, selection);
+    cache.wait_for_sync().await;
     wait::until_true("the watch to be open", || {
-        setup.watches.states().iter().any(|state| state.key == *watch.key() && state.opened > 0)
+        setup.caches.states().iter().any(|state| state.key == *cache.key() && state.opened > 0)
     })
     .await;
     setup.proxy.set(Fault::Refuse);

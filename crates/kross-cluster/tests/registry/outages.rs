@@ -1,48 +1,49 @@
-//! Clusters that go dark in every way there is, and come back.
+//! Clusters that become unreachable in several ways, and reachable again.
 
 use std::time::{Duration, Instant};
 
 use kross_api::{FailureReason, Operation};
-use kross_cluster::{ApiKind, Backoff, ClusterChange, ClusterOptions, ConnectStep, Lookup, Selection};
+use kross_cluster::{ApiKind, ClusterChange, ClusterOptions, ConnectStep, Lookup, Selection};
 use kross_testing::{Action, Fault, Requests, Stopwatch, objects, wait};
 use kube::api::PostParams;
 
-use crate::setup::{Setup, told};
+use crate::setup::{Setup, WOKEN_WITHIN, until_event};
 
-/// How soon a loss must be noticed, and how soon that it is over.
+/// How soon an outage must be detected, and how soon its end.
 const DETECTION: Duration = Duration::from_secs(15);
 const RECOVERY: Duration = Duration::from_secs(5);
+/// A probe interval for tests of probes that something requests: longer than they wait.
+const PROBE_INTERVAL: Duration = Duration::from_secs(90);
 
-/// From connected through an outage and back, with a watch and with somebody who waits.
+/// An outage of a connected cluster, with a watch and a request in flight.
 async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
-    // As if it had been dark for long: the next attempt is far away, and yet its end is noticed.
-    let backoff = Backoff { base: Duration::from_secs(20), cap: Duration::from_secs(30) };
-    let setup = Setup::with(ClusterOptions { backoff, ..ClusterOptions::default() }).await;
+    // As after a long outage: the next attempt is far away, so only a liveness check can detect the end in time.
+    let setup = Setup::backing_off().await;
     let mut events = setup.clusters.subscribe();
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     let live = setup.connected(&hold).await;
     let kind = live.client.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let namespace = Some(setup.namespace().into());
     let selection = Selection::Labels { namespace, selector: "tier=web".into() };
-    let watch = setup.watches.watch(&live.client, &kind, selection);
-    watch.complete().await;
+    let cache = setup.caches.watch(&live.client, &kind, selection);
+    cache.wait_for_sync().await;
 
     begin(&setup);
-    let dark = Stopwatch::start();
+    let began = Stopwatch::start();
     let waiting = {
         let client = live.client.clone();
         tokio::spawn(async move { client.fetch("/version").await })
     };
     let down = setup.down(&hold, ConnectStep::Reach).await;
     assert_eq!(down.identity, Some(live.identity.clone()));
-    assert_eq!(down.reason, FailureReason::Unreachable, "whatever the darkness: {}", down.message);
+    assert_eq!(down.reason, FailureReason::Unreachable, "{}", down.message);
     assert!(down.last_contact.is_some() && down.next_attempt.is_some());
     let error = waiting.await.unwrap().unwrap_err();
-    // Nobody waits longer than it takes to notice.
-    dark.assert_within(DETECTION);
+    // A request in flight fails as soon as the outage is detected.
+    began.assert_within(DETECTION);
     assert!(matches!(error.reason(), FailureReason::Unreachable | FailureReason::Timeout), "{error}");
     let error = live.client.fetch("/version").await.unwrap_err();
-    assert_eq!(error.operation(), Operation::Connect, "nothing is sent to a lost cluster");
+    assert_eq!(error.operation(), Operation::Connect, "nothing is sent to an unreachable cluster");
 
     let mut map = objects::config_map("meanwhile", &[]);
     map.metadata.labels = Some([("tier".to_owned(), "web".to_owned())].into());
@@ -51,28 +52,29 @@ async fn outage(begin: impl Fn(&Setup), end: impl Fn(&Setup)) {
 
     end(&setup);
     let healed = Stopwatch::start();
-    let back = setup.connected(&hold).await;
+    let back = setup.connected_within(WOKEN_WITHIN, &hold).await;
     assert_eq!(back.identity, live.identity);
     live.client.fetch("/version").await.unwrap();
-    wait::until("what happened meanwhile", || async {
-        match watch.get(Some(setup.namespace()), "meanwhile") {
+    // Reconnecting wakes the reflector, whose backoff is as long.
+    wait::until_within(WOKEN_WITHIN, "an object that was created meanwhile", || async {
+        match cache.get(Some(setup.namespace()), "meanwhile") {
             Lookup::Found(_) => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })
     .await;
     healed.assert_within(RECOVERY);
-    // Those who wait are woken.
-    assert_eq!(told(&mut events, &hold, ClusterChange::Connected).await, []);
-    assert_eq!(told(&mut events, &hold, ClusterChange::Lost).await, []);
-    let between = told(&mut events, &hold, ClusterChange::Connected).await;
+    // Subscribers get an event for each change.
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Connected).await, []);
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Lost).await, []);
+    let between = until_event(&mut events, &hold, ClusterChange::Connected).await;
     assert!(between.iter().all(|event| event.change == ClusterChange::Failed), "{between:?}");
 }
 
-/// It accepts connections and never answers; its network drops packets; it refuses connections; it takes requests and never
-/// answers them.
+/// It accepts connections and sends nothing; packets are dropped; it refuses connections; it accepts requests and never
+/// responds.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_goes_dark_is_noticed_and_comes_back_whatever_the_darkness() {
+async fn detects_every_kind_of_outage_and_its_end() {
     let begin = |fault| move |setup: &Setup| setup.proxy.set(fault);
     let end = |setup: &Setup| setup.proxy.clear();
     let hang = |setup: &Setup| {
@@ -87,35 +89,35 @@ async fn a_cluster_that_goes_dark_is_noticed_and_comes_back_whatever_the_darknes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_was_dark_from_the_beginning_is_connected_when_it_comes_up() {
-    let setup = Setup::new().await;
+async fn connects_to_a_cluster_that_was_unreachable_from_the_start_as_soon_as_it_is_reachable() {
+    let setup = Setup::backing_off().await;
     let mut events = setup.clusters.subscribe();
     setup.proxy.set(Fault::Refuse);
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     let down = setup.down(&hold, ConnectStep::Reach).await;
     assert_eq!((down.reason, down.identity.clone()), (FailureReason::Unreachable, None));
     assert!(down.message.contains("Connection refused"), "{}", down.message);
-    assert_eq!(told(&mut events, &hold, ClusterChange::Failed).await, []);
+    assert_eq!(until_event(&mut events, &hold, ClusterChange::Failed).await, []);
     let healed = Stopwatch::start();
     setup.proxy.set(Fault::Pass);
-    setup.connected(&hold).await;
+    setup.connected_within(WOKEN_WITHIN, &hold).await;
     healed.assert_within(RECOVERY);
-    told(&mut events, &hold, ClusterChange::Connected).await;
+    until_event(&mut events, &hold, ClusterChange::Connected).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sockets_that_break_are_replaced_without_a_word() {
+async fn replaces_broken_sockets_without_an_event() {
     let setup = Setup::new().await;
-    // A credential for each round: a second cut could break the look that the first one caused.
+    // A credential per round: a second cut could break the probe that the first one caused.
     for round in 0..3 {
         let mut events = setup.clusters.subscribe();
         let user = setup.user(&format!("cut-{round}")).await;
         let hold = setup.hold(&format!("eu-{round}-kubeconfig"), &user).await;
         let live = setup.connected(&hold).await;
-        told(&mut events, &hold, ClusterChange::Connected).await;
+        until_event(&mut events, &hold, ClusterChange::Connected).await;
         setup.proxy.cut_connections();
-        // A request that was under way may have been done, so it is not repeated by itself.
-        wait::until("an answer", || async {
+        // A request in flight may have had an effect, so it is not retried automatically.
+        wait::until("a response", || async {
             live.client.fetch("/version").await.map_err(|error| error.to_string())
         })
         .await;
@@ -127,7 +129,7 @@ async fn sockets_that_break_are_replaced_without_a_word() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_the_certificate_of_another_authority_is_not_given_the_credential() {
+async fn does_not_send_the_credential_to_a_server_with_a_certificate_of_another_authority() {
     let setup = Setup::new().await;
     let hold = setup.hold("eu-kubeconfig", &setup.user("careful").await).await;
     setup.connected(&hold).await;
@@ -142,28 +144,33 @@ async fn a_server_with_the_certificate_of_another_authority_is_not_given_the_cre
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_cluster_is_still_a_connected_one() {
-    let setup = Setup::new().await;
+async fn a_cluster_that_responds_503_to_a_probe_stays_connected() {
+    // So that only the request for a probe can cause one in time.
+    let setup =
+        Setup::with(ClusterOptions { probe_interval: PROBE_INTERVAL, ..ClusterOptions::default() }).await;
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     let live = setup.connected(&hold).await;
     let busy = Action::Answer(kross_testing::Answer::status(503));
     let probes = Requests::any().resource("namespaces").name("kube-system");
     setup.proxy.on(probes.clone(), busy);
     let before = setup.proxy.count(&probes);
-    // Somebody doubts, and the cluster is asked.
+    // An unauthorized response requests a probe.
     setup.proxy.on_next(
         1,
         Requests::any().resource("/version"),
         Action::Answer(kross_testing::Answer::status(401)),
     );
     live.client.fetch("/version").await.unwrap_err();
-    wait::until_true("the cluster to be asked", || setup.proxy.count(&probes) > before).await;
+    wait::until_within(WOKEN_WITHIN, "the cluster to be probed", || async {
+        if setup.proxy.count(&probes) > before { Ok(()) } else { Err("no probe".to_owned()) }
+    })
+    .await;
     assert_eq!(setup.connected(&hold).await.since, live.since);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_hang_end_in_time_and_do_not_take_the_cluster_with_them() {
-    let mut options = ClusterOptions::default();
+async fn requests_that_time_out_do_not_disconnect_a_cluster_that_responds() {
+    let mut options = ClusterOptions { probe_interval: PROBE_INTERVAL, ..ClusterOptions::default() };
     options.client.request_timeout = Duration::from_secs(2);
     let setup = Setup::with(options).await;
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
@@ -176,8 +183,8 @@ async fn requests_that_hang_end_in_time_and_do_not_take_the_cluster_with_them() 
         let error = answer.unwrap_err();
         assert_eq!(error.reason(), FailureReason::Timeout, "{error}");
     }
-    // So many in a row make the controller ask before anything else is sent; the cluster is there, so it goes on.
-    wait::until("the cluster to be used again", || async {
+    // Three timeouts in a row open the circuit breaker; the probe succeeds and closes it again.
+    wait::until_within(WOKEN_WITHIN, "requests to succeed again", || async {
         live.client.fetch("/version").await.map_err(|error| error.to_string())
     })
     .await;
@@ -185,7 +192,7 @@ async fn requests_that_hang_end_in_time_and_do_not_take_the_cluster_with_them() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_gets_only_so_many_requests_at_once_and_the_others_wait_in_line() {
+async fn limits_the_requests_in_flight_and_queues_the_others() {
     let mut options = ClusterOptions::default();
     options.client.requests.max_streams = 2;
     let setup = Setup::with(options).await;

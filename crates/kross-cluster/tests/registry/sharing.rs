@@ -1,4 +1,4 @@
-//! Who shares a connection, who does not, and when one is let go.
+//! Which Secrets share a connection, and when it is closed.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use kross_testing::{Fault, Stopwatch, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::setup::{Setup, told};
+use crate::setup::{Setup, until_event};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn secrets_with_the_same_kubeconfig_share_a_connection_and_others_do_not() {
+async fn secrets_with_the_same_kubeconfig_share_a_connection() {
     let setup = Setup::new().await;
     let first = setup.hold("first-kubeconfig", &setup.admin()).await;
     let second = setup.hold("second-kubeconfig", &setup.admin()).await;
@@ -23,20 +23,22 @@ async fn secrets_with_the_same_kubeconfig_share_a_connection_and_others_do_not()
     let attempts: Vec<u64> = setup.clusters.states().iter().map(|state| state.attempts).collect();
     assert_eq!(attempts, [1, 1, 1], "one attempt for each credential");
 
-    // What the strong one sees, the weak one does not get to see through it.
+    // Objects that the first credential may read are not shown to users of the weaker one.
     let kind = lives[0].client.kind("", Some("v1"), "Secret").await.unwrap();
-    let watch = |live: &Connection| setup.watches.watch(&live.client, &kind, Selection::All);
-    let watches = [watch(&lives[0]), watch(&lives[1]), watch(&lives[2])];
-    watches[0].complete().await;
-    assert!(watches[1].is_complete() && !watches[2].is_complete());
-    assert_eq!(watches[0].key(), watches[1].key());
-    assert!(watches[2].list().is_none());
+    let cache = |live: &Connection| setup.caches.watch(&live.client, &kind, Selection::All);
+    let caches = [cache(&lives[0]), cache(&lives[1]), cache(&lives[2])];
+    caches[0].wait_for_sync().await;
+    assert!(caches[1].has_synced() && !caches[2].has_synced());
+    assert_eq!(caches[0].key(), caches[1].key());
+    assert!(caches[2].list().is_none());
 
-    // One that goes its own way takes nobody along.
+    // A Secret that gets another kubeconfig does not affect the others.
     setup.put("first-kubeconfig", &setup.user("other").await).await;
-    wait::until_true("the first one to be another", || match first.state(Some(setup.namespace())) {
-        ConnectionState::Connected(live) => live.client.access() != lives[1].client.access(),
-        _ => false,
+    wait::until_true("the first Secret to use another credential", || {
+        match first.state(Some(setup.namespace())) {
+            ConnectionState::Connected(live) => live.client.access() != lives[1].client.access(),
+            _ => false,
+        }
     })
     .await;
     drop(first);
@@ -46,7 +48,7 @@ async fn secrets_with_the_same_kubeconfig_share_a_connection_and_others_do_not()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_nobody_holds_is_let_go() {
+async fn disconnects_from_a_cluster_without_handles() {
     let options = ClusterOptions { idle_timeout: Duration::from_millis(300), ..ClusterOptions::default() };
     let setup = Setup::with(options).await;
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
@@ -55,19 +57,19 @@ async fn a_cluster_that_nobody_holds_is_let_go() {
     drop(hold);
     assert_eq!(setup.clusters.states().len(), 1);
     drop(again);
-    wait::until_true("nobody to be there", || setup.clusters.states().is_empty()).await;
-    wait::until("requests to be refused", || async {
+    wait::until_true("the cluster to be released", || setup.clusters.states().is_empty()).await;
+    wait::until("requests to be rejected", || async {
         let answered = live.client.fetch("/version").await;
-        answered.err().ok_or_else(|| "they are answered".to_owned())
+        answered.err().ok_or_else(|| "they succeed".to_owned())
     })
     .await;
-    // Whoever comes later finds it as ever.
+    // A later handle connects again.
     let hold = setup.clusters.hold(&setup.address("eu-kubeconfig"));
     setup.connected(&hold).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_label_on_the_secret_does_not_reconnect() {
+async fn a_new_label_on_the_secret_does_not_reconnect() {
     let setup = Setup::new().await;
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     let live = setup.connected(&hold).await;
@@ -75,14 +77,14 @@ async fn a_label_on_the_secret_does_not_reconnect() {
     let secrets = setup.fixture.hub.api::<Secret>();
     let patch = Patch::Merge(json!({"metadata": {"labels": {"seen": "true"}}}));
     secrets.patch("eu-kubeconfig", &PatchParams::default(), &patch).await.unwrap();
-    told(&mut events, &hold, ClusterChange::Permissions).await;
+    until_event(&mut events, &hold, ClusterChange::Permissions).await;
     let after = setup.connected(&hold).await;
     assert_eq!((after.since, after.client.access()), (live.since, live.client.access()));
     assert_eq!(setup.clusters.states()[0].attempts, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_a_dark_cluster_and_nobody_dials_for_one_that_is_not_asked_for() {
+async fn reading_the_state_of_an_unreachable_cluster_does_not_wait() {
     let setup = Setup::new().await;
     setup.proxy.set(Fault::Hang);
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
@@ -90,15 +92,15 @@ async fn nobody_waits_for_a_dark_cluster_and_nobody_dials_for_one_that_is_not_as
         setup.clusters.states()[0].state == ClusterState::Connecting
     })
     .await;
-    let asked = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     for _ in 0..1000 {
         assert!(!matches!(hold.state(Some(setup.namespace())), ConnectionState::Connected(_)));
     }
-    asked.assert_within(Duration::from_secs(1));
+    stopwatch.assert_within(Duration::from_secs(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_pages_show_has_no_credential_in_it() {
+async fn states_and_debug_output_show_no_credential() {
     let setup = Setup::new().await;
     let kubeconfig = setup.user("canary").await;
     let kross_local::Credential::Token(token) = &kubeconfig.credential else { panic!("a token") };

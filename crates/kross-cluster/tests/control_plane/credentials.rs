@@ -1,4 +1,4 @@
-//! The ways to prove who is asking, and what happens to those who cannot.
+//! Credentials that are accepted, limited by RBAC, or rejected.
 
 use kross_api::FailureReason;
 use kross_cluster::{
@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 use crate::setup::Setup;
 
-/// A connection built field by field, as remote clusters get theirs.
+/// A client that is built field by field, like those of remote clusters.
 fn connect(kubeconfig: &Kubeconfig) -> ClusterClient {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(kubeconfig.authority.as_bytes()).unwrap()).unwrap();
@@ -23,7 +23,7 @@ fn connect(kubeconfig: &Kubeconfig) -> ClusterClient {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_may_do_what_its_rules_allow_and_nothing_else() {
+async fn a_token_may_do_only_what_rbac_allows() {
     let setup = Setup::new().await;
     let (plane, namespace) = (setup.fixture.hub.plane, setup.fixture.namespace.as_str());
     let access =
@@ -37,16 +37,19 @@ async fn a_token_may_do_what_its_rules_allow_and_nothing_else() {
     assert_eq!(error.reason(), FailureReason::Forbidden);
     assert!(error.message().contains("cannot create resource \"configmaps\""), "{error}");
 
-    // One watch may not see all namespaces, and says so; the other one is not disturbed.
-    let watches = Caches::new(CacheOptions::default());
-    let everywhere = watches.watch(&client, &kind, Selection::Managed);
+    // One cache may not list all namespaces, and fails; the other one is not affected.
+    let caches = Caches::new(CacheOptions::default());
+    let everywhere = caches.watch(&client, &kind, Selection::Managed);
     let here = Selection::Labels { namespace: Some(namespace.into()), selector: "kro.run/owned=true".into() };
-    let here = watches.watch(&client, &kind, here);
-    here.complete().await;
+    let here = caches.watch(&client, &kind, here);
+    here.wait_for_sync().await;
     setup.client.create(&kind, &setup.object("web", &[]), "test").await.unwrap();
-    wait::until_true("the object", || matches!(here.get(Some(namespace), "web"), Lookup::Found(_))).await;
-    wait::until_true("the failure", || {
-        watches.states().iter().any(|state| {
+    wait::until_true("the object to be cached", || {
+        matches!(here.get(Some(namespace), "web"), Lookup::Found(_))
+    })
+    .await;
+    wait::until_true("the cache to fail", || {
+        caches.states().iter().any(|state| {
             state.key == *everywhere.key()
                 && state.phase == CachePhase::Failed
                 && state.failure.as_ref().map(kross_cluster::ApiError::reason)
@@ -58,7 +61,7 @@ async fn a_token_may_do_what_its_rules_allow_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_that_are_not_accepted_are_unauthorized_and_never_repeated() {
+async fn rejected_credentials_are_unauthorized_and_never_quoted() {
     let setup = Setup::new().await;
     let (plane, namespace) = (setup.fixture.hub.plane, setup.fixture.namespace.as_str());
     let mut expired = plane.mint_expired_token(namespace, "late", &Access::all()).await.unwrap();
@@ -74,7 +77,7 @@ async fn credentials_that_are_not_accepted_are_unauthorized_and_never_repeated()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_another_authority_vouches_for_is_not_talked_to() {
+async fn does_not_connect_to_a_server_with_a_certificate_of_another_authority() {
     let setup = Setup::new().await;
     let other = kross_local::CertificateAuthority::new("other").unwrap();
     let admin = setup.fixture.hub.plane.admin();

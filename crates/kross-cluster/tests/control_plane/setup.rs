@@ -1,4 +1,4 @@
-//! A connection to the test's hub, and the objects that tests apply.
+//! A client of the test's hub, and the objects that tests apply.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Setup {
         Some(&self.fixture.namespace)
     }
 
-    /// A ConfigMap of the test's namespace that we would own.
+    /// A managed ConfigMap in the test's namespace.
     pub fn object(&self, name: &str, data: &[(&str, &str)]) -> Value {
         self.labelled(name, &[("kro.run/owned", "true")], data)
     }

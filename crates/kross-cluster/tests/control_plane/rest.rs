@@ -1,5 +1,9 @@
+//! The REST verbs: apply, release, patch, delete and list.
+
 use kross_api::{FailureReason, Operation, labels, managers};
-use kross_cluster::{Apply, Delete, Deleted, FieldValidation, Marks, Missing, Propagation, Released};
+use kross_cluster::{
+    Apply, Delete, Deleted, FieldValidation, Missing, OwnershipMarks, Propagation, ReleaseOutcome,
+};
 use kross_value::Value;
 use serde_json::json;
 
@@ -14,7 +18,7 @@ const OURS: Apply<'static> = Apply {
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_applied_object_comes_back_with_a_digest_of_our_fields() {
+async fn apply_returns_the_object_with_a_digest_of_our_fields() {
     let setup = Setup::new().await;
     let (client, kind) = (&setup.client, &setup.config_map);
     let desired = setup.object("web", &[("a", "1")]);
@@ -26,14 +30,14 @@ async fn an_applied_object_comes_back_with_a_digest_of_our_fields() {
     let again = client.apply(kind, &desired, OURS).await.unwrap();
     assert_eq!((again.resource_version(), again.owned_digest()), (created.resource_version(), Some(digest)));
 
-    // Somebody else's field is noise.
+    // A field of another manager does not matter.
     let patch: Value = json!({"data": {"b": "2"}}).into();
     let noise = client.merge_patch(kind, setup.namespace(), "web", None, "kubectl", &patch).await.unwrap();
     assert_ne!(noise.resource_version(), created.resource_version());
     assert_eq!(noise.owned_digest(), Some(digest));
     assert!(noise.is_applied(&desired));
 
-    // Somebody else's value in our field is drift, and so is our field removed.
+    // Another value in our field is drift, and so is its removal.
     for change in [json!({"data": {"a": "changed"}}), json!({"data": {"a": null}})] {
         let drifted = client
             .merge_patch(kind, setup.namespace(), "web", None, "kubectl", &change.into())
@@ -51,7 +55,7 @@ async fn an_applied_object_comes_back_with_a_digest_of_our_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conflict_names_the_owner_and_force_takes_the_field() {
+async fn a_conflict_names_the_manager_and_force_takes_the_field_over() {
     let setup = Setup::new().await;
     let (client, kind) = (&setup.client, &setup.config_map);
     let theirs = setup.labelled("web", &[(labels::APPLYSET_PART_OF, "applyset-theirs-v1")], &[("a", "1")]);
@@ -74,16 +78,16 @@ async fn a_conflict_names_the_owner_and_force_takes_the_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
+async fn release_removes_our_ownership_marks_and_managed_fields_only() {
     let setup = Setup::new().await;
     let (client, kind) = (&setup.client, &setup.config_map);
-    let marks = Marks { manager: managers::APPLYSET, is_mark: |key, _| key.starts_with("kro.run/") };
+    let marks = OwnershipMarks { manager: managers::APPLYSET, is_mark: |key, _| key.starts_with("kro.run/") };
     let ours = setup.labelled("web", &[("kro.run/owned", "true"), ("tier", "web")], &[("a", "1")]);
     let applied = client.apply(kind, &ours, OURS).await.unwrap();
     let namespace = setup.namespace();
     let release = |uid: String| async move { client.release(kind, namespace, "web", &uid, marks).await };
-    assert_eq!(release("another".to_owned()).await.unwrap(), Released::Gone);
-    assert_eq!(release(applied.uid().to_string()).await.unwrap(), Released::Done);
+    assert_eq!(release("another".to_owned()).await.unwrap(), ReleaseOutcome::NotFound);
+    assert_eq!(release(applied.uid().to_string()).await.unwrap(), ReleaseOutcome::Released);
     let config_maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = setup.fixture.hub.api();
     let left = config_maps.get("web").await.unwrap();
     assert_eq!(left.data.clone().unwrap()["a"], "1");
@@ -93,17 +97,17 @@ async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
     );
     assert_eq!(left.metadata.managed_fields.unwrap_or_default(), []);
     let version = left.metadata.resource_version.unwrap();
-    assert_eq!(release(applied.uid().to_string()).await.unwrap(), Released::Done);
+    assert_eq!(release(applied.uid().to_string()).await.unwrap(), ReleaseOutcome::Released);
     let again = client.get(kind, setup.namespace(), "web").await.unwrap();
-    assert_eq!(*again.resource_version(), *version, "what has no mark is not written");
+    assert_eq!(*again.resource_version(), *version, "an object without marks is not written");
 
-    // Claims of others stay.
+    // Managed fields of others stay.
     let other = setup.labelled("other", &[("kro.run/owned", "true")], &[("a", "1")]);
     let applied = client.apply(kind, &other, OURS).await.unwrap();
     let patch: Value = json!({"data": {"b": "2"}}).into();
     client.merge_patch(kind, namespace, "other", None, "kubectl", &patch).await.unwrap();
     let released = client.release(kind, namespace, "other", applied.uid(), marks).await.unwrap();
-    assert_eq!(released, Released::Done);
+    assert_eq!(released, ReleaseOutcome::Released);
     let left = config_maps.get("other").await.unwrap();
     let managers: Vec<_> =
         left.metadata.managed_fields.unwrap().into_iter().filter_map(|entry| entry.manager).collect();
@@ -112,7 +116,7 @@ async fn a_released_object_keeps_everything_but_our_marks_and_claims() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_of_an_old_version_is_a_conflict() {
+async fn a_patch_of_an_outdated_version_is_a_conflict() {
     let setup = Setup::new().await;
     let (client, kind) = (&setup.client, &setup.config_map);
     let first = client.create(kind, &setup.object("web", &[]), "test").await.unwrap();
@@ -126,11 +130,11 @@ async fn a_patch_of_an_old_version_is_a_conflict() {
     assert_eq!(error.reason(), FailureReason::Conflict);
     assert!(error.conflicts().is_empty());
     let exists = client.create(kind, &setup.object("web", &[]), "test").await.unwrap_err();
-    assert!(exists.already_exists() && exists.operation() == Operation::Create);
+    assert_eq!((exists.reason(), exists.operation()), (FailureReason::Conflict, Operation::Create));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delete_spares_an_object_that_is_another_one() {
+async fn a_delete_with_another_uid_is_a_conflict() {
     let setup = Setup::new().await;
     let (client, kind, namespace) = (&setup.client, &setup.config_map, setup.namespace());
     let mut object = setup.object("web", &[]);
@@ -155,15 +159,18 @@ async fn a_delete_spares_an_object_that_is_another_one() {
         json!({"metadata": {"finalizers": null, "resourceVersion": left.resource_version().as_str()}});
     client.merge_patch(kind, namespace, "web", None, "test", &patch.into()).await.unwrap();
     let error = client.delete(kind, namespace, "web", Delete::default()).await.unwrap_err();
-    assert!(error.is_gone());
+    assert!(error.is_object_not_found());
     assert_eq!(error.missing(), Some(&Missing::Object));
 
     client.create(kind, &setup.object("web", &[]), "test").await.unwrap();
-    assert!(matches!(client.delete(kind, namespace, "web", Delete::default()).await.unwrap(), Deleted::Gone));
+    assert!(matches!(
+        client.delete(kind, namespace, "web", Delete::default()).await.unwrap(),
+        Deleted::Removed
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_are_told_apart() {
+async fn distinguishes_missing_namespaces_kinds_and_invalid_objects() {
     let setup = Setup::new().await;
     let (client, kind) = (&setup.client, &setup.config_map);
 
@@ -189,7 +196,7 @@ async fn refusals_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_span_pages_kinds_and_namespaces() {
+async fn lists_span_pages_and_namespaces() {
     let setup = Setup::new().await;
     let (client, kind) = (&setup.client, &setup.config_map);
     let names: Vec<String> = (0..620).map(|n| format!("item-{n}")).collect();
@@ -201,10 +208,12 @@ async fn lists_span_pages_kinds_and_namespaces() {
 
     let selector = format!("kro.run/instance-id={}", setup.fixture.namespace);
     let secret = client.kind("", None, "Secret").await.unwrap();
-    let places = [(&**kind, setup.namespace()), (&*secret, setup.namespace()), (&**kind, None)];
-    let lists = client.list_many(&places, &selector).await;
-    let counts: Vec<usize> = lists.into_iter().map(|list| list.unwrap().len()).collect();
-    assert_eq!(counts, [620, 0, 620]);
+    for (kind, namespace, expected) in
+        [(&**kind, setup.namespace(), 620), (&*secret, setup.namespace(), 0), (&**kind, None, 620)]
+    {
+        let listed = client.list(kind, namespace, Some(&selector)).await.unwrap();
+        assert_eq!(listed.len(), expected);
+    }
     // 620 writes at once fit on a few connections.
     let stats = client.stats().requests;
     assert!(stats.dials <= 4, "{stats:?}");
@@ -212,7 +221,7 @@ async fn lists_span_pages_kinds_and_namespaces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_of_kube_runs_on_the_same_connection() {
+async fn a_kube_client_uses_the_same_connection() {
     use k8s_openapi::api::core::v1::ConfigMap;
     let setup = Setup::new().await;
     let maps: kube::Api<ConfigMap> = kube::Api::namespaced(setup.client.client(), &setup.fixture.namespace);

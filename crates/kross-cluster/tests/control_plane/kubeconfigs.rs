@@ -1,4 +1,4 @@
-//! Every way to say who we are that a kubeconfig can have, from its text to an answer of a server.
+//! Every authentication method of a kubeconfig, from its text to the response of a server.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -26,33 +26,33 @@ fn with_user(kubeconfig: &Kubeconfig, user: &str) -> String {
     format!("{head}  user:\n    {user}\n")
 }
 
-/// A command that prints what is in a file beside it. What is executed is never written here: another test's child could
-/// still have it open for writing, and then it cannot be run.
-fn plugin(folder: &Path) -> KubeconfigPolicy {
-    let command = folder.join("plugin");
-    let stand_in = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in/plugin");
-    std::os::unix::fs::symlink(stand_in, &command).unwrap();
-    let script = format!("/bin/cat {}\n", folder.join("credential").display());
-    std::fs::write(folder.join("plugin.script"), script).unwrap();
+/// A command that prints the content of a file beside it. The executable itself is never written by a test: a child of
+/// another test could still have it open for writing, and then it could not be run.
+fn plugin(directory: &Path) -> KubeconfigPolicy {
+    let command = directory.join("plugin");
+    let plugin_script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/exec-plugin/plugin");
+    std::os::unix::fs::symlink(plugin_script, &command).unwrap();
+    let script = format!("/bin/cat {}\n", directory.join("credential").display());
+    std::fs::write(directory.join("plugin.script"), script).unwrap();
     KubeconfigPolicy { exec_allow: vec![command], ..KubeconfigPolicy::default() }
 }
 
-fn print(folder: &Path, status: &serde_json::Value) {
+fn print(directory: &Path, status: &serde_json::Value) {
     let credential = serde_json::json!({
         "apiVersion": "client.authentication.k8s.io/v1beta1", "kind": "ExecCredential", "status": status,
     });
-    std::fs::write(folder.join("credential"), credential.to_string()).unwrap();
+    std::fs::write(directory.join("credential"), credential.to_string()).unwrap();
 }
 
-fn exec_user(folder: &Path) -> String {
-    let command = folder.join("plugin").display().to_string();
+fn exec_user(directory: &Path) -> String {
+    let command = directory.join("plugin").display().to_string();
     format!(
         "exec: {{apiVersion: client.authentication.k8s.io/v1beta1, command: {command}, interactiveMode: IfAvailable}}"
     )
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_tokens_and_commands_are_taken_by_a_real_cluster() {
+async fn a_real_cluster_accepts_certificates_tokens_and_exec_credentials() {
     let setup = Setup::new().await;
     let (plane, namespace) = (setup.fixture.hub.plane, setup.fixture.namespace.as_str());
     let admin = plane.admin();
@@ -83,26 +83,26 @@ async fn certificates_tokens_and_commands_are_taken_by_a_real_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_is_asked_again_when_its_credential_is_no_longer_taken() {
+async fn runs_an_exec_command_again_when_its_credential_is_rejected() {
     let setup = Setup::new().await;
     let (plane, namespace) = (setup.fixture.hub.plane, setup.fixture.namespace.as_str());
     let minted = plane.mint_token(namespace, "somebody", &Access::all()).await.unwrap();
     let Credential::Token(token) = &minted.credential else { panic!("a token") };
-    let folder = tempfile::tempdir().unwrap();
-    let policy = plugin(folder.path());
-    print(folder.path(), &serde_json::json!({"token": "no-longer-good"}));
-    let (_, client) = connect(&with_user(plane.admin(), &exec_user(folder.path())), &policy).await;
+    let directory = tempfile::tempdir().unwrap();
+    let policy = plugin(directory.path());
+    print(directory.path(), &serde_json::json!({"token": "no-longer-good"}));
+    let (_, client) = connect(&with_user(plane.admin(), &exec_user(directory.path())), &policy).await;
     let error = client.list(&setup.config_map, Some(namespace), None).await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Unauthorized, "{error}");
-    print(folder.path(), &serde_json::json!({"token": token}));
-    wait::until("the new credential", async || {
+    print(directory.path(), &serde_json::json!({"token": token}));
+    wait::until("the new credential to be accepted", async || {
         client.list(&setup.config_map, Some(namespace), None).await.map_err(|error| error.to_string())
     })
     .await;
 }
 
-/// A server that writes down what it is asked and answers everything in the same way.
-async fn server(answer: &'static str) -> (Kubeconfig, Arc<Mutex<Vec<String>>>) {
+/// A server that records requests and always sends the same response.
+async fn server(response: &'static str) -> (Kubeconfig, Arc<Mutex<Vec<String>>>) {
     let authority = CertificateAuthority::new("own").unwrap();
     let identity = authority.server(&["127.0.0.1".to_owned()], Validity::Current).unwrap();
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -117,8 +117,8 @@ async fn server(answer: &'static str) -> (Kubeconfig, Arc<Mutex<Vec<String>>>) {
         authority: authority.certificate(),
         credential: Credential::Token("unused".to_owned()),
     };
-    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-    let log = Arc::clone(&asked);
+    let received: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = Arc::clone(&received);
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
             let Ok(mut socket) = tls.accept(socket).await else { continue };
@@ -130,38 +130,38 @@ async fn server(answer: &'static str) -> (Kubeconfig, Arc<Mutex<Vec<String>>>) {
                 }
             }
             log.lock().unwrap().push(String::from_utf8(head).unwrap());
-            let _ = socket.write_all(answer.as_bytes()).await;
+            let _ = socket.write_all(response.as_bytes()).await;
             let _ = socket.shutdown().await;
         }
     });
-    (kubeconfig, asked)
+    (kubeconfig, received)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_reaches_a_server_that_still_asks_for_one() {
-    let (kubeconfig, asked) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+async fn sends_a_password_to_a_server_that_supports_basic_authentication() {
+    let (kubeconfig, received) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let text = with_user(&kubeconfig, "{username: admin, password: 's3cret: with colon'}");
     let (method, client) = connect(&text, &KubeconfigPolicy::default()).await;
     assert_eq!(method, AuthMethod::Basic);
     assert_eq!(client.fetch("/version").await.unwrap(), "ok");
-    let asked = asked.lock().unwrap().join("");
+    let received = received.lock().unwrap().join("");
     let expected = "authorization: Basic YWRtaW46czNjcmV0OiB3aXRoIGNvbG9u\r\n";
-    assert!(asked.to_lowercase().contains(&expected.to_lowercase()), "{asked}");
+    assert!(received.to_lowercase().contains(&expected.to_lowercase()), "{received}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_cannot_send_the_credential_elsewhere() {
-    let (elsewhere, asked_elsewhere) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
-    let answer: &'static str = Box::leak(
+async fn a_redirect_is_not_followed_with_the_credential() {
+    let (elsewhere, received_elsewhere) = server("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+    let response: &'static str = Box::leak(
         format!(
             "HTTP/1.1 307 Temporary Redirect\r\nlocation: {}/version\r\ncontent-length: 0\r\n\r\n",
             elsewhere.server
         )
         .into_boxed_str(),
     );
-    let (kubeconfig, asked) = server(answer).await;
+    let (kubeconfig, received) = server(response).await;
     let (_, client) = connect(&kubeconfig.to_string(), &KubeconfigPolicy::default()).await;
     let error = client.fetch("/version").await.unwrap_err();
     assert!(!error.to_string().contains(&elsewhere.server), "{error}");
-    assert_eq!((asked.lock().unwrap().len(), asked_elsewhere.lock().unwrap().len()), (1, 0));
+    assert_eq!((received.lock().unwrap().len(), received_elsewhere.lock().unwrap().len()), (1, 0));
 }

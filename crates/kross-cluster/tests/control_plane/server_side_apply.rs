@@ -1,4 +1,4 @@
-//! What the server makes of applied objects of many kinds, and whether we still recognise them.
+//! Whether applied objects of many kinds are recognised after the server has defaulted them.
 
 use kross_api::managers;
 use kross_cluster::Apply;
@@ -53,7 +53,7 @@ fn templates() -> Vec<Json> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_of_many_kinds_are_recognised_after_the_server_filled_them_in() {
+async fn recognises_applied_objects_of_many_kinds_after_defaulting() {
     let setup = Setup::new().await;
     let ours = Apply::by(managers::APPLYSET).force();
     let mut unrecognised = Vec::new();
@@ -81,7 +81,7 @@ async fn objects_of_many_kinds_are_recognised_after_the_server_filled_them_in() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_that_the_server_writes_in_another_way_keep_their_digest() {
+async fn values_that_the_server_normalises_keep_their_digest() {
     let setup = Setup::new().await;
     let ours = Apply::by(managers::APPLYSET).force();
     let desired: Value = json!({"apiVersion": "v1", "kind": "LimitRange",

@@ -1,5 +1,5 @@
-//! Control planes with a life of their own: one that forgets its history quickly, as a busy one does, and one that is
-//! restarted.
+//! Caches while their control plane compacts its history quickly, as a busy one does, or is restarted. Each test starts
+//! its own control plane.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::process::{Child, Command, Stdio};
@@ -21,8 +21,8 @@ fn object(name: &str) -> Value {
     .into()
 }
 
-/// Whether the server does not know any more what was there at this version.
-async fn is_forgotten(plane: &ControlPlane, version: &str) -> bool {
+/// Whether the server has compacted this resource version.
+async fn is_compacted(plane: &ControlPlane, version: &str) -> bool {
     let path = "/api/v1/namespaces/default/configmaps?limit=1&resourceVersionMatch=Exact&resourceVersion=";
     let request = http::Request::get(format!("{path}{version}")).body(Vec::new()).unwrap();
     match plane.client().await.unwrap().request_text(request).await {
@@ -33,7 +33,7 @@ async fn is_forgotten(plane: &ControlPlane, version: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_survives_the_loss_of_the_history_that_it_would_resume_from() {
+async fn relists_when_the_history_to_resume_from_was_compacted() {
     let plane = ControlPlane::named("forgetful")
         .api_server_flag("--etcd-compaction-interval=1s")
         .api_server_flag("--watch-cache=false")
@@ -47,42 +47,45 @@ async fn a_watch_survives_the_loss_of_the_history_that_it_would_resume_from() {
     let client = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
     let kind = direct.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let ours = Apply::by(managers::APPLYSET).force();
-    for name in ["kept", "gone"] {
+    for name in ["kept", "deleted"] {
         direct.apply(&kind, &object(name), ours).await.unwrap();
     }
-    let watches = Caches::new(CacheOptions::default());
-    let watch = watches.watch(&client, &kind, Selection::Managed);
-    watch.complete().await;
-    wait::until_true("the watch to be open", || watches.states()[0].opened > 0).await;
+    let caches = Caches::new(CacheOptions::default());
+    let cache = caches.watch(&client, &kind, Selection::Managed);
+    cache.wait_for_sync().await;
+    wait::until_true("the watch to be open", || caches.states()[0].opened > 0).await;
 
     proxy.set(Fault::Refuse);
-    direct.delete(&kind, Some("default"), "gone", Delete::default()).await.unwrap();
+    direct.delete(&kind, Some("default"), "deleted", Delete::default()).await.unwrap();
     let new = direct.apply(&kind, &object("new"), ours).await.unwrap();
-    // Compaction goes as far as the last round but one, and only if something was written since.
+    // Compaction reaches the version of the last round but one, and only if something was written since.
     let mut fillers = 0;
-    while !is_forgotten(&plane, new.resource_version()).await {
+    while !is_compacted(&plane, new.resource_version()).await {
         tokio::time::sleep(Duration::from_secs(1)).await;
         direct.apply(&kind, &object(&format!("filler-{fillers}")), ours).await.unwrap();
         fillers += 1;
     }
     proxy.set(Fault::Pass);
-    wait::until_true("the copy to be right again", || {
-        watch.get(Some("default"), "gone") == Lookup::Absent
-            && matches!(watch.get(Some("default"), "new"), Lookup::Found(_))
+    wait::until_true("the cache to be in sync again", || {
+        cache.get(Some("default"), "deleted") == Lookup::Absent
+            && matches!(cache.get(Some("default"), "new"), Lookup::Found(_))
     })
     .await;
-    let state = &watches.states()[0];
-    assert!(state.lists >= 2, "the history was gone, so it had to be listed again");
+    let state = &caches.states()[0];
+    assert!(state.lists >= 2, "the history was compacted, so it had to list again");
     assert_eq!(state.objects, 2 + fillers);
     direct.apply(&kind, &object("later"), ours).await.unwrap();
-    wait::until_true("it to go on", || matches!(watch.get(Some("default"), "later"), Lookup::Found(_))).await;
+    wait::until_true("a later object to be cached", || {
+        matches!(cache.get(Some("default"), "later"), Lookup::Found(_))
+    })
+    .await;
 }
 
-/// An API server that was ended and started again. Ends with the test.
+/// An API server that was killed and started again. It is killed at the end of the test.
 struct Restarted(Child);
 
 impl Restarted {
-    /// Ends the API server at once, as a crash would, and starts it again as it was.
+    /// The process of the API server, and a function that starts it again after it was killed.
     fn new(plane: &ControlPlane) -> (impl FnOnce() -> Self + use<>, u32) {
         let command = |process: &u32| std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         let process = plane
@@ -116,41 +119,41 @@ impl Drop for Restarted {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_and_a_poll_survive_a_restart_of_the_server_and_miss_nothing() {
+async fn a_watch_and_a_poll_miss_nothing_while_the_api_server_restarts() {
     let plane = ControlPlane::named("restarted").start().await.unwrap();
     let config = plane.admin().config().await.unwrap();
     let client = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
     let kind = client.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let ours = Apply::by(managers::APPLYSET).force();
-    for name in ["kept", "gone"] {
+    for name in ["kept", "deleted"] {
         client.apply(&kind, &object(name), ours).await.unwrap();
     }
-    let watches = Caches::new(CacheOptions::default());
+    let caches = Caches::new(CacheOptions::default());
     let sync = SyncPolicy::Poll { interval: Duration::from_millis(300), jitter: Duration::ZERO };
-    let watch = watches.watch(&client, &kind, Selection::Managed);
-    let poll = watches.follow(&client, &kind, Selection::Managed, sync);
-    watch.complete().await;
-    poll.complete().await;
+    let cache = caches.watch(&client, &kind, Selection::Managed);
+    let poll = caches.cache_with(&client, &kind, Selection::Managed, sync);
+    cache.wait_for_sync().await;
+    poll.wait_for_sync().await;
 
     let (start, process) = Restarted::new(&plane);
-    let ended = Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
-    assert!(ended.success());
-    wait::until_true("both to notice", || {
-        watches.states().iter().all(|state| state.phase == CachePhase::Failed)
+    let killed = Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
+    assert!(killed.success());
+    wait::until_true("both caches to fail", || {
+        caches.states().iter().all(|state| state.phase == CachePhase::Failed)
     })
     .await;
     let _server = start();
-    wait::until("the server to be back", || async {
+    wait::until("the API server to be ready", || async {
         client.fetch("/readyz").await.map_err(|error| error.to_string())
     })
     .await;
-    client.delete(&kind, Some("default"), "gone", Delete::default()).await.unwrap();
+    client.delete(&kind, Some("default"), "deleted", Delete::default()).await.unwrap();
     client.apply(&kind, &object("new"), ours).await.unwrap();
-    for (name, copy) in [("the watch", &watch), ("the poll", &poll)] {
-        wait::until_true(format!("{name} to be right again"), || {
-            copy.get(Some("default"), "gone") == Lookup::Absent
-                && matches!(copy.get(Some("default"), "new"), Lookup::Found(_))
-                && matches!(copy.get(Some("default"), "kept"), Lookup::Found(_))
+    for (name, cache) in [("the watched cache", &cache), ("the polled cache", &poll)] {
+        wait::until_true(format!("{name} to be in sync again"), || {
+            cache.get(Some("default"), "deleted") == Lookup::Absent
+                && matches!(cache.get(Some("default"), "new"), Lookup::Found(_))
+                && matches!(cache.get(Some("default"), "kept"), Lookup::Found(_))
         })
         .await;
     }

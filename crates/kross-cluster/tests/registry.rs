@@ -1,0 +1,22 @@
+//! The cluster registry against real control planes, with faults in between.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "registry/audit.rs"]
+mod audit;
+#[path = "registry/connection.rs"]
+mod connection;
+#[path = "registry/outages.rs"]
+mod outages;
+#[path = "registry/rotation.rs"]
+mod rotation;
+#[path = "registry/setup.rs"]
+mod setup;
+#[path = "registry/sharing.rs"]
+mod sharing;
