@@ -202,7 +202,7 @@ async fn whoever_was_refused_is_told_when_a_secret_is_offered_after_all() {
     while events.try_recv().is_ok() {}
     label(Some("true")).await;
     // Nobody asks meanwhile: they wait to be told.
-    let told = tokio::time::timeout(wait::PATIENCE, events.recv()).await.unwrap().unwrap();
+    let told = tokio::time::timeout(wait::WAIT_LIMIT, events.recv()).await.unwrap().unwrap();
     assert_eq!(told.secret, *hold.secret());
     setup.connected(&hold).await;
 }

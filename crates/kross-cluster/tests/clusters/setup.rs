@@ -115,7 +115,7 @@ pub async fn told(
     let expected = ClusterEvent { secret: hold.secret().clone(), change };
     let mut before = Vec::new();
     loop {
-        let event = tokio::time::timeout(wait::PATIENCE, events.recv()).await;
+        let event = tokio::time::timeout(wait::WAIT_LIMIT, events.recv()).await;
         match event.unwrap_or_else(|_| panic!("{change:?} is not told, only {before:?}")).unwrap() {
             event if event == expected => return before,
             event => before.push(event),

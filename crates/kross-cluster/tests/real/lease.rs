@@ -24,7 +24,7 @@ fn options(setup: &Setup, identity: &str) -> LeaseOptions {
 async fn until_leading(election: &LeaderElection) {
     let mut leadership = election.leadership();
     let leads = leadership.wait_for(|leadership| *leadership == Leadership::Leading);
-    tokio::time::timeout(wait::PATIENCE, leads).await.expect("it leads in time").unwrap();
+    tokio::time::timeout(wait::WAIT_LIMIT, leads).await.expect("it leads in time").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -96,7 +96,7 @@ fn describe(event: &WatchEvent) -> String {
 }
 
 async fn next_event(events: &mut UnboundedReceiver<WatchEvent>) -> WatchEvent {
-    let event = tokio::time::timeout(wait::PATIENCE, events.recv()).await;
+    let event = tokio::time::timeout(wait::WAIT_LIMIT, events.recv()).await;
     event.expect("an event in time").unwrap()
 }
 

@@ -86,7 +86,7 @@ async fn what_kro_made_is_taken_over_and_given_back_as_it_is() {
     assert_eq!(names, &json!({"after": "x-first", "out": "value"}));
     // What kro's field managers own, its finalizer first, is no obstacle.
     instances.delete("left-to-us", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&instances, "left-to-us").await;
+    wait::until_deleted(&instances, "left-to-us").await;
     assert!(config_maps.get_opt("left-to-us-first").await.unwrap().is_none());
     running.stop().await;
 
@@ -106,7 +106,7 @@ async fn what_kro_made_is_taken_over_and_given_back_as_it_is() {
     assert_eq!(objects.revision_names("taken").await, ["taken-r00001"]);
 
     instances.delete("x", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&instances, "x").await;
+    wait::until_deleted(&instances, "x").await;
     for name in CHILDREN {
         assert!(config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
     }

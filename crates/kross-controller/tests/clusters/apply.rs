@@ -110,7 +110,7 @@ async fn kinds_are_those_of_the_other_cluster() {
     let widget = resource(&instance, "widget");
     assert_eq!((&widget["kind"], widget.get("namespace")), (&json!("Widget"), None), "{widget:#}");
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +144,7 @@ async fn a_graph_brings_a_kind_to_another_cluster_and_then_objects_of_it() {
     let definitions =
         |region: &str| Api::<CustomResourceDefinition>::all(world.region(region).cluster.client.clone());
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     for region in ["eu", "us"] {
         assert!(definitions(region).get_opt(&format!("things.{group}")).await.unwrap().is_none());
     }

@@ -44,7 +44,7 @@ async fn objects_go_in_reverse_order_across_clusters() {
     assert!(us.config_maps.get("x-a").await.unwrap().metadata.deletion_timestamp.is_none());
     let release = json!({"metadata": {"finalizers": []}});
     eu.config_maps.patch("x-c", &PatchParams::default(), &Patch::Merge(release)).await.unwrap();
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(us.config_maps.get_opt("x-a").await.unwrap().is_none());
     assert!(world.config_maps.get_opt("x-b").await.unwrap().is_none());
 }
@@ -74,7 +74,7 @@ async fn deletion_waits_for_a_dark_cluster_and_says_so() {
     assert!(ready.starts_with("the deletion waits: cluster "), "{ready}");
     assert!(world.config_maps.get_opt("x-b").await.unwrap().is_some(), "`c` goes before `b`");
     eu.proxy.set(Fault::Pass);
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-c").await.unwrap().is_none());
     assert!(world.region("us").config_maps.get_opt("x-a").await.unwrap().is_none());
 }
@@ -97,7 +97,7 @@ async fn deletion_waits_for_a_secret_that_is_gone() {
         })
         .await;
     world.secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.region("eu").config_maps.get_opt("x-c").await.unwrap().is_none());
 }
 
@@ -114,7 +114,7 @@ async fn a_finalizer_that_is_removed_by_hand_lets_the_instance_go_and_upsets_nob
     world.delete("x").await;
     world.until("x", |instance| instance["status"]["state"] == "DELETING").await;
     world.patch("x", json!({"metadata": {"finalizers": null}})).await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     eu.proxy.set(Fault::Pass);
     world.until_state("y", "ACTIVE").await;
     assert!(eu.config_maps.get_opt("x-c").await.unwrap().is_some(), "nobody is left to remove it");
@@ -143,7 +143,7 @@ async fn an_inventory_of_clusters_that_was_tampered_with_blocks_deletion() {
         })
         .await;
     world.patch("x", json!({"metadata": {"annotations": {annotation: written}}})).await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.region("eu").config_maps.get_opt("x-c").await.unwrap().is_none());
 }
 
@@ -170,7 +170,7 @@ async fn a_secret_that_the_graph_made_itself_goes_after_what_is_behind_it() {
         world.create(name, spec).await;
         world.until_state(name, "ACTIVE").await;
         world.delete(name).await;
-        wait::until_gone(&world.instances, name).await;
+        wait::until_deleted(&world.instances, name).await;
         assert!(us.config_maps.get_opt(&format!("{name}-app")).await.unwrap().is_none());
         assert!(world.secrets.get_opt(&format!("own-{name}-kubeconfig")).await.unwrap().is_none());
     }

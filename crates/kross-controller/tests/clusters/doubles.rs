@@ -30,7 +30,7 @@ async fn two_secrets_of_one_cluster_are_two_ways_to_one_place() {
 
     // One way less: what came by it goes, and the inventory forgets it.
     world.patch("x", json!({"spec": {"both": false}})).await;
-    wait::until_gone(maps, "x-second").await;
+    wait::until_deleted(maps, "x-second").await;
     assert!(maps.get_opt("x-first").await.unwrap().is_some());
     // A node that is left out still names its cluster, as it may come back.
     world.until_state("x", "ACTIVE").await;
@@ -47,7 +47,7 @@ async fn two_secrets_of_one_cluster_are_two_ways_to_one_place() {
     wait::until_object(maps, "x-first", |_| true).await;
     // The other way leads there as well, so nobody has to wait.
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     for name in ["x-first", "x-second"] {
         assert!(maps.get_opt(name).await.unwrap().is_none(), "{name}");
     }
@@ -80,7 +80,7 @@ async fn a_secret_that_an_instance_left_for_another_of_the_same_cluster_is_forgo
     world.patch("x", json!({"metadata": {"labels": {"looked": "again"}}})).await;
     world.until_state("x", "ACTIVE").await;
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(maps.get_opt("x-app").await.unwrap().is_none());
 }
 
@@ -109,7 +109,7 @@ async fn one_credential_reads_and_another_writes_in_the_same_cluster() {
     let copy = eu.config_maps.get("x-copy").await.unwrap();
     assert_eq!(value(&copy, "type"), Some("ClusterIP"));
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-copy").await.unwrap().is_none());
 }
 
@@ -139,7 +139,7 @@ async fn a_kubeconfig_that_leads_back_to_the_hub_is_one_like_any_other() {
     assert_eq!(world.config_maps.get("x-far").await.unwrap().metadata.uid, made.metadata.uid);
     assert_eq!(condition(&active, "RemoteResourcesReady")["status"], "True");
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     for name in ["x-near", "x-far"] {
         assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
     }

@@ -135,14 +135,14 @@ async fn two_hubs_never_touch_each_others_objects() {
     let message = resource(&refused, "east")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("belongs to a different ApplySet"), "{message}");
     second.instances.delete("x", &Default::default()).await.unwrap();
-    wait::until_gone(&second.instances, "x").await;
+    wait::until_deleted(&second.instances, "x").await;
     let east = &first.region("eu").config_maps;
     assert_eq!(value(&east.get("x-east").await.unwrap(), "text"), Some("one"));
     // What one of them does in its own objects, in the same namespace, wakes nobody at the other.
     second.create("y", json!({"text": "two"})).await;
     second.until_state("y", "ACTIVE").await;
     first.delete("x").await;
-    wait::until_gone(&first.instances, "x").await;
+    wait::until_deleted(&first.instances, "x").await;
     assert_eq!(value(&east.get("y-east").await.unwrap(), "text"), Some("two"));
     running.stop().await;
 }
@@ -198,7 +198,7 @@ async fn a_restart_in_the_dark_forgets_nothing() {
         .await;
     assert!(second.world.region("eu").config_maps.get_opt("x-east").await.unwrap().is_some());
     us.proxy.set(Fault::Pass);
-    wait::until_gone(&second.instances, "x").await;
+    wait::until_deleted(&second.instances, "x").await;
     assert!(us.config_maps.get_opt("x-west").await.unwrap().is_none());
     second.until_state("y", "ACTIVE").await;
     assert!(us.config_maps.get_opt("y-west").await.unwrap().is_some());

@@ -21,7 +21,7 @@ async fn an_instance_that_moves_leaves_nothing_behind() {
     assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_some());
     world.patch("x", json!({"spec": {"region": "us"}})).await;
     wait::until_object(&us.config_maps, "x-app", |_| true).await;
-    wait::until_gone(&eu.config_maps, "x-app").await;
+    wait::until_deleted(&eu.config_maps, "x-app").await;
     let moved = world
         .until("x", |instance| {
             let inventory = &instance["metadata"]["annotations"]["internal.kro.run/cluster-inventory"];
@@ -53,7 +53,7 @@ async fn what_is_owed_to_a_dark_cluster_is_kept_and_paid() {
     let inventory = owing["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
     assert!(inventory.contains("eu-kubeconfig"), "{inventory}");
     eu.proxy.set(Fault::Pass);
-    wait::until_gone(&eu.config_maps, "x-app").await;
+    wait::until_deleted(&eu.config_maps, "x-app").await;
     world.until("x", |instance| cluster(instance, "eu-kubeconfig").is_null()).await;
 }
 
@@ -81,7 +81,7 @@ async fn what_is_owed_to_a_cluster_that_is_gone_for_good_can_be_given_up() {
         .await;
     assert_eq!(free["status"]["state"], "ACTIVE", "{free:#}");
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(us.config_maps.get_opt("x-app").await.unwrap().is_none());
 }
 
@@ -95,7 +95,7 @@ async fn a_secret_that_leads_to_another_cluster_stops_everything_until_it_is_con
     let (eu, us) = (world.region("eu"), world.region("us"));
     // Nobody else is there any more who would ask for anything in the namespace.
     world.delete("y").await;
-    wait::until_gone(&world.instances, "y").await;
+    wait::until_deleted(&world.instances, "y").await;
     us.proxy.forget();
     let swapped = jiff::Timestamp::now();
     world.secret("eu-kubeconfig", &world.kubeconfig("us")).await;
@@ -125,7 +125,7 @@ async fn a_secret_that_leads_to_another_cluster_stops_everything_until_it_is_con
         "it is given up, not removed"
     );
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(us.config_maps.get_opt("x-app").await.unwrap().is_none());
 }
 
@@ -161,7 +161,7 @@ async fn deletion_stops_as_well_until_it_is_confirmed() {
     let message = condition(&stopped, "ResourcesReady")["message"].as_str().unwrap().to_owned();
     let uid = message.split("kro.run/confirm-cluster=").nth(1).unwrap().split('`').next().unwrap().to_owned();
     world.patch("x", json!({"metadata": {"annotations": {"kro.run/confirm-cluster": uid}}})).await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.region("eu").config_maps.get_opt("x-app").await.unwrap().is_some(), "it is given up");
 }
 
@@ -209,10 +209,10 @@ async fn a_secret_that_the_graph_made_itself_goes_when_its_cluster_was_left() {
     world.until("x", |instance| cluster(instance, "old-kubeconfig")["connected"] == false).await;
     assert!(world.secrets.get_opt("old-kubeconfig").await.unwrap().is_some(), "it is still needed");
     us.proxy.set(Fault::Pass);
-    wait::until_gone(&us.config_maps, "x-app").await;
-    wait::until_gone(&world.secrets, "old-kubeconfig").await;
+    wait::until_deleted(&us.config_maps, "x-app").await;
+    wait::until_deleted(&world.secrets, "old-kubeconfig").await;
     world.until("x", |instance| cluster(instance, "old-kubeconfig").is_null()).await;
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_none());
 }

@@ -33,6 +33,6 @@ async fn a_polled_cluster_is_never_watched_and_drift_is_repaired_after_one_poll(
     assert!(lists.len() <= most, "{lists:#?}");
     assert_eq!(eu.proxy.count(&Requests::any().verb(Verb::Watch)), 0);
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert_eq!(eu.proxy.count(&Requests::any().verb(Verb::Watch)), 0);
 }

@@ -29,7 +29,7 @@ async fn each_item_can_have_a_cluster_of_its_own() {
     world.region("eu").proxy.set(Fault::Pass);
     world.until_state("x", "ACTIVE").await;
     world.patch("x", json!({"spec": {"regions": ["us"]}})).await;
-    wait::until_gone(&world.region("eu").config_maps, "x-part").await;
+    wait::until_deleted(&world.region("eu").config_maps, "x-part").await;
     world.until("x", |instance| cluster(instance, "eu-kubeconfig").is_null()).await;
 }
 
@@ -47,7 +47,7 @@ async fn a_graph_can_make_the_secret_of_a_cluster_and_deploy_into_it() {
     assert!(world.region("eu").config_maps.get_opt("x-app").await.unwrap().is_some());
     // The Secret goes last: without it the cluster could not be cleaned.
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.region("eu").config_maps.get_opt("x-app").await.unwrap().is_none());
     assert!(world.secrets.get_opt("x-made-kubeconfig").await.unwrap().is_none());
 }
@@ -98,7 +98,7 @@ async fn external_objects_of_another_cluster_are_found_by_their_labels() {
         wait::until_object(eu, &format!("x-of-{name}"), |copy| value(copy, "of") == Some(&uid)).await;
     }
     us.delete("one", &Default::default()).await.unwrap();
-    wait::until_gone(eu, "x-of-one").await;
+    wait::until_deleted(eu, "x-of-one").await;
     wait::until_object(eu, "x-sum", |object| value(object, "count") == Some("1")).await;
     assert!(eu.get_opt("x-of-two").await.unwrap().is_some());
 }
@@ -137,7 +137,7 @@ async fn a_credential_that_may_not_is_told_what_it_lacks() {
     let inventory = known["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].as_str().unwrap();
     assert!(!inventory.contains("unverified") && !inventory.contains("https://"), "{inventory}");
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_none());
 }
 
@@ -191,7 +191,7 @@ async fn an_instance_outside_namespaces_finds_its_secret_where_the_system_lives(
     let us = &world.region("us").config_maps;
     wait::until_object(us, "x-app", |_| true).await;
     instances.delete("x", &Default::default()).await.unwrap();
-    wait::until_gone(&instances, "x").await;
+    wait::until_deleted(&instances, "x").await;
     assert!(us.get_opt("x-app").await.unwrap().is_none());
 }
 

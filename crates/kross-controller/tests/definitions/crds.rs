@@ -150,7 +150,7 @@ async fn a_kind_belongs_to_the_definition_that_was_first() {
         json!({"apiVersion": "kro.run/v1alpha1", "kind": "Contested", "metadata": {"name": "a"}, "spec": {}});
     make(&api, instance).await;
     objects.delete("rival").await;
-    kross_testing::wait::until_gone(&objects.definitions(), "rival").await;
+    kross_testing::wait::until_deleted(&objects.definitions(), "rival").await;
     assert!(setup.running.graphs.get("owner").is_some());
     assert!(objects.crds().get_opt("contesteds.kro.run").await.unwrap().is_some());
 }

@@ -38,7 +38,7 @@ async fn a_definition_with_instances_waits_for_them_and_says_which() {
         let release = json!({"metadata": {"finalizers": null}});
         api.patch(name, &PatchParams::default(), &Patch::Merge(&release)).await.unwrap();
     }
-    wait::until_gone(&objects.definitions(), "held").await;
+    wait::until_deleted(&objects.definitions(), "held").await;
     // The CRD stays, since its deletion was not allowed.
     assert!(objects.crds().get_opt("helds.kro.run").await.unwrap().is_some());
     wait::until_true("nothing of it to be served", || setup.running.graphs.get("held").is_none()).await;
@@ -57,7 +57,7 @@ async fn a_definition_goes_as_soon_as_its_last_instance_is_gone() {
     objects.delete("last").await;
     objects.until_condition("last", "ControllerReady", "Unknown").await;
     api.delete("a", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&objects.definitions(), "last").await;
+    wait::until_deleted(&objects.definitions(), "last").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,7 +69,7 @@ async fn a_definition_that_was_never_accepted_goes_at_once() {
     objects.create(&invalid).await;
     objects.until_condition("never", "GraphAccepted", "False").await;
     objects.delete("never").await;
-    wait::until_gone(&objects.definitions(), "never").await;
+    wait::until_deleted(&objects.definitions(), "never").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,5 +104,5 @@ async fn an_instance_that_comes_or_changes_too_late_says_so() {
     for name in ["early", "changed", "late"] {
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    wait::until_gone(&objects.definitions(), "ending").await;
+    wait::until_deleted(&objects.definitions(), "ending").await;
 }

@@ -93,9 +93,9 @@ async fn a_restart_changes_nothing_and_serves_everything() {
     assert!(condition(&waiting, "Ready")["message"].as_str().unwrap().contains("`default/a`"));
     assert!(running.graphs.get("good").unwrap().revision.is_none());
     api.delete("a", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&objects.definitions(), "good").await;
+    wait::until_deleted(&objects.definitions(), "good").await;
     // This controller may delete CRDs.
-    wait::until_gone(&objects.crds(), "goods.kro.run").await;
+    wait::until_deleted(&objects.crds(), "goods.kro.run").await;
     running.stop().await;
 }
 
@@ -127,7 +127,7 @@ async fn a_crd_goes_with_its_definition_where_that_is_allowed_and_never_with_ano
     objects.create(&definition("pretender", "Kept")).await;
     objects.until_condition("pretender", "KindReady", "False").await;
     objects.delete("pretender").await;
-    wait::until_gone(&objects.definitions(), "pretender").await;
+    wait::until_deleted(&objects.definitions(), "pretender").await;
     let crd = objects.crds().get("kepts.kro.run").await.unwrap();
     assert!(crd.metadata.deletion_timestamp.is_none());
     // One whose label was taken off is not ours any more.
@@ -138,9 +138,9 @@ async fn a_crd_goes_with_its_definition_where_that_is_allowed_and_never_with_ano
     objects.until_condition("disowned", "KindReady", "False").await;
     for name in ["disowned", "keeper"] {
         objects.delete(name).await;
-        wait::until_gone(&objects.definitions(), name).await;
+        wait::until_deleted(&objects.definitions(), name).await;
     }
-    wait::until_gone(&objects.crds(), "kepts.kro.run").await;
+    wait::until_deleted(&objects.crds(), "kepts.kro.run").await;
     assert!(objects.crds().get_opt("disowneds.kro.run").await.unwrap().is_some());
     running.stop().await;
 }
@@ -169,7 +169,7 @@ async fn instances_say_that_their_revision_does_not_compile_any_more_until_it_do
 
     // The kind of a resource goes while nobody looks.
     objects.crds().delete("widgets.restart.test", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&objects.crds(), "widgets.restart.test").await;
+    wait::until_deleted(&objects.crds(), "widgets.restart.test").await;
     let running = Running::start(PLANE, Settings::default()).await;
     let failed = objects.until_condition("failing", "GraphRevisionsResolved", "False").await;
     let message = condition(&failed, "GraphRevisionsResolved")["message"].clone();
@@ -259,7 +259,7 @@ async fn how_long_a_condition_has_held_is_told_when_somebody_looks() {
     })
     .await;
     instances.delete("aging", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&instances, "aging").await;
+    wait::until_deleted(&instances, "aging").await;
     wait::until_true("its age to go with it", || running.metric(age) == 0.0).await;
     running.stop().await;
 }
@@ -287,9 +287,9 @@ async fn gauges_go_down_as_they_went_up() {
     let during = gauges();
     assert!(before.iter().zip(during).all(|(before, during)| *before < during), "{before:?} {during:?}");
     instances.delete("passing", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&instances, "passing").await;
+    wait::until_deleted(&instances, "passing").await;
     objects.delete("passing").await;
-    wait::until_gone(&objects.definitions(), "passing").await;
+    wait::until_deleted(&objects.definitions(), "passing").await;
     wait::until("everything to end", || async {
         if gauges() == before { Ok(()) } else { Err(format!("{:?} instead of {before:?}", gauges())) }
     })

@@ -68,7 +68,7 @@ async fn an_edit_on_the_heels_of_a_status_is_not_missed() {
     // Not even the end is missed.
     objects.patch("hunted", &field("last", "string | default=a")).await;
     objects.delete("hunted").await;
-    kross_testing::wait::until_gone(&objects.definitions(), "hunted").await;
+    kross_testing::wait::until_deleted(&objects.definitions(), "hunted").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,7 +105,7 @@ async fn a_definition_that_was_made_again_adopts_its_revisions_and_its_crd() {
     objects.create(&definition("again", "Again")).await;
     let first = objects.until_ready("again").await;
     objects.delete("again").await;
-    kross_testing::wait::until_gone(&objects.definitions(), "again").await;
+    kross_testing::wait::until_deleted(&objects.definitions(), "again").await;
     // Nothing collects garbage here, as after a deletion with `--cascade=orphan`.
     assert_eq!(objects.revision_names("again").await, ["again-r00001"]);
     objects.create(&definition("again", "Again")).await;

@@ -216,7 +216,7 @@ impl Objects {
 }
 
 pub async fn make(api: &Api<DynamicObject>, object: Json) {
-    wait::until_taken(api, &serde_json::from_value(object).unwrap()).await;
+    wait::create_once_served(api, &serde_json::from_value(object).unwrap()).await;
 }
 
 #[track_caller]

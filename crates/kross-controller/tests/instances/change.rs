@@ -42,7 +42,7 @@ async fn what_an_instance_no_longer_wants_is_removed() {
     assert_eq!(with["metadata"]["annotations"][kinds], "ConfigMap,Secret");
     wait::until_object(&world.config_maps, "x-b", |_| true).await;
     world.patch("x", json!({"spec": {"both": false, "text": "b"}})).await;
-    wait::until_gone(&world.config_maps, "x-b").await;
+    wait::until_deleted(&world.config_maps, "x-b").await;
     wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("b")).await;
     world
         .until("x", |instance| {
@@ -67,7 +67,7 @@ async fn a_collection_grows_and_shrinks() {
     assert_eq!(label(&second, "kro.run/collection-index"), "1");
     assert_eq!(label(&second, "kro.run/collection-size"), "2");
     world.patch("x", json!({"spec": {"zones": ["b", "c", "d"]}})).await;
-    wait::until_gone(&world.config_maps, "x-a").await;
+    wait::until_deleted(&world.config_maps, "x-a").await;
     let size = |object: &_| label(object, "kro.run/collection-size") == "3";
     for name in ["x-b", "x-c", "x-d"] {
         wait::until_object(&world.config_maps, name, size).await;
@@ -91,8 +91,8 @@ async fn a_new_revision_reaches_every_instance_and_old_objects_go() {
         "metadata": {"name": "${schema.metadata.name}-s"}}});
     world.objects.patch("rolled", &json!({"spec": {"resources": [secret]}})).await;
     for name in ["x", "y"] {
-        wait::until_gone(&world.config_maps, &format!("{name}-a")).await;
-        wait::until_gone(&world.config_maps, &format!("{name}-b")).await;
+        wait::until_deleted(&world.config_maps, &format!("{name}-a")).await;
+        wait::until_deleted(&world.config_maps, &format!("{name}-b")).await;
         world
             .until(name, |instance| {
                 let kinds = "applyset.kubernetes.io/contains-group-kinds";
@@ -176,7 +176,7 @@ async fn a_collection_is_included_as_a_whole_or_not_at_all() {
     world.until_state("x", "ACTIVE").await;
     world.patch("x", json!({"spec": {"wanted": false}})).await;
     for name in ["x-a", "x-b"] {
-        wait::until_gone(&world.config_maps, name).await;
+        wait::until_deleted(&world.config_maps, name).await;
     }
     world.until_state("x", "ACTIVE").await;
 }
@@ -200,7 +200,7 @@ async fn what_is_wanted_no_more_stays_until_everything_else_is_settled() {
     assert!(world.config_maps.get("x-copy").await.unwrap().metadata.deletion_timestamp.is_none());
     let there = objects::config_map("there", &[("x", "there")]);
     world.config_maps.create(&PostParams::default(), &there).await.unwrap();
-    wait::until_gone(&world.config_maps, "x-old").await;
+    wait::until_deleted(&world.config_maps, "x-old").await;
     wait::until_object(&world.config_maps, "x-copy", |object| value(object, "x") == Some("there")).await;
     world.until_state("x", "ACTIVE").await;
 }
@@ -223,7 +223,7 @@ async fn a_suspended_instance_can_be_deleted() {
         }
     }
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
 

@@ -26,7 +26,7 @@ async fn objects_go_in_reverse_order_and_the_instance_last() {
     assert!(world.config_maps.get("x-a").await.unwrap().metadata.deletion_timestamp.is_none());
     let release = hold(json!([]));
     world.config_maps.patch("x-b", &PatchParams::default(), &Patch::Merge(release)).await.unwrap();
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
 
@@ -42,7 +42,7 @@ async fn a_chain_without_finalizers_goes_in_one_pass() {
     world.until_state("x", "ACTIVE").await;
     let before = world.sent().len();
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     let ns = &world.namespace;
     let sent = world.sent();
     let expected = [
@@ -80,7 +80,7 @@ async fn an_inventory_that_was_tampered_with_blocks_deletion() {
         "applyset.kubernetes.io/contains-group-kinds": "ConfigMap",
     }}});
     world.patch("x", repair).await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
 
@@ -121,7 +121,7 @@ async fn an_instance_without_a_complete_inventory_is_not_let_go() {
         assert!(world.config_maps.get_opt(&format!("{name}-a")).await.unwrap().is_some(), "{name}");
         let repair = json!({"metadata": {"labels": before["labels"], "annotations": before["annotations"]}});
         world.patch(name, repair).await;
-        wait::until_gone(&world.instances, name).await;
+        wait::until_deleted(&world.instances, name).await;
         assert!(world.config_maps.get_opt(&format!("{name}-a")).await.unwrap().is_none(), "{name}");
     }
 }
@@ -144,7 +144,7 @@ async fn an_inventory_that_is_taken_off_a_living_instance_comes_back() {
     world.patch("x", json!({"metadata": {"finalizers": null}})).await;
     world.until("x", |instance| instance["metadata"]["finalizers"] == json!(["kro.run/finalizer"])).await;
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
 
@@ -161,9 +161,9 @@ async fn a_delete_that_meets_another_object_is_followed_by_another_look() {
         || Action::Answer(Answer::status(409).message("the UID in the precondition is another one"));
     world.proxy.on_next(1, deletes("x-b"), conflict());
     world.patch("x", json!({"spec": {"both": false}})).await;
-    wait::until_gone(&world.config_maps, "x-b").await;
+    wait::until_deleted(&world.config_maps, "x-b").await;
     world.proxy.on_next(1, deletes("x-a"), conflict());
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }

@@ -76,7 +76,7 @@ async fn selectors_may_be_computed_and_an_empty_one_finds_everything() {
     wait::until_object(&world.config_maps, "x-count", |object| counts(object, "2", "1")).await;
     // Deleting the instance leaves what it only read.
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     for name in ["one", "three"] {
         assert!(limits.get(name).await.unwrap().metadata.deletion_timestamp.is_none(), "{name}");
     }

@@ -116,12 +116,12 @@ async fn an_existing_object_that_changes_while_it_is_reported_on_is_followed() {
         // Whoever takes it back lets it go each time.
         if round % 4 == 0 {
             patch(json!({"metadata": {"labels": {"followed": "no"}}})).await;
-            wait::until_gone(&world.config_maps, "web-copy").await;
+            wait::until_deleted(&world.config_maps, "web-copy").await;
             patch(json!({"metadata": {"labels": {"followed": "yes"}}})).await;
             wait::until_object(&world.config_maps, "web-copy", |_| true).await;
         }
     }
     patch(json!({"metadata": {"labels": {"followed": "no"}}})).await;
-    wait::until_gone(&world.config_maps, "web-copy").await;
+    wait::until_deleted(&world.config_maps, "web-copy").await;
     wait::until_object(&services, "web", |web| web.metadata.finalizers.is_none()).await;
 }

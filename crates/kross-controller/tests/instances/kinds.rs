@@ -26,7 +26,7 @@ async fn an_instance_outside_namespaces_has_children_where_it_says() {
     let child = world.config_maps.get("x-a").await.unwrap();
     assert!(!child.metadata.labels.unwrap().contains_key("kro.run/instance-namespace"));
     instances.delete("x", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&instances, "x").await;
+    wait::until_deleted(&instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
 
@@ -48,7 +48,7 @@ async fn a_graph_can_contain_instances_of_another() {
     outer.patch("x", json!({"spec": {"text": "bye"}})).await;
     wait::until_object(&outer.config_maps, "x-b", |object| value(object, "x") == Some("bye!")).await;
     outer.delete("x").await;
-    wait::until_gone(&outer.instances, "x").await;
+    wait::until_deleted(&outer.instances, "x").await;
     assert!(outer.config_maps.get_opt("x-inner-a").await.unwrap().is_none());
     drop(inner);
 }
@@ -90,7 +90,7 @@ async fn existing_objects_become_instances_only_where_they_are_chosen() {
     // Chosen no more, it is let go, and stays.
     let patch = Patch::Merge(json!({"metadata": {"labels": {"copy": "no"}}}));
     services.patch("chosen", &PatchParams::default(), &patch).await.unwrap();
-    wait::until_gone(&world.config_maps, "chosen-copy").await;
+    wait::until_deleted(&world.config_maps, "chosen-copy").await;
     wait::until_object(&services, "chosen", |service| service.metadata.finalizers.is_none()).await;
 }
 

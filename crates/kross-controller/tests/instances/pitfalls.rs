@@ -37,7 +37,7 @@ async fn an_instance_goes_although_nothing_of_its_graph_can_be_evaluated() {
     world.until_state("x", "ERROR").await;
     world.config_maps.delete("needed", &DeleteParams::default()).await.unwrap();
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
 
@@ -109,7 +109,7 @@ async fn a_collection_over_one_that_becomes_empty_leaves_nothing_behind() {
     world.patch("x", json!({"spec": {"names": []}})).await;
     wait::until_object(&world.config_maps, "x-count", |object| value(object, "n") == Some("0")).await;
     for name in ["x-a", "x-b", "x-a-again", "x-b-again"] {
-        wait::until_gone(&world.config_maps, name).await;
+        wait::until_deleted(&world.config_maps, name).await;
     }
     world.until_state("x", "ACTIVE").await;
 }
@@ -152,9 +152,9 @@ async fn a_kind_is_served_on_when_the_graph_that_also_made_it_goes() {
     outer.create("x", json!({})).await;
     outer.until_state("x", "ACTIVE").await;
     outer.delete("x").await;
-    wait::until_gone(&outer.instances, "x").await;
+    wait::until_deleted(&outer.instances, "x").await;
     outer.objects.delete("passing").await;
-    wait::until_gone(&outer.objects.definitions(), "passing").await;
+    wait::until_deleted(&outer.objects.definitions(), "passing").await;
     inner.patch("own", json!({"spec": {"text": "2"}})).await;
     wait::until_object(&inner.config_maps, "own-a", |object| value(object, "x") == Some("2")).await;
     edit(&inner.config_maps, "own-a", json!({"x": "3"})).await;
@@ -178,10 +178,10 @@ async fn what_is_pruned_goes_dependents_first_and_is_waited_for() {
     // The inventory does not shrink, and the instance does not go, while something of it is on its way out.
     world.delete("x").await;
     world.until("x", |instance| condition(instance, "ResourcesReady")["reason"] == "UnderDeletion").await;
-    wait::until_gone(&world.config_maps, "x-c").await;
+    wait::until_deleted(&world.config_maps, "x-c").await;
     assert!(world.instances.get_opt("x").await.unwrap().is_some());
     finalizers(&world.config_maps, "x-b", json!([])).await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     for name in ["x-a", "x-b"] {
         assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
     }
@@ -199,7 +199,7 @@ async fn deleting_a_rival_definition_leaves_the_kind_to_its_owner() {
     world.objects.create(&rival).await;
     world.objects.until_condition("contested-rival", "KindReady", "False").await;
     world.objects.delete("contested-rival").await;
-    wait::until_gone(&world.objects.definitions(), "contested-rival").await;
+    wait::until_deleted(&world.objects.definitions(), "contested-rival").await;
     world.patch("x", json!({"spec": {"text": "2"}})).await;
     wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("2")).await;
     world.objects.until_ready("contested").await;
@@ -300,8 +300,8 @@ async fn a_definition_that_a_graph_makes_is_followed_like_any_object() {
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
     world.delete("x").await;
-    wait::until_gone(&world.objects.definitions(), "made-by-a-graph").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.objects.definitions(), "made-by-a-graph").await;
+    wait::until_deleted(&world.instances, "x").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -322,9 +322,9 @@ async fn an_instance_goes_although_a_kind_of_its_objects_is_gone() {
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
     crds.delete("fleetings.pitfalls.test", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&crds, "fleetings.pitfalls.test").await;
+    wait::until_deleted(&crds, "fleetings.pitfalls.test").await;
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
 

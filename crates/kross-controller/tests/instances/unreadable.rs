@@ -49,7 +49,7 @@ async fn a_kind_that_may_not_be_read_holds_up_only_the_nodes_of_that_kind() {
     world.create("leaving", json!({"more": true})).await;
     world.until_state("leaving", "ERROR").await;
     world.delete("leaving").await;
-    wait::until_gone(&world.instances, "leaving").await;
+    wait::until_deleted(&world.instances, "leaving").await;
     bystander.proxy.remove(rule);
     world.until_state("with", "ACTIVE").await;
 }
@@ -80,7 +80,7 @@ async fn what_may_be_left_of_a_kind_that_cannot_be_read_any_more_is_not_forgotte
     assert_eq!(said["status"]["state"], "DELETING");
     assert!(message(&said, "ResourcesReady").contains("cannot list replicationcontrollers"));
     world.proxy.remove(rule);
-    wait::until_gone(&world.instances, "deleted").await;
+    wait::until_deleted(&world.instances, "deleted").await;
     world.until_state("changed", "ACTIVE").await;
     let left: Api<ReplicationController> = Api::namespaced(world.objects.client.clone(), &world.namespace);
     assert_eq!(left.list(&ListParams::default()).await.unwrap().items, []);

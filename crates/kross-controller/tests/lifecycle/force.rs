@@ -30,7 +30,7 @@ async fn an_object_that_does_not_go_in_time_is_left_behind_and_named() {
         })
         .await;
     assert_eq!(waiting["status"]["state"], "DELETING");
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     // Times are kept in whole seconds.
     assert!(started.elapsed().as_secs() >= 7, "it was waited for");
     let left = world.config_maps.get("x-stuck").await.unwrap();
@@ -64,10 +64,10 @@ async fn waiting_ends_only_when_its_author_also_says_when() {
     world.create("y", json!({"givenUp": false})).await;
     world.until_state("y", "ACTIVE").await;
     world.delete("y").await;
-    wait::until_gone(&world.instances, "y").await;
+    wait::until_deleted(&world.instances, "y").await;
     assert!(world.instances.get_opt("x").await.unwrap().is_some());
     world.patch("x", json!({"spec": {"givenUp": true}})).await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert_eq!(marks(&world.config_maps.get("x-stuck").await.unwrap()), [""; 0]);
     world.config_maps.patch("x-stuck", &PatchParams::default(), &hold(json!([]))).await.unwrap();
 }

@@ -32,7 +32,7 @@ async fn a_backup_is_made_and_awaited_before_the_database_goes_and_then_cleaned_
 
     world.delete("x").await;
     wait::until_object(&world.config_maps, "x-backup", |_| true).await;
-    wait::until_gone(&world.config_maps, "x-web").await;
+    wait::until_deleted(&world.config_maps, "x-web").await;
     let namespace = &world.namespace;
     let expected =
         format!("deleting resources: ConfigMap {namespace}/x-database: waits for `backup` to be ready: ");
@@ -46,7 +46,7 @@ async fn a_backup_is_made_and_awaited_before_the_database_goes_and_then_cleaned_
     assert!(world.config_maps.get("x-database").await.unwrap().metadata.deletion_timestamp.is_none());
 
     edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     for name in ["x-database", "x-backup"] {
         assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
     }
@@ -72,7 +72,7 @@ async fn a_backup_that_fails_is_visible_and_waited_for_as_long_as_its_author_say
     assert_eq!(entry(&failing, "backup")["operation"], "create");
     let message = condition(&failing, "Ready")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("waits for `backup` to be ready: cannot create ConfigMap"), "{message}");
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     let left = world.config_maps.get("x-database").await.unwrap();
     assert_eq!(left.metadata.labels, None, "it is left behind, and nobody's");
     assert_eq!(left.data.unwrap()["a"], "1");
@@ -92,8 +92,8 @@ async fn what_leaves_the_graph_is_backed_up_as_well() {
     assert_eq!(entry(&waiting, "backup")["state"], "Pending");
     assert!(world.config_maps.get_opt("x-database").await.unwrap().is_some());
     edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
-    wait::until_gone(&world.config_maps, "x-database").await;
-    wait::until_gone(&world.config_maps, "x-backup").await;
+    wait::until_deleted(&world.config_maps, "x-database").await;
+    wait::until_deleted(&world.config_maps, "x-backup").await;
     world.until_state("x", "ACTIVE").await;
     assert!(world.config_maps.get_opt("x-web").await.unwrap().is_some());
 }
@@ -110,7 +110,7 @@ async fn numbers_and_names_decide_who_goes_first_and_may_depend_on_what_is_going
         world.create(name, json!({"first": first})).await;
         world.until_state(name, "ACTIVE").await;
         world.delete(name).await;
-        wait::until_gone(&world.instances, name).await;
+        wait::until_deleted(&world.instances, name).await;
     }
     let deleted = |instance: &str| -> Vec<String> {
         let prefix = format!("delete configmaps {}/{instance}-", world.namespace);

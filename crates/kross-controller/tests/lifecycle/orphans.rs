@@ -24,9 +24,9 @@ async fn instances_of_a_definition_that_is_gone_go_as_it_said() {
     world.objects.delete("orphan").await;
     world.objects.until_condition("orphan", "ControllerReady", "Unknown").await;
     world.objects.patch("orphan", &json!({"metadata": {"finalizers": null}})).await;
-    wait::until_gone(&world.objects.definitions(), "orphan").await;
+    wait::until_deleted(&world.objects.definitions(), "orphan").await;
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-web").await.unwrap().is_none());
     assert!(world.config_maps.get_opt("x-backup").await.unwrap().is_none());
     for name in ["x-data", "x-precious"] {
@@ -53,6 +53,6 @@ async fn a_definition_that_is_being_deleted_still_backs_up_what_goes_with_it() {
     wait::until_object(&world.config_maps, "x-backup", |_| true).await;
     assert!(world.config_maps.get_opt("x-data").await.unwrap().is_some());
     crate::world::edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
-    wait::until_gone(&world.objects.definitions(), "farewell").await;
+    wait::until_deleted(&world.objects.definitions(), "farewell").await;
     assert!(world.config_maps.get_opt("x-data").await.unwrap().is_none());
 }

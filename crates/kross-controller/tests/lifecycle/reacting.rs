@@ -47,7 +47,7 @@ async fn a_neighbour_reacts_to_a_failure_and_a_standby_comes_when_it_lasts() {
     world.proxy.remove(rule);
     world.until_state("x", "ACTIVE").await;
     wait::until_object(&world.config_maps, "x-web", |web| value(web, "replicas") == Some("3")).await;
-    wait::until_gone(&world.config_maps, "x-standby").await;
+    wait::until_deleted(&world.config_maps, "x-standby").await;
     assert_eq!(writes("x-web"), 3);
 }
 
@@ -75,5 +75,5 @@ async fn a_resource_that_leaves_itself_out_when_it_fails_does_not_come_and_go() 
     world.proxy.remove(rule);
     world.patch("x", json!({"spec": {"v": "2"}})).await;
     wait::until_object(&world.config_maps, "x-fragile", |object| value(object, "v") == Some("2")).await;
-    wait::until_gone(&world.config_maps, "x-instead").await;
+    wait::until_deleted(&world.config_maps, "x-instead").await;
 }

@@ -50,7 +50,7 @@ async fn what_stays_is_nobodys_and_is_taken_over_by_the_next_instance() {
         wait::until_object(&world.config_maps, "x-data", |object| kept(object) == Some(answer.clone())).await;
 
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-web").await.unwrap().is_none());
     let left = world.config_maps.get("x-data").await.unwrap();
     assert_eq!(marks(&left), [""; 0]);
@@ -69,7 +69,7 @@ async fn what_stays_is_nobodys_and_is_taken_over_by_the_next_instance() {
     assert_eq!(taken.metadata.uid, before.metadata.uid);
     assert!(!marks(&taken).is_empty());
     world.delete("x").await;
-    wait::until_gone(&world.config_maps, "x-data").await;
+    wait::until_deleted(&world.config_maps, "x-data").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +95,7 @@ async fn what_is_not_to_be_taken_over_is_left_alone_until_it_is_gone() {
     world.config_maps.delete("x-data", &DeleteParams::default()).await.unwrap();
     world.until_state("x", "ACTIVE").await;
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,6 +116,6 @@ async fn what_leaves_the_graph_stays_if_its_author_says_so() {
     assert_eq!(left.data.unwrap()["a"], "1");
     event(&world, "x", "Retained").await;
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-data").await.unwrap().is_some());
 }

@@ -54,7 +54,7 @@ async fn a_region_goes_dark_and_comes_back() {
     eu.proxy.set(Fault::Pass);
     wait::until_object(&eu.config_maps, "x-regional", |regional| value(regional, "text") == Some("two"))
         .await;
-    wait::until_gone(&us.config_maps, "x-standby").await;
+    wait::until_deleted(&us.config_maps, "x-standby").await;
     let back = world
         .until("x", |instance| {
             resource(instance, "regional")["state"] == "Ready"
@@ -65,6 +65,6 @@ async fn a_region_goes_dark_and_comes_back() {
     insta::assert_snapshot!("4 back", shown(&world, &back));
     assert_eq!(value(&world.config_maps.get("x-web").await.unwrap(), "replicas"), Some("3"));
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-regional").await.unwrap().is_none());
 }

@@ -42,7 +42,7 @@ where
 
 async fn gone(world: &World, name: &str) {
     world.delete(name).await;
-    wait::until_gone(&world.instances, name).await;
+    wait::until_deleted(&world.instances, name).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,7 +80,7 @@ async fn regional_failover() {
     assert_eq!(resource(&degraded, "primary")["state"], "Skipped");
     wait::until_object(&world.config_maps, "shop-directory", |it| value(it, "region") == Some("us")).await;
     eu.proxy.set(Fault::Pass);
-    wait::until_gone(&standby, "shop").await;
+    wait::until_deleted(&standby, "shop").await;
     world.until("shop", |instance| instance["status"]["servedBy"] == "eu").await;
     assert!(there.get_opt("shop").await.unwrap().is_some());
     gone(&world, "shop").await;
@@ -154,7 +154,7 @@ async fn database_with_backup() {
     // What else a Job says when it is done differs between versions of Kubernetes.
     let done = json!({"status": {"succeeded": 1, "startTime": "2026-01-01T00:00:00Z"}});
     jobs.patch_status("shop-backup", &PatchParams::default(), &Patch::Merge(done)).await.unwrap();
-    wait::until_gone(&databases, "shop").await;
-    wait::until_gone(&world.instances, "shop").await;
+    wait::until_deleted(&databases, "shop").await;
+    wait::until_deleted(&world.instances, "shop").await;
     assert!(jobs.get_opt("shop-backup").await.unwrap().is_none());
 }

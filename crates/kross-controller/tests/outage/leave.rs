@@ -47,7 +47,7 @@ async fn what_is_left_in_a_dark_cluster_is_what_the_audit_log_says() {
         })
         .await;
     insta::assert_snapshot!("deleting while a cluster is dark", shown(&world, &waiting));
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     for api in [&world.config_maps, &world.region("us").config_maps] {
         for name in ["x-web", "x-other"] {
             assert!(api.get_opt(name).await.unwrap().is_none(), "{name}");
@@ -66,7 +66,7 @@ async fn what_is_left_in_a_dark_cluster_is_what_the_audit_log_says() {
     assert_eq!(of_x, names.iter().map(|name| (*name).to_owned()).collect());
     // What was not left behind goes as always.
     world.delete("y").await;
-    wait::until_gone(&world.instances, "y").await;
+    wait::until_deleted(&world.instances, "y").await;
     let mut expected = expected;
     expected.insert((format!("{}/eu-kubeconfig", world.namespace), "y-kept".to_owned()));
     until_left(&world.namespace, &expected).await;
@@ -99,7 +99,7 @@ async fn a_database_in_one_region_is_backed_up_in_another_before_it_goes() {
     insta::assert_snapshot!("deleting while a backup is made", shown(&world, &waiting));
     assert!(eu.config_maps.get("x-database").await.unwrap().metadata.deletion_timestamp.is_none());
     edit(&us.config_maps, "x-backup", json!({"done": "yes"})).await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-database").await.unwrap().is_none());
     assert!(us.config_maps.get_opt("x-backup").await.unwrap().is_none());
 }
@@ -123,7 +123,7 @@ async fn what_stays_when_an_instance_moves_is_nobodys_and_is_found_again_when_it
     assert_eq!(again.metadata.uid, before.metadata.uid);
     world.until_state("x", "ACTIVE").await;
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     for api in [&eu.config_maps, &us.config_maps] {
         assert_eq!(marks(&api.get("x-data").await.unwrap()), [""; 0]);
     }
@@ -161,7 +161,7 @@ async fn what_was_said_to_be_left_behind_stays_when_its_cluster_is_back() {
     let cluster = format!("{}/eu-kubeconfig", world.namespace);
     until_left(&world.namespace, &BTreeSet::from([(cluster, "x-gone".to_owned())])).await;
     world.delete("x").await;
-    wait::until_gone(&world.instances, "x").await;
+    wait::until_deleted(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-gone").await.unwrap().is_some());
 }
 
@@ -184,8 +184,8 @@ async fn a_database_that_moves_is_backed_up_before_it_goes_from_where_it_was() {
     let there = eu.config_maps.get("x-database").await.unwrap();
     assert!(there.metadata.deletion_timestamp.is_none());
     edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
-    wait::until_gone(&eu.config_maps, "x-database").await;
-    wait::until_gone(&world.config_maps, "x-backup").await;
+    wait::until_deleted(&eu.config_maps, "x-database").await;
+    wait::until_deleted(&world.config_maps, "x-backup").await;
     world.until_state("x", "ACTIVE").await;
     assert!(us.config_maps.get_opt("x-database").await.unwrap().is_some());
 }

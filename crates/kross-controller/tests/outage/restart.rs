@@ -58,7 +58,7 @@ async fn waiting_goes_on_and_ends_after_a_restart_in_the_dark() {
     running.stop().await;
     // Another one still knows since when.
     let running = Running::start(PLANE, settings()).await;
-    wait::until_gone(&instances, "x").await;
+    wait::until_deleted(&instances, "x").await;
     let names = (0..30).map(|i| format!("x-many-{i}")).chain(["x-far".to_owned()]);
     let expected: BTreeSet<_> = names.map(|name| (format!("{SPACE}/eu-kubeconfig"), name)).collect();
     until_left(SPACE, &expected).await;
@@ -100,11 +100,11 @@ async fn instances_go_as_was_last_said_when_their_graph_does_not_compile_any_mor
 
     // The kind goes while nobody looks: neither the definition nor its last revision compiles.
     objects.crds().delete("widgets.broken.test", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&objects.crds(), "widgets.broken.test").await;
+    wait::until_deleted(&objects.crds(), "widgets.broken.test").await;
     let running = Running::start(PLANE, settings()).await;
     objects.until_condition("breaking", "Ready", "False").await;
     instances.delete("x", &DeleteParams::default()).await.unwrap();
-    wait::until_gone(&instances, "x").await;
+    wait::until_deleted(&instances, "x").await;
     let config_maps: Api<ConfigMap> = Api::namespaced(objects.client.clone(), "default");
     assert!(config_maps.get_opt("x-web").await.unwrap().is_none());
     assert_eq!(crate::own::marks(&config_maps.get("x-kept").await.unwrap()), [""; 0]);

@@ -62,7 +62,7 @@ async fn every_item_of_a_collection_has_a_cluster_of_its_own() {
     // A region less is a Deployment less, over there alone.
     instance.patch(json!({"spec": {"regions": ["us"]}})).await;
     let deployments: Api<Deployment> = Api::namespaced(stage.west.clone(), "default");
-    kross_testing::wait::until_gone(&deployments, "web").await;
+    kross_testing::wait::until_deleted(&deployments, "web").await;
     assert!(object(&stage.east, DEPLOYMENT, "default", "web").await.is_some());
     instance.delete().await;
     assert!(object(&stage.east, DEPLOYMENT, "default", "web").await.is_none());
@@ -93,7 +93,7 @@ async fn an_edge_cluster_gets_its_namespace_before_what_is_in_it() {
     .await;
     assert!(object(&stage.west, DEPLOYMENT, "edge-workloads", "probe").await.is_none());
     finalize(&stage.west, "edge-workloads").await;
-    kross_testing::wait::until_gone(&instance.api, &instance.name).await;
+    kross_testing::wait::until_deleted(&instance.api, &instance.name).await;
     stage.undefine(&definition).await;
     stage.forget("default", "edge-clusters-kubeconfig").await;
 }
@@ -194,7 +194,7 @@ async fn what_inherits_the_cluster_of_its_definition_may_depend_on_nothing() {
     stage.objects.patch("dependent", &patch).await;
     stage.objects.until_condition("dependent", "GraphAccepted", "True").await;
     stage.objects.delete("dependent").await;
-    kross_testing::wait::until_gone(&stage.objects.definitions(), "dependent").await;
+    kross_testing::wait::until_deleted(&stage.objects.definitions(), "dependent").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -67,7 +67,7 @@ async fn a_target_that_reads_a_resource_is_refused() {
     let message = condition(&refused, "GraphAccepted")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("clusterSecret"), "{message}");
     stage.objects.delete("invalid-example").await;
-    wait::until_gone(&stage.objects.definitions(), "invalid-example").await;
+    wait::until_deleted(&stage.objects.definitions(), "invalid-example").await;
 }
 
 /// What the provisioning Job does when it ends: a kubeconfig is there.

@@ -75,9 +75,9 @@ impl Stage {
         let name = definition["metadata"]["name"].as_str().unwrap();
         let kind = definition["spec"]["schema"]["kind"].as_str().unwrap();
         self.objects.delete(name).await;
-        wait::until_gone(&self.objects.definitions(), name).await;
+        wait::until_deleted(&self.objects.definitions(), name).await;
         let crd = format!("{}.{}", kross_api::plural(kind), group(definition));
-        wait::until_gone(&self.objects.crds(), &crd).await;
+        wait::until_deleted(&self.objects.crds(), &crd).await;
     }
 
     pub async fn instantiate(&self, definition: &Json, name: &str, spec: Json) -> Instance {
@@ -133,7 +133,7 @@ impl Instance {
 
     pub async fn delete(&self) {
         self.api.delete(&self.name, &DeleteParams::default()).await.unwrap();
-        wait::until_gone(&self.api, &self.name).await;
+        wait::until_deleted(&self.api, &self.name).await;
     }
 }
 
