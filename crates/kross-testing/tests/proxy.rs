@@ -102,7 +102,7 @@ async fn forwards_requests_and_counts_them_by_verb_and_resource() {
     assert_eq!(proxy.count(&Requests::any().name("b")), 4);
     let records = proxy.requests(&Requests::any().verb(Verb::Create).namespace(&fixture.namespace));
     assert_eq!(records[0].status(), Some(201));
-    proxy.forget();
+    proxy.clear_requests();
     assert_eq!(proxy.counts().total(), 0);
 }
 

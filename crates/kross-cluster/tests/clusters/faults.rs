@@ -131,7 +131,7 @@ async fn a_server_with_the_certificate_of_another_authority_is_not_given_the_cre
     let setup = Setup::new().await;
     let hold = setup.hold("eu-kubeconfig", &setup.user("careful").await).await;
     setup.connected(&hold).await;
-    setup.proxy.forget();
+    setup.proxy.clear_requests();
     setup.proxy.set(Fault::WrongCertificate);
     let down = setup.down(&hold, ConnectStep::Authenticate).await;
     assert_eq!(down.reason, FailureReason::Credentials);

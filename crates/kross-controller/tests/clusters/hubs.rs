@@ -109,7 +109,7 @@ impl Second {
 
     fn forget(&self) {
         for proxy in [&self.proxy, &self.world.region("eu").proxy, &self.world.region("us").proxy] {
-            proxy.forget();
+            proxy.clear_requests();
         }
     }
 }

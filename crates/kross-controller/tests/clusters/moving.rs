@@ -96,7 +96,7 @@ async fn a_secret_that_leads_to_another_cluster_stops_everything_until_it_is_con
     // Nobody else is there any more who would ask for anything in the namespace.
     world.delete("y").await;
     wait::until_deleted(&world.instances, "y").await;
-    us.proxy.forget();
+    us.proxy.clear_requests();
     let swapped = jiff::Timestamp::now();
     world.secret("eu-kubeconfig", &world.kubeconfig("us")).await;
     let stopped = world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged")).await;

@@ -351,7 +351,7 @@ async fn whoever_loses_the_lease_writes_nothing_more() {
     lease_proxy.set(Fault::Hang);
     let ended = running.await.unwrap();
     assert!(matches!(ended, Err(ControllerError::LostLeadership { .. })), "{ended:?}");
-    proxy.forget();
+    proxy.clear_requests();
     tokio::time::sleep(late).await;
     let config_maps = objects.config_maps("default");
     assert!(config_maps.get_opt("leaving-first").await.unwrap().is_none());

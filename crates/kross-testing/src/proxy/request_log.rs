@@ -1,4 +1,4 @@
-//! Turns the requests that went by into what tests assert on: a list, and counts by verb and resource.
+//! The requests that passed through a proxy, as a list and as counts by verb and resource.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,14 +9,14 @@ use std::time::Instant;
 use super::request::{Request, Verb};
 use super::rules::Requests;
 
-/// One request that went by.
+/// A request that passed through the proxy.
 #[derive(Debug)]
 pub struct Record {
     /// The request.
     pub request: Request,
-    /// When it came.
+    /// When it arrived.
     pub at: Instant,
-    /// Whether it came over HTTP/2.
+    /// Whether it used HTTP/2.
     pub http2: bool,
     status: AtomicU16,
 }
@@ -26,7 +26,7 @@ impl Record {
         Self { request, at: Instant::now(), http2, status: AtomicU16::new(0) }
     }
 
-    /// The HTTP status it was answered with, if it was.
+    /// The HTTP status of the response; none if there was no response yet.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         Some(self.status.load(Ordering::Relaxed)).filter(|status| *status != 0)
@@ -37,23 +37,23 @@ impl Record {
     }
 }
 
-/// All requests since the proxy started or was told to forget.
+/// All requests since the proxy started or the log was cleared.
 #[derive(Debug, Default)]
-pub(super) struct Journal {
+pub(super) struct RequestLog {
     records: Vec<Arc<Record>>,
 }
 
-impl Journal {
+impl RequestLog {
     pub(super) fn add(&mut self, record: &Arc<Record>) {
         self.records.push(Arc::clone(record));
     }
 
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.records.clear();
     }
 
     pub(super) fn matching(&self, requests: &Requests) -> Vec<Arc<Record>> {
-        self.records.iter().filter(|record| requests.fit(&record.request)).cloned().collect()
+        self.records.iter().filter(|record| requests.matches(&record.request)).cloned().collect()
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -65,18 +65,18 @@ impl Journal {
     }
 }
 
-/// How many requests there were, by resource and verb. Its text has one line for each, in order, for snapshots.
+/// The number of requests by resource and verb. `Display` writes one line for each, sorted, for assertions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(BTreeMap<(String, Verb), u64>);
 
 impl Counts {
-    /// How many requests with this verb there were on this resource.
+    /// The number of requests with this verb on this resource.
     #[must_use]
     pub fn of(&self, verb: Verb, resource: &str) -> u64 {
         self.0.get(&(resource.to_owned(), verb)).copied().unwrap_or_default()
     }
 
-    /// How many there were in all.
+    /// The number of all requests.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().sum()

@@ -1,5 +1,5 @@
-//! Turns a connection into one that can be held up at run time: nothing passes while it hangs, and only so much per second
-//! under a bandwidth limit. Everything above it, TLS included, takes it for a slow network.
+//! A byte stream that can be stalled or limited in bandwidth at run time. It wraps the TCP stream below TLS, so that clients
+//! observe a slow network.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,53 +10,53 @@ use tokio::sync::watch;
 
 use super::Fault;
 
-/// How often a held-up direction looks whether it may go on, and how much of a second's bandwidth goes out in one piece.
+/// How often a limited direction gets new budget, and the largest burst as a part of a second's bandwidth.
 const TICK: Duration = Duration::from_millis(20);
 
-/// One direction of a connection.
-struct Valve {
+/// One direction of a stream.
+struct Throttle {
     faults: watch::Receiver<Fault>,
-    waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// Bytes that may pass; what passes beyond is paid back before more does.
-    balance: f64,
-    counted: Instant,
+    wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Bytes that may pass. Negative after a read of more than that; nothing passes until it is positive again.
+    budget: f64,
+    refilled: Instant,
 }
 
-impl Valve {
+impl Throttle {
     fn new(faults: watch::Receiver<Fault>) -> Self {
-        Self { faults, waiting: None, balance: 0.0, counted: Instant::now() }
+        Self { faults, wait: None, budget: 0.0, refilled: Instant::now() }
     }
 
-    /// Ready with how many bytes may pass now.
+    /// Ready with the number of bytes that may pass now.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<usize> {
         loop {
-            if let Some(waiting) = &mut self.waiting {
-                ready!(waiting.as_mut().poll(context));
-                self.waiting = None;
+            if let Some(wait) = &mut self.wait {
+                ready!(wait.as_mut().poll(context));
+                self.wait = None;
             }
             let fault = *self.faults.borrow();
             match fault {
                 Fault::Hang | Fault::Drop => {
                     let mut faults = self.faults.clone();
-                    self.waiting = Some(Box::pin(async move {
-                        // The proxy that is gone closes the connection anyway.
+                    self.wait = Some(Box::pin(async move {
+                        // Fails when the proxy is dropped, which closes the connection anyway.
                         let _ = faults.wait_for(|fault| !matches!(fault, Fault::Hang | Fault::Drop)).await;
                     }));
                 }
                 Fault::Bandwidth(rate) => {
                     let rate = f64::from(rate.max(1));
-                    let earned = self.counted.elapsed().as_secs_f64() * rate;
-                    self.counted = Instant::now();
-                    self.balance = (self.balance + earned).min(rate * TICK.as_secs_f64() + 1.0);
-                    if self.balance >= 1.0 {
+                    let earned = self.refilled.elapsed().as_secs_f64() * rate;
+                    self.refilled = Instant::now();
+                    self.budget = (self.budget + earned).min(rate * TICK.as_secs_f64() + 1.0);
+                    if self.budget >= 1.0 {
                         #[expect(
                             clippy::cast_possible_truncation,
                             clippy::cast_sign_loss,
-                            reason = "at least 1"
+                            reason = "not less than 1"
                         )]
-                        return Poll::Ready(self.balance as usize);
+                        return Poll::Ready(self.budget as usize);
                     }
-                    self.waiting = Some(Box::pin(tokio::time::sleep(TICK)));
+                    self.wait = Some(Box::pin(tokio::time::sleep(TICK)));
                 }
                 _ => return Poll::Ready(usize::MAX),
             }
@@ -67,31 +67,31 @@ impl Valve {
         if matches!(*self.faults.borrow(), Fault::Bandwidth(_)) {
             #[expect(clippy::cast_precision_loss, reason = "a buffer is far smaller than 2^52 bytes")]
             let bytes = bytes as f64;
-            self.balance -= bytes;
+            self.budget -= bytes;
         }
     }
 }
 
-/// A connection whose two directions can be held up.
-pub(super) struct Gate<S> {
+/// A stream whose two directions are throttled.
+pub(super) struct ThrottledStream<S> {
     inner: S,
-    reading: Valve,
-    writing: Valve,
+    reading: Throttle,
+    writing: Throttle,
 }
 
-impl<S> Gate<S> {
+impl<S> ThrottledStream<S> {
     pub(super) fn new(inner: S, faults: &watch::Receiver<Fault>) -> Self {
-        Self { inner, reading: Valve::new(faults.clone()), writing: Valve::new(faults.clone()) }
+        Self { inner, reading: Throttle::new(faults.clone()), writing: Throttle::new(faults.clone()) }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ThrottledStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        // A read takes what is there, and the next one waits until that is paid for.
+        // The size of a read is not limited: the next one waits until the budget is positive again.
         ready!(self.reading.poll(context));
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
@@ -100,7 +100,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ThrottledStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
