@@ -37,7 +37,7 @@ mod crds;
 mod normal;
 #[path = "beside/scenario.rs"]
 mod scenario;
-#[path = "definitions/setup.rs"]
+#[path = "support/setup.rs"]
 mod setup;
 #[path = "beside/side.rs"]
 mod side;

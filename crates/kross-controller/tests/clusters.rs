@@ -23,13 +23,13 @@ mod doubles;
 mod hubs;
 #[path = "clusters/moving.rs"]
 mod moving;
-#[path = "instances/own.rs"]
-mod own;
+#[path = "support/instance_api.rs"]
+mod instance_api;
 #[path = "clusters/poll.rs"]
 mod poll;
 #[path = "clusters/references.rs"]
 mod references;
-#[path = "definitions/setup.rs"]
+#[path = "support/setup.rs"]
 mod setup;
-#[path = "clusters/world.rs"]
+#[path = "support/cluster_world.rs"]
 mod world;

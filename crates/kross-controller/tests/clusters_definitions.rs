@@ -16,7 +16,7 @@ mod instances;
 #[path = "clusters_definitions/loss.rs"]
 mod loss;
 #[allow(dead_code, reason = "shared with the tests of definitions")]
-#[path = "definitions/setup.rs"]
+#[path = "support/setup.rs"]
 mod setup;
 #[path = "clusters_definitions/steps.rs"]
 mod steps;

@@ -18,5 +18,5 @@ mod deletion;
 mod restart;
 #[path = "definitions/revisions.rs"]
 mod revisions;
-#[path = "definitions/setup.rs"]
+#[path = "support/setup.rs"]
 mod setup;

@@ -27,15 +27,15 @@ mod external;
 mod heels;
 #[path = "instances/kinds.rs"]
 mod kinds;
-#[path = "instances/own.rs"]
-mod own;
+#[path = "support/instance_api.rs"]
+mod instance_api;
 #[path = "instances/pitfalls.rs"]
 mod pitfalls;
 #[path = "instances/scale.rs"]
 mod scale;
-#[path = "definitions/setup.rs"]
+#[path = "support/setup.rs"]
 mod setup;
 #[path = "instances/unreadable.rs"]
 mod unreadable;
-#[path = "instances/world.rs"]
+#[path = "support/hub_world.rs"]
 mod world;

@@ -16,15 +16,15 @@ mod force;
 mod hooks;
 #[path = "lifecycle/orphans.rs"]
 mod orphans;
-#[path = "instances/own.rs"]
-mod own;
+#[path = "support/instance_api.rs"]
+mod instance_api;
 #[path = "lifecycle/reacting.rs"]
 mod reacting;
 #[path = "lifecycle/retain.rs"]
 mod retain;
-#[path = "definitions/setup.rs"]
+#[path = "support/setup.rs"]
 mod setup;
 #[path = "lifecycle/size.rs"]
 mod size;
-#[path = "instances/world.rs"]
+#[path = "support/hub_world.rs"]
 mod world;

@@ -17,13 +17,13 @@ mod degrade;
 mod examples;
 #[path = "outage/leave.rs"]
 mod leave;
-#[path = "instances/own.rs"]
-mod own;
+#[path = "support/instance_api.rs"]
+mod instance_api;
 #[path = "outage/restart.rs"]
 mod restart;
-#[path = "definitions/setup.rs"]
+#[path = "support/setup.rs"]
 mod setup;
 #[path = "outage/stage.rs"]
 mod stage;
-#[path = "clusters/world.rs"]
+#[path = "support/cluster_world.rs"]
 mod world;

@@ -16,7 +16,7 @@ mod by_cluster;
 mod by_level;
 #[path = "seeds/by_target.rs"]
 mod by_target;
-#[path = "definitions/setup.rs"]
+#[path = "support/setup.rs"]
 mod setup;
 #[path = "seeds/stage.rs"]
 mod stage;

@@ -4,7 +4,7 @@ use kross_testing::wait;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::own::marks;
+use crate::instance_api::marks;
 use crate::retain::event;
 use crate::world::{World, config_map};
 

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
-use crate::own::marks;
+use crate::instance_api::marks;
 use crate::setup::condition;
 use crate::world::{World, config_map};
 

@@ -6,7 +6,7 @@ use kross_testing::{Fault, wait};
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::own::marks;
+use crate::instance_api::marks;
 use crate::setup::condition;
 use crate::stage::{left, shown, until_left, world};
 use crate::world::{config_map, edit, resource};

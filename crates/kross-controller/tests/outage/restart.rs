@@ -107,6 +107,6 @@ async fn instances_go_as_was_last_said_when_their_graph_does_not_compile_any_mor
     wait::until_deleted(&instances, "x").await;
     let config_maps: Api<ConfigMap> = Api::namespaced(objects.client.clone(), "default");
     assert!(config_maps.get_opt("x-web").await.unwrap().is_none());
-    assert_eq!(crate::own::marks(&config_maps.get("x-kept").await.unwrap()), [""; 0]);
+    assert_eq!(crate::instance_api::marks(&config_maps.get("x-kept").await.unwrap()), [""; 0]);
     running.stop().await;
 }

@@ -9,8 +9,8 @@ use kube::Api;
 use serde_json::{Value as Json, json};
 use tokio::sync::OnceCell;
 
-use crate::own::Instances;
-pub use crate::own::{edit, value};
+use crate::instance_api::InstanceApi;
+pub use crate::instance_api::{edit, value};
 use crate::setup::{Objects, Running, install};
 
 struct Shared {
@@ -25,15 +25,15 @@ pub struct World {
     pub namespace: String,
     pub objects: Objects,
     pub config_maps: Api<ConfigMap>,
-    own: Instances,
+    instance_api: InstanceApi,
     pub proxy: &'static FaultProxy,
 }
 
 impl Deref for World {
-    type Target = Instances;
+    type Target = InstanceApi;
 
-    fn deref(&self) -> &Instances {
-        &self.own
+    fn deref(&self) -> &InstanceApi {
+        &self.instance_api
     }
 }
 
@@ -64,7 +64,7 @@ impl World {
         let namespace = fixture.namespace.clone();
         Self {
             config_maps: fixture.hub.api(),
-            own: Instances::new(&objects, kind, &namespace),
+            instance_api: InstanceApi::new(&objects, kind, &namespace),
             proxy: &shared.proxy,
             objects,
             namespace,

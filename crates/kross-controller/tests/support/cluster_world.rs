@@ -12,8 +12,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value as Json, json};
 use tokio::sync::OnceCell;
 
-use crate::own::Instances;
-pub use crate::own::{edit, value};
+use crate::instance_api::InstanceApi;
+pub use crate::instance_api::{edit, value};
 use crate::setup::{Objects, Running, install};
 
 static SHARED: OnceCell<Running> = OnceCell::const_new();
@@ -33,15 +33,15 @@ pub struct World {
     pub objects: Objects,
     pub config_maps: Api<ConfigMap>,
     pub secrets: Api<Secret>,
-    own: Instances,
+    instance_api: InstanceApi,
     pub regions: BTreeMap<&'static str, Region>,
 }
 
 impl Deref for World {
-    type Target = Instances;
+    type Target = InstanceApi;
 
-    fn deref(&self) -> &Instances {
-        &self.own
+    fn deref(&self) -> &InstanceApi {
+        &self.instance_api
     }
 }
 
@@ -74,7 +74,7 @@ impl World {
         let world = Self {
             config_maps: fixture.hub.api(),
             secrets: fixture.hub.api(),
-            own: Instances::new(&objects, kind, &namespace),
+            instance_api: InstanceApi::new(&objects, kind, &namespace),
             regions: BTreeMap::from([("eu", region("eu")), ("us", region("us"))]),
             objects,
             namespace,

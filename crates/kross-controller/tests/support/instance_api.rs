@@ -8,12 +8,12 @@ use serde_json::{Value as Json, json};
 use crate::setup::{Objects, condition, make, until};
 
 /// The instances of one kind in the namespace of a test.
-pub struct Instances {
+pub struct InstanceApi {
     pub instances: Api<DynamicObject>,
     pub kind: String,
 }
 
-impl Instances {
+impl InstanceApi {
     pub fn new(objects: &Objects, kind: &str, namespace: &str) -> Self {
         let instances = objects.namespaced("kro.run", kind, &kross_api::plural(kind), namespace);
         Self { instances, kind: kind.to_owned() }
