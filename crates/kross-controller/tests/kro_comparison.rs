@@ -1,5 +1,5 @@
 //! The same steps on kro and here, on a control plane each: what the API then says is the same, but for what is listed in
-//! `beside/differences.yaml` with its reason. `KROSS_SCENARIO=a,b` runs these scenarios alone.
+//! `kro_comparison/differences.yaml` with its reason. `KROSS_SCENARIO=a,b` runs these scenarios alone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,24 +24,24 @@ use kube::api::PostParams;
 use serde_json::Value as Json;
 
 use crate::compare::{Difference, Known, REFUSAL, differences};
-use crate::normal::{Seen, normal};
+use crate::normalize::{Seen, normal};
 use crate::scenario::{Scenario, Step};
 use crate::setup::{Running, install};
 use crate::side::Side;
 
-#[path = "beside/compare.rs"]
+#[path = "kro_comparison/compare.rs"]
 mod compare;
-#[path = "beside/crds.rs"]
+#[path = "kro_comparison/crds.rs"]
 mod crds;
-#[path = "beside/normal.rs"]
-mod normal;
-#[path = "beside/scenario.rs"]
+#[path = "kro_comparison/normalize.rs"]
+mod normalize;
+#[path = "kro_comparison/scenario.rs"]
 mod scenario;
 #[path = "support/setup.rs"]
 mod setup;
-#[path = "beside/side.rs"]
+#[path = "kro_comparison/side.rs"]
 mod side;
-#[path = "beside/takeover.rs"]
+#[path = "kro_comparison/takeover.rs"]
 mod takeover;
 
 /// How many scenarios run at the same time.
@@ -91,7 +91,7 @@ async fn definitions_and_instances_look_as_they_do_on_kro() {
     if !kro_runs() {
         return;
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/beside");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kro_comparison");
     let theirs = Side::new("kro", shared("kro").await.client().await.unwrap());
     let ours = Side::new("kross", shared("kross").await.client().await.unwrap());
     install_kros(&theirs.client).await;
