@@ -11,25 +11,25 @@
     unreachable_pub
 )]
 
-#[path = "clusters/apply.rs"]
-mod apply;
-#[path = "clusters/dark.rs"]
-mod dark;
-#[path = "clusters/delete.rs"]
-mod delete;
-#[path = "clusters/doubles.rs"]
-mod doubles;
-#[path = "clusters/hubs.rs"]
-mod hubs;
-#[path = "clusters/moving.rs"]
-mod moving;
+#[path = "clusters/cluster_references.rs"]
+mod cluster_references;
+#[path = "clusters/deletion.rs"]
+mod deletion;
 #[path = "support/instance_api.rs"]
 mod instance_api;
-#[path = "clusters/poll.rs"]
-mod poll;
-#[path = "clusters/references.rs"]
-mod references;
+#[path = "clusters/moving.rs"]
+mod moving;
+#[path = "clusters/polling.rs"]
+mod polling;
+#[path = "clusters/remote_objects.rs"]
+mod remote_objects;
+#[path = "clusters/second_hub.rs"]
+mod second_hub;
+#[path = "clusters/secrets_of_one_cluster.rs"]
+mod secrets_of_one_cluster;
 #[path = "support/setup.rs"]
 mod setup;
+#[path = "clusters/unreachable.rs"]
+mod unreachable;
 #[path = "support/cluster_world.rs"]
 mod world;

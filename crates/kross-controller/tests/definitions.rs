@@ -8,8 +8,8 @@
     unreachable_pub
 )]
 
-#[path = "definitions/accept.rs"]
-mod accept;
+#[path = "definitions/acceptance.rs"]
+mod acceptance;
 #[path = "definitions/crds.rs"]
 mod crds;
 #[path = "definitions/deletion.rs"]

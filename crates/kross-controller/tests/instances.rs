@@ -17,25 +17,25 @@ mod change;
 mod create;
 #[path = "instances/defects.rs"]
 mod defects;
-#[path = "instances/delete.rs"]
-mod delete;
+#[path = "instances/deletion.rs"]
+mod deletion;
 #[path = "instances/events.rs"]
 mod events;
-#[path = "instances/external.rs"]
-mod external;
+#[path = "instances/external_references.rs"]
+mod external_references;
 #[path = "instances/heels.rs"]
 mod heels;
-#[path = "instances/kinds.rs"]
-mod kinds;
 #[path = "support/instance_api.rs"]
 mod instance_api;
+#[path = "instances/kinds.rs"]
+mod kinds;
 #[path = "instances/pitfalls.rs"]
 mod pitfalls;
 #[path = "instances/scale.rs"]
 mod scale;
 #[path = "support/setup.rs"]
 mod setup;
-#[path = "instances/unreadable.rs"]
-mod unreadable;
+#[path = "instances/unreadable_kinds.rs"]
+mod unreadable_kinds;
 #[path = "support/hub_world.rs"]
 mod world;

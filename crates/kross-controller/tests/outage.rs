@@ -11,19 +11,19 @@
     unreachable_pub
 )]
 
-#[path = "outage/degrade.rs"]
-mod degrade;
+#[path = "outage/audited_world.rs"]
+mod audited_world;
+#[path = "outage/degradation.rs"]
+mod degradation;
+#[path = "outage/deletion.rs"]
+mod deletion;
 #[path = "outage/examples.rs"]
 mod examples;
-#[path = "outage/leave.rs"]
-mod leave;
 #[path = "support/instance_api.rs"]
 mod instance_api;
 #[path = "outage/restart.rs"]
 mod restart;
 #[path = "support/setup.rs"]
 mod setup;
-#[path = "outage/stage.rs"]
-mod stage;
 #[path = "support/cluster_world.rs"]
 mod world;

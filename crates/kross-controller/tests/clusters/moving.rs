@@ -197,7 +197,7 @@ async fn a_rotated_credential_is_taken_over_without_a_failed_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_the_graph_made_itself_goes_when_its_cluster_was_left() {
-    let world = World::new("KeyChanger", crate::delete::own_credentials()).await;
+    let world = World::new("KeyChanger", crate::deletion::own_credentials()).await;
     let (eu, us) = (world.region("eu"), world.region("us"));
     let spec = |secret: &str, region: &str| json!({"secret": secret, "kubeconfig": world.kubeconfig(region).to_string()});
     world.create("x", spec("old", "us")).await;

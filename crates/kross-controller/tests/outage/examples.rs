@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value as Json, json};
 
-use crate::stage::{empty_world, until_left};
+use crate::audited_world::{empty_world, until_left};
 use crate::world::{World, resource, value};
 
 /// Makes the definition of an example.

@@ -8,8 +8,8 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value as Json, json};
 
+use crate::audited_world::{settings, until_left};
 use crate::setup::{Objects, Running, install, until};
-use crate::stage::{settings, until_left};
 use crate::world::config_map;
 
 const PLANE: &str = "restarted";

@@ -10,13 +10,13 @@
     unreachable_pub
 )]
 
-#[path = "seeds/by_cluster.rs"]
-mod by_cluster;
-#[path = "seeds/by_level.rs"]
-mod by_level;
-#[path = "seeds/by_target.rs"]
-mod by_target;
+#[path = "proposal_examples/cluster_long_form.rs"]
+mod cluster_long_form;
+#[path = "proposal_examples/cluster_short_form.rs"]
+mod cluster_short_form;
+#[path = "proposal_examples/fixture.rs"]
+mod fixture;
 #[path = "support/setup.rs"]
 mod setup;
-#[path = "seeds/stage.rs"]
-mod stage;
+#[path = "proposal_examples/target_form.rs"]
+mod target_form;

@@ -6,9 +6,9 @@ use kross_testing::{Fault, wait};
 use kube::api::ListParams;
 use serde_json::json;
 
+use crate::audited_world::{left, shown, until_left, world};
 use crate::instance_api::marks;
 use crate::setup::condition;
-use crate::stage::{left, shown, until_left, world};
 use crate::world::{config_map, edit, resource};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,16 +9,16 @@
     unreachable_pub
 )]
 
-#[path = "clusters_definitions/analysis.rs"]
-mod analysis;
-#[path = "clusters_definitions/instances.rs"]
-mod instances;
-#[path = "clusters_definitions/loss.rs"]
-mod loss;
+#[path = "definition_clusters/cluster_conditions.rs"]
+mod cluster_conditions;
+#[path = "definition_clusters/instance_analysis.rs"]
+mod instance_analysis;
 #[allow(dead_code, reason = "shared with the tests of definitions")]
 #[path = "support/setup.rs"]
 mod setup;
-#[path = "clusters_definitions/steps.rs"]
-mod steps;
-#[path = "clusters_definitions/world.rs"]
+#[path = "definition_clusters/static_analysis.rs"]
+mod static_analysis;
+#[path = "definition_clusters/unreachable.rs"]
+mod unreachable;
+#[path = "definition_clusters/world.rs"]
 mod world;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kross_testing::{Fault, Requests, Verb, wait};
 use serde_json::json;
 
-use crate::stage::{shown, world};
+use crate::audited_world::{shown, world};
 use crate::world::{config_map, resource, value};
 
 #[tokio::test(flavor = "multi_thread")]

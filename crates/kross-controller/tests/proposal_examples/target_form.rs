@@ -6,8 +6,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value as Json, json};
 
+use crate::fixture::{DEPLOYMENT, Instance, SERVICE, Stage, complete, example, instances, object, serve};
 use crate::setup::condition;
-use crate::stage::{DEPLOYMENT, Instance, SERVICE, Stage, complete, example, instances, object, serve};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_definition_deploys_to_many_regions() {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::stage::{DEPLOYMENT, SERVICE, Stage, complete, example, object};
+use crate::fixture::{DEPLOYMENT, SERVICE, Stage, complete, example, object};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_static_reference_deploys_to_a_fixed_cluster() {

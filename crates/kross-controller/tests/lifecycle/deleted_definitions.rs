@@ -4,7 +4,7 @@ use kross_testing::wait;
 use serde_json::json;
 
 use crate::instance_api::marks;
-use crate::retain::event;
+use crate::retain_and_adopt::event;
 use crate::world::{World, config_map};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::instance_api::marks;
-use crate::retain::event;
+use crate::retain_and_adopt::event;
 use crate::world::{World, config_map};
 
 #[tokio::test(flavor = "multi_thread")]

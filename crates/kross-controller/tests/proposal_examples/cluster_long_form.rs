@@ -8,8 +8,8 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value as Json, json};
 
+use crate::fixture::{CONFIG_MAP, DEPLOYMENT, Stage, complete, example, object, serve};
 use crate::setup::condition;
-use crate::stage::{CONFIG_MAP, DEPLOYMENT, Stage, complete, example, object, serve};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shared_configuration_is_read_from_a_central_cluster() {
