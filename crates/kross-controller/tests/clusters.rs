@@ -13,6 +13,8 @@
 
 #[path = "clusters/cluster_references.rs"]
 mod cluster_references;
+#[path = "clusters/credential_changes.rs"]
+mod credential_changes;
 #[path = "clusters/deletion.rs"]
 mod deletion;
 #[path = "support/instance_api.rs"]

@@ -10,10 +10,16 @@
 
 #[path = "definitions/acceptance.rs"]
 mod acceptance;
+#[path = "definitions/crd_deletion.rs"]
+mod crd_deletion;
 #[path = "definitions/crds.rs"]
 mod crds;
 #[path = "definitions/deletion.rs"]
 mod deletion;
+#[path = "definitions/exclusive_plane.rs"]
+mod exclusive_plane;
+#[path = "definitions/reconcile_metrics.rs"]
+mod reconcile_metrics;
 #[path = "definitions/restart.rs"]
 mod restart;
 #[path = "definitions/revisions.rs"]

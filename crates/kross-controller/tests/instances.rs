@@ -11,30 +11,44 @@
     unreachable_pub
 )]
 
-#[path = "instances/change.rs"]
-mod change;
+#[path = "instances/collections.rs"]
+mod collections;
 #[path = "instances/create.rs"]
 mod create;
-#[path = "instances/defects.rs"]
-mod defects;
 #[path = "instances/deletion.rs"]
 mod deletion;
+#[path = "instances/drift.rs"]
+mod drift;
 #[path = "instances/events.rs"]
 mod events;
+#[path = "instances/existing_objects.rs"]
+mod existing_objects;
+#[path = "instances/expressions.rs"]
+mod expressions;
 #[path = "instances/external_references.rs"]
 mod external_references;
-#[path = "instances/heels.rs"]
-mod heels;
 #[path = "support/instance_api.rs"]
 mod instance_api;
-#[path = "instances/kinds.rs"]
-mod kinds;
-#[path = "instances/pitfalls.rs"]
-mod pitfalls;
+#[path = "instances/inventory.rs"]
+mod inventory;
+#[path = "instances/nested_instances.rs"]
+mod nested_instances;
+#[path = "instances/ownership_conflicts.rs"]
+mod ownership_conflicts;
+#[path = "instances/prune.rs"]
+mod prune;
+#[path = "instances/rejected_objects.rs"]
+mod rejected_objects;
+#[path = "instances/rollout.rs"]
+mod rollout;
 #[path = "instances/scale.rs"]
 mod scale;
+#[path = "instances/served_kinds.rs"]
+mod served_kinds;
 #[path = "support/setup.rs"]
 mod setup;
+#[path = "instances/suspension.rs"]
+mod suspension;
 #[path = "instances/unreadable_kinds.rs"]
 mod unreadable_kinds;
 #[path = "support/hub_world.rs"]

@@ -1,10 +1,10 @@
-//! How an instance comes to life.
+//! Creating an instance: the requests that it takes, what instance and objects carry, and what a resource waits for.
 
 use kross_testing::wait;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value as Json, json};
 
-use crate::setup::condition;
+use crate::setup::{condition, until};
 use crate::world::{World, config_map, value};
 
 fn chain() -> Json {
@@ -142,40 +142,6 @@ async fn a_resource_of_another_cluster_waits_and_holds_up_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_object_is_an_error_that_holds_up_nobody_else() {
-    let mut bad = config_map("bad", json!({}));
-    bad["template"]["metadata"]["name"] = json!("${schema.spec.name}");
-    let world = World::new(
-        "Refused",
-        json!({"spec": {"name": "string"}}),
-        json!([bad, config_map("good", json!({}))]),
-    )
-    .await;
-    world.create("x", json!({"name": "Not_A_Name"})).await;
-    let refused = world.until_state("x", "ERROR").await;
-    let message = condition(&refused, "ResourcesReady")["message"].as_str().unwrap().to_owned();
-    assert!(message.starts_with("resource error: ") && message.contains("Not_A_Name"), "{message}");
-    wait::until_object(&world.config_maps, "x-good", |_| true).await;
-    world.patch("x", json!({"spec": {"name": "a-name"}})).await;
-    world.until_state("x", "ACTIVE").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_object_of_another_instance_is_not_taken() {
-    let mut shared = config_map("shared", json!({"of": "${schema.metadata.name}"}));
-    shared["template"]["metadata"]["name"] = json!("the-one");
-    let world = World::new("Rival", json!({"spec": {}}), json!([shared])).await;
-    world.create("first", json!({})).await;
-    world.until_state("first", "ACTIVE").await;
-    world.create("second", json!({})).await;
-    let refused = world.until_state("second", "ERROR").await;
-    let message = condition(&refused, "ResourcesReady")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("belongs to a different ApplySet"), "{message}");
-    let object = world.config_maps.get("the-one").await.unwrap();
-    assert_eq!(value(&object, "of"), Some("first"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_graph_that_reads_the_version_of_its_instance_comes_to_rest() {
     let resources = json!([config_map("a", json!({"version": "${schema.metadata.resourceVersion}"}))]);
     let world = World::new("Restless", json!({"spec": {}}), resources).await;
@@ -190,4 +156,24 @@ async fn a_graph_that_reads_the_version_of_its_instance_comes_to_rest() {
     assert!(sent.iter().filter(about_x).count() < 10, "{sent:?}");
     let child = world.config_maps.get("x-a").await.unwrap();
     assert!(value(&child, "version").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_outside_namespaces_has_children_where_it_says() {
+    let mut child = config_map("a", json!({"x": "${schema.spec.namespace}"}));
+    child["template"]["metadata"]["namespace"] = json!("${schema.spec.namespace}");
+    let schema = json!({"scope": "Cluster", "spec": {"namespace": "string"}});
+    let world = World::new("Wide", schema, json!([child])).await;
+    let instances = world.objects.api("kro.run", "v1alpha1", "Wide", "wides");
+    let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Wide", "metadata": {"name": "x"},
+        "spec": {"namespace": world.namespace}});
+    instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    let x = until(instances.clone(), "x".to_owned(), |x| x["status"]["state"] == "ACTIVE").await;
+    let notes = &x["metadata"]["annotations"];
+    assert_eq!(notes["applyset.kubernetes.io/additional-namespaces"], world.namespace.as_str());
+    let child = world.config_maps.get("x-a").await.unwrap();
+    assert!(!child.metadata.labels.unwrap().contains_key("kro.run/instance-namespace"));
+    instances.delete("x", &DeleteParams::default()).await.unwrap();
+    wait::until_deleted(&instances, "x").await;
+    assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }

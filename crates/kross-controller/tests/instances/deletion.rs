@@ -1,8 +1,8 @@
-//! How an instance goes.
+//! Deleting an instance and its objects.
 
-use kross_testing::{Action, Answer, Requests, Verb, wait};
-use kube::api::{Patch, PatchParams};
-use serde_json::{Value as Json, json};
+use kross_testing::{Action, Answer, Requests, Verb, objects, wait};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
 
 use crate::setup::condition;
 use crate::world::{World, config_map};
@@ -60,89 +60,43 @@ async fn a_chain_without_finalizers_goes_in_one_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_inventory_that_was_tampered_with_blocks_deletion() {
-    let world = World::new("Tampered", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+async fn an_instance_goes_although_nothing_of_its_graph_can_be_evaluated() {
+    let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "needed"}}});
+    let resources =
+        json!([outside, config_map("a", json!({"x": "${string(int(outside.data.x) / schema.spec.by)}"}))]);
+    let world = World::new("Doomed", json!({"spec": {"by": "integer | default=1"}}), resources).await;
+    let needed = objects::config_map("needed", &[("x", "4")]);
+    world.config_maps.create(&PostParams::default(), &needed).await.unwrap();
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
-    let suspend = json!({"metadata": {"annotations": {
-        "applyset.kubernetes.io/contains-group-kinds": "",
-    }}});
-    world.patch("x", suspend).await;
-    let refused = world.until("x", |instance| instance["status"]["state"] == "ERROR").await;
-    assert_eq!(condition(&refused, "InstanceManaged")["reason"], "ManagementFailed");
+    world.patch("x", json!({"spec": {"by": 0}})).await;
+    world.until_state("x", "ERROR").await;
+    world.config_maps.delete("needed", &DeleteParams::default()).await.unwrap();
     world.delete("x").await;
-    let blocked =
-        world.until("x", |instance| condition(instance, "ResourcesReady")["reason"] == "UnderDeletion").await;
-    let message = condition(&blocked, "ResourcesReady")["message"].as_str().unwrap().to_owned();
-    assert!(message.starts_with("deletion blocked: "), "{message}");
-    // Whoever repairs it lets it go.
-    let repair = json!({"metadata": {"annotations": {
-        "applyset.kubernetes.io/contains-group-kinds": "ConfigMap",
-    }}});
-    world.patch("x", repair).await;
     wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_without_a_complete_inventory_is_not_let_go() {
-    let world = World::new("Uncertain", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
-    let (kinds, spaces) =
-        ("applyset.kubernetes.io/contains-group-kinds", "applyset.kubernetes.io/additional-namespaces");
-    let (hash, tooling) = ("internal.kro.run/applyset-inventory-hash", "applyset.kubernetes.io/tooling");
-    let id = "applyset.kubernetes.io/id";
-    let annotations = |annotations: Json| json!({"metadata": {"annotations": annotations}});
-    let damages = [
-        ("nothing", kinds, annotations(json!({kinds: null, spaces: null, hash: null, tooling: null}))),
-        ("kinds", kinds, annotations(json!({kinds: null, hash: null}))),
-        ("spaces", spaces, annotations(json!({spaces: null, hash: null}))),
-        ("tooling", tooling, annotations(json!({tooling: "kubectl/v1.36.0"}))),
-        ("id", id, json!({"metadata": {"labels": {id: null}}})),
-    ];
-    for (name, _, _) in &damages {
-        world.create(name, json!({})).await;
-    }
-    for (name, said, damage) in damages {
-        let before = world.until_state(name, "ACTIVE").await["metadata"].clone();
-        // While it is suspended nobody repairs it.
-        world.patch(name, annotations(json!({"kro.run/reconcile": "suspended"}))).await;
-        world
-            .until(name, |instance| {
-                condition(instance, "ResourcesReady")["reason"] == "ReconciliationSuspended"
-            })
-            .await;
-        world.patch(name, damage).await;
-        world.delete(name).await;
-        let blocked = world
-            .until(name, |instance| condition(instance, "ResourcesReady")["reason"] == "UnderDeletion")
-            .await;
-        let message = condition(&blocked, "ResourcesReady")["message"].as_str().unwrap().to_owned();
-        assert!(message.starts_with("deletion blocked: ") && message.contains(said), "{name}: {message}");
-        assert!(world.config_maps.get_opt(&format!("{name}-a")).await.unwrap().is_some(), "{name}");
-        let repair = json!({"metadata": {"labels": before["labels"], "annotations": before["annotations"]}});
-        world.patch(name, repair).await;
-        wait::until_deleted(&world.instances, name).await;
-        assert!(world.config_maps.get_opt(&format!("{name}-a")).await.unwrap().is_none(), "{name}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_inventory_that_is_taken_off_a_living_instance_comes_back() {
-    let world = World::new("Restored", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+async fn an_instance_goes_although_a_kind_of_its_objects_is_gone() {
+    // Any definition starts what tests share.
+    let plain = World::new("Lonely", json!({"spec": {}}), json!([])).await;
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "fleetings.pitfalls.test"},
+        "spec": {"group": "pitfalls.test", "scope": "Namespaced", "names": {"kind": "Fleeting", "plural": "fleetings"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let crds = plain.objects.crds();
+    crds.create(&PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
+    let fleeting = json!({"id": "fleeting", "template": {"apiVersion": "pitfalls.test/v1", "kind": "Fleeting",
+        "metadata": {"name": "${schema.metadata.name}"}}});
+    let world =
+        World::new("Survivor", json!({"spec": {}}), json!([fleeting, config_map("a", json!({}))])).await;
     world.create("x", json!({})).await;
-    let before = world.until_state("x", "ACTIVE").await["metadata"].clone();
-    let bare = json!({"metadata": {"annotations": null, "labels": null}});
-    world.patch("x", bare).await;
-    let after = world
-        .until("x", |instance| {
-            let metadata = &instance["metadata"];
-            metadata["annotations"] == before["annotations"] && metadata["labels"] == before["labels"]
-        })
-        .await;
-    assert_eq!(after["status"]["state"], "ACTIVE");
-    // Without the finalizer it would go before its objects do.
-    world.patch("x", json!({"metadata": {"finalizers": null}})).await;
-    world.until("x", |instance| instance["metadata"]["finalizers"] == json!(["kro.run/finalizer"])).await;
+    world.until_state("x", "ACTIVE").await;
+    crds.delete("fleetings.pitfalls.test", &DeleteParams::default()).await.unwrap();
+    wait::until_deleted(&crds, "fleetings.pitfalls.test").await;
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());

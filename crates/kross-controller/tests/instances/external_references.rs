@@ -1,4 +1,4 @@
-//! Objects that a graph only reads.
+//! External references: objects that a graph reads and never writes.
 
 use k8s_openapi::api::core::v1::{ConfigMap, LimitRange};
 use kross_testing::{objects, wait};
@@ -99,4 +99,37 @@ async fn an_instance_in_error_still_follows_what_it_reads() {
         wait::until_object(&world.config_maps, "x-sum", |object| value(object, "n") == Some(sum)).await;
         world.until_state("x", "ACTIVE").await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn external_objects_found_by_labels_can_become_ready() {
+    let outside = json!({"id": "outside", "readyWhen": ["${each.data.?ready.orValue('no') == 'yes'}"],
+        "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "${schema.metadata.namespace}", "selector": {"matchLabels": {"ready": "maybe"}}}}});
+    let resources = json!([outside, config_map("after", json!({"n": "${string(size(outside))}"}))]);
+    let world = World::new("ReadyOutside", json!({"spec": {}}), resources).await;
+    let mut one = objects::config_map("one", &[("ready", "no")]);
+    one.metadata.labels = Some([("ready".to_owned(), "maybe".to_owned())].into());
+    world.config_maps.create(&PostParams::default(), &one).await.unwrap();
+    world.create("x", json!({})).await;
+    world.until_state("x", "IN_PROGRESS").await;
+    edit(&world.config_maps, "one", json!({"ready": "yes"})).await;
+    world.until_state("x", "ACTIVE").await;
+    assert_eq!(value(&world.config_maps.get("x-after").await.unwrap(), "n"), Some("1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn external_objects_without_a_namespace_are_looked_for_in_all_of_them() {
+    let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"selector": {"matchLabels": {"everywhere": "yes"}}}}});
+    let resources = json!([outside, config_map("count", json!({"n": "${string(size(outside))}"}))]);
+    let world = World::new("Everywhere", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    let elsewhere: Api<ConfigMap> = Api::namespaced(world.objects.client.clone(), "default");
+    for (api, name) in [(&world.config_maps, "here"), (&elsewhere, "everywhere-there")] {
+        let mut found = objects::config_map(name, &[]);
+        found.metadata.labels = Some([("everywhere".to_owned(), "yes".to_owned())].into());
+        api.create(&PostParams::default(), &found).await.unwrap();
+    }
+    wait::until_object(&world.config_maps, "x-count", |object| value(object, "n") == Some("2")).await;
 }

@@ -1,4 +1,4 @@
-//! Kinds that the controller may not read: what does not need them goes on, what does says so, and nothing is forgotten.
+//! Kinds that the controller may not list: only what uses them fails, and nothing is forgotten.
 
 use k8s_openapi::api::core::v1::ReplicationController;
 use kross_testing::{Action, Answer, Requests, wait};
@@ -52,6 +52,26 @@ async fn a_kind_that_may_not_be_read_holds_up_only_the_nodes_of_that_kind() {
     wait::until_deleted(&world.instances, "leaving").await;
     bystander.proxy.remove(rule);
     world.until_state("with", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_may_not_be_read_degrades_only_those_who_use_it_and_says_so() {
+    let others = World::new("Unlimited", json!({"spec": {}}), json!([config_map("map", json!({}))])).await;
+    let refusal =
+        Answer::status(403).message("resourcequotas is forbidden: User \"kross\" cannot list resourcequotas");
+    // A kind that no other test uses.
+    let rule = others.proxy.on(Requests::any().resource("resourcequotas"), Action::Answer(refusal));
+    let limits = json!({"id": "limits", "template": {"apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": "${schema.metadata.name}"}, "spec": {"hard": {"pods": "2"}}}});
+    let world = World::new("Limited", json!({"spec": {}}), json!([limits])).await;
+    world.create("x", json!({})).await;
+    let said = world.until("x", |instance| condition(instance, "Ready")["status"] == "False").await;
+    let message = condition(&said, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("ResourceQuota") && message.contains("cannot list resourcequotas"), "{message}");
+    others.create("y", json!({})).await;
+    others.until_state("y", "ACTIVE").await;
+    others.proxy.remove(rule);
+    world.until_state("x", "ACTIVE").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

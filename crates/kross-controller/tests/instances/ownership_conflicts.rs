@@ -1,17 +1,45 @@
-//! What happens at the very moment at which the controller does something: nothing of it is missed, and nothing is taken away.
+//! Objects that several instances want: one owns it, and another adopts it as soon as it is released.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use kross_testing::wait;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{WatchEvent, WatchParams};
 use serde_json::json;
 
 use crate::setup::condition;
 use crate::world::{World, config_map, value};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_of_another_instance_is_not_taken() {
+    let mut shared = config_map("shared", json!({"of": "${schema.metadata.name}"}));
+    shared["template"]["metadata"]["name"] = json!("the-one");
+    let world = World::new("Rival", json!({"spec": {}}), json!([shared])).await;
+    world.create("first", json!({})).await;
+    world.until_state("first", "ACTIVE").await;
+    world.create("second", json!({})).await;
+    let refused = world.until_state("second", "ERROR").await;
+    let message = condition(&refused, "ResourcesReady")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("belongs to a different ApplySet"), "{message}");
+    let object = world.config_maps.get("the-one").await.unwrap();
+    assert_eq!(value(&object, "of"), Some("first"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_another_instance_lets_go_of_is_taken_at_once() {
+    let mut shared = config_map("shared", json!({"of": "${schema.metadata.name}"}));
+    shared["template"]["metadata"]["name"] = json!("the-only-one");
+    let world = World::new("Waiting", json!({"spec": {}}), json!([shared])).await;
+    world.create("first", json!({})).await;
+    world.until_state("first", "ACTIVE").await;
+    world.create("second", json!({})).await;
+    world.until_state("second", "ERROR").await;
+    world.delete("first").await;
+    world.until_state("second", "ACTIVE").await;
+    assert_eq!(value(&world.config_maps.get("the-only-one").await.unwrap(), "of"), Some("second"));
+}
 
 /// A ConfigMap whose name the instance chooses, so that several can choose the same.
 fn shared() -> serde_json::Value {
@@ -86,42 +114,4 @@ async fn what_is_let_go_while_another_looks_at_it_is_the_others() {
         let estate = world.config_maps.get(&format!("estate-{round}")).await.unwrap();
         assert_eq!(value(&estate, "of"), Some(heir.as_str()));
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_existing_object_that_changes_while_it_is_reported_on_is_followed() {
-    // Any definition starts what tests share.
-    let world = World::new("Starter", json!({"spec": {}}), json!([])).await;
-    let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
-        "metadata": {"name": "followed"}, "spec": {
-            "schema": {"externalRef": {"apiVersion": "v1", "kind": "Service",
-                "metadata": {"selector": {"matchLabels": {"followed": "yes"}}}}},
-            "resources": [config_map("copy", json!({"port": "${string(schema.spec.ports[0].port)}"}))]}});
-    world.objects.create(&definition).await;
-    world.objects.until_ready("followed").await;
-    let services: Api<Service> = Api::namespaced(world.objects.client.clone(), &world.namespace);
-    let patch = async |patch: serde_json::Value| {
-        services.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap()
-    };
-    let service =
-        json!({"metadata": {"name": "web", "labels": {"followed": "yes"}}, "spec": {"ports": [{"port": 1}]}});
-    services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
-    for round in 1..12 {
-        // Each pass over the first changes writes what a later one must not hide.
-        for step in 1..5 {
-            patch(json!({"spec": {"ports": [{"port": 10 * round + step}]}})).await;
-        }
-        let port = (10 * round + 4).to_string();
-        wait::until_object(&world.config_maps, "web-copy", |copy| value(copy, "port") == Some(&port)).await;
-        // Whoever takes it back lets it go each time.
-        if round % 4 == 0 {
-            patch(json!({"metadata": {"labels": {"followed": "no"}}})).await;
-            wait::until_deleted(&world.config_maps, "web-copy").await;
-            patch(json!({"metadata": {"labels": {"followed": "yes"}}})).await;
-            wait::until_object(&world.config_maps, "web-copy", |_| true).await;
-        }
-    }
-    patch(json!({"metadata": {"labels": {"followed": "no"}}})).await;
-    wait::until_deleted(&world.config_maps, "web-copy").await;
-    wait::until_object(&services, "web", |web| web.metadata.finalizers.is_none()).await;
 }

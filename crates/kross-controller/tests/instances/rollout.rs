@@ -1,0 +1,94 @@
+//! How a new revision of a definition reaches its instances.
+
+use kross_testing::{Action, Answer, Requests, wait};
+use serde_json::{Value as Json, json};
+
+use crate::setup::{condition, until};
+use crate::world::{World, config_map, value};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_revision_reaches_every_instance_and_old_objects_go() {
+    let world = World::new(
+        "Rolled",
+        json!({"spec": {}}),
+        json!([config_map("a", json!({})), config_map("b", json!({}))]),
+    )
+    .await;
+    for name in ["x", "y"] {
+        world.create(name, json!({})).await;
+        world.until_state(name, "ACTIVE").await;
+    }
+    let secret = json!({"id": "s", "template": {"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "${schema.metadata.name}-s"}}});
+    world.objects.patch("rolled", &json!({"spec": {"resources": [secret]}})).await;
+    for name in ["x", "y"] {
+        wait::until_deleted(&world.config_maps, &format!("{name}-a")).await;
+        wait::until_deleted(&world.config_maps, &format!("{name}-b")).await;
+        world
+            .until(name, |instance| {
+                let kinds = "applyset.kubernetes.io/contains-group-kinds";
+                instance["metadata"]["annotations"][kinds] == "Secret"
+                    && instance["status"]["state"] == "ACTIVE"
+            })
+            .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_is_new_in_the_status_reaches_every_instance() {
+    // The API server drops what it does not know, and learns of a changed CRD a moment after it has taken it: the more
+    // change at once, the later.
+    let grow = |kind: String| async move {
+        let world = World::new(&kind, json!({"spec": {}}), json!([])).await;
+        world.create("x", json!({})).await;
+        world.until_state("x", "ACTIVE").await;
+        for number in 0..8 {
+            let field = format!("field{number}");
+            let status = json!({"spec": {"schema": {"status": {&field: "${schema.metadata.name}"}}}});
+            world.objects.patch(&kind.to_lowercase(), &status).await;
+            world.until("x", |instance| instance["status"][&field] == "x").await;
+        }
+    };
+    futures::future::join_all((0..12).map(|number| grow(format!("Growing{number}")))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_is_served_only_once_its_status_says_that_it_compiled() {
+    let world = World::new("Impatient", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let status = Requests::any().resource("graphrevisions.internal.kro.run/status").name("impatient-r00002");
+    let rule = world.proxy.on(status, Action::Answer(Answer::status(500)));
+    let resources = json!([config_map("a", json!({"x": "new"}))]);
+    world.objects.patch("impatient", &json!({"spec": {"resources": resources}})).await;
+    let waiting = world.objects.until_condition("impatient", "GraphRevisionsResolved", "Unknown").await;
+    let reason = condition(&waiting, "GraphRevisionsResolved")["reason"].clone();
+    assert_eq!(reason, "WaitingForGraphRevisionCompilation");
+    assert_eq!(value(&world.config_maps.get("x-a").await.unwrap(), "x"), None);
+    world.proxy.remove(rule);
+    wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("new")).await;
+    world.objects.until_ready("impatient").await;
+    let names = world.objects.revision_names("impatient").await;
+    assert_eq!(names, ["impatient-r00001", "impatient-r00002"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_that_was_overtaken_says_all_the_same_what_came_of_it() {
+    let world = World::new("Overtaken", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    let status = Requests::any().resource("graphrevisions.internal.kro.run/status").name("overtaken-r00002");
+    let rule = world.proxy.on(status, Action::Answer(Answer::status(500)));
+    let edit = async |text: &str| {
+        let resources = json!([config_map("a", json!({"x": text}))]);
+        world.objects.patch("overtaken", &json!({"spec": {"resources": resources}})).await;
+    };
+    edit("second").await;
+    world.objects.until_condition("overtaken", "GraphRevisionsResolved", "Unknown").await;
+    edit("third").await;
+    world.objects.until_ready("overtaken").await;
+    let second = world.objects.get(&world.objects.revisions(), "overtaken-r00002").await;
+    assert_eq!(second["status"]["conditions"], Json::Null);
+    world.proxy.remove(rule);
+    edit("fourth").await;
+    let verified = |revision: &Json| condition(revision, "Ready")["status"] == "True";
+    until(world.objects.revisions(), "overtaken-r00002".to_owned(), verified).await;
+}

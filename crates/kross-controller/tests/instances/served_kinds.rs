@@ -1,0 +1,79 @@
+//! Kinds stay served while other definitions come and go, and their schemas are fetched again when they change.
+
+use std::time::Duration;
+
+use kross_testing::{Action, Answer, Requests, Stopwatch, wait};
+use serde_json::{Value as Json, json};
+
+use crate::setup::{condition, definition};
+use crate::world::{World, config_map, edit, value};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_is_served_on_when_the_graph_that_also_made_it_goes() {
+    let inner = World::new(
+        "Lasting",
+        json!({"spec": {"text": "string"}}),
+        json!([config_map("a", json!({"x": "${schema.spec.text}"}))]),
+    )
+    .await;
+    let nested = json!({"id": "inner", "template": {"apiVersion": "kro.run/v1alpha1", "kind": "Lasting",
+        "metadata": {"name": "${schema.metadata.name}-inner"}, "spec": {"text": "outer"}}});
+    let outer = World::new("Passing", json!({"spec": {}}), json!([nested])).await;
+    inner.create("own", json!({"text": "1"})).await;
+    outer.create("x", json!({})).await;
+    outer.until_state("x", "ACTIVE").await;
+    outer.delete("x").await;
+    wait::until_deleted(&outer.instances, "x").await;
+    outer.objects.delete("passing").await;
+    wait::until_deleted(&outer.objects.definitions(), "passing").await;
+    inner.patch("own", json!({"spec": {"text": "2"}})).await;
+    wait::until_object(&inner.config_maps, "own-a", |object| value(object, "x") == Some("2")).await;
+    edit(&inner.config_maps, "own-a", json!({"x": "3"})).await;
+    wait::until_object(&inner.config_maps, "own-a", |object| value(object, "x") == Some("2")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleting_a_rival_definition_leaves_the_kind_to_its_owner() {
+    let resources = json!([config_map("a", json!({"x": "${schema.spec.text}"}))]);
+    let world = World::new("Contested", json!({"spec": {"text": "string"}}), resources).await;
+    world.create("x", json!({"text": "1"})).await;
+    world.until_state("x", "ACTIVE").await;
+    let rival = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "contested-rival"},
+        "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "Contested", "spec": {"text": "string"}}, "resources": []}});
+    world.objects.create(&rival).await;
+    world.objects.until_condition("contested-rival", "KindReady", "False").await;
+    world.objects.delete("contested-rival").await;
+    wait::until_deleted(&world.objects.definitions(), "contested-rival").await;
+    world.patch("x", json!({"spec": {"text": "2"}})).await;
+    wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("2")).await;
+    world.objects.until_ready("contested").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_schemas_that_is_out_of_date_is_fetched_again_at_once() {
+    let world = World::new("Listed", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    let index = Requests::any().resource("/openapi/v3");
+    let document = Requests::any().resource("/openapi/v3/apis/discovery.k8s.io/v1");
+    // As the server answers who asks for a document as it was.
+    let rule = world.proxy.on(document.clone(), Action::Answer(Answer::status(301)));
+    let slice = json!({"id": "slice", "template": {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": "${schema.metadata.name}"}, "addressType": "IPv4", "endpoints": []}});
+    let mut definition = definition("unlisted", "Unlisted");
+    definition["spec"] = json!({"schema": {"apiVersion": "v1alpha1", "kind": "Unlisted", "spec": {}},
+        "resources": [slice]});
+    world.objects.create(&definition).await;
+    wait::until_true("the document to be asked for", || world.proxy.count(&document) > 0).await;
+    let (lists, asked) = (world.proxy.count(&index), Stopwatch::start());
+    wait::until_true("the list to be asked for", || world.proxy.count(&index) > lists).await;
+    asked.assert_within(Duration::from_secs(5));
+    // It says meanwhile what it waits for.
+    let said = |definition: &Json| {
+        let accepted = condition(definition, "GraphAccepted");
+        let message = accepted["message"].as_str().unwrap_or_default();
+        accepted["status"] == "Unknown" && message.starts_with("cannot fetch the schemas")
+    };
+    world.objects.until("unlisted", said).await;
+    world.proxy.remove(rule);
+    world.objects.until_ready("unlisted").await;
+}
