@@ -87,7 +87,7 @@ fn kro_runs() -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn definitions_and_instances_look_as_they_do_on_kro() {
+async fn definitions_and_instances_are_as_on_kro() {
     if !kro_runs() {
         return;
     }

@@ -93,7 +93,8 @@ impl Process {
     /// The next log line with this message.
     fn line(&mut self, message: &str) -> serde_json::Value {
         loop {
-            let line = self.lines.recv_timeout(wait::WAIT_LIMIT).unwrap_or_else(|_| panic!("{:#?}", self.log));
+            let line =
+                self.lines.recv_timeout(wait::WAIT_LIMIT).unwrap_or_else(|_| panic!("{:#?}", self.log));
             self.log.push(line.clone());
             let json: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
             if json["message"] == message {

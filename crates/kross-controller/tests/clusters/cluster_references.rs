@@ -7,7 +7,7 @@ use crate::setup::condition;
 use crate::world::{World, cluster, config_map, resource, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_item_can_have_a_cluster_of_its_own() {
+async fn creates_each_item_of_a_collection_in_its_own_cluster() {
     let mut parts = config_map("part", None, json!({"region": "${region}"}));
     parts["forEach"] = json!([{"region": "${schema.spec.regions}"}]);
     parts["cluster"] = json!({"name": "${region + '-kubeconfig'}"});
@@ -34,7 +34,7 @@ async fn each_item_can_have_a_cluster_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graph_can_make_the_secret_of_a_cluster_and_deploy_into_it() {
+async fn creates_the_secret_of_a_cluster_and_deploys_into_it() {
     let world = World::without_definition("Provisioner").await;
     let secret = json!({"id": "access", "template": {"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "${schema.metadata.name}-made-kubeconfig"},
@@ -53,7 +53,7 @@ async fn a_graph_can_make_the_secret_of_a_cluster_and_deploy_into_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_waits_for_a_secret_that_comes_later() {
+async fn waits_for_a_secret_that_is_created_later() {
     let app = config_map("app", Some("${schema.spec.target}"), json!({}));
     let world =
         World::new("Delegated", json!({"schema": {"spec": {"target": "string"}}, "resources": [app]})).await;
@@ -71,7 +71,7 @@ async fn an_instance_waits_for_a_secret_that_comes_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn external_objects_of_another_cluster_are_found_by_their_labels() {
+async fn finds_external_objects_of_another_cluster_by_label() {
     let shards = json!({"id": "shards", "externalRef": {"apiVersion": "v1", "kind": "ConfigMapList",
         "selector": {"matchLabels": {"shard": "yes"}}, "metadata": {"namespace": "${schema.metadata.namespace}"},
         "cluster": {"name": "us-kubeconfig"}}});
@@ -104,7 +104,7 @@ async fn external_objects_of_another_cluster_are_found_by_their_labels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_credential_that_may_not_is_told_what_it_lacks() {
+async fn names_the_permissions_that_a_credential_lacks() {
     let app = config_map("app", Some("weak"), json!({}));
     let world = World::new("Weak", json!({"schema": {"spec": {}}, "resources": [app]})).await;
     let eu = world.region("eu");
@@ -142,7 +142,7 @@ async fn a_credential_that_may_not_is_told_what_it_lacks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_cannot_be_used_is_refused_with_a_reason_and_mended_by_itself() {
+async fn rejects_an_unusable_secret_with_a_reason_and_recovers_when_it_is_corrected() {
     let app = config_map("app", Some("odd"), json!({}));
     let world = World::new("Odd", json!({"schema": {"spec": {}}, "resources": [app]})).await;
     let put = async |data: serde_json::Value| {
@@ -169,7 +169,7 @@ async fn a_secret_that_cannot_be_used_is_refused_with_a_reason_and_mended_by_its
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_outside_namespaces_finds_its_secret_where_the_system_lives() {
+async fn a_cluster_scoped_instance_reads_its_secret_from_the_system_namespace() {
     let world = World::without_definition("Overarching").await;
     let client = world.objects.client.clone();
     let namespaces = kube::Api::all(client.clone());
@@ -196,7 +196,7 @@ async fn an_instance_outside_namespaces_finds_its_secret_where_the_system_lives(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_says_more_than_its_definition_about_where_it_is() {
+async fn the_cluster_of_a_resource_takes_precedence_over_that_of_its_definition() {
     let resources = json!([
         config_map("inherits", None, json!({})),
         config_map("there", Some("us"), json!({"from": "${inherits.metadata.name}"})),

@@ -8,7 +8,7 @@ use crate::setup::condition;
 use crate::world::{World, cluster, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_leads_to_another_cluster_stops_everything_until_it_is_confirmed() {
+async fn writes_nothing_to_a_secret_of_another_cluster_until_it_is_confirmed() {
     let world = World::new("Swapped", one_region()).await;
     for (name, region) in [("x", "eu"), ("y", "us")] {
         world.create(name, json!({"region": region})).await;
@@ -52,7 +52,7 @@ async fn a_secret_that_leads_to_another_cluster_stops_everything_until_it_is_con
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_was_swapped_by_mistake_can_be_restored() {
+async fn recovers_when_a_swapped_secret_is_restored() {
     let world = World::new("Unswapped", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
@@ -64,7 +64,7 @@ async fn a_secret_that_was_swapped_by_mistake_can_be_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deletion_stops_as_well_until_it_is_confirmed() {
+async fn writes_no_deletion_to_a_secret_of_another_cluster_until_it_is_confirmed() {
     let world = World::new("Unreturned", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
@@ -88,7 +88,7 @@ async fn deletion_stops_as_well_until_it_is_confirmed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rotated_credential_is_taken_over_without_a_failed_request() {
+async fn uses_a_rotated_credential_without_a_failed_request() {
     let world = World::new("Rotated", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;

@@ -16,7 +16,7 @@ fn chain() -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_go_in_reverse_order_across_clusters() {
+async fn deletes_objects_in_reverse_order_across_clusters() {
     let world = World::new("Reversed", chain()).await;
     world.create("x", json!({})).await;
     let instance = world.until_state("x", "ACTIVE").await;
@@ -50,7 +50,7 @@ async fn objects_go_in_reverse_order_across_clusters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deletion_waits_for_a_dark_cluster_and_says_so() {
+async fn blocks_deletion_on_an_unreachable_cluster_and_reports_it() {
     let world = World::new("Patient", chain()).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
@@ -80,7 +80,7 @@ async fn deletion_waits_for_a_dark_cluster_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deletion_waits_for_a_secret_that_is_gone() {
+async fn blocks_deletion_on_a_deleted_secret() {
     let world = World::new("Locked", chain()).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
@@ -102,7 +102,7 @@ async fn deletion_waits_for_a_secret_that_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finalizer_that_is_removed_by_hand_lets_the_instance_go_and_upsets_nobody() {
+async fn removing_the_finalizer_by_hand_releases_the_instance_and_affects_no_other() {
     let world = World::new("Forced", chain()).await;
     world.create("x", json!({})).await;
     world.create("y", json!({})).await;
@@ -124,7 +124,7 @@ async fn a_finalizer_that_is_removed_by_hand_lets_the_instance_go_and_upsets_nob
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_inventory_of_clusters_that_was_tampered_with_blocks_deletion() {
+async fn blocks_deletion_on_a_tampered_cluster_inventory() {
     let world = World::new("Forged", chain()).await;
     world.create("x", json!({})).await;
     let instance = world.until_state("x", "ACTIVE").await;
@@ -161,7 +161,7 @@ pub fn own_credentials() -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_the_graph_made_itself_goes_after_what_is_behind_it() {
+async fn deletes_a_secret_of_the_graph_after_the_objects_in_its_cluster() {
     let world = World::new("KeyHolder", own_credentials()).await;
     let us = world.region("us");
     let kubeconfig = world.kubeconfig("us").to_string();

@@ -13,7 +13,7 @@ pub fn one_region() -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_moves_leaves_nothing_behind() {
+async fn deletes_the_objects_in_the_cluster_that_an_instance_left() {
     let world = World::new("Mover", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
@@ -36,7 +36,7 @@ async fn an_instance_that_moves_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_owed_to_a_dark_cluster_is_kept_and_paid() {
+async fn keeps_the_cleanup_of_an_unreachable_cluster_pending_until_it_is_reachable() {
     let world = World::new("Debtor", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
@@ -58,7 +58,7 @@ async fn what_is_owed_to_a_dark_cluster_is_kept_and_paid() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_owed_to_a_cluster_that_is_gone_for_good_can_be_given_up() {
+async fn cleanup_of_a_cluster_that_no_longer_exists_can_be_abandoned() {
     let world = World::new("Bankrupt", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
@@ -86,7 +86,7 @@ async fn what_is_owed_to_a_cluster_that_is_gone_for_good_can_be_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_the_graph_made_itself_goes_when_its_cluster_was_left() {
+async fn deletes_a_secret_of_the_graph_after_cleaning_up_the_cluster_that_was_left() {
     let world = World::new("KeyChanger", crate::deletion::own_credentials()).await;
     let (eu, us) = (world.region("eu"), world.region("us"));
     let spec = |secret: &str, region: &str| json!({"secret": secret, "kubeconfig": world.kubeconfig(region).to_string()});

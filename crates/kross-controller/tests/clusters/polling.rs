@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::world::{World, cluster, config_map, edit, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_polled_cluster_is_never_watched_and_drift_is_repaired_after_one_poll() {
+async fn never_watches_a_polled_cluster_and_repairs_drift_after_one_poll() {
     let mut app = config_map("app", Some("eu"), json!({"text": "one"}));
     app["cluster"]["pollConfig"] = json!({"interval": "10s", "jitter": "1s"});
     let source = json!({"id": "source", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",

@@ -11,7 +11,7 @@ use crate::setup::condition;
 use crate::world::{World, cluster, config_map, edit, resource, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_made_in_their_cluster_and_repaired_there() {
+async fn creates_and_repairs_objects_in_their_cluster() {
     let resources = json!([
         config_map("here", None, json!({"text": "${schema.spec.text}"})),
         config_map("there", Some("eu"), json!({"text": "${here.data.text}"})),
@@ -47,7 +47,7 @@ async fn objects_are_made_in_their_cluster_and_repaired_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_in_one_cluster_reaches_the_next_within_a_second() {
+async fn applies_a_change_in_one_cluster_to_the_next_within_a_second() {
     let mut endpoint = config_map("endpoint", Some("eu"), json!({}));
     endpoint["template"]["metadata"]["labels"] = json!({"made": "${schema.metadata.name}"});
     let database = json!({"id": "database", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
@@ -75,7 +75,7 @@ async fn a_change_in_one_cluster_reaches_the_next_within_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_is_missing_over_there_is_named() {
+async fn names_a_namespace_that_is_missing_in_the_remote_cluster() {
     let mut there = config_map("there", Some("eu"), json!({}));
     there["template"]["metadata"]["namespace"] = json!("nowhere-${schema.metadata.name}");
     let world = World::new("Homeless", json!({"schema": {"spec": {}}, "resources": [there]})).await;
@@ -94,7 +94,7 @@ async fn a_namespace_that_is_missing_over_there_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kinds_are_those_of_the_other_cluster() {
+async fn resolves_kinds_in_the_remote_cluster() {
     let crd = json!({"id": "crd", "cluster": {"name": "eu-kubeconfig"}, "template": {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.faraway.test"},
@@ -114,7 +114,7 @@ async fn kinds_are_those_of_the_other_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graph_brings_a_kind_to_another_cluster_and_then_objects_of_it() {
+async fn installs_a_crd_in_another_cluster_and_then_creates_objects_of_its_kind() {
     let world = World::without_definition("Bringer").await;
     let group = format!("{}.brought.example.com", world.namespace);
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {

@@ -123,7 +123,7 @@ fn spec() -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hubs_never_touch_each_others_objects() {
+async fn two_hubs_never_write_to_each_others_objects() {
     let second = Second::new("Twin", spec()).await;
     let running = second.start(Settings::default()).await;
     second.world.define(spec()).await;
@@ -170,7 +170,7 @@ async fn a_restart_with_three_clusters_and_two_hundred_instances_writes_nothing(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_in_the_dark_forgets_nothing() {
+async fn keeps_the_inventory_over_a_restart_while_a_cluster_is_unreachable() {
     let second = Second::new("Recall", spec()).await;
     let running = second.start(Settings::default()).await;
     second.create("x", json!({})).await;
@@ -206,7 +206,7 @@ async fn a_restart_in_the_dark_forgets_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_does_not_answer_holds_no_worker() {
+async fn an_unresponsive_cluster_blocks_no_worker() {
     let app = config_map("app", Some("${schema.spec.region}"), json!({"text": "${schema.spec.text}"}));
     let spec =
         json!({"schema": {"spec": {"region": "string", "text": "string | default=one"}}, "resources": [app]});
@@ -236,7 +236,7 @@ async fn a_cluster_that_does_not_answer_holds_no_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_beyond_the_budget_of_watches_is_polled_and_the_status_says_so() {
+async fn polls_what_exceeds_the_watch_budget_and_reports_the_mode() {
     let second = Second::new("Budgeted", spec()).await;
     let mut settings = Settings::default();
     settings.watches.budget = 1;

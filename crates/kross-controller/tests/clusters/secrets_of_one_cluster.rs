@@ -10,7 +10,7 @@ use crate::world::{World, cluster, config_map, resource, value};
 const INVENTORY: &str = "internal.kro.run/cluster-inventory";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_secrets_of_one_cluster_are_two_ways_to_one_place() {
+async fn two_secrets_of_one_cluster_are_two_access_paths_to_it() {
     let mut second = config_map("second", Some("also"), json!({}));
     second["includeWhen"] = json!(["${schema.spec.both}"]);
     let resources = json!([config_map("first", Some("eu"), json!({})), second]);
@@ -54,7 +54,7 @@ async fn two_secrets_of_one_cluster_are_two_ways_to_one_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_an_instance_left_for_another_of_the_same_cluster_is_forgotten() {
+async fn removes_a_secret_from_the_inventory_when_another_secret_of_the_same_cluster_replaces_it() {
     let app = config_map("app", Some("${schema.spec.way}"), json!({}));
     let steady = config_map("steady", Some("eu"), json!({}));
     let spec = json!({"schema": {"spec": {"way": "string"}}, "resources": [steady, app]});
@@ -85,7 +85,7 @@ async fn a_secret_that_an_instance_left_for_another_of_the_same_cluster_is_forgo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_credential_reads_and_another_writes_in_the_same_cluster() {
+async fn reads_with_one_credential_and_writes_with_another_in_the_same_cluster() {
     let source = json!({"id": "source", "externalRef": {"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "source"}, "cluster": {"name": "reader-kubeconfig"}}});
     let copy = config_map("copy", Some("writer"), json!({"type": "${source.spec.type}"}));
@@ -114,7 +114,7 @@ async fn one_credential_reads_and_another_writes_in_the_same_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubeconfig_that_leads_back_to_the_hub_is_one_like_any_other() {
+async fn treats_a_kubeconfig_of_the_hub_like_that_of_any_cluster() {
     let near = config_map("near", None, json!({"of": "near"}));
     let far = config_map("far", Some("home"), json!({"of": "far"}));
     let spec = json!({"schema": {"spec": {"on": "boolean"}}, "resources": [near, far]});

@@ -16,7 +16,7 @@ fn two_regions() -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dark_cluster_holds_up_neither_other_clusters_nor_what_is_known_of_it() {
+async fn an_unreachable_cluster_neither_blocks_other_clusters_nor_loses_its_last_observed_state() {
     let mut spec = two_regions();
     spec["schema"]["status"] = json!({"east": "${east.metadata.uid}"});
     let world = World::new("Halfdark", spec).await;
@@ -47,17 +47,17 @@ async fn a_dark_cluster_holds_up_neither_other_clusters_nor_what_is_known_of_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_accepts_and_never_answers_is_noticed_within_fifteen_seconds() {
+async fn detects_a_cluster_that_accepts_connections_and_never_answers_within_fifteen_seconds() {
     noticed_and_mended("Silent", |proxy| proxy.set(Fault::Hang)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_whose_packets_are_dropped_is_noticed_within_fifteen_seconds() {
+async fn detects_a_cluster_whose_packets_are_dropped_within_fifteen_seconds() {
     noticed_and_mended("Dropped", |proxy| proxy.set(Fault::Drop)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_takes_requests_and_never_answers_them_is_noticed_within_fifteen_seconds() {
+async fn detects_a_cluster_that_accepts_requests_and_never_answers_within_fifteen_seconds() {
     noticed_and_mended("Mute", |proxy| {
         proxy.on(Requests::any(), Action::Hang);
     })
@@ -86,7 +86,7 @@ async fn noticed_and_mended(kind: &str, begin: impl Fn(&FaultProxy)) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_is_made_while_its_cluster_is_down_comes_up_by_itself() {
+async fn an_instance_created_while_its_cluster_is_unreachable_becomes_active_on_reconnect() {
     let world = World::new("Early", two_regions()).await;
     world.region("eu").proxy.set(Fault::Refuse);
     world.create("x", json!({"text": "one"})).await;
@@ -98,7 +98,7 @@ async fn an_instance_that_is_made_while_its_cluster_is_down_comes_up_by_itself()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_secret_degrades_and_a_restored_one_mends() {
+async fn reports_a_deleted_secret_and_recovers_when_it_is_restored() {
     let world = World::new("Keyless", two_regions()).await;
     world.create("x", json!({"text": "one"})).await;
     world.until_state("x", "ACTIVE").await;
@@ -116,7 +116,7 @@ async fn a_deleted_secret_degrades_and_a_restored_one_mends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changed_during_the_dark_is_seen_afterwards() {
+async fn repairs_drift_that_happened_while_the_cluster_was_unreachable() {
     let world = World::new("Gap", two_regions()).await;
     world.create("x", json!({"text": "one"})).await;
     world.until_state("x", "ACTIVE").await;
@@ -129,7 +129,7 @@ async fn what_changed_during_the_dark_is_seen_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_missed_when_connections_are_cut() {
+async fn misses_no_event_when_connections_are_cut() {
     let world = World::new("Cut", two_regions()).await;
     world.create("x", json!({"text": "one"})).await;
     world.until_state("x", "ACTIVE").await;

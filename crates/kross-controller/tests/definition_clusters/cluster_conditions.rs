@@ -17,7 +17,7 @@ async fn put(world: &World, key: &str, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_step_is_reported_by_the_condition_it_belongs_to_until_the_cluster_can_be_used() {
+async fn reports_each_connection_step_in_its_condition_until_the_cluster_is_usable() {
     let world = World::new().await;
     let name = world.unique("steps");
     world.hub.create(&world.definition(&name, &world.config_map())).await;
@@ -64,7 +64,7 @@ async fn each_step_is_reported_by_the_condition_it_belongs_to_until_the_cluster_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn references_that_need_an_instance_are_deferred_and_local_graphs_say_nothing_of_clusters() {
+async fn defers_references_that_need_an_instance_and_reports_no_clusters_for_local_graphs() {
     let world = World::new().await;
     let deferred = world.unique("deferred");
     let mut rgd = world.definition(&deferred, &world.config_map());
@@ -82,7 +82,7 @@ async fn references_that_need_an_instance_are_deferred_and_local_graphs_say_noth
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_cluster_of_a_graph_is_named_with_what_is_wrong_with_it() {
+async fn reports_the_state_of_every_cluster_of_a_graph() {
     let world = World::new().await;
     world.connect(&world.admin()).await;
     let name = world.unique("several");

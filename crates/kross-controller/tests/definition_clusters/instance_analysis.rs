@@ -35,7 +35,7 @@ fn database(world: &World) -> Api<DynamicObject> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_is_held_to_the_schemas_of_the_cluster_that_it_names() {
+async fn validates_an_instance_against_the_schemas_of_the_cluster_that_it_names() {
     let world = World::new().await;
     world.connect(&world.admin()).await;
     world.install("v1", &json!({"size": {"type": "string"}})).await;
@@ -55,7 +55,7 @@ async fn an_instance_is_held_to_the_schemas_of_the_cluster_that_it_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_says_what_it_may_not_do_before_it_does_half_of_it() {
+async fn reports_missing_permissions_before_the_first_write() {
     let world = World::new().await;
     let eu = world.fixture.remote("eu").plane;
     let most = ["get", "list", "watch", "create", "patch"];
@@ -82,7 +82,7 @@ async fn an_instance_says_what_it_may_not_do_before_it_does_half_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_instance_only_reads_is_held_to_the_schemas_of_its_cluster_as_well() {
+async fn validates_external_references_of_an_instance_against_the_schemas_of_their_cluster() {
     let world = World::new().await;
     world.connect(&world.admin()).await;
     world.install("v1", &json!({"size": {"type": "integer"}})).await;

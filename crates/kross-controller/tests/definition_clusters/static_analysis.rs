@@ -8,7 +8,7 @@ use crate::world::{World, message};
 const WELL: (&str, &str) = ("True Validated", "True Accessible");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graph_is_held_to_the_schemas_of_the_cluster_it_goes_to() {
+async fn validates_a_graph_against_the_schemas_of_its_cluster() {
     let world = World::new().await;
     world.connect(&world.admin()).await;
     let name = world.unique("typed");
@@ -51,7 +51,7 @@ async fn a_graph_is_held_to_the_schemas_of_the_cluster_it_goes_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_changes_under_a_running_graph_is_noticed_and_the_api_stays() {
+async fn reports_a_changed_kind_under_a_running_graph_and_keeps_the_api() {
     let world = World::new().await;
     world.connect(&world.admin()).await;
     world.install("v1", &json!({"size": {"type": "integer"}})).await;
@@ -76,7 +76,7 @@ async fn a_kind_that_changes_under_a_running_graph_is_noticed_and_the_api_stays(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn permissions_that_are_missing_are_named_with_who_lacks_them() {
+async fn names_missing_permissions_and_the_user_who_lacks_them() {
     let world = World::new().await;
     let eu = world.fixture.remote("eu").plane;
     let most = ["get", "list", "watch", "create", "patch"];
@@ -109,7 +109,7 @@ async fn permissions_that_are_missing_are_named_with_who_lacks_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn permissions_that_cannot_be_told_before_there_is_an_instance_are_no_failure() {
+async fn defers_permissions_that_depend_on_the_instance() {
     let world = World::new().await;
     let eu = world.fixture.remote("eu").plane;
     let access = Access::none()

@@ -5,7 +5,7 @@ use crate::setup::{Running, condition, install};
 use crate::world::{World, settings};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_is_lost_turns_its_condition_and_an_edit_waits_for_it() {
+async fn reports_a_lost_cluster_and_holds_back_an_edit_until_it_is_reachable() {
     let world = World::new().await;
     world.connect(&world.admin()).await;
     let name = world.unique("lost");
@@ -32,7 +32,7 @@ async fn a_cluster_that_is_lost_turns_its_condition_and_an_edit_waits_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_while_the_cluster_is_dark_keeps_the_api_and_checks_again_when_it_is_back() {
+async fn a_restart_while_the_cluster_is_unreachable_keeps_the_api_and_validates_again_on_reconnect() {
     let mut fixture = Fixture::with(&["eu", "dark"]).await;
     // A hub of its own: its controller is restarted.
     fixture.hub = fixture.remote("dark").clone();

@@ -38,7 +38,7 @@ async fn a_valid_definition_is_active_with_the_conditions_of_kro() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_definition_is_inactive_and_says_everything_that_is_wrong() {
+async fn an_invalid_definition_is_inactive_and_reports_every_error() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let mut invalid = definition("invalid", "Invalid");
@@ -58,7 +58,7 @@ async fn an_invalid_definition_is_inactive_and_says_everything_that_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_edit_keeps_instances_on_the_last_good_revision() {
+async fn an_invalid_edit_keeps_instances_on_the_last_valid_revision() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("edited", "Edited")).await;
@@ -86,7 +86,7 @@ async fn an_invalid_edit_keeps_instances_on_the_last_good_revision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_names_a_missing_kind_is_accepted_once_its_crd_is_there() {
+async fn accepts_a_definition_with_a_missing_kind_once_its_crd_is_established() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let mut waiting = definition("early", "Early");
@@ -109,7 +109,7 @@ async fn a_definition_that_names_a_missing_kind_is_accepted_once_its_crd_is_ther
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_can_use_the_kind_of_another() {
+async fn accepts_a_definition_that_uses_the_kind_of_another() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let mut outer = definition("outer", "Outer");
@@ -124,7 +124,7 @@ async fn a_definition_can_use_the_kind_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_status_that_somebody_changed_is_repaired() {
+async fn restores_a_definition_status_that_was_changed() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("repaired", "Repaired")).await;
@@ -141,7 +141,7 @@ async fn a_status_that_somebody_changed_is_repaired() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_that_is_read_often_is_one_dependency() {
+async fn lists_a_dependency_once_however_often_it_is_read() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let mut often = definition("often", "Often");
@@ -154,7 +154,7 @@ async fn a_resource_that_is_read_often_is_one_dependency() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_has_at_most_ten_axes() {
+async fn accepts_at_most_ten_for_each_axes() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let axes = |count: usize| -> (Json, String) {
@@ -177,7 +177,7 @@ async fn a_resource_has_at_most_ten_axes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_sees_that_a_kind_is_ready_can_name_it() {
+async fn accepts_a_kind_as_soon_as_its_definition_is_ready() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let definitions = objects.definitions();

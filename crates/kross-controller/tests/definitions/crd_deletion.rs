@@ -9,7 +9,7 @@ use crate::exclusive_plane::{PLANE, turn};
 use crate::setup::{Running, definition};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crd_goes_with_its_definition_where_that_is_allowed_and_never_with_another() {
+async fn deletes_the_crd_with_its_definition_where_allowed_and_never_the_crd_of_another() {
     let (objects, _turn) = turn().await;
     let settings = Settings { allow_crd_deletion: true, ..Settings::default() };
     let running = Running::start(PLANE, settings).await;

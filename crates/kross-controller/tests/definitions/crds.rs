@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::setup::{Setup, condition, definition, field, make, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_crd_is_as_kro_makes_it_and_stays_at_generation_1() {
+async fn the_crd_is_that_of_kro_and_stays_at_generation_1() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("webs", "Web")).await;
@@ -48,7 +48,7 @@ async fn the_crd_is_as_kro_makes_it_and_stays_at_generation_1() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_harmless_change_goes_into_the_crd() {
+async fn updates_the_crd_for_a_compatible_change() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("harmless", "Harmless")).await;
@@ -78,7 +78,7 @@ async fn a_harmless_change_goes_into_the_crd() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_breaking_change_is_reported_and_goes_through_with_the_annotation() {
+async fn holds_back_a_breaking_crd_change_until_the_annotation_allows_it() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("breaking", "Breaking")).await;
@@ -107,7 +107,7 @@ async fn a_breaking_change_is_reported_and_goes_through_with_the_annotation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crd_that_was_edited_or_deleted_is_repaired() {
+async fn restores_a_crd_that_was_edited_or_deleted() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("damaged", "Damaged")).await;
@@ -130,7 +130,7 @@ async fn a_crd_that_was_edited_or_deleted_is_repaired() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_belongs_to_the_definition_that_was_first() {
+async fn a_kind_belongs_to_the_definition_that_created_it_first() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("owner", "Contested")).await;
@@ -156,7 +156,7 @@ async fn a_kind_belongs_to_the_definition_that_was_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crd_that_is_not_ours_is_left_alone() {
+async fn never_updates_a_crd_that_it_does_not_own() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let crd = json!({
@@ -179,7 +179,7 @@ async fn a_crd_that_is_not_ours_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_whose_names_are_taken_says_so_until_they_are_free() {
+async fn reports_crd_names_that_are_taken_until_they_are_free() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let crd = json!({

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::setup::{Setup, condition, definition, make, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_with_instances_waits_for_them_and_says_which() {
+async fn blocks_the_deletion_of_a_definition_on_its_instances_and_names_them() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let namespace = &setup.fixture.namespace;
@@ -45,7 +45,7 @@ async fn a_definition_with_instances_waits_for_them_and_says_which() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_goes_as_soon_as_its_last_instance_is_gone() {
+async fn deletes_a_definition_as_soon_as_its_last_instance_is_deleted() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("last", "Last")).await;
@@ -61,7 +61,7 @@ async fn a_definition_goes_as_soon_as_its_last_instance_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_was_never_accepted_goes_at_once() {
+async fn deletes_a_definition_that_was_never_accepted_at_once() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let mut invalid = definition("never", "Never");
@@ -73,7 +73,7 @@ async fn a_definition_that_was_never_accepted_goes_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_comes_or_changes_too_late_says_so() {
+async fn reports_instances_that_are_created_or_changed_while_the_definition_is_being_deleted() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("ending", "Ending")).await;

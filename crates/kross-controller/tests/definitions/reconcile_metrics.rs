@@ -9,7 +9,7 @@ use crate::exclusive_plane::{PLANE, at_rest, is_active, make, turn};
 use crate::setup::{Running, definition, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_at_a_definition_that_changes_nothing_leaves_its_instances_alone() {
+async fn does_not_reconcile_instances_after_a_definition_change_without_effect() {
     let (objects, _turn) = turn().await;
     let running = Running::start(PLANE, Settings::default()).await;
     objects.create(&definition("quiet", "Quiet")).await;
@@ -39,7 +39,7 @@ async fn a_look_at_a_definition_that_changes_nothing_leaves_its_instances_alone(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn how_long_a_condition_has_held_is_told_when_somebody_looks() {
+async fn condition_age_grows_between_reconciles() {
     let (objects, _turn) = turn().await;
     let running = Running::start(PLANE, Settings { condition_metrics: true, ..Settings::default() }).await;
     objects.create(&definition("aging", "Aging")).await;
@@ -67,7 +67,7 @@ async fn how_long_a_condition_has_held_is_told_when_somebody_looks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gauges_go_down_as_they_went_up() {
+async fn gauges_return_to_their_values_after_a_definition_is_deleted() {
     let (objects, _turn) = turn().await;
     let running = Running::start(PLANE, Settings::default()).await;
     let definitions = objects.definitions().list(&ListParams::default()).await.unwrap().items.len();
@@ -100,7 +100,7 @@ async fn gauges_go_down_as_they_went_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_is_not_counted_as_an_error_and_nobody_is_told_where_events_are_off() {
+async fn waiting_is_not_counted_as_an_error_and_emits_no_events_if_they_are_disabled() {
     let (objects, _turn) = turn().await;
     let running = Running::start(PLANE, Settings { condition_events: false, ..Settings::default() }).await;
     let mut patient = definition("patient", "Patient");

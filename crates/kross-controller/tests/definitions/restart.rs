@@ -13,7 +13,7 @@ use crate::exclusive_plane::{PLANE, is_active, make, turn};
 use crate::setup::{Objects, Running, condition, definition, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_changes_nothing_and_serves_everything() {
+async fn a_restart_changes_nothing_and_serves_every_definition() {
     let (objects, _turn) = turn().await;
     let settings = Settings { allow_crd_deletion: true, ..Settings::default() };
     let running = Running::start(PLANE, settings.clone()).await;
@@ -78,7 +78,7 @@ async fn state(objects: &Objects) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_say_that_their_revision_does_not_compile_any_more_until_it_does() {
+async fn instances_report_a_revision_that_no_longer_compiles_until_it_compiles_again() {
     let (objects, _turn) = turn().await;
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.restart.test"},
@@ -139,7 +139,7 @@ async fn instances_say_that_their_revision_does_not_compile_any_more_until_it_do
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_loses_the_lease_writes_nothing_more() {
+async fn writes_nothing_after_losing_the_lease() {
     let (objects, _turn) = turn().await;
     let admin = shared(PLANE).await.admin();
     let (proxy, lease_proxy) = (FaultProxy::start(admin).unwrap(), FaultProxy::start(admin).unwrap());

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::setup::{Setup, condition, definition, field, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_is_a_frozen_copy_that_says_what_came_of_it() {
+async fn a_revision_is_an_immutable_snapshot_that_reports_its_compilation() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("frozen", "Frozen")).await;
@@ -51,7 +51,7 @@ async fn a_revision_is_a_frozen_copy_that_says_what_came_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_on_the_heels_of_a_status_is_not_missed() {
+async fn handles_an_edit_during_a_status_write() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let hunted = definition("hunted", "Hunted");
@@ -72,7 +72,7 @@ async fn an_edit_on_the_heels_of_a_status_is_not_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newest_five_revisions_are_kept_and_no_number_comes_twice() {
+async fn keeps_the_newest_five_revisions_and_never_reuses_a_number() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("kept", "Kept")).await;
@@ -99,7 +99,7 @@ async fn the_newest_five_revisions_are_kept_and_no_number_comes_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_was_made_again_adopts_its_revisions_and_its_crd() {
+async fn adopts_revisions_and_crd_of_a_definition_that_was_created_again() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("again", "Again")).await;
@@ -122,7 +122,7 @@ async fn a_definition_that_was_made_again_adopts_its_revisions_and_its_crd() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_latest_revision_is_waited_for_while_it_goes() {
+async fn waits_while_the_latest_revision_is_being_deleted() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("settling", "Settling")).await;
@@ -152,7 +152,7 @@ async fn the_latest_revision_is_waited_for_while_it_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_that_lost_its_owner_is_adopted_again() {
+async fn adopts_a_revision_that_lost_its_owner() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("orphaned", "Orphaned")).await;
@@ -167,7 +167,7 @@ async fn a_revision_that_lost_its_owner_is_adopted_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resources_in_another_order_make_no_revision() {
+async fn reordered_resources_make_no_new_revision() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let made = definition("shuffled", "Shuffled");

@@ -14,7 +14,7 @@ pub fn collection(id: &str, variable: &str, over: &str, name: &str, data: Json) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_grows_and_shrinks() {
+async fn creates_and_prunes_items_as_the_collection_changes() {
     let mut zones = config_map("zones", json!({"zone": "${zone}"}));
     zones["forEach"] = json!([{"zone": "${schema.spec.zones}"}]);
     zones["template"]["metadata"]["name"] = json!("${schema.metadata.name}-${zone}");
@@ -37,7 +37,7 @@ async fn a_collection_grows_and_shrinks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_is_included_as_a_whole_or_not_at_all() {
+async fn includes_a_collection_as_a_whole_or_not_at_all() {
     let mut zones = config_map("zones", json!({"zone": "${zone}"}));
     zones["forEach"] = json!([{"zone": "${['a', 'b']}"}]);
     zones["template"]["metadata"]["name"] = json!("${schema.metadata.name}-${zone}");
@@ -59,7 +59,7 @@ async fn a_collection_is_included_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_collections_use_one_variable_for_different_things() {
+async fn two_collections_use_one_variable_for_different_types() {
     let schema = json!({"spec": {"names": "[]string", "sizes": "[]integer"}});
     let resources = json!([
         collection(
@@ -85,7 +85,7 @@ async fn two_collections_use_one_variable_for_different_things() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_over_one_that_becomes_empty_leaves_nothing_behind() {
+async fn prunes_all_items_when_the_list_of_a_collection_becomes_empty() {
     let resources = json!([
         collection("first", "name", "${schema.spec.names}", "${schema.metadata.name}-${name}", json!({})),
         collection("second", "one", "${first}", "${one.metadata.name}-again", json!({})),
@@ -104,7 +104,7 @@ async fn a_collection_over_one_that_becomes_empty_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_collection_is_not_written_all_at_once() {
+async fn limits_concurrent_applies_of_a_large_collection() {
     let mut maps = config_map("maps", json!({}));
     maps["forEach"] = json!([{"n": "${lists.range(60)}"}]);
     maps["template"]["metadata"]["name"] = json!("${schema.metadata.name}-${string(n)}");

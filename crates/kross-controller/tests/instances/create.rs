@@ -18,7 +18,7 @@ fn chain() -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_of_five_takes_one_pass_and_no_needless_request() {
+async fn creates_a_chain_of_five_resources_in_one_pass_without_needless_requests() {
     let schema = json!({"spec": {"text": "string"}, "status": {"end": "${e.data.x}"}});
     let world = World::new("Chain", schema, chain()).await;
     world.create("one", json!({"text": "-"})).await;
@@ -45,7 +45,7 @@ async fn a_chain_of_five_takes_one_pass_and_no_needless_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instance_and_children_carry_what_kro_gives_them() {
+async fn instances_and_children_have_the_metadata_of_kro() {
     let resources = json!([config_map("a", json!({})), config_map("b", json!({"a": "${a.metadata.name}"}))]);
     let world = World::new("Marked", json!({"spec": {}}), resources).await;
     world.create("x", json!({})).await;
@@ -95,7 +95,7 @@ async fn instance_and_children_carry_what_kro_gives_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_waits_until_what_it_needs_is_ready() {
+async fn waits_until_a_dependency_is_ready() {
     let mut first = config_map("a", json!({}));
     first["readyWhen"] = json!(["${a.metadata.?annotations['ready'].orValue('') == 'yes'}"]);
     let resources = json!([first, config_map("b", json!({"a": "${a.metadata.name}"}))]);
@@ -111,7 +111,7 @@ async fn a_resource_waits_until_what_it_needs_is_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_is_seen_as_it_is_in_a_graph_of_several_kinds() {
+async fn observes_an_object_in_a_graph_of_several_kinds() {
     let mut first = config_map("a", json!({}));
     first["readyWhen"] = json!(["${a.metadata.?annotations['ready'].orValue('') == 'yes'}"]);
     let mut second = config_map("b", json!({}));
@@ -126,7 +126,7 @@ async fn an_object_is_seen_as_it_is_in_a_graph_of_several_kinds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_of_another_cluster_waits_and_holds_up_nobody_else() {
+async fn a_resource_in_a_cluster_without_a_secret_waits_and_blocks_no_other() {
     let mut elsewhere = config_map("elsewhere", json!({}));
     elsewhere["cluster"] = json!({"name": "edge-kubeconfig"});
     let resources = json!([elsewhere, config_map("here", json!({}))]);
@@ -142,7 +142,7 @@ async fn a_resource_of_another_cluster_waits_and_holds_up_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graph_that_reads_the_version_of_its_instance_comes_to_rest() {
+async fn does_not_loop_on_a_graph_that_reads_its_own_resource_version() {
     let resources = json!([config_map("a", json!({"version": "${schema.metadata.resourceVersion}"}))]);
     let world = World::new("Restless", json!({"spec": {}}), resources).await;
     // Every write of the instance is another version. Whoever would follow his own writes would still do so while others
@@ -159,7 +159,7 @@ async fn a_graph_that_reads_the_version_of_its_instance_comes_to_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_outside_namespaces_has_children_where_it_says() {
+async fn a_cluster_scoped_instance_creates_objects_in_the_namespaces_that_it_names() {
     let mut child = config_map("a", json!({"x": "${schema.spec.namespace}"}));
     child["template"]["metadata"]["namespace"] = json!("${schema.spec.namespace}");
     let schema = json!({"scope": "Cluster", "spec": {"namespace": "string"}});

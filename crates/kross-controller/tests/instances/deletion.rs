@@ -8,7 +8,7 @@ use crate::setup::condition;
 use crate::world::{World, config_map};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_go_in_reverse_order_and_the_instance_last() {
+async fn deletes_objects_in_reverse_order_and_then_the_instance() {
     let resources = json!([config_map("a", json!({})), config_map("b", json!({"a": "${a.metadata.name}"}))]);
     let world = World::new("Leaving", json!({"spec": {}}), resources).await;
     world.create("x", json!({})).await;
@@ -31,7 +31,7 @@ async fn objects_go_in_reverse_order_and_the_instance_last() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_without_finalizers_goes_in_one_pass() {
+async fn deletes_a_chain_without_finalizers_in_one_pass() {
     let resources = json!([
         config_map("a", json!({})),
         config_map("b", json!({"a": "${a.metadata.name}"})),
@@ -60,7 +60,7 @@ async fn a_chain_without_finalizers_goes_in_one_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_goes_although_nothing_of_its_graph_can_be_evaluated() {
+async fn deletes_an_instance_whose_graph_cannot_be_evaluated() {
     let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "needed"}}});
     let resources =
@@ -79,7 +79,7 @@ async fn an_instance_goes_although_nothing_of_its_graph_can_be_evaluated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_goes_although_a_kind_of_its_objects_is_gone() {
+async fn deletes_an_instance_after_the_crd_of_its_objects_was_deleted() {
     // Any definition starts what tests share.
     let plain = World::new("Lonely", json!({"spec": {}}), json!([])).await;
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -103,7 +103,7 @@ async fn an_instance_goes_although_a_kind_of_its_objects_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delete_that_meets_another_object_is_followed_by_another_look() {
+async fn observes_again_after_a_delete_fails_on_its_uid_precondition() {
     let mut second = config_map("b", json!({}));
     second["includeWhen"] = json!(["${schema.spec.both}"]);
     let resources = json!([config_map("a", json!({})), second]);

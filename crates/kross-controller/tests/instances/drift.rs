@@ -11,7 +11,7 @@ use crate::setup::until;
 use crate::world::{World, config_map, edit, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_was_edited_or_deleted_is_repaired() {
+async fn repairs_an_object_that_was_edited_or_deleted() {
     let world = World::new("Drift", json!({"spec": {}}), json!([config_map("a", json!({"x": "1"}))])).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
@@ -30,7 +30,7 @@ async fn an_object_that_was_edited_or_deleted_is_repaired() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_whose_labels_were_taken_off_is_taken_back() {
+async fn restores_the_labels_of_an_object_that_were_removed() {
     let world =
         World::new("Stripped", json!({"spec": {}}), json!([config_map("a", json!({"x": "1"}))])).await;
     world.create("x", json!({})).await;
@@ -48,7 +48,7 @@ async fn an_object_whose_labels_were_taken_off_is_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_item_in_another_namespace_is_repaired_by_its_event() {
+async fn repairs_an_item_in_another_namespace() {
     let mut maps = config_map("maps", json!({"x": "1"}));
     maps["forEach"] = json!([{"space": "${schema.spec.spaces}"}]);
     maps["template"]["metadata"] = json!({"name": "${schema.metadata.name}-far", "namespace": "${space}"});
@@ -64,7 +64,7 @@ async fn an_item_in_another_namespace_is_repaired_by_its_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_item_of_a_collection_is_repaired() {
+async fn repairs_every_item_of_a_collection() {
     let maps = collection(
         "maps",
         "name",
@@ -87,7 +87,7 @@ async fn every_item_of_a_collection_is_repaired() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_reach_the_instance_of_their_own_kind() {
+async fn events_wake_the_instance_of_their_own_kind() {
     let one = World::new("SameNameA", json!({"spec": {}}), json!([config_map("a", json!({"x": "a"}))])).await;
     let two = World::new("SameNameB", json!({"spec": {}}), json!([config_map("b", json!({"x": "b"}))])).await;
     // The same name, and the same namespace.

@@ -26,7 +26,7 @@ async fn events(world: &World, instance: &str) -> Vec<[String; 3]> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_tell_when_ready_changes_and_when_a_condition_turns_false_and_do_not_repeat_themselves() {
+async fn emits_events_on_condition_transitions_and_counts_repetitions() {
     let mut bad = config_map("bad", json!({}));
     bad["template"]["metadata"]["name"] = json!("${schema.spec.name}");
     let world = World::new("Eventful", json!({"spec": {"name": "string"}}), json!([bad])).await;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::world::{World, config_map, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn existing_objects_become_instances_only_where_they_are_chosen() {
+async fn only_selected_existing_objects_become_instances() {
     // Any definition starts what tests share.
     let world = World::new("Plain", json!({"spec": {}}), json!([])).await;
     let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
@@ -49,7 +49,7 @@ async fn existing_objects_become_instances_only_where_they_are_chosen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_existing_object_that_changes_while_it_is_reported_on_is_followed() {
+async fn handles_changes_of_an_existing_object_during_its_status_write() {
     // Any definition starts what tests share.
     let world = World::new("Starter", json!({"spec": {}}), json!([])).await;
     let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",

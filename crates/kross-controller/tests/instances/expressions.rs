@@ -14,7 +14,7 @@ fn message(instance: &serde_json::Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_optional_counts_as_no() {
+async fn treats_an_empty_optional_as_false() {
     let mut maybe = config_map("maybe", json!({}));
     maybe["includeWhen"] = json!(["${schema.spec.?wanted}"]);
     let mut slow = config_map("slow", json!({}));
@@ -38,7 +38,7 @@ async fn an_empty_optional_counts_as_no() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ready_when_sees_the_types_that_it_was_checked_with() {
+async fn ready_when_has_the_types_that_it_was_validated_with() {
     let mut single = config_map("single", json!({"a": "b"}));
     single["readyWhen"] = json!([
         "${single.metadata.creationTimestamp.getFullYear() > 2000}",
@@ -63,7 +63,7 @@ async fn ready_when_sees_the_types_that_it_was_checked_with() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn single_entries_of_a_secret_can_be_written() {
+async fn writes_single_entries_of_a_secret() {
     let secret = json!({"id": "secret", "template": {"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "${schema.metadata.name}-secret"},
         "data": {"word": "${base64.encode(bytes(schema.spec.word))}"}}});
@@ -76,7 +76,7 @@ async fn single_entries_of_a_secret_can_be_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_whose_text_sounds_like_waiting_is_an_error() {
+async fn reports_an_error_as_such_even_if_its_text_resembles_waiting() {
     let resources = json!([config_map("a", json!({"x": "${string(int(schema.spec.text))}"}))]);
     let world = World::new("Sounding", json!({"spec": {"text": "string"}}), resources).await;
     world.create("x", json!({"text": "no such key: index out of bounds"})).await;
@@ -85,7 +85,7 @@ async fn an_error_whose_text_sounds_like_waiting_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_missing_is_waited_for_and_named_with_those_that_exist() {
+async fn waits_for_a_missing_key_and_names_the_existing_ones() {
     let resources =
         json!([config_map("a", json!({"present": "1"})), config_map("b", json!({"x": "${a.data.absent}"})),]);
     let world = World::new("KeyMissing", json!({"spec": {}}), resources).await;
@@ -97,7 +97,7 @@ async fn a_key_that_is_missing_is_waited_for_and_named_with_those_that_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expression_that_costs_too_much_is_an_error_that_holds_up_nobody_else() {
+async fn an_expression_over_budget_is_an_error_that_blocks_no_other_resource() {
     let costly = "${string(lists.range(2000).map(a, lists.range(2000).map(b, lists.range(2000).map(c, a + b + c))).size())}";
     let resources = json!([config_map("costly", json!({"x": costly})), config_map("cheap", json!({}))]);
     let world = World::new("Costly", json!({"spec": {}}), resources).await;
@@ -118,7 +118,7 @@ async fn braces_in_single_quotes_belong_to_the_string() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_status_of_whole_and_broken_numbers_and_empty_lists_comes_to_rest() {
+async fn does_not_loop_on_a_status_of_numbers_and_empty_lists() {
     let schema = json!({"spec": {"size": "float | default=2.0", "none": "[]string"},
         "status": {"whole": "${schema.spec.size / 2.0}", "broken": "${schema.spec.size / 4.0}",
             "empty": "${schema.spec.none.filter(n, n == '')}", "version": "${schema.metadata.resourceVersion}"}});
@@ -146,7 +146,7 @@ async fn a_status_of_whole_and_broken_numbers_and_empty_lists_comes_to_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_are_of_the_types_that_were_checked() {
+async fn values_have_the_types_that_were_validated() {
     let secret = json!({"id": "secret", "template": {"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "${schema.metadata.name}-secret"}, "stringData": {"word": "hello"}}});
     let service = json!({"id": "service", "template": {"apiVersion": "v1", "kind": "Service",

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::world::{World, config_map, edit, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_external_object_is_waited_for_and_followed() {
+async fn waits_for_an_external_object_and_applies_its_changes() {
     let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "${schema.spec.from}"}}});
     let copy = config_map("copy", json!({"x": "${outside.data.x}"}));
@@ -27,7 +27,7 @@ async fn an_external_object_is_waited_for_and_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn external_objects_are_found_by_their_labels() {
+async fn finds_external_objects_by_label() {
     let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"namespace": "${schema.metadata.namespace}", "selector": {"matchLabels": {"tier": "web"}}}}});
     let count = config_map("count", json!({"n": "${string(size(outside))}"}));
@@ -43,7 +43,7 @@ async fn external_objects_are_found_by_their_labels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn selectors_may_be_computed_and_an_empty_one_finds_everything() {
+async fn evaluates_selectors_and_an_empty_selector_selects_everything() {
     let outside = |id: &str, selector| {
         json!({"id": id, "externalRef": {"apiVersion": "v1", "kind": "LimitRange",
         "metadata": {"namespace": "${schema.metadata.namespace}", "selector": selector}}})
@@ -83,7 +83,7 @@ async fn selectors_may_be_computed_and_an_empty_one_finds_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_in_error_still_follows_what_it_reads() {
+async fn a_failed_instance_still_watches_external_objects() {
     let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "numbers"}}});
     let resources = json!([outside, config_map("sum", json!({"n": "${string(int(outside.data.n) + 1)}"}))]);
@@ -102,7 +102,7 @@ async fn an_instance_in_error_still_follows_what_it_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn external_objects_found_by_labels_can_become_ready() {
+async fn external_objects_selected_by_label_can_become_ready() {
     let outside = json!({"id": "outside", "readyWhen": ["${each.data.?ready.orValue('no') == 'yes'}"],
         "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"namespace": "${schema.metadata.namespace}", "selector": {"matchLabels": {"ready": "maybe"}}}}});
@@ -119,7 +119,7 @@ async fn external_objects_found_by_labels_can_become_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn external_objects_without_a_namespace_are_looked_for_in_all_of_them() {
+async fn finds_external_objects_without_a_namespace_in_all_namespaces() {
     let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"selector": {"matchLabels": {"everywhere": "yes"}}}}});
     let resources = json!([outside, config_map("count", json!({"n": "${string(size(outside))}"}))]);

@@ -7,7 +7,7 @@ use crate::setup::condition;
 use crate::world::{World, config_map};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_inventory_that_was_tampered_with_blocks_deletion() {
+async fn blocks_deletion_on_a_tampered_inventory() {
     let world = World::new("Tampered", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
@@ -32,7 +32,7 @@ async fn an_inventory_that_was_tampered_with_blocks_deletion() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_without_a_complete_inventory_is_not_let_go() {
+async fn blocks_deletion_on_an_incomplete_inventory() {
     let world = World::new("Uncertain", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     let (kinds, spaces) =
         ("applyset.kubernetes.io/contains-group-kinds", "applyset.kubernetes.io/additional-namespaces");
@@ -74,7 +74,7 @@ async fn an_instance_without_a_complete_inventory_is_not_let_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_inventory_that_is_taken_off_a_living_instance_comes_back() {
+async fn restores_inventory_and_finalizer_that_were_removed_from_an_instance() {
     let world = World::new("Restored", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     world.create("x", json!({})).await;
     let before = world.until_state("x", "ACTIVE").await["metadata"].clone();
@@ -96,7 +96,7 @@ async fn an_inventory_that_is_taken_off_a_living_instance_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_inventory_names_a_kind_before_the_first_object_of_it_is_written() {
+async fn writes_a_kind_to_the_inventory_before_its_first_object() {
     let secret = json!({"id": "secret", "template": {"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "${map.metadata.name}"}}});
     let resources = json!([config_map("map", json!({})), secret]);

@@ -7,7 +7,7 @@ use crate::setup::until;
 use crate::world::{World, config_map, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graph_can_contain_instances_of_another() {
+async fn creates_instances_of_another_definition() {
     let inner = json!({"spec": {"text": "string"}, "status": {"said": "${a.data.x}"}});
     let inner =
         World::new("Nested", inner, json!([config_map("a", json!({"x": "${schema.spec.text}!"}))])).await;
@@ -30,7 +30,7 @@ async fn a_graph_can_contain_instances_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn children_carry_no_labels_of_the_definition_also_when_they_are_instances() {
+async fn children_have_no_definition_labels_even_if_they_are_instances() {
     let inner = World::new("Unlabelled", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     let nested = json!({"id": "inner", "template": {"apiVersion": "kro.run/v1alpha1", "kind": "Unlabelled",
         "metadata": {"name": "${schema.metadata.name}-inner"}, "spec": {}}});
@@ -51,7 +51,7 @@ async fn children_carry_no_labels_of_the_definition_also_when_they_are_instances
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_a_graph_makes_is_followed_like_any_object() {
+async fn watches_and_deletes_a_definition_that_a_graph_creates_like_any_object() {
     let template = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
         "metadata": {"name": "made-by-a-graph"},
         "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "MadeByAGraph", "group": "kro.run",

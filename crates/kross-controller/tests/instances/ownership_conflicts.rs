@@ -13,7 +13,7 @@ use crate::setup::condition;
 use crate::world::{World, config_map, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_of_another_instance_is_not_taken() {
+async fn never_adopts_an_object_of_another_instance() {
     let mut shared = config_map("shared", json!({"of": "${schema.metadata.name}"}));
     shared["template"]["metadata"]["name"] = json!("the-one");
     let world = World::new("Rival", json!({"spec": {}}), json!([shared])).await;
@@ -28,7 +28,7 @@ async fn an_object_of_another_instance_is_not_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_another_instance_lets_go_of_is_taken_at_once() {
+async fn adopts_an_object_as_soon_as_another_instance_releases_it() {
     let mut shared = config_map("shared", json!({"of": "${schema.metadata.name}"}));
     shared["template"]["metadata"]["name"] = json!("the-only-one");
     let world = World::new("Waiting", json!({"spec": {}}), json!([shared])).await;
@@ -71,7 +71,7 @@ async fn follow(maps: &Api<ConfigMap>) -> Owners {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_that_want_one_object_at_once_do_not_take_it_from_each_other() {
+async fn two_instances_never_take_an_object_from_each_other() {
     let world = World::new("Contender", json!({"spec": {"name": "string"}}), json!([shared()])).await;
     let owners = follow(&world.config_maps).await;
     for round in 0..12 {
@@ -98,7 +98,7 @@ async fn two_that_want_one_object_at_once_do_not_take_it_from_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_let_go_while_another_looks_at_it_is_the_others() {
+async fn adopts_an_object_that_is_released_while_it_is_being_observed() {
     let world = World::new("Heir", json!({"spec": {"name": "string"}}), json!([shared()])).await;
     for round in 0..12_u64 {
         let (old, heir) = (format!("old-{round}"), format!("heir-{round}"));

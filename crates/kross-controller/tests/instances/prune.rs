@@ -10,7 +10,7 @@ use crate::setup::condition;
 use crate::world::{World, config_map, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_instance_no_longer_wants_is_removed() {
+async fn prunes_what_an_instance_no_longer_wants() {
     let mut optional = config_map("b", json!({}));
     optional["includeWhen"] = json!(["${schema.spec.both}"]);
     let mut secret = json!({"id": "s", "template": {"apiVersion": "v1", "kind": "Secret",
@@ -36,7 +36,7 @@ async fn what_an_instance_no_longer_wants_is_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wanted_no_more_stays_until_everything_else_is_settled() {
+async fn prunes_only_after_everything_else_is_applied() {
     let mut old = config_map("old", json!({}));
     old["includeWhen"] = json!(["${schema.spec.old}"]);
     let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
@@ -65,7 +65,7 @@ async fn finalizers(api: &Api<ConfigMap>, name: &str, list: Json) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_pruned_goes_dependents_first_and_is_waited_for() {
+async fn prunes_dependents_first_and_waits_for_their_deletion() {
     let mut first = config_map("a", json!({}));
     first["includeWhen"] = json!(["${schema.spec.wanted}"]);
     let resources =

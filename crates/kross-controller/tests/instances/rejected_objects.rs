@@ -9,7 +9,7 @@ use crate::setup::condition;
 use crate::world::{World, config_map};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_object_is_an_error_that_holds_up_nobody_else() {
+async fn reports_a_rejected_object_as_an_error_and_applies_the_others() {
     let mut bad = config_map("bad", json!({}));
     bad["template"]["metadata"]["name"] = json!("${schema.spec.name}");
     let world = World::new(
@@ -28,7 +28,7 @@ async fn a_refused_object_is_an_error_that_holds_up_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_denies_one_object_is_named_and_holds_up_nobody_else() {
+async fn names_the_admission_policy_that_denies_an_object_and_applies_the_others() {
     let world = World::new(
         "Policed",
         json!({"spec": {}}),

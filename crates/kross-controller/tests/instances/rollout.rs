@@ -7,7 +7,7 @@ use crate::setup::{condition, until};
 use crate::world::{World, config_map, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_revision_reaches_every_instance_and_old_objects_go() {
+async fn rolls_out_a_new_revision_to_every_instance_and_prunes_old_objects() {
     let world = World::new(
         "Rolled",
         json!({"spec": {}}),
@@ -35,7 +35,7 @@ async fn a_new_revision_reaches_every_instance_and_old_objects_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_that_is_new_in_the_status_reaches_every_instance() {
+async fn writes_a_new_status_field_to_every_instance() {
     // The API server drops what it does not know, and learns of a changed CRD a moment after it has taken it: the more
     // change at once, the later.
     let grow = |kind: String| async move {
@@ -53,7 +53,7 @@ async fn a_field_that_is_new_in_the_status_reaches_every_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_is_served_only_once_its_status_says_that_it_compiled() {
+async fn serves_a_revision_only_once_its_status_says_that_it_compiled() {
     let world = World::new("Impatient", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
@@ -73,7 +73,7 @@ async fn a_revision_is_served_only_once_its_status_says_that_it_compiled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_that_was_overtaken_says_all_the_same_what_came_of_it() {
+async fn reports_the_compilation_of_a_superseded_revision() {
     let world = World::new("Overtaken", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     let status = Requests::any().resource("graphrevisions.internal.kro.run/status").name("overtaken-r00002");
     let rule = world.proxy.on(status, Action::Answer(Answer::status(500)));

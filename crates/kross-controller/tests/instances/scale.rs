@@ -10,7 +10,7 @@ const INSTANCES: usize = 100;
 const OBJECTS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_chains_arrive_with_few_requests_and_then_it_is_quiet() {
+async fn creates_a_hundred_chains_with_few_requests_and_then_sends_none() {
     let resources = json!([
         config_map("a", json!({"x": "${schema.spec.text}"})),
         config_map("b", json!({"x": "${a.data.x}b"})),

@@ -9,7 +9,7 @@ use crate::setup::{condition, definition};
 use crate::world::{World, config_map, edit, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_is_served_on_when_the_graph_that_also_made_it_goes() {
+async fn keeps_serving_a_kind_after_a_graph_that_used_it_is_deleted() {
     let inner = World::new(
         "Lasting",
         json!({"spec": {"text": "string"}}),
@@ -33,7 +33,7 @@ async fn a_kind_is_served_on_when_the_graph_that_also_made_it_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deleting_a_rival_definition_leaves_the_kind_to_its_owner() {
+async fn deleting_a_contending_definition_leaves_the_kind_to_its_owner() {
     let resources = json!([config_map("a", json!({"x": "${schema.spec.text}"}))]);
     let world = World::new("Contested", json!({"spec": {"text": "string"}}), resources).await;
     world.create("x", json!({"text": "1"})).await;
@@ -51,7 +51,7 @@ async fn deleting_a_rival_definition_leaves_the_kind_to_its_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_schemas_that_is_out_of_date_is_fetched_again_at_once() {
+async fn fetches_a_stale_openapi_index_again_at_once() {
     let world = World::new("Listed", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     let index = Requests::any().resource("/openapi/v3");
     let document = Requests::any().resource("/openapi/v3/apis/discovery.k8s.io/v1");

@@ -7,7 +7,7 @@ use crate::setup::condition;
 use crate::world::{World, config_map, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_suspended_instance_is_left_alone() {
+async fn does_not_reconcile_a_suspended_instance() {
     let schema = json!({"spec": {"text": "string"}});
     let world =
         World::new("Suspended", schema, json!([config_map("a", json!({"x": "${schema.spec.text}"}))])).await;
@@ -27,7 +27,7 @@ async fn a_suspended_instance_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_suspended_instance_can_be_deleted() {
+async fn deletes_a_suspended_instance() {
     let world = World::new("Resting", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;

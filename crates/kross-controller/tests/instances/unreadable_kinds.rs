@@ -28,7 +28,7 @@ fn optional(kind: &str, body: Json) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_may_not_be_read_holds_up_only_the_nodes_of_that_kind() {
+async fn an_unreadable_kind_blocks_only_the_nodes_of_that_kind() {
     let bystander = World::new("Uninvolved", json!({"spec": {}}), json!([])).await;
     let rule = bystander.proxy.on(Requests::any().resource("podtemplates"), refusal("podtemplates"));
     let template =
@@ -55,7 +55,7 @@ async fn a_kind_that_may_not_be_read_holds_up_only_the_nodes_of_that_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_may_not_be_read_degrades_only_those_who_use_it_and_says_so() {
+async fn an_unreadable_kind_fails_only_the_instances_that_use_it() {
     let others = World::new("Unlimited", json!({"spec": {}}), json!([config_map("map", json!({}))])).await;
     let refusal =
         Answer::status(403).message("resourcequotas is forbidden: User \"kross\" cannot list resourcequotas");
@@ -75,7 +75,7 @@ async fn a_kind_that_may_not_be_read_degrades_only_those_who_use_it_and_says_so(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_be_left_of_a_kind_that_cannot_be_read_any_more_is_not_forgotten() {
+async fn keeps_a_kind_that_became_unreadable_in_the_inventory() {
     let spec = json!({"replicas": 0, "selector": {"a": "b"},
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}});
     let resources =
@@ -107,7 +107,7 @@ async fn what_may_be_left_of_a_kind_that_cannot_be_read_any_more_is_not_forgotte
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_external_object_that_may_not_be_read_is_an_error_that_says_so() {
+async fn reports_an_external_object_that_may_not_be_read() {
     let bystander = World::new("Onlooker", json!({"spec": {}}), json!([])).await;
     let rule = bystander.proxy.on(Requests::any().resource("serviceaccounts"), refusal("serviceaccounts"));
     let outside = json!({"id": "account",

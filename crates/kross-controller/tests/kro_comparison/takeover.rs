@@ -42,7 +42,7 @@ fn definition() -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_kro_made_is_taken_over_and_given_back_as_it_is() {
+async fn takes_over_and_returns_what_kro_created_unchanged() {
     if !crate::kro_runs() {
         return;
     }

@@ -8,7 +8,7 @@ use crate::retain_and_adopt::event;
 use crate::world::{World, config_map};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_of_a_definition_that_is_gone_go_as_it_said() {
+async fn deletes_instances_of_a_deleted_definition_as_it_last_specified() {
     let mut data = config_map("data", json!({"a": "1"}));
     data["lifecycle"] = json!({"delete": {"policy": "${schema.spec.keep ? 'Retain' : 'Delete'}"}});
     let mut precious = config_map("precious", json!({"b": "2"}));
@@ -37,7 +37,7 @@ async fn instances_of_a_definition_that_is_gone_go_as_it_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_is_being_deleted_still_backs_up_what_goes_with_it() {
+async fn runs_deletion_hooks_while_the_definition_is_being_deleted() {
     let mut backup = config_map("backup", json!({"of": "${data.metadata.name}"}));
     backup["lifecycle"] = json!({"when": "Deletion"});
     backup["readyWhen"] = json!(["${has(backup.data.done)}"]);

@@ -20,7 +20,7 @@ fn entry<'a>(instance: &'a Json, id: &str) -> &'a Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_is_made_and_awaited_before_the_database_goes_and_then_cleaned_up() {
+async fn creates_a_backup_before_it_deletes_the_database_and_then_deletes_the_backup() {
     let mut database = config_map("database", json!({"a": "1"}));
     database["lifecycle"] = json!({"delete": {"after": ["backup"]}});
     let resources = json!([database, config_map("web", json!({})), backup("database")]);
@@ -57,7 +57,7 @@ async fn a_backup_is_made_and_awaited_before_the_database_goes_and_then_cleaned_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_that_fails_is_visible_and_waited_for_as_long_as_its_author_says() {
+async fn reports_a_failing_backup_and_waits_for_it_until_force_after() {
     let mut database = config_map("database", json!({"a": "1"}));
     database["lifecycle"] = json!({"delete": {"after": ["backup"], "forceAfter": "8s"}});
     let mut backup = backup("database");
@@ -79,7 +79,7 @@ async fn a_backup_that_fails_is_visible_and_waited_for_as_long_as_its_author_say
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_leaves_the_graph_is_backed_up_as_well() {
+async fn runs_deletion_hooks_before_it_prunes() {
     let mut database = config_map("database", json!({"a": "1"}));
     database["includeWhen"] = json!(["${schema.spec.keep}"]);
     let resources = json!([database, config_map("web", json!({})), backup("database")]);
@@ -99,7 +99,7 @@ async fn what_leaves_the_graph_is_backed_up_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_and_names_decide_who_goes_first_and_may_depend_on_what_is_going_on() {
+async fn delete_order_and_after_decide_the_order_and_may_be_computed() {
     let mut resources =
         vec![config_map("a", json!({})), config_map("b", json!({})), config_map("c", json!({}))];
     resources[0]["lifecycle"] = json!({"delete": {"order": "${schema.spec.first == 'a' ? 9 : 1}"}});

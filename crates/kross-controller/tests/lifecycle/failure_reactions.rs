@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::world::{World, config_map, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_neighbour_reacts_to_a_failure_and_a_standby_comes_when_it_lasts() {
+async fn reacts_to_a_failure_and_creates_a_standby_once_it_lasts() {
     let primary = config_map("primary", json!({"a": "1"}));
     let web =
         config_map("web", json!({"replicas": "${resources.primary.reason == 'Forbidden' ? '1' : '3'}"}));
@@ -52,7 +52,7 @@ async fn a_neighbour_reacts_to_a_failure_and_a_standby_comes_when_it_lasts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_that_leaves_itself_out_when_it_fails_does_not_come_and_go() {
+async fn does_not_flap_on_a_resource_that_excludes_itself_when_it_fails() {
     let mut fragile = config_map("fragile", json!({"v": "${schema.spec.v}"}));
     fragile["includeWhen"] = json!(["${resources.fragile.reason != 'Forbidden'}"]);
     let mut instead = config_map("instead", json!({}));

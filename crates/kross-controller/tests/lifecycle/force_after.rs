@@ -9,7 +9,7 @@ use crate::retain_and_adopt::event;
 use crate::world::{World, config_map};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_does_not_go_in_time_is_left_behind_and_named() {
+async fn orphans_an_object_that_is_not_deleted_within_force_after_and_names_it() {
     let mut stuck = config_map("stuck", json!({"a": "1"}));
     stuck["lifecycle"] = json!({"delete": {"forceAfter": "8s"}});
     let resources = json!([config_map("base", json!({})), stuck]);
@@ -44,7 +44,7 @@ async fn an_object_that_does_not_go_in_time_is_left_behind_and_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_ends_only_when_its_author_also_says_when() {
+async fn force_after_applies_only_once_force_when_is_true() {
     let mut stuck = config_map("stuck", json!({"a": "1"}));
     stuck["lifecycle"] = json!({"delete": {"forceAfter": "1s", "forceWhen": ["${schema.spec.givenUp}"]}});
     let world = World::new("Undecided", json!({"spec": {"givenUp": "boolean"}}), json!([stuck])).await;

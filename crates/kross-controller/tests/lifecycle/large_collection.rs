@@ -25,7 +25,7 @@ fn size(instance: &Json) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_items_make_a_small_status_and_few_writes_of_it() {
+async fn a_thousand_items_make_a_small_status_with_few_writes() {
     let mut parts = config_map("parts", json!({"i": "${string(i)}"}));
     parts["template"]["metadata"]["name"] = json!("${schema.metadata.name}-${string(i)}");
     parts["forEach"] = json!([{"i": "${lists.range(schema.spec.count)}"}]);

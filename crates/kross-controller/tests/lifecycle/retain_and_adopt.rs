@@ -26,7 +26,7 @@ pub async fn event(world: &World, instance: &str, reason: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stays_is_nobodys_and_is_taken_over_by_the_next_instance() {
+async fn retained_objects_lose_their_labels_and_are_adopted_by_the_next_instance() {
     let mut data = config_map("data", json!({"a": "1"}));
     data["template"]["metadata"]["labels"] = json!({"tier": "data"});
     data["lifecycle"] = json!({"delete": {"policy": "${schema.spec.keep ? 'Retain' : 'Delete'}"}});
@@ -73,7 +73,7 @@ async fn what_stays_is_nobodys_and_is_taken_over_by_the_next_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_to_be_taken_over_is_left_alone_until_it_is_gone() {
+async fn adopt_never_leaves_an_existing_object_alone_until_it_is_deleted() {
     let mut data = config_map("data", json!({"a": "1"}));
     data["lifecycle"] = json!({"adopt": "Never"});
     let world = World::new("Careful", json!({"spec": {}}), json!([data])).await;
@@ -99,7 +99,7 @@ async fn what_is_not_to_be_taken_over_is_left_alone_until_it_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_leaves_the_graph_stays_if_its_author_says_so() {
+async fn retains_pruned_objects_if_the_policy_is_retain() {
     let mut data = config_map("data", json!({"a": "1"}));
     data["includeWhen"] = json!(["${schema.spec.on}"]);
     data["lifecycle"] = json!({"delete": {"policy": "Retain"}});

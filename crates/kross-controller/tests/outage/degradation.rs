@@ -10,7 +10,7 @@ use crate::audited_world::{shown, world};
 use crate::world::{config_map, resource, value};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_region_goes_dark_and_comes_back() {
+async fn degrades_while_a_region_is_unreachable_and_recovers() {
     let mut regional = config_map("regional", Some("eu"), json!({"text": "${schema.spec.text}"}));
     regional["includeWhen"] = json!(["${resources.regional.clusterConnected}"]);
     let mut standby = config_map("standby", Some("us"), json!({"text": "${schema.spec.text}"}));

@@ -12,7 +12,7 @@ use crate::setup::condition;
 use crate::world::{config_map, edit, resource};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_in_a_dark_cluster_is_what_the_audit_log_says() {
+async fn the_audit_log_lists_what_was_orphaned_in_an_unreachable_cluster() {
     let mut shards = config_map("shards", Some("eu"), json!({}));
     shards["forEach"] = json!([{"shard": "${['a', 'b', 'c']}"}]);
     shards["template"]["metadata"]["name"] = json!("${schema.metadata.name}-shard-${shard}");
@@ -78,7 +78,7 @@ async fn what_is_left_in_a_dark_cluster_is_what_the_audit_log_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_in_one_region_is_backed_up_in_another_before_it_goes() {
+async fn creates_a_backup_in_one_cluster_before_it_deletes_the_database_in_another() {
     let mut database = config_map("database", Some("eu"), json!({"a": "1"}));
     database["lifecycle"] = json!({"delete": {"after": ["backup"]}});
     let mut backup = config_map("backup", Some("us"), json!({"of": "${database.metadata.name}"}));
@@ -105,7 +105,7 @@ async fn a_database_in_one_region_is_backed_up_in_another_before_it_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stays_when_an_instance_moves_is_nobodys_and_is_found_again_when_it_moves_back() {
+async fn retains_an_object_when_its_instance_moves_and_adopts_it_when_it_moves_back() {
     let mut data = config_map("data", None, json!({"text": "${schema.spec.region}"}));
     data["cluster"] = json!({"name": "${schema.spec.region}-kubeconfig"});
     data["lifecycle"] = json!({"delete": {"policy": "Retain"}});
@@ -130,7 +130,7 @@ async fn what_stays_when_an_instance_moves_is_nobodys_and_is_found_again_when_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_said_to_be_left_behind_stays_when_its_cluster_is_back() {
+async fn an_orphaned_object_stays_orphaned_after_its_cluster_reconnects() {
     let mut gone = config_map("gone", Some("eu"), json!({"text": "mine"}));
     gone["includeWhen"] = json!(["${schema.spec.on}"]);
     let lifecycle =
@@ -166,7 +166,7 @@ async fn what_was_said_to_be_left_behind_stays_when_its_cluster_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_moves_is_backed_up_before_it_goes_from_where_it_was() {
+async fn creates_a_backup_before_it_deletes_a_moved_database_from_its_old_cluster() {
     let mut database = config_map("database", None, json!({"text": "precious"}));
     database["cluster"] = json!({"name": "${schema.spec.region}-kubeconfig"});
     database["lifecycle"] = json!({"delete": {"after": ["backup"]}});

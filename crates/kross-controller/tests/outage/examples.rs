@@ -46,7 +46,7 @@ async fn gone(world: &World, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn react_to_failure() {
+async fn example_react_to_failure() {
     let world = world("react-to-failure.yaml", "CautiousWeb", &[]).await;
     world.create("shop", json!({"region": "eu"})).await;
     world.until_state("shop", "ACTIVE").await;
@@ -66,7 +66,7 @@ async fn react_to_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn regional_failover() {
+async fn example_regional_failover() {
     let world = world("regional-failover.yaml", "FailoverService", &[("2m", "3s")]).await;
     let (eu, us) = (world.region("eu"), world.region("us"));
     let there: Api<Deployment> = api(&eu.cluster.client, &world);
@@ -87,7 +87,7 @@ async fn regional_failover() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keep_data() {
+async fn example_keep_data() {
     let world = world("keep-data.yaml", "KeptData", &[]).await;
     let eu = world.region("eu");
     let claims: Api<PersistentVolumeClaim> = api(&eu.cluster.client, &world);
@@ -109,7 +109,7 @@ async fn keep_data() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deletion_timeout() {
+async fn example_deletion_timeout() {
     let world = world("deletion-timeout.yaml", "EdgeSite", &[("5m", "3s")]).await;
     world.create("shop", json!({"site": "eu"})).await;
     world.until_state("shop", "ACTIVE").await;
@@ -123,7 +123,7 @@ async fn deletion_timeout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deletion_order() {
+async fn example_deletion_order() {
     let world = world("deletion-order.yaml", "DrainedQueue", &[]).await;
     for (name, paused) in [("busy", false), ("idle", true)] {
         world.create(name, json!({"region": "eu", "paused": paused})).await;
@@ -141,7 +141,7 @@ async fn deletion_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn database_with_backup() {
+async fn example_database_with_backup() {
     let world = world("database-with-backup.yaml", "BackedUpDatabase", &[]).await;
     let databases: Api<StatefulSet> = api(&world.region("eu").cluster.client, &world);
     let jobs: Api<Job> = api(&world.objects.client, &world);

@@ -16,7 +16,7 @@ const PLANE: &str = "restarted";
 const SPACE: &str = "restarted";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_goes_on_and_ends_after_a_restart_in_the_dark() {
+async fn force_after_continues_over_a_restart_while_the_cluster_is_unreachable() {
     let (hub, eu) = tokio::join!(shared(PLANE), shared("eu"));
     let objects = Objects { client: hub.client().await.unwrap() };
     let there = eu.client().await.unwrap();
@@ -70,7 +70,7 @@ async fn waiting_goes_on_and_ends_after_a_restart_in_the_dark() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_go_as_was_last_said_when_their_graph_does_not_compile_any_more() {
+async fn deletes_instances_as_last_applied_when_their_graph_no_longer_compiles() {
     const PLANE: &str = "broken";
     let objects = Objects { client: shared(PLANE).await.client().await.unwrap() };
     install(&objects.client).await;

@@ -12,7 +12,7 @@ use crate::fixture::{CONFIG_MAP, DEPLOYMENT, Stage, complete, example, object, s
 use crate::setup::condition;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shared_configuration_is_read_from_a_central_cluster() {
+async fn reads_shared_configuration_from_a_central_cluster() {
     let stage = Stage::new().await;
     stage.credentials(("default", "central-cluster-kubeconfig"), "east", None).await;
     let namespaces: Api<Namespace> = Api::all(stage.east.clone());
@@ -43,7 +43,7 @@ async fn shared_configuration_is_read_from_a_central_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_item_of_a_collection_has_a_cluster_of_its_own() {
+async fn every_item_of_a_collection_may_name_its_own_cluster() {
     let stage = Stage::new().await;
     stage.credentials(("default", "us-kubeconfig"), "east", None).await;
     stage.credentials(("default", "eu-kubeconfig"), "west", None).await;
@@ -72,7 +72,7 @@ async fn every_item_of_a_collection_has_a_cluster_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edge_cluster_gets_its_namespace_before_what_is_in_it() {
+async fn creates_a_namespace_in_an_edge_cluster_before_its_objects() {
     let stage = Stage::new().await;
     stage.credentials(("default", "edge-clusters-kubeconfig"), "west", None).await;
     let definition = complete(example("edge-workload.yaml"));
@@ -109,7 +109,7 @@ async fn finalize(client: &kube::Client, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_local_resource_waits_for_what_a_remote_one_reports() {
+async fn a_local_resource_waits_for_the_status_of_a_remote_one() {
     let stage = Stage::new().await;
     stage.credentials(("default", "data-cluster-kubeconfig"), "east", None).await;
     serve(&stage.east, "db.example.com", "Database", "databases").await;
@@ -133,7 +133,7 @@ async fn a_local_resource_waits_for_what_a_remote_one_reports() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_reference_of_a_resource_goes_before_that_of_the_definition() {
+async fn the_reference_of_a_resource_takes_precedence_over_that_of_the_definition() {
     let stage = Stage::new().await;
     stage.credentials(("default", "default-remote-kubeconfig"), "east", None).await;
     stage.credentials(("default", "specific-remote-kubeconfig"), "west", None).await;
@@ -164,7 +164,7 @@ async fn the_reference_of_a_resource_goes_before_that_of_the_definition() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_inherits_the_cluster_of_its_definition_may_depend_on_nothing() {
+async fn rejects_dependencies_between_resources_that_inherit_the_cluster_of_the_definition() {
     let stage = Stage::new().await;
     let map = |id: &str, data: Json| {
         let name = format!("${{schema.metadata.name}}-{id}");
@@ -198,7 +198,7 @@ async fn what_inherits_the_cluster_of_its_definition_may_depend_on_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn collections_of_other_clusters_are_read_by_selector() {
+async fn reads_collections_of_other_clusters_by_selector() {
     let stage = Stage::new().await;
     stage.credentials(("default", "prod-kubeconfig"), "east", None).await;
     stage.credentials(("default", "edge-kubeconfig"), "west", None).await;

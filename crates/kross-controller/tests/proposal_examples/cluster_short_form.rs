@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::fixture::{DEPLOYMENT, SERVICE, Stage, complete, example, object};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_static_reference_deploys_to_a_fixed_cluster() {
+async fn deploys_to_the_cluster_of_a_static_reference() {
     let stage = Stage::new().await;
     stage.credentials(("kro-system", "us-west-edge-kubeconfig"), "west", None).await;
     let definition = complete(example("edge-application.yaml"));
@@ -28,7 +28,7 @@ async fn a_static_reference_deploys_to_a_fixed_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_name_the_cluster_they_go_to() {
+async fn instances_name_the_cluster_that_they_deploy_to() {
     let stage = Stage::new().await;
     let secrets = [("us-east-cluster-kubeconfig", "east"), ("eu-west-cluster-kubeconfig", "west")];
     for (secret, cluster) in secrets {
@@ -56,7 +56,7 @@ async fn instances_name_the_cluster_they_go_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn literal_and_computed_fields_of_a_reference_mix() {
+async fn mixes_literal_and_computed_fields_in_a_reference() {
     let stage = Stage::new().await;
     stage.credentials(("kro-system", "first-kubeconfig"), "east", None).await;
     stage.credentials(("kro-system", "second-kubeconfig"), "west", Some("admin.conf")).await;

@@ -36,7 +36,7 @@ async fn one_definition_deploys_to_many_regions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fixed_target_is_checked_against_its_own_schemas() {
+async fn validates_a_fixed_target_against_the_schemas_of_its_cluster() {
     let stage = Stage::new().await;
     stage.credentials(("kro-system", "production-cluster-kubeconfig"), "east", None).await;
     let definition = example("production-database.yaml");
@@ -60,7 +60,7 @@ async fn a_fixed_target_is_checked_against_its_own_schemas() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_target_that_reads_a_resource_is_refused() {
+async fn rejects_a_target_that_reads_a_resource() {
     let stage = Stage::new().await;
     stage.objects.create(&example("target-reads-resource.yaml")).await;
     let refused = stage.objects.until_condition("invalid-example", "GraphAccepted", "False").await;
@@ -134,7 +134,7 @@ async fn a_workload_waits_for_the_cluster_that_another_graph_provisions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_an_edge_the_workload_is_made_after_the_cluster() {
+async fn an_explicit_dependency_orders_the_workload_after_the_cluster() {
     let stage = Stage::new().await;
     let mut outer = example("cluster-provisioner.yaml");
     let workload = &mut outer["spec"]["resources"][1]["template"]["metadata"];
