@@ -1,5 +1,5 @@
-//! An HTTPS proxy in front of a control plane that injects faults, which can change at run time, and records the requests that
-//! pass through it.
+//! An HTTPS proxy in front of a control plane that injects faults, which can change at run time, and records the requests
+//! that pass through it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
-/// Measures wall time and, beside it, wall time less the CPU pressure of the whole machine.
+/// Measures wall time, and wall time less the CPU pressure of the whole machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch<P = fn() -> Duration> {
     started: Instant,
@@ -16,7 +16,7 @@ pub struct Stopwatch<P = fn() -> Duration> {
     pressure_at_start: Duration,
 }
 
-/// A measurement beside its limit.
+/// A measurement and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Measurement {
     wall: Duration,

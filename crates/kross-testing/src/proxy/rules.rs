@@ -29,7 +29,8 @@ impl Requests {
         self
     }
 
-    /// Selects only those on this resource: `configmaps`, `deployments.apps`, `deployments.apps/status`, or a path such as `/readyz`.
+    /// Selects only those on this resource: `configmaps`, `deployments.apps`, `deployments.apps/status`, or a path such as
+    /// `/readyz`.
     #[must_use]
     pub fn resource(mut self, resource: &str) -> Self {
         self.resource = Some(resource.to_owned());

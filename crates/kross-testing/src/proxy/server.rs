@@ -1,5 +1,5 @@
-//! Accepts and serves client connections on the proxy's thread, and opens, closes and stalls the listening socket as the fault
-//! demands.
+//! Accepts and serves client connections on the proxy's thread, and opens, closes and stalls the listening socket as the
+//! fault demands.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
