@@ -31,7 +31,7 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 fn scenarios() -> BTreeSet<String> {
-    let folder = root().join("crates/kross-controller/tests/beside/scenarios");
+    let folder = root().join("crates/kross-controller/tests/kro_comparison/scenarios");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
 }

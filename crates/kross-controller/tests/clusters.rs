@@ -1,5 +1,5 @@
-//! Instances over many clusters, against real control planes: a hub and two regions with one controller for all tests of this
-//! program, and for each test a proxy in front of each region.
+//! Instances with resources in other clusters, against real control planes: a hub and two remote clusters. All tests of this
+//! program share one controller; each test has its own fault proxy in front of each remote cluster.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,25 +11,27 @@
     unreachable_pub
 )]
 
-#[path = "clusters/apply.rs"]
-mod apply;
-#[path = "clusters/dark.rs"]
-mod dark;
-#[path = "clusters/delete.rs"]
-mod delete;
-#[path = "clusters/doubles.rs"]
-mod doubles;
-#[path = "clusters/hubs.rs"]
-mod hubs;
+#[path = "clusters/cluster_references.rs"]
+mod cluster_references;
+#[path = "clusters/credential_changes.rs"]
+mod credential_changes;
+#[path = "clusters/deletion.rs"]
+mod deletion;
+#[path = "support/instance_api.rs"]
+mod instance_api;
 #[path = "clusters/moving.rs"]
 mod moving;
-#[path = "instances/own.rs"]
-mod own;
-#[path = "clusters/poll.rs"]
-mod poll;
-#[path = "clusters/references.rs"]
-mod references;
-#[path = "definitions/setup.rs"]
+#[path = "clusters/polling.rs"]
+mod polling;
+#[path = "clusters/remote_objects.rs"]
+mod remote_objects;
+#[path = "clusters/second_hub.rs"]
+mod second_hub;
+#[path = "clusters/secrets_of_one_cluster.rs"]
+mod secrets_of_one_cluster;
+#[path = "support/setup.rs"]
 mod setup;
-#[path = "clusters/world.rs"]
+#[path = "clusters/unreachable.rs"]
+mod unreachable;
+#[path = "support/cluster_world.rs"]
 mod world;

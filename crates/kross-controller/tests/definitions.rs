@@ -1,4 +1,5 @@
-//! Definitions, revisions and CRDs against a real control plane, with one controller for all tests of this program.
+//! Definitions, revisions and CRDs against a real control plane. All tests of this program share one controller, except
+//! those that need a control plane to themselves.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,15 +9,21 @@
     unreachable_pub
 )]
 
-#[path = "definitions/accept.rs"]
-mod accept;
+#[path = "definitions/acceptance.rs"]
+mod acceptance;
+#[path = "definitions/crd_deletion.rs"]
+mod crd_deletion;
 #[path = "definitions/crds.rs"]
 mod crds;
 #[path = "definitions/deletion.rs"]
 mod deletion;
+#[path = "definitions/exclusive_plane.rs"]
+mod exclusive_plane;
+#[path = "definitions/reconcile_metrics.rs"]
+mod reconcile_metrics;
 #[path = "definitions/restart.rs"]
 mod restart;
 #[path = "definitions/revisions.rs"]
 mod revisions;
-#[path = "definitions/setup.rs"]
+#[path = "support/setup.rs"]
 mod setup;

@@ -1,5 +1,5 @@
-//! Instances against a real control plane, with one controller for all tests of this program and a proxy that counts what
-//! it sends.
+//! Instances against a real control plane. All tests of this program share one controller, whose requests go through a fault
+//! proxy that records them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,31 +11,45 @@
     unreachable_pub
 )]
 
-#[path = "instances/change.rs"]
-mod change;
+#[path = "instances/collections.rs"]
+mod collections;
 #[path = "instances/create.rs"]
 mod create;
-#[path = "instances/defects.rs"]
-mod defects;
-#[path = "instances/delete.rs"]
-mod delete;
+#[path = "instances/deletion.rs"]
+mod deletion;
+#[path = "instances/drift.rs"]
+mod drift;
 #[path = "instances/events.rs"]
 mod events;
-#[path = "instances/external.rs"]
-mod external;
-#[path = "instances/heels.rs"]
-mod heels;
-#[path = "instances/kinds.rs"]
-mod kinds;
-#[path = "instances/own.rs"]
-mod own;
-#[path = "instances/pitfalls.rs"]
-mod pitfalls;
+#[path = "instances/existing_objects.rs"]
+mod existing_objects;
+#[path = "instances/expressions.rs"]
+mod expressions;
+#[path = "instances/external_references.rs"]
+mod external_references;
+#[path = "support/instance_api.rs"]
+mod instance_api;
+#[path = "instances/inventory.rs"]
+mod inventory;
+#[path = "instances/nested_instances.rs"]
+mod nested_instances;
+#[path = "instances/ownership_conflicts.rs"]
+mod ownership_conflicts;
+#[path = "instances/prune.rs"]
+mod prune;
+#[path = "instances/rejected_objects.rs"]
+mod rejected_objects;
+#[path = "instances/rollout.rs"]
+mod rollout;
 #[path = "instances/scale.rs"]
 mod scale;
-#[path = "definitions/setup.rs"]
+#[path = "instances/served_kinds.rs"]
+mod served_kinds;
+#[path = "support/setup.rs"]
 mod setup;
-#[path = "instances/unreadable.rs"]
-mod unreadable;
-#[path = "instances/world.rs"]
+#[path = "instances/suspension.rs"]
+mod suspension;
+#[path = "instances/unreadable_kinds.rs"]
+mod unreadable_kinds;
+#[path = "support/hub_world.rs"]
 mod world;

@@ -1,4 +1,4 @@
-//! How resources come and go as their authors say, against real control planes.
+//! The `lifecycle` of resources, and `includeWhen` that reacts to failures, against a real control plane.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,21 +10,21 @@
     unreachable_pub
 )]
 
-#[path = "lifecycle/force.rs"]
-mod force;
-#[path = "lifecycle/hooks.rs"]
-mod hooks;
-#[path = "lifecycle/orphans.rs"]
-mod orphans;
-#[path = "instances/own.rs"]
-mod own;
-#[path = "lifecycle/reacting.rs"]
-mod reacting;
-#[path = "lifecycle/retain.rs"]
-mod retain;
-#[path = "definitions/setup.rs"]
+#[path = "lifecycle/deleted_definitions.rs"]
+mod deleted_definitions;
+#[path = "lifecycle/deletion_hooks.rs"]
+mod deletion_hooks;
+#[path = "lifecycle/failure_reactions.rs"]
+mod failure_reactions;
+#[path = "lifecycle/force_after.rs"]
+mod force_after;
+#[path = "support/instance_api.rs"]
+mod instance_api;
+#[path = "lifecycle/large_collection.rs"]
+mod large_collection;
+#[path = "lifecycle/retain_and_adopt.rs"]
+mod retain_and_adopt;
+#[path = "support/setup.rs"]
 mod setup;
-#[path = "lifecycle/size.rs"]
-mod size;
-#[path = "instances/world.rs"]
+#[path = "support/hub_world.rs"]
 mod world;

@@ -1,5 +1,5 @@
-//! What authors can say about clusters that go dark: a scripted outage, deletion that does not wait for ever, backups in
-//! another region, objects that stay. Against real control planes: a hub and two regions.
+//! How definitions can handle unreachable clusters, against real control planes: degraded operation, deletion with a
+//! timeout, backups in another region, retained objects. A hub and two remote clusters.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,19 +11,19 @@
     unreachable_pub
 )]
 
-#[path = "outage/degrade.rs"]
-mod degrade;
+#[path = "outage/audited_world.rs"]
+mod audited_world;
+#[path = "outage/degradation.rs"]
+mod degradation;
+#[path = "outage/deletion.rs"]
+mod deletion;
 #[path = "outage/examples.rs"]
 mod examples;
-#[path = "outage/leave.rs"]
-mod leave;
-#[path = "instances/own.rs"]
-mod own;
+#[path = "support/instance_api.rs"]
+mod instance_api;
 #[path = "outage/restart.rs"]
 mod restart;
-#[path = "definitions/setup.rs"]
+#[path = "support/setup.rs"]
 mod setup;
-#[path = "outage/stage.rs"]
-mod stage;
-#[path = "clusters/world.rs"]
+#[path = "support/cluster_world.rs"]
 mod world;

@@ -1,4 +1,5 @@
-//! Turns an API server's audit log into who asked for what: the one place that counts every request, whoever sent it.
+//! Runs a control plane with an audit log and reads the requests from it. The audit log has every request, whichever client
+//! and connection it came by.
 
 use std::path::PathBuf;
 
@@ -9,60 +10,60 @@ use tempfile::TempDir;
 const POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
     "omitStages": ["RequestReceived", "ResponseStarted"], "rules": [{"level": "Metadata"}]}"#;
 
-/// The audit log of one control plane. Its files go with this value.
+/// The audit log of one control plane. Its files are deleted when this value is dropped.
 #[derive(Debug)]
 pub struct AuditLog {
     directory: TempDir,
 }
 
-/// A request as the API server saw it.
+/// A request as the API server recorded it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuditedRequest {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
-    /// Its path with the query.
+    /// The path with the query.
     #[serde(rename = "requestURI")]
     pub uri: String,
-    /// What the client calls itself.
+    /// The `User-Agent` of the client.
     pub user_agent: String,
-    /// What it is about; none for pages such as `/readyz`.
+    /// The object or collection; none for paths that are no resource, such as `/readyz`.
     pub object_ref: Option<AuditedObject>,
-    /// The answer.
+    /// The response.
     pub response_status: AuditedAnswer,
 }
 
-/// What a request is about.
+/// The object or collection of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuditedObject {
     /// The resource, such as `configmaps`.
     pub resource: String,
-    /// Its namespace.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Its name.
+    /// The name; empty for collections.
     pub name: String,
-    /// `status`, for instance.
+    /// The subresource, such as `status`; empty for the object itself.
     pub subresource: String,
 }
 
-/// An answer.
+/// The response to a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AuditedAnswer {
-    /// Its status.
+    /// The HTTP status.
     pub code: u16,
 }
 
 impl AuditLog {
-    /// Starts a control plane with a log of its own.
+    /// Starts a control plane that writes an audit log.
     ///
     /// # Errors
-    /// It does not start.
+    /// The control plane does not start.
     ///
     /// # Panics
-    /// There is no temporary directory.
-    #[expect(clippy::expect_used, reason = "a test without a temporary directory cannot go on")]
+    /// No temporary directory can be created.
+    #[expect(clippy::expect_used, reason = "the test cannot run without a temporary directory")]
     pub async fn start(name: &str) -> Result<(ControlPlane, Self), StartError> {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let log = Self { directory };
@@ -70,14 +71,15 @@ impl AuditLog {
         let plane = ControlPlane::named(name)
             .api_server_flag(format!("--audit-policy-file={}", log.path("policy.json").display()))
             .api_server_flag(format!("--audit-log-path={}", log.path("log").display()))
-            // Written before the answer is sent: whoever has an answer finds its record.
+            // Blocking: the record is written before the response is sent, so a client that has a response finds its record.
             .api_server_flag("--audit-log-mode=blocking")
             .start()
             .await?;
         Ok((plane, log))
     }
 
-    /// Everything that clients of this user agent asked for so far, watches, leases and pages apart. The agent is a prefix.
+    /// The requests so far of clients whose user agent has this prefix, without watches, Leases and paths that are no
+    /// resource.
     #[must_use]
     pub fn requests(&self, user_agent: &str) -> Vec<AuditedRequest> {
         let text = std::fs::read_to_string(self.path("log")).unwrap_or_default();
@@ -94,13 +96,13 @@ impl AuditLog {
 }
 
 impl AuditedRequest {
-    /// What it is about, if it is about an object.
+    /// The object or collection, if the path is a resource.
     #[must_use]
     pub fn object(&self) -> Option<&AuditedObject> {
         self.object_ref.as_ref()
     }
 
-    /// Whether it writes an Event.
+    /// Whether it creates or updates an Event.
     #[must_use]
     pub fn is_event(&self) -> bool {
         self.object().is_some_and(|object| object.resource == "events")

@@ -1,5 +1,5 @@
-//! Turns names into control planes that a whole test program shares, with a namespace of its own for each test. They end with
-//! the program.
+//! Control planes that all tests of one program share, and a separate namespace in them for each test. They stop when the
+//! program exits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,25 +14,25 @@ use tokio::sync::OnceCell;
 
 use crate::objects;
 
-type Slot = Arc<OnceCell<&'static ControlPlane>>;
+type SharedPlane = Arc<OnceCell<&'static ControlPlane>>;
 
-static PLANES: Mutex<Option<HashMap<String, Slot>>> = Mutex::new(None);
-static TESTS: AtomicU32 = AtomicU32::new(1);
+static PLANES: Mutex<Option<HashMap<String, SharedPlane>>> = Mutex::new(None);
+static NEXT_NAMESPACE: AtomicU32 = AtomicU32::new(1);
 
-/// The test program's control plane of this name; the first to ask starts it. It has no controller manager: deleted
+/// The test program's control plane of this name, started by the first call. It has no controller manager: deleted
 /// namespaces stay `Terminating` and nothing is garbage collected.
 ///
 /// # Panics
-/// It does not start.
+/// The control plane does not start.
 pub async fn shared(name: &str) -> &'static ControlPlane {
-    let slot = {
+    let shared = {
         let mut planes = PLANES.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(planes.get_or_insert_default().entry(name.to_owned()).or_default())
     };
-    slot.get_or_init(|| async { &*Box::leak(Box::new(start(name).await)) }).await
+    shared.get_or_init(|| async { &*Box::leak(Box::new(start(name).await)) }).await
 }
 
-#[expect(clippy::panic, reason = "a test without its control plane cannot go on")]
+#[expect(clippy::panic, reason = "the test cannot run without its control plane")]
 async fn start(name: &str) -> ControlPlane {
     match ControlPlane::named(name).start().await {
         Ok(plane) => plane,
@@ -45,9 +45,9 @@ async fn start(name: &str) -> ControlPlane {
 pub struct Cluster {
     /// The control plane, shared with other tests.
     pub plane: &'static ControlPlane,
-    /// A client that may do everything, on this test's runtime.
+    /// A cluster-admin client on this test's runtime.
     pub client: Client,
-    /// The test's own namespace, which has the same name in all its clusters.
+    /// The test's namespace, which has the same name in all its clusters.
     pub namespace: String,
 }
 
@@ -72,29 +72,29 @@ impl Cluster {
 /// A hub and any number of remote clusters for one test.
 #[derive(Clone, Debug)]
 pub struct Fixture {
-    /// The cluster kross runs in.
+    /// The cluster that kross runs in.
     pub hub: Cluster,
-    /// The test's own namespace, in all clusters.
+    /// The test's namespace, which exists in all its clusters.
     pub namespace: String,
     remotes: BTreeMap<String, Cluster>,
 }
 
 impl Fixture {
-    /// A hub alone.
+    /// A hub without remote clusters.
     ///
     /// # Panics
-    /// It does not start.
+    /// The hub does not start.
     pub async fn hub() -> Self {
         Self::with(&[]).await
     }
 
-    /// A hub and remote clusters of these names, started at the same time where they do not run yet.
+    /// A hub and remote clusters of these names. Those that do not run yet start at the same time.
     ///
     /// # Panics
     /// One of them does not start.
     pub async fn with(remotes: &[&str]) -> Self {
-        // Unique within the program, and every program has control planes of its own.
-        let namespace = format!("test-{}", TESTS.fetch_add(1, Ordering::Relaxed));
+        // Unique within the program is enough: programs do not share control planes.
+        let namespace = format!("test-{}", NEXT_NAMESPACE.fetch_add(1, Ordering::Relaxed));
         let (hub, remotes) = tokio::join!(
             cluster("hub", &namespace),
             join_all(remotes.iter().map(async |name| ((*name).to_owned(), cluster(name, &namespace).await)))
@@ -105,10 +105,10 @@ impl Fixture {
     /// One of the remote clusters.
     ///
     /// # Panics
-    /// The fixture was made without it.
+    /// The fixture was created without it.
     #[must_use]
     #[track_caller]
-    #[expect(clippy::panic, reason = "a test that asks for a cluster it did not start is wrong")]
+    #[expect(clippy::panic, reason = "a test that uses a cluster it did not start has a bug")]
     pub fn remote(&self, name: &str) -> &Cluster {
         match self.remotes.get(name) {
             Some(cluster) => cluster,
@@ -117,7 +117,7 @@ impl Fixture {
     }
 }
 
-#[expect(clippy::panic, reason = "a test without its cluster cannot go on")]
+#[expect(clippy::panic, reason = "the test cannot run without its cluster")]
 async fn cluster(name: &str, namespace: &str) -> Cluster {
     let plane = shared(name).await;
     let client = match plane.client().await {
@@ -126,7 +126,7 @@ async fn cluster(name: &str, namespace: &str) -> Cluster {
     };
     let namespaces = Api::all(client.clone());
     if let Err(error) = namespaces.create(&PostParams::default(), &objects::namespace(namespace)).await {
-        panic!("cannot make namespace `{namespace}` in control plane `{name}`: {error:?}");
+        panic!("cannot create namespace `{namespace}` in control plane `{name}`: {error:?}");
     }
     Cluster { plane, client, namespace: namespace.to_owned() }
 }

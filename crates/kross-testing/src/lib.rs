@@ -1,4 +1,5 @@
-//! What tests share: control planes for a whole test program, a fault proxy to put in front of them, waiting, and objects.
+//! Support for tests against real control planes: control planes that a test program shares, a fault proxy in front of them,
+//! an audit log, waiting with limits, and builders of common objects.
 //!
 //! ```no_run
 //! # async fn example() {

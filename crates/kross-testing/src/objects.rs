@@ -1,4 +1,4 @@
-//! Turns the few words that matter in a test into the objects tests make most often.
+//! Builders of the objects that tests create most often.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub fn config_map(name: &str, data: &[(&str, &str)]) -> ConfigMap {
     ConfigMap { metadata: named(name), data: Some(data), ..ConfigMap::default() }
 }
 
-/// A Secret with a kubeconfig under the key `kubeconfig`, labelled as a cluster's credentials.
+/// A Secret with a kubeconfig under the key `kubeconfig`, labelled as the credentials of a cluster.
 #[must_use]
 pub fn kubeconfig_secret(name: &str, kubeconfig: &Kubeconfig) -> Secret {
     let mut metadata = named(name);

@@ -1,5 +1,5 @@
-//! Turns a control plane into one with faults: an HTTPS proxy in front of it whose behaviour changes at run time, and which
-//! counts the requests that go by.
+//! An HTTPS proxy in front of a control plane that injects faults, which can change at run time, and records the requests
+//! that pass through it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,55 +13,55 @@ use kross_local::{CertificateAuthority, CertificateError, Credential, Kubeconfig
 use tokio::sync::{mpsc, watch};
 
 mod forward;
-mod gate;
-mod journal;
 mod request;
+mod request_log;
 mod rules;
 mod server;
+mod throttle;
 mod tls;
 
-pub use journal::{Counts, Record};
 pub use request::{Request, Verb};
+pub use request_log::{Counts, Record};
 pub use rules::{Action, Answer, Requests, RuleId};
 pub use tls::TlsError;
 
 use forward::Upstream;
-use journal::Journal;
+use request_log::RequestLog;
 use rules::Rules;
 use server::{Certificates, Command, Confirm, Server};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the proxy's thread may take to carry out a command.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is wrong with the way to the API server.
+/// A fault of the connection to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault: requests are forwarded.
     Pass,
-    /// Connections are refused, and those there are were reset.
+    /// New connections are refused and existing ones are reset.
     Refuse,
-    /// Connections are accepted and nothing is ever answered; those there are stand still. What stood still goes on when
-    /// this ends.
+    /// New connections are accepted, but no data passes on any connection. Stalled connections continue when this ends.
     Hang,
-    /// Packets are dropped: new connections are neither accepted nor refused, and those there are stand still. What stood
-    /// still goes on when this ends.
+    /// Packets are dropped: new connections are neither accepted nor refused, and no data passes on existing ones. Stalled
+    /// connections continue when this ends.
     Drop,
-    /// The server shows a certificate that another authority signed; connections there are were reset.
+    /// The server presents a certificate of an unknown authority; existing connections are reset.
     WrongCertificate,
-    /// Every request waits this long before it is passed on.
+    /// Every request is delayed by this time before it is forwarded.
     Latency(Duration),
     /// Every connection carries this many bytes per second in each direction.
     Bandwidth(u32),
-    /// A connection is reset when an answer's body is longer than this many bytes.
+    /// A connection is reset as soon as it has sent this many bytes of a response body.
     CutAfter(u64),
 }
 
-/// Why a proxy did not start or a kubeconfig cannot go through it.
+/// Why a proxy did not start or a kubeconfig cannot be used through it.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// The address of the API server is not one.
+    /// The kubeconfig has no valid API server address.
     #[error("`{0}` is not the address of an API server")]
     Address(String),
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     /// TLS could not be set up.
@@ -72,11 +72,11 @@ pub enum ProxyError {
     Run(#[source] std::io::Error),
 }
 
-/// A proxy in front of one control plane. Ends when dropped.
+/// A proxy in front of one control plane. It stops when dropped.
 ///
 /// # Guarantees
-/// A fault that [`FaultProxy::set`] sets is in force when it returns. Credentials pass through: tokens as they are, client
-/// certificates of kubeconfigs that were made by [`FaultProxy::kubeconfig`]. Clients may speak HTTP/1.1 and HTTP/2.
+/// A fault is in effect when [`FaultProxy::set`] returns. The proxy forwards credentials: tokens unchanged, client
+/// certificates of kubeconfigs that [`FaultProxy::kubeconfig`] returned. Clients may use HTTP/1.1 and HTTP/2.
 ///
 /// # Assumptions
 /// Connections are not upgraded: `exec`, `attach` and `port-forward` do not work through it.
@@ -90,27 +90,27 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Starts a proxy in front of the API server that `to` leads to.
+    /// Starts a proxy in front of the API server of this kubeconfig.
     ///
     /// # Errors
     /// See [`ProxyError`].
-    pub fn start(to: &Kubeconfig) -> Result<Self, ProxyError> {
-        let shared = Arc::new(Shared::new(to)?);
+    pub fn start(kubeconfig: &Kubeconfig) -> Result<Self, ProxyError> {
+        let shared = Arc::new(Shared::new(kubeconfig)?);
         let authority = CertificateAuthority::new("kross-fault-proxy")?;
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
-        let stranger = CertificateAuthority::new("kross-stranger")?;
+        let unknown = CertificateAuthority::new("kross-unknown-authority")?;
         let certificates = Certificates {
-            right: tls::server(&authority.server(&names, Validity::Current)?)?,
-            wrong: tls::server(&stranger.server(&names, Validity::Current)?)?,
+            trusted: tls::server(&authority.server(&names, Validity::Current)?)?,
+            untrusted: tls::server(&unknown.server(&names, Validity::Current)?)?,
         };
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(ProxyError::Run)?;
         let address = listener.local_addr().map_err(ProxyError::Run)?;
         let (commands, received) = mpsc::unbounded_channel();
-        // A runtime of its own: a proxy outlives no owner, but it may outlive the runtime it was started on.
+        // A separate runtime: a proxy that tests share outlives the runtime of the test that started it.
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ProxyError::Run)?;
         let server = {
-            let _inside = runtime.enter();
+            let _guard = runtime.enter();
             Server::new(listener, certificates, Arc::clone(&shared)).map_err(ProxyError::Run)?
         };
         let thread = std::thread::Builder::new()
@@ -127,10 +127,10 @@ impl FaultProxy {
         format!("https://{}", self.address)
     }
 
-    /// The same user, through the proxy.
+    /// A kubeconfig of the same user that goes through the proxy.
     ///
     /// # Errors
-    /// The kubeconfig's client certificate is not readable.
+    /// The kubeconfig's client certificate cannot be read.
     pub fn kubeconfig(&self, direct: &Kubeconfig) -> Result<Kubeconfig, ProxyError> {
         if let Credential::Certificate(identity) = &direct.credential {
             let config = tls::client(&self.shared.authority, Some(identity))?;
@@ -140,38 +140,38 @@ impl FaultProxy {
         Ok(direct.through(&self.url(), &self.authority))
     }
 
-    /// Changes what is wrong. The new fault is in force when this returns, and replaces the one before; rules stay.
+    /// Replaces the fault. The new one is in effect when this returns; rules are kept.
     ///
     /// # Panics
-    /// The proxy's port was taken by somebody else while it refused connections.
+    /// The proxy cannot listen on its port again.
     pub fn set(&self, fault: Fault) {
-        self.tell(|confirm| Command::Set(fault, confirm));
+        self.send(|confirm| Command::Set(fault, confirm));
     }
 
-    /// Resets every connection there is, once. New ones are served.
+    /// Resets all existing connections, once. New ones are served.
     ///
     /// # Panics
-    /// The proxy is gone, which cannot be while its owner has it.
+    /// The proxy's thread does not respond.
     pub fn cut_connections(&self) {
-        self.tell(Command::Cut);
+        self.send(Command::Cut);
     }
 
-    /// From now on does `action` to all `requests`. Of several rules that fit the first one counts.
+    /// Adds a rule that does `action` to all `requests`. Of several rules that match, the oldest applies.
     pub fn on(&self, requests: Requests, action: Action) -> RuleId {
         self.shared.rules().add(requests, action, None)
     }
 
-    /// Does `action` to the next so many `requests`.
+    /// Adds a rule that does `action` to the next `times` of these `requests`.
     pub fn on_next(&self, times: u32, requests: Requests, action: Action) -> RuleId {
         self.shared.rules().add(requests, action, Some(times))
     }
 
-    /// Takes a rule away.
+    /// Removes a rule.
     pub fn remove(&self, rule: RuleId) {
         self.shared.rules().remove(rule);
     }
 
-    /// Takes all rules away and passes everything on.
+    /// Removes all rules and the fault.
     ///
     /// # Panics
     /// As [`FaultProxy::set`].
@@ -180,38 +180,38 @@ impl FaultProxy {
         self.set(Fault::Pass);
     }
 
-    /// How many requests went by, by verb and resource. Those a rule or a latency holds up are counted when they come.
+    /// The number of requests by verb and resource. Delayed and held requests are counted when they arrive.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.shared.journal().counts()
+        self.shared.request_log().counts()
     }
 
-    /// How many such requests went by.
+    /// The number of these requests.
     #[must_use]
     pub fn count(&self, requests: &Requests) -> usize {
         self.requests(requests).len()
     }
 
-    /// The requests that went by, in order.
+    /// These requests, in the order of their arrival.
     #[must_use]
     pub fn requests(&self, requests: &Requests) -> Vec<Arc<Record>> {
-        self.shared.journal().matching(requests)
+        self.shared.request_log().matching(requests)
     }
 
-    /// Forgets the requests that went by so far.
-    pub fn forget(&self) {
-        self.shared.journal().forget();
+    /// Clears the recorded requests.
+    pub fn clear_requests(&self) {
+        self.shared.request_log().clear();
     }
 
     #[track_caller]
-    #[expect(clippy::panic, reason = "a test whose fault is not in force must not go on")]
-    fn tell(&self, command: impl FnOnce(Confirm) -> Command) {
+    #[expect(clippy::panic, reason = "a test must not continue without the fault that it injects")]
+    fn send(&self, command: impl FnOnce(Confirm) -> Command) {
         let (confirm, confirmed) = std::sync::mpsc::channel();
         let sent = self.commands.as_ref().is_some_and(|commands| commands.send(command(confirm)).is_ok());
-        match sent.then(|| confirmed.recv_timeout(PATIENCE)) {
+        match sent.then(|| confirmed.recv_timeout(COMMAND_TIMEOUT)) {
             Some(Ok(Ok(()))) => {}
-            Some(Ok(Err(error))) => panic!("the fault proxy cannot do that: {error}"),
-            Some(Err(_)) | None => panic!("the fault proxy does not answer"),
+            Some(Ok(Err(error))) => panic!("the fault proxy cannot carry out the command: {error}"),
+            Some(Err(_)) | None => panic!("the fault proxy does not respond"),
         }
     }
 }
@@ -231,26 +231,26 @@ struct Shared {
     address: Authority,
     authority: String,
     anonymous: Upstream,
-    /// The way to the API server for each client certificate that is known.
+    /// The upstream for each known client certificate.
     identities: Mutex<HashMap<Vec<u8>, Upstream>>,
     fault: watch::Sender<Fault>,
     rules: Mutex<Rules>,
-    journal: Mutex<Journal>,
+    request_log: Mutex<RequestLog>,
 }
 
 impl Shared {
-    fn new(to: &Kubeconfig) -> Result<Self, ProxyError> {
-        let wrong = || ProxyError::Address(to.server.clone());
-        let uri: Uri = to.server.parse().map_err(|_| wrong())?;
-        let address = uri.authority().cloned().ok_or_else(wrong)?;
+    fn new(kubeconfig: &Kubeconfig) -> Result<Self, ProxyError> {
+        let invalid = || ProxyError::Address(kubeconfig.server.clone());
+        let uri: Uri = kubeconfig.server.parse().map_err(|_| invalid())?;
+        let address = uri.authority().cloned().ok_or_else(invalid)?;
         Ok(Self {
-            anonymous: Upstream::new(tls::client(&to.authority, None)?, address.clone()),
+            anonymous: Upstream::new(tls::client(&kubeconfig.authority, None)?, address.clone()),
             address,
-            authority: to.authority.clone(),
+            authority: kubeconfig.authority.clone(),
             identities: Mutex::default(),
             fault: watch::Sender::new(Fault::Pass),
             rules: Mutex::default(),
-            journal: Mutex::default(),
+            request_log: Mutex::default(),
         })
     }
 
@@ -270,11 +270,11 @@ impl Shared {
         lock(&self.rules)
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
-        lock(&self.journal)
+    fn request_log(&self) -> MutexGuard<'_, RequestLog> {
+        lock(&self.request_log)
     }
 
-    /// The way to the API server for a client that presents this certificate, or none.
+    /// The upstream for a client that presents this certificate; anonymous if it presents none or an unknown one.
     fn upstream(&self, presented: Option<&[u8]>) -> Upstream {
         presented
             .and_then(|certificate| lock(&self.identities).get(certificate).cloned())

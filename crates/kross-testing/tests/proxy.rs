@@ -1,4 +1,4 @@
-//! Every fault of the proxy, against a real API server.
+//! The faults and rules of the proxy, against a real API server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use kross_testing::{Action, Answer, Fault, FaultProxy, Fixture, Requests, Verb, 
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 
-/// A control plane's namespace behind a proxy of its own.
+/// A namespace of a control plane behind a proxy of the test's own.
 struct Scene {
     fixture: Fixture,
     proxy: FaultProxy,
@@ -31,34 +31,34 @@ impl Scene {
         self.maps.list(&ListParams::default()).await.map(drop)
     }
 
-    /// A ConfigMap whose list is about `size` bytes long.
-    async fn large_map(&self, size: usize) {
+    /// Creates a ConfigMap of about `size` bytes.
+    async fn create_large(&self, size: usize) {
         let map = objects::config_map("large", &[("text", &"x".repeat(size))]);
         self.fixture.hub.api::<ConfigMap>().create(&PostParams::default(), &map).await.unwrap();
     }
 
-    /// Opens a watch and gives its lines.
+    /// Opens a watch and returns its lines.
     async fn watch(&self) -> impl AsyncBufReadExt + Unpin + use<> {
         let path = format!("/api/v1/namespaces/{}/configmaps?watch=true", self.fixture.namespace);
         let request = http::Request::get(path).body(Vec::new()).unwrap();
         Box::pin(self.client.request_stream(request).await.unwrap())
     }
 
-    /// Makes a ConfigMap without going through the proxy.
-    async fn make(&self, name: &str) {
+    /// Creates a ConfigMap, not through the proxy.
+    async fn create(&self, name: &str) {
         let maps = self.fixture.hub.api::<ConfigMap>();
         maps.create(&PostParams::default(), &objects::config_map(name, &[])).await.unwrap();
     }
 }
 
-/// The next line of a watch.
-async fn line(watch: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<String> {
+/// Reads the next line of a watch.
+async fn next_line(watch: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<String> {
     let mut line = String::new();
     watch.read_line(&mut line).await.map(|_| line)
 }
 
-/// An error with everything behind it.
-fn full(error: &kube::Error) -> String {
+/// An error with all its causes.
+fn with_causes(error: &kube::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -71,12 +71,12 @@ fn full(error: &kube::Error) -> String {
 fn code(error: kube::Error) -> u16 {
     match error {
         kube::Error::Api(status) => status.code,
-        other => panic!("not an answer: {}", full(&other)),
+        other => panic!("not a response: {}", with_causes(&other)),
     }
 }
 
 #[tokio::test]
-async fn everything_passes_and_is_counted_by_verb_and_resource() {
+async fn forwards_requests_and_counts_them_by_verb_and_resource() {
     let Scene { fixture, proxy, client, maps } = &Scene::new().await;
     maps.create(&PostParams::default(), &objects::config_map("a", &[])).await.unwrap();
     let apply = PatchParams::apply("test").force();
@@ -102,12 +102,12 @@ async fn everything_passes_and_is_counted_by_verb_and_resource() {
     assert_eq!(proxy.count(&Requests::any().name("b")), 4);
     let records = proxy.requests(&Requests::any().verb(Verb::Create).namespace(&fixture.namespace));
     assert_eq!(records[0].status(), Some(201));
-    proxy.forget();
+    proxy.clear_requests();
     assert_eq!(proxy.counts().total(), 0);
 }
 
 #[tokio::test]
-async fn every_kind_of_credential_passes_through() {
+async fn forwards_every_kind_of_credential() {
     let Scene { fixture, proxy, .. } = &Scene::new().await;
     let plane = fixture.hub.plane;
     let list = async |kubeconfig: Kubeconfig| {
@@ -126,15 +126,15 @@ async fn every_kind_of_credential_passes_through() {
 }
 
 #[tokio::test]
-async fn refused_connections_come_back_on_the_same_address() {
+async fn refuses_connections_and_accepts_them_again_at_the_same_address() {
     let scene = Scene::new().await;
     let mut watch = scene.watch().await;
-    scene.make("before").await;
-    assert!(line(&mut watch).await.unwrap().contains("before"));
+    scene.create("before").await;
+    assert!(next_line(&mut watch).await.unwrap().contains("before"));
 
     scene.proxy.set(Fault::Refuse);
-    assert!(line(&mut watch).await.is_err(), "the watch there was is reset");
-    let error = full(&scene.list().await.unwrap_err());
+    assert!(next_line(&mut watch).await.is_err(), "the existing watch is reset");
+    let error = with_causes(&scene.list().await.unwrap_err());
     assert!(error.contains("refused"), "{error}");
     scene.proxy.set(Fault::Refuse);
     assert!(scene.list().await.is_err());
@@ -144,23 +144,23 @@ async fn refused_connections_come_back_on_the_same_address() {
 }
 
 #[tokio::test]
-async fn a_hanging_server_answers_when_it_stops_hanging() {
+async fn stalled_connections_continue_after_a_hang() {
     let scene = Scene::new().await;
     scene.list().await.unwrap();
     let mut watch = scene.watch().await;
     scene.proxy.set(Fault::Hang);
-    scene.make("meanwhile").await;
+    scene.create("meanwhile").await;
 
     let fresh = scene.proxy.kubeconfig(scene.fixture.hub.plane.admin()).unwrap().client().await.unwrap();
     let fresh: Api<ConfigMap> = Api::namespaced(fresh, &scene.fixture.namespace);
     let parameters = ListParams::default();
     let mut old_connection = Box::pin(scene.list());
     let mut new_connection = Box::pin(fresh.list(&parameters));
-    let mut event = Box::pin(line(&mut watch));
-    let patience = Duration::from_millis(300);
-    assert!(tokio::time::timeout(patience, &mut old_connection).await.is_err());
-    assert!(tokio::time::timeout(patience, &mut new_connection).await.is_err());
-    assert!(tokio::time::timeout(patience, &mut event).await.is_err());
+    let mut event = Box::pin(next_line(&mut watch));
+    let stalled_for = Duration::from_millis(300);
+    assert!(tokio::time::timeout(stalled_for, &mut old_connection).await.is_err());
+    assert!(tokio::time::timeout(stalled_for, &mut new_connection).await.is_err());
+    assert!(tokio::time::timeout(stalled_for, &mut event).await.is_err());
 
     scene.proxy.set(Fault::Pass);
     old_connection.await.unwrap();
@@ -169,18 +169,18 @@ async fn a_hanging_server_answers_when_it_stops_hanging() {
 }
 
 #[tokio::test]
-async fn dropped_packets_are_neither_accepted_nor_refused() {
+async fn neither_accepts_nor_refuses_connections_while_packets_are_dropped() {
     let scene = Scene::new().await;
     scene.list().await.unwrap();
     let address = scene.proxy.url().trim_start_matches("https://").to_owned();
     scene.proxy.set(Fault::Drop);
     scene.proxy.set(Fault::Drop);
     let mut old_connection = Box::pin(scene.list());
-    let patience = Duration::from_millis(300);
-    assert!(tokio::time::timeout(patience, &mut old_connection).await.is_err());
+    let stalled_for = Duration::from_millis(300);
+    assert!(tokio::time::timeout(stalled_for, &mut old_connection).await.is_err());
     for _ in 0..2 {
         let connect = tokio::net::TcpStream::connect(&address);
-        assert!(tokio::time::timeout(patience, connect).await.is_err(), "no answer at all");
+        assert!(tokio::time::timeout(stalled_for, connect).await.is_err(), "neither accepted nor refused");
     }
     scene.proxy.set(Fault::Pass);
     old_connection.await.unwrap();
@@ -188,9 +188,9 @@ async fn dropped_packets_are_neither_accepted_nor_refused() {
 }
 
 #[tokio::test]
-async fn answers_and_watches_break_off_in_the_middle() {
+async fn cuts_responses_and_watches_in_the_middle() {
     let scene = Scene::new().await;
-    scene.large_map(200_000).await;
+    scene.create_large(200_000).await;
     scene.proxy.set(Fault::CutAfter(50_000));
     let error = scene.list().await.unwrap_err();
     assert!(!matches!(error, kube::Error::Api(_)), "{error:?}");
@@ -199,22 +199,22 @@ async fn answers_and_watches_break_off_in_the_middle() {
     scene.list().await.unwrap();
 
     let mut watch = scene.watch().await;
-    assert!(line(&mut watch).await.unwrap().contains("large"));
+    assert!(next_line(&mut watch).await.unwrap().contains("large"));
     scene.proxy.cut_connections();
-    assert!(line(&mut watch).await.is_err());
+    assert!(next_line(&mut watch).await.is_err());
     scene.list().await.unwrap();
 
-    // Only the watch of the next one breaks off.
+    // The rule cuts only the next watch.
     scene.proxy.on_next(1, Requests::any().verb(Verb::Watch), Action::CutAfter(1000));
     let mut watch = scene.watch().await;
-    let broken = line(&mut watch).await;
+    let broken = next_line(&mut watch).await;
     assert!(broken.is_err(), "{broken:?}");
     let mut watch = scene.watch().await;
-    assert!(line(&mut watch).await.unwrap().contains("large"));
+    assert!(next_line(&mut watch).await.unwrap().contains("large"));
 }
 
 #[tokio::test]
-async fn latency_is_added_to_every_request() {
+async fn delays_every_request_by_the_latency() {
     let scene = Scene::new().await;
     scene.list().await.unwrap();
     scene.proxy.set(Fault::Latency(Duration::from_millis(300)));
@@ -231,9 +231,9 @@ async fn latency_is_added_to_every_request() {
 }
 
 #[tokio::test]
-async fn bandwidth_is_limited_and_released() {
+async fn limits_the_bandwidth_until_the_fault_is_removed() {
     let scene = Scene::new().await;
-    scene.large_map(100_000).await;
+    scene.create_large(100_000).await;
     scene.list().await.unwrap();
     scene.proxy.set(Fault::Bandwidth(100_000));
     let started = Instant::now();
@@ -244,25 +244,25 @@ async fn bandwidth_is_limited_and_released() {
     let mut slow = Box::pin(scene.list());
     assert!(tokio::time::timeout(Duration::from_millis(300), &mut slow).await.is_err());
     scene.proxy.set(Fault::Pass);
-    tokio::time::timeout(wait::PATIENCE, slow).await.unwrap().unwrap();
+    tokio::time::timeout(wait::WAIT_LIMIT, slow).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_wrong_certificate_is_noticed() {
+async fn clients_reject_the_wrong_certificate() {
     let scene = Scene::new().await;
     scene.list().await.unwrap();
     scene.proxy.set(Fault::WrongCertificate);
-    let error = full(&scene.list().await.unwrap_err());
+    let error = with_causes(&scene.list().await.unwrap_err());
     assert!(error.contains("invalid peer certificate"), "{error}");
     scene.proxy.set(Fault::Pass);
     scene.list().await.unwrap();
 }
 
 #[tokio::test]
-async fn chosen_requests_are_answered_with_errors() {
+async fn responds_with_an_error_to_requests_that_match_a_rule() {
     let scene = Scene::new().await;
-    scene.make("a").await;
-    scene.make("b").await;
+    scene.create("a").await;
+    scene.create("b").await;
     let lists =
         || Requests::any().verb(Verb::List).resource("configmaps").namespace(&scene.fixture.namespace);
     for status in [401, 403, 500, 503] {
@@ -277,22 +277,24 @@ async fn chosen_requests_are_answered_with_errors() {
     scene.proxy.on_next(2, Requests::any().verb(Verb::Get).name("a"), Action::Answer(answer));
     scene.maps.get("b").await.unwrap();
     for _ in 0..2 {
-        let kube::Error::Api(status) = scene.maps.get("a").await.unwrap_err() else { panic!("an answer") };
+        let kube::Error::Api(status) = scene.maps.get("a").await.unwrap_err() else {
+            panic!("not a response")
+        };
         assert_eq!((status.code, status.message.as_str()), (429, "slow down"));
         assert_eq!(status.details.unwrap().retry_after_seconds, 7);
     }
     scene.maps.get("a").await.unwrap();
-    let answered: Vec<_> = scene
+    let statuses: Vec<_> = scene
         .proxy
         .requests(&Requests::any().name("a"))
         .iter()
         .filter_map(|record| record.status())
         .collect();
-    assert_eq!(answered, [200, 200, 200, 200, 429, 429, 200]);
+    assert_eq!(statuses, [200, 200, 200, 200, 429, 429, 200]);
 }
 
 #[tokio::test]
-async fn a_request_that_is_never_answered_holds_up_no_other() {
+async fn a_hanging_or_held_request_blocks_no_other() {
     let scene = Scene::new().await;
     scene.proxy.on(Requests::any().verb(Verb::List), Action::Hang);
     let mut hanging = Box::pin(scene.list());
@@ -301,7 +303,7 @@ async fn a_request_that_is_never_answered_holds_up_no_other() {
     scene.proxy.clear();
     scene.list().await.unwrap();
 
-    // One that is held goes on when its rule is taken away.
+    // A held request is forwarded once its rule is removed.
     let rule = scene.proxy.on(Requests::any().verb(Verb::List), Action::Hold);
     let mut held = Box::pin(scene.list());
     assert!(tokio::time::timeout(Duration::from_millis(200), &mut held).await.is_err());
@@ -310,7 +312,7 @@ async fn a_request_that_is_never_answered_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn http2_clients_share_one_connection_and_see_the_same_faults() {
+async fn applies_faults_and_rules_to_http2_clients() {
     let scene = Scene::new().await;
     let token =
         scene.fixture.hub.plane.mint_token(&scene.fixture.namespace, "h2", &Access::all()).await.unwrap();
@@ -329,7 +331,7 @@ async fn http2_clients_share_one_connection_and_see_the_same_faults() {
     assert!(scene.proxy.requests(&Requests::any())[0].http2);
 
     let mut watch = get(&format!("{path}?watch=true")).await.unwrap();
-    scene.make("streamed").await;
+    scene.create("streamed").await;
     let frame = http_body_util::BodyExt::frame(watch.body_mut()).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(frame.data_ref().unwrap()).contains("streamed"));
 
@@ -340,15 +342,15 @@ async fn http2_clients_share_one_connection_and_see_the_same_faults() {
         (429, &"3".parse().unwrap())
     );
 
-    scene.large_map(100_000).await;
+    scene.create_large(100_000).await;
     scene.proxy.set(Fault::CutAfter(20_000));
     let body = get(&path).await.unwrap().into_body();
     assert!(http_body_util::BodyExt::collect(body).await.is_err());
-    assert!(wait_for_end(watch.into_body()).await, "the connection is gone, and the watch on it");
+    assert!(ends_with_error(watch.into_body()).await, "the watch on the same connection is reset too");
 }
 
 /// Whether a body ends with an error.
-async fn wait_for_end(body: hyper::body::Incoming) -> bool {
+async fn ends_with_error(body: hyper::body::Incoming) -> bool {
     let stream = http_body_util::BodyStream::new(body);
     stream.try_for_each(|_| std::future::ready(Ok(()))).await.is_err()
 }

@@ -1,5 +1,5 @@
-//! Holds schemas to a real API server: the bundle is what it serves, its documents resolve, and the CRDs that are made of
-//! definitions are accepted and come back without a change.
+//! Compares schemas with a real API server: the bundled schemas are those that it serves, and it accepts a synthesized CRD
+//! and returns it unchanged.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -19,14 +19,14 @@ async fn get(client: &Client, path: &str) -> String {
     client.request_text(request).await.unwrap()
 }
 
-async fn live(client: &Client) -> LiveSchemas {
+async fn live_schemas(client: &Client) -> LiveSchemas {
     let live = LiveSchemas::new();
     let index: Json = serde_json::from_str(&get(client, "/openapi/v3").await).unwrap();
     for (path, entry) in index["paths"].as_object().unwrap() {
         let Some(group_version) = path.strip_prefix("apis/").or_else(|| path.strip_prefix("api/")) else {
             continue;
         };
-        // Other tests of this program create kinds of their own.
+        // Kinds that other tests of this program create.
         if group_version.split('/').next().unwrap().ends_with(".test") {
             continue;
         }
@@ -38,32 +38,32 @@ async fn live(client: &Client) -> LiveSchemas {
 }
 
 #[tokio::test]
-async fn the_bundle_is_what_the_api_server_serves() {
+async fn bundled_schemas_are_those_that_the_api_server_serves() {
     let client = shared("schemas").await.client().await.unwrap();
     let version: Json = serde_json::from_str(&get(&client, "/version").await).unwrap();
     let Ok(bundle) = Bundle::of_version(version["gitVersion"].as_str().unwrap()) else {
-        panic!("no bundle of {version}")
+        panic!("no bundle for {version}")
     };
-    // A server that has just started publishes its groups one after the other.
-    let (live, served) = wait::until("the server to publish what the bundle has", || async {
-        let live = live(&client).await;
+    // An API server that has just started publishes its groups one after the other.
+    let (live, served) = wait::until("the API server to publish the kinds of the bundle", || async {
+        let live = live_schemas(&client).await;
         let served: Vec<GroupVersionKind> = live.kinds();
         if served == bundle.kinds() { Ok((live, served)) } else { Err(format!("{served:?}")) }
     })
     .await;
     for kind in served {
-        let (shipped, served) = (bundle.resolve(&kind).unwrap(), live.resolve(&kind).unwrap());
-        assert_eq!((&shipped.plural, shipped.namespaced), (&served.plural, served.namespaced), "{kind}");
+        let (bundled, served) = (bundle.resolve(&kind).unwrap(), live.resolve(&kind).unwrap());
+        assert_eq!((&bundled.plural, bundled.namespaced), (&served.plural, served.namespaced), "{kind}");
         assert_eq!(
-            schema_of(&shipped.schema.cel_type()),
+            schema_of(&bundled.schema.cel_type()),
             schema_of(&served.schema.cel_type()),
-            "{kind} is not as it is served; run `cargo xtask generate --bundles`"
+            "the bundled schema of {kind} differs from the served one; run `cargo xtask generate --bundles`"
         );
     }
 }
 
-/// Everything that SimpleSchema can say.
-fn everything() -> Json {
+/// A schema that uses every feature of SimpleSchema.
+fn schema_with_every_feature() -> Json {
     json!({
         "kind": "Everything", "apiVersion": "v1", "group": "schemas.test", "scope": "Cluster",
         "shortNames": ["evt"], "categories": ["all"],
@@ -101,14 +101,14 @@ fn synthesized(definition: Json) -> Value {
 }
 
 #[tokio::test]
-async fn a_crd_with_everything_is_accepted_and_comes_back_without_a_change() {
+async fn the_api_server_accepts_a_crd_with_every_feature_and_returns_it_unchanged() {
     let client = shared("schemas").await.client().await.unwrap();
-    let crd = synthesized(everything());
+    let crd = synthesized(schema_with_every_feature());
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let request = Request::post(path).body(crd.to_string().into_bytes()).unwrap();
     client.request_text(request).await.unwrap();
-    // The server adds names, conditions and defaults over the next moments.
-    let back: Value = wait::until("the definition to be established", || async {
+    // The API server adds names, conditions and defaults within the next moments.
+    let returned: Value = wait::until("the CRD to be established", || async {
         let text = get(&client, &format!("{path}/everythings.schemas.test")).await;
         if text.contains(r#""type":"Established""#) {
             Ok(serde_json::from_str(&text).unwrap())
@@ -117,13 +117,13 @@ async fn a_crd_with_everything_is_accepted_and_comes_back_without_a_change() {
         }
     })
     .await;
-    let report = compare_crds(&back, &crd);
+    let report = compare_crds(&returned, &crd);
     assert!(report.is_empty(), "{:#?}", report.changes());
     let crds = CrdSchemas::new();
-    let kinds = crds.insert(&back).unwrap();
+    let kinds = crds.insert(&returned).unwrap();
     assert_eq!(crds.resolve(&kinds[0]).unwrap().schema.cel_type().to_string(), "Everything");
 
-    // The defaults are those that were meant.
+    // The API server applies the defaults of the schema.
     let instance = json!({"apiVersion": "schemas.test/v1", "kind": "Everything", "metadata": {"name": "a"}, "spec": {"name": "a"}});
     let created: Json = wait::until("the kind to be served", || async {
         let body = instance.to_string().into_bytes();

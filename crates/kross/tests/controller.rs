@@ -93,7 +93,8 @@ impl Process {
     /// The next log line with this message.
     fn line(&mut self, message: &str) -> serde_json::Value {
         loop {
-            let line = self.lines.recv_timeout(wait::PATIENCE).unwrap_or_else(|_| panic!("{:#?}", self.log));
+            let line =
+                self.lines.recv_timeout(wait::WAIT_LIMIT).unwrap_or_else(|_| panic!("{:#?}", self.log));
             self.log.push(line.clone());
             let json: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
             if json["message"] == message {
@@ -234,7 +235,7 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "loud").0, 400);
     instances.delete("taken", &DeleteParams::default()).await.unwrap();
     assert_eq!(first.line("looked at an instance")["level"], "DEBUG");
-    wait::until_gone(&instances, "taken").await;
+    wait::until_deleted(&instances, "taken").await;
     // So do other clusters, of which there are none.
     assert_eq!(ask(&first.admin, "GET", "/clusters", ""), (200, "[]".to_owned()));
     assert!(builds(&first).contains("kross_clusters{state=\"connected\"} 0\n"), "{}", builds(&first));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use kross_testing::wait::PATIENCE;
+use kross_testing::wait::WAIT_LIMIT;
 
 fn kross() -> Command {
     Command::new(env!("CARGO_BIN_EXE_kross"))
@@ -55,7 +55,7 @@ fn what_the_demo_offers_to_try_works() {
     let welcomed = || Command::new("sh").args(["-c", &get]).output().unwrap().stdout == b"welcome";
     let started = Instant::now();
     while !welcomed() {
-        assert!(started.elapsed() < PATIENCE, "the value does not follow");
+        assert!(started.elapsed() < WAIT_LIMIT, "the value does not follow");
     }
 
     let freeze = offered("kill -STOP");

@@ -110,7 +110,7 @@ fn describe(event: &CacheEvent) -> String {
 }
 
 async fn next_event(events: &mut UnboundedReceiver<CacheEvent>) -> CacheEvent {
-    let event = tokio::time::timeout(wait::PATIENCE, events.recv()).await;
+    let event = tokio::time::timeout(wait::WAIT_LIMIT, events.recv()).await;
     event.expect("an event in time").unwrap()
 }
 

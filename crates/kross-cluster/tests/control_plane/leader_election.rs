@@ -33,7 +33,7 @@ async fn until_leading(election: &LeaderElection, limit: Duration) {
 async fn a_standby_takes_over_at_once_when_the_leader_resigns() {
     let setup = Setup::new().await;
     let first = LeaderElection::start(setup.client.clone(), options(&setup, "first"));
-    until_leading(&first, wait::PATIENCE).await;
+    until_leading(&first, wait::WAIT_LIMIT).await;
     let second = LeaderElection::start(setup.client.clone(), options(&setup, "second"));
     let standby = Leadership::Standby { leader: Some("first".to_owned()) };
     second.leadership().wait_for(|leadership| *leadership == standby).await.unwrap();
@@ -59,11 +59,11 @@ async fn a_leader_that_cannot_renew_stops_before_a_standby_takes_over() {
     let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
     let behind = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
     let first = LeaderElection::start(behind, options(&setup, "first"));
-    until_leading(&first, wait::PATIENCE).await;
+    until_leading(&first, wait::WAIT_LIMIT).await;
     let second = LeaderElection::start(setup.client.clone(), options(&setup, "second"));
     // A hanging request is the worst case, because it returns no error.
     proxy.set(Fault::Hang);
-    until_leading(&second, wait::PATIENCE).await;
+    until_leading(&second, wait::WAIT_LIMIT).await;
     assert!(!first.is_leading(), "two led at once");
     // When the first one can reach the cluster again, it is on standby.
     proxy.set(Fault::Pass);

@@ -205,7 +205,7 @@ async fn sends_an_event_when_a_refused_secret_is_offered() {
     while events.try_recv().is_ok() {}
     label(Some("true")).await;
     // Nobody reads the state meanwhile, so only the event can wake them.
-    let event = tokio::time::timeout(wait::PATIENCE, events.recv()).await.unwrap().unwrap();
+    let event = tokio::time::timeout(wait::WAIT_LIMIT, events.recv()).await.unwrap().unwrap();
     assert_eq!(event.secret, *hold.secret());
     setup.connected(&hold).await;
 }

@@ -133,7 +133,7 @@ async fn does_not_send_the_credential_to_a_server_with_a_certificate_of_another_
     let setup = Setup::new().await;
     let hold = setup.hold("eu-kubeconfig", &setup.user("careful").await).await;
     setup.connected(&hold).await;
-    setup.proxy.forget();
+    setup.proxy.clear_requests();
     setup.proxy.set(Fault::WrongCertificate);
     let down = setup.down(&hold, ConnectStep::Authenticate).await;
     assert_eq!(down.reason, FailureReason::Credentials);

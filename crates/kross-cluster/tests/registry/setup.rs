@@ -94,7 +94,7 @@ impl Setup {
     }
 
     pub async fn connected(&self, hold: &ClusterHandle) -> Connection {
-        self.connected_within(wait::PATIENCE, hold).await
+        self.connected_within(wait::WAIT_LIMIT, hold).await
     }
 
     /// Waits for a connection that something has to wake up: `limit` must be shorter than the backoff of the registry.
@@ -137,7 +137,7 @@ pub async fn until_event(
     let expected = ClusterEvent { secret: hold.secret().clone(), change };
     let mut before = Vec::new();
     loop {
-        let event = tokio::time::timeout(wait::PATIENCE, events.recv()).await;
+        let event = tokio::time::timeout(wait::WAIT_LIMIT, events.recv()).await;
         match event.unwrap_or_else(|_| panic!("no event {change:?}, only {before:?}")).unwrap() {
             event if event == expected => return before,
             event => before.push(event),

@@ -1,13 +1,14 @@
-//! Revisions: their content, numbers, retention and adoption.
+//! Revisions: content, numbers, retention and adoption.
 
 use kross_local::KubernetesVersion;
+use kross_testing::wait;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::setup::{Setup, condition, definition, field, until};
+use crate::setup::{Setup, condition, definition, until, with_field};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_is_a_frozen_copy_that_says_what_came_of_it() {
+async fn a_revision_is_an_immutable_snapshot_that_reports_its_compilation() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("frozen", "Frozen")).await;
@@ -37,8 +38,8 @@ async fn a_revision_is_a_frozen_copy_that_says_what_came_of_it() {
     );
     assert_eq!(condition(&revision, "Ready")["status"], "True");
 
-    // Whoever looks for the revisions of a definition finds them by its name, and nobody changes them.
-    // Kubernetes selects custom resources by their fields since 1.31.
+    // Revisions can be selected by the name of their definition, and are immutable. Kubernetes supports field selectors for
+    // custom resources since 1.31.
     if KubernetesVersion::from_environment().unwrap().minor() != "1.30" {
         let of = ListParams::default().fields("spec.snapshot.name=frozen");
         let found = objects.revisions().list(&of).await.unwrap();
@@ -51,62 +52,64 @@ async fn a_revision_is_a_frozen_copy_that_says_what_came_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_on_the_heels_of_a_status_is_not_missed() {
+async fn handles_an_edit_during_a_status_write() {
     let setup = Setup::new().await;
     let objects = setup.objects();
-    let hunted = definition("hunted", "Hunted");
-    objects.create(&hunted).await;
-    let mut resources = hunted["spec"]["resources"].clone();
+    let edited = definition("edited-often", "EditedOften");
+    objects.create(&edited).await;
+    let mut resources = edited["spec"]["resources"].clone();
     for round in 0..12 {
-        // The last one comes while the status of those before is written.
+        // The last edit comes while the status for the earlier ones is written.
         for step in 0..4 {
             resources[1]["template"]["data"] = json!({"edit": format!("{round}.{step}")});
-            objects.patch("hunted", &json!({"spec": {"resources": resources}})).await;
+            objects.patch("edited-often", &json!({"spec": {"resources": resources}})).await;
         }
-        objects.until_ready("hunted").await;
+        wait::woken(objects.until_ready("edited-often")).await;
     }
-    // Not even the end is missed.
-    objects.patch("hunted", &field("last", "string | default=a")).await;
-    objects.delete("hunted").await;
-    kross_testing::wait::until_gone(&objects.definitions(), "hunted").await;
+    // The same for a deletion directly after an edit.
+    objects.patch("edited-often", &with_field("last", "string | default=a")).await;
+    objects.delete("edited-often").await;
+    wait::until_deleted(&objects.definitions(), "edited-often").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newest_five_revisions_are_kept_and_no_number_comes_twice() {
+async fn keeps_the_newest_five_revisions_and_never_reuses_a_number() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("kept", "Kept")).await;
     objects.until_ready("kept").await;
     for number in 2..=7 {
-        objects.patch("kept", &field(&format!("field{number}"), "string | default=a")).await;
+        objects.patch("kept", &with_field(&format!("field{number}"), "string | default=a")).await;
         let ready = objects.until_ready("kept").await;
         assert_eq!(ready["status"]["lastIssuedRevision"], number);
     }
     let expected: Vec<String> = (3..=7).map(|number| format!("kept-r{number:05}")).collect();
-    kross_testing::wait::until("the oldest to be gone", || async {
+    wait::until("the oldest revisions to be deleted", || async {
         let names = objects.revision_names("kept").await;
         if names == expected { Ok(()) } else { Err(format!("{names:?}")) }
     })
     .await;
 
-    // Even when all are gone the numbers go on.
+    // The numbers continue even if all revisions are deleted.
     for name in expected {
         objects.revisions().delete(&name, &DeleteParams::default()).await.unwrap();
     }
-    let again = objects.until("kept", |definition| definition["status"]["lastIssuedRevision"] == 8).await;
-    assert_eq!(again["metadata"]["generation"], 7);
+    let reissued =
+        wait::woken(objects.until("kept", |definition| definition["status"]["lastIssuedRevision"] == 8))
+            .await;
+    assert_eq!(reissued["metadata"]["generation"], 7);
     objects.until_ready("kept").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_was_made_again_adopts_its_revisions_and_its_crd() {
+async fn adopts_revisions_and_crd_of_a_definition_that_was_created_again() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("again", "Again")).await;
     let first = objects.until_ready("again").await;
     objects.delete("again").await;
-    kross_testing::wait::until_gone(&objects.definitions(), "again").await;
-    // Nothing collects garbage here, as after a deletion with `--cascade=orphan`.
+    wait::until_deleted(&objects.definitions(), "again").await;
+    // There is no garbage collector here, which is like a deletion with `--cascade=orphan`.
     assert_eq!(objects.revision_names("again").await, ["again-r00001"]);
     objects.create(&definition("again", "Again")).await;
     let second = objects.until_ready("again").await;
@@ -122,7 +125,7 @@ async fn a_definition_that_was_made_again_adopts_its_revisions_and_its_crd() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_latest_revision_is_waited_for_while_it_goes() {
+async fn waits_while_the_latest_revision_is_being_deleted() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("settling", "Settling")).await;
@@ -134,40 +137,40 @@ async fn the_latest_revision_is_waited_for_while_it_goes() {
     };
     finalizers(json!(["kro.run/finalizer", "test.kross.run/hold"])).await;
     revisions.delete("settling-r00001", &DeleteParams::default()).await.unwrap();
-    // We let go of it, so that only the other one holds it.
-    until(revisions.clone(), "settling-r00001".to_owned(), |revision| {
+    // The controller removes its finalizer, so that only the other one blocks the deletion.
+    wait::woken(until(revisions.clone(), "settling-r00001".to_owned(), |revision| {
         revision["metadata"]["finalizers"] == json!(["test.kross.run/hold"])
-    })
+    }))
     .await;
-    objects.patch("settling", &field("more", "string | default=a")).await;
+    objects.patch("settling", &with_field("more", "string | default=a")).await;
     let waiting = objects.until_condition("settling", "GraphRevisionsResolved", "Unknown").await;
     let resolved = condition(&waiting, "GraphRevisionsResolved");
     assert_eq!(resolved["reason"], "WaitingForGraphRevisionSettlement");
     assert_eq!(resolved["message"], "waiting for terminating graph revisions to settle");
     assert_eq!(objects.revision_names("settling").await, ["settling-r00001"]);
     finalizers(json!([])).await;
-    let ready = objects.until_ready("settling").await;
+    let ready = wait::woken(objects.until_ready("settling")).await;
     assert_eq!(ready["status"]["lastIssuedRevision"], 2);
     assert_eq!(objects.revision_names("settling").await, ["settling-r00002"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_that_lost_its_owner_is_adopted_again() {
+async fn adopts_a_revision_that_lost_its_owner() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     objects.create(&definition("orphaned", "Orphaned")).await;
     let owner = objects.until_ready("orphaned").await;
     let bare = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     objects.revisions().patch("orphaned-r00001", &PatchParams::default(), &bare).await.unwrap();
-    until(objects.revisions(), "orphaned-r00001".to_owned(), |revision| {
+    wait::woken(until(objects.revisions(), "orphaned-r00001".to_owned(), |revision| {
         revision["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
-    })
+    }))
     .await;
     assert_eq!(objects.revision_names("orphaned").await, ["orphaned-r00001"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resources_in_another_order_make_no_revision() {
+async fn reordered_resources_make_no_new_revision() {
     let setup = Setup::new().await;
     let objects = setup.objects();
     let made = definition("shuffled", "Shuffled");

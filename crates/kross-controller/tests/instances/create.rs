@@ -1,10 +1,11 @@
-//! How an instance comes to life.
+//! Creating an instance: which requests the controller sends, the metadata of instance and objects, and what a resource
+//! waits for.
 
 use kross_testing::wait;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value as Json, json};
 
-use crate::setup::condition;
+use crate::setup::{condition, until};
 use crate::world::{World, config_map, value};
 
 fn chain() -> Json {
@@ -18,7 +19,7 @@ fn chain() -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_of_five_takes_one_pass_and_no_needless_request() {
+async fn creates_a_chain_of_five_resources_in_one_pass_without_needless_requests() {
     let schema = json!({"spec": {"text": "string"}, "status": {"end": "${e.data.x}"}});
     let world = World::new("Chain", schema, chain()).await;
     world.create("one", json!({"text": "-"})).await;
@@ -34,18 +35,18 @@ async fn a_chain_of_five_takes_one_pass_and_no_needless_request() {
         format!("apply configmaps {ns}/one-e"),
         format!("update chains.kro.run/status {ns}/one"),
     ];
-    assert_eq!(world.sent(), expected);
+    assert_eq!(world.sent_requests(), expected);
 
-    // A change that means nothing sends nothing: the second instance is there when the first was looked at.
+    // A change without effect causes no request. When the second instance is active, the first was reconciled before it.
     world.patch("one", json!({"metadata": {"labels": {"team": "web"}}})).await;
     world.create("two", json!({"text": "-"})).await;
     world.until_state("two", "ACTIVE").await;
-    let about_one = world.sent().into_iter().filter(|sent| sent.contains("/one")).count();
-    assert_eq!(about_one, expected.len());
+    let for_one = world.sent_requests().into_iter().filter(|sent| sent.contains("/one")).count();
+    assert_eq!(for_one, expected.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instance_and_children_carry_what_kro_gives_them() {
+async fn instances_and_children_have_the_metadata_of_kro() {
     let resources = json!([config_map("a", json!({})), config_map("b", json!({"a": "${a.metadata.name}"}))]);
     let world = World::new("Marked", json!({"spec": {}}), resources).await;
     world.create("x", json!({})).await;
@@ -56,11 +57,11 @@ async fn instance_and_children_carry_what_kro_gives_them() {
     assert_eq!(labels["kro.run/owned"], "true");
     assert_eq!(labels["kro.run/resource-graph-definition-name"], "marked");
     let applyset = labels["applyset.kubernetes.io/id"].as_str().unwrap();
-    let notes = &metadata["annotations"];
-    assert_eq!(notes["applyset.kubernetes.io/tooling"], "kro/devel");
-    assert_eq!(notes["applyset.kubernetes.io/contains-group-kinds"], "ConfigMap");
-    assert_eq!(notes["applyset.kubernetes.io/additional-namespaces"], "");
-    assert!(notes["internal.kro.run/applyset-inventory-hash"].as_str().unwrap().starts_with("sha256:"));
+    let annotations = &metadata["annotations"];
+    assert_eq!(annotations["applyset.kubernetes.io/tooling"], "kro/devel");
+    assert_eq!(annotations["applyset.kubernetes.io/contains-group-kinds"], "ConfigMap");
+    assert_eq!(annotations["applyset.kubernetes.io/additional-namespaces"], "");
+    assert!(annotations["internal.kro.run/applyset-inventory-hash"].as_str().unwrap().starts_with("sha256:"));
     let reasons: Vec<_> = instance["status"]["conditions"]
         .as_array()
         .unwrap()
@@ -95,7 +96,7 @@ async fn instance_and_children_carry_what_kro_gives_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_waits_until_what_it_needs_is_ready() {
+async fn waits_until_a_dependency_is_ready() {
     let mut first = config_map("a", json!({}));
     first["readyWhen"] = json!(["${a.metadata.?annotations['ready'].orValue('') == 'yes'}"]);
     let resources = json!([first, config_map("b", json!({"a": "${a.metadata.name}"}))]);
@@ -106,12 +107,12 @@ async fn a_resource_waits_until_what_it_needs_is_ready() {
     assert!(world.config_maps.get_opt("x-b").await.unwrap().is_none());
     let ready = json!({"metadata": {"annotations": {"ready": "yes"}}});
     world.config_maps.patch("x-a", &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     wait::until_object(&world.config_maps, "x-b", |object| value(object, "a") == Some("x-a")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_is_seen_as_it_is_in_a_graph_of_several_kinds() {
+async fn observes_an_object_in_a_graph_of_several_kinds() {
     let mut first = config_map("a", json!({}));
     first["readyWhen"] = json!(["${a.metadata.?annotations['ready'].orValue('') == 'yes'}"]);
     let mut second = config_map("b", json!({}));
@@ -122,11 +123,11 @@ async fn an_object_is_seen_as_it_is_in_a_graph_of_several_kinds() {
     world.until_state("x", "IN_PROGRESS").await;
     let ready = json!({"metadata": {"annotations": {"ready": "yes"}}});
     world.config_maps.patch("x-a", &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_of_another_cluster_waits_and_holds_up_nobody_else() {
+async fn a_resource_in_a_cluster_without_a_secret_waits_and_blocks_no_other() {
     let mut elsewhere = config_map("elsewhere", json!({}));
     elsewhere["cluster"] = json!({"name": "edge-kubeconfig"});
     let resources = json!([elsewhere, config_map("here", json!({}))]);
@@ -142,52 +143,38 @@ async fn a_resource_of_another_cluster_waits_and_holds_up_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_object_is_an_error_that_holds_up_nobody_else() {
-    let mut bad = config_map("bad", json!({}));
-    bad["template"]["metadata"]["name"] = json!("${schema.spec.name}");
-    let world = World::new(
-        "Refused",
-        json!({"spec": {"name": "string"}}),
-        json!([bad, config_map("good", json!({}))]),
-    )
-    .await;
-    world.create("x", json!({"name": "Not_A_Name"})).await;
-    let refused = world.until_state("x", "ERROR").await;
-    let message = condition(&refused, "ResourcesReady")["message"].as_str().unwrap().to_owned();
-    assert!(message.starts_with("resource error: ") && message.contains("Not_A_Name"), "{message}");
-    wait::until_object(&world.config_maps, "x-good", |_| true).await;
-    world.patch("x", json!({"spec": {"name": "a-name"}})).await;
-    world.until_state("x", "ACTIVE").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_object_of_another_instance_is_not_taken() {
-    let mut shared = config_map("shared", json!({"of": "${schema.metadata.name}"}));
-    shared["template"]["metadata"]["name"] = json!("the-one");
-    let world = World::new("Rival", json!({"spec": {}}), json!([shared])).await;
-    world.create("first", json!({})).await;
-    world.until_state("first", "ACTIVE").await;
-    world.create("second", json!({})).await;
-    let refused = world.until_state("second", "ERROR").await;
-    let message = condition(&refused, "ResourcesReady")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("belongs to a different ApplySet"), "{message}");
-    let object = world.config_maps.get("the-one").await.unwrap();
-    assert_eq!(value(&object, "of"), Some("first"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_graph_that_reads_the_version_of_its_instance_comes_to_rest() {
+async fn does_not_loop_on_a_graph_that_reads_its_own_resource_version() {
     let resources = json!([config_map("a", json!({"version": "${schema.metadata.resourceVersion}"}))]);
-    let world = World::new("Restless", json!({"spec": {}}), resources).await;
-    // Every write of the instance is another version. Whoever would follow his own writes would still do so while others
-    // are made.
+    let world = World::new("ReadsOwnVersion", json!({"spec": {}}), resources).await;
+    // Every write of the instance changes its version. A controller that reacted to its own writes would still do so while
+    // the other instances are created.
     for name in ["x", "y", "z"] {
         world.create(name, json!({})).await;
         world.until_state(name, "ACTIVE").await;
     }
-    let about_x = |sent: &&String| sent.ends_with("/x") || sent.ends_with("/x-a");
-    let sent = world.sent();
-    assert!(sent.iter().filter(about_x).count() < 10, "{sent:?}");
+    let for_x = |sent: &&String| sent.ends_with("/x") || sent.ends_with("/x-a");
+    let sent = world.sent_requests();
+    assert!(sent.iter().filter(for_x).count() < 10, "{sent:?}");
     let child = world.config_maps.get("x-a").await.unwrap();
     assert!(value(&child, "version").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_scoped_instance_creates_objects_in_the_namespaces_that_it_names() {
+    let mut child = config_map("a", json!({"x": "${schema.spec.namespace}"}));
+    child["template"]["metadata"]["namespace"] = json!("${schema.spec.namespace}");
+    let schema = json!({"scope": "Cluster", "spec": {"namespace": "string"}});
+    let world = World::new("Wide", schema, json!([child])).await;
+    let instances = world.objects.api("kro.run", "v1alpha1", "Wide", "wides");
+    let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Wide", "metadata": {"name": "x"},
+        "spec": {"namespace": world.namespace}});
+    instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
+    let x = until(instances.clone(), "x".to_owned(), |x| x["status"]["state"] == "ACTIVE").await;
+    let annotations = &x["metadata"]["annotations"];
+    assert_eq!(annotations["applyset.kubernetes.io/additional-namespaces"], world.namespace.as_str());
+    let child = world.config_maps.get("x-a").await.unwrap();
+    assert!(!child.metadata.labels.unwrap().contains_key("kro.run/instance-namespace"));
+    instances.delete("x", &DeleteParams::default()).await.unwrap();
+    wait::until_deleted(&instances, "x").await;
+    assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }

@@ -1,4 +1,4 @@
-//! The examples about lifecycle and clusters, run as they are; only times are shortened.
+//! The examples in `examples/` about lifecycle and unreachable clusters, unchanged except for shorter times.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value as Json, json};
 
-use crate::stage::{empty_world, until_left};
-use crate::world::{World, resource, value};
+use crate::audited_world::{empty_world, until_orphaned};
+use crate::world::{World, resource_entry, value};
 
-/// Makes the definition of an example.
-async fn world(file: &str, kind: &str, shorten: &[(&str, &str)]) -> World {
+/// Creates the definition of an example, with replacements for its times.
+async fn world(file: &str, kind: &str, replacements: &[(&str, &str)]) -> World {
     let path = format!("{}/../../examples/{file}", env!("CARGO_MANIFEST_DIR"));
     let mut text = std::fs::read_to_string(path).unwrap();
-    for (long, short) in shorten {
-        assert!(text.contains(long), "{file} does not say `{long}`");
-        text = text.replace(long, short);
+    for (original, replacement) in replacements {
+        assert!(text.contains(original), "{file} does not contain `{original}`");
+        text = text.replace(original, replacement);
     }
     let (mut sources, mut found) =
         (kross_diagnostics::Sources::default(), kross_diagnostics::Diagnostics::new());
@@ -40,13 +40,13 @@ where
     Api::namespaced(client.clone(), &world.namespace)
 }
 
-async fn gone(world: &World, name: &str) {
+async fn delete_and_wait(world: &World, name: &str) {
     world.delete(name).await;
-    wait::until_gone(&world.instances, name).await;
+    wait::until_deleted(&world.instances, name).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn react_to_failure() {
+async fn example_react_to_failure() {
     let world = world("react-to-failure.yaml", "CautiousWeb", &[]).await;
     world.create("shop", json!({"region": "eu"})).await;
     world.until_state("shop", "ACTIVE").await;
@@ -56,79 +56,86 @@ async fn react_to_failure() {
     };
     wait::until_object(&web, "shop", replicas(3)).await;
     world.region("eu").proxy.set(Fault::Refuse);
-    wait::until_object(&web, "shop", replicas(1)).await;
-    let dark = world.until("shop", |instance| instance["status"]["cache"] == "Error").await;
-    assert!(dark["status"]["cacheError"].as_str().unwrap().contains("refused"), "{}", dark["status"]);
+    wait::woken(wait::until_object(&web, "shop", replicas(1))).await;
+    let unreachable = world.until("shop", |instance| instance["status"]["cache"] == "Error").await;
+    assert!(
+        unreachable["status"]["cacheError"].as_str().unwrap().contains("refused"),
+        "{}",
+        unreachable["status"]
+    );
     world.region("eu").proxy.set(Fault::Pass);
-    wait::until_object(&web, "shop", replicas(3)).await;
+    wait::woken(wait::until_object(&web, "shop", replicas(3))).await;
     world.until_state("shop", "ACTIVE").await;
-    gone(&world, "shop").await;
+    delete_and_wait(&world, "shop").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn regional_failover() {
+async fn example_regional_failover() {
     let world = world("regional-failover.yaml", "FailoverService", &[("2m", "3s")]).await;
     let (eu, us) = (world.region("eu"), world.region("us"));
-    let there: Api<Deployment> = api(&eu.cluster.client, &world);
+    let primary: Api<Deployment> = api(&eu.cluster.client, &world);
     let standby: Api<Deployment> = api(&us.cluster.client, &world);
     world.create("shop", json!({"region": "eu", "standbyRegion": "us"})).await;
-    wait::until_object(&there, "shop", |_| true).await;
+    wait::until_object(&primary, "shop", |_| true).await;
     world.until("shop", |instance| instance["status"]["servedBy"] == "eu").await;
     eu.proxy.set(Fault::Refuse);
     wait::until_object(&standby, "shop", |_| true).await;
     let degraded = world.until("shop", |instance| instance["status"]["servedBy"] == "us").await;
-    assert_eq!(resource(&degraded, "primary")["state"], "Skipped");
-    wait::until_object(&world.config_maps, "shop-directory", |it| value(it, "region") == Some("us")).await;
+    assert_eq!(resource_entry(&degraded, "primary")["state"], "Skipped");
+    wait::until_object(&world.config_maps, "shop-directory", |directory| {
+        value(directory, "region") == Some("us")
+    })
+    .await;
     eu.proxy.set(Fault::Pass);
-    wait::until_gone(&standby, "shop").await;
+    wait::woken(wait::until_deleted(&standby, "shop")).await;
     world.until("shop", |instance| instance["status"]["servedBy"] == "eu").await;
-    assert!(there.get_opt("shop").await.unwrap().is_some());
-    gone(&world, "shop").await;
+    assert!(primary.get_opt("shop").await.unwrap().is_some());
+    delete_and_wait(&world, "shop").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keep_data() {
+async fn example_keep_data() {
     let world = world("keep-data.yaml", "KeptData", &[]).await;
     let eu = world.region("eu");
     let claims: Api<PersistentVolumeClaim> = api(&eu.cluster.client, &world);
     world.create("shop", json!({"region": "eu"})).await;
     world.until_state("shop", "ACTIVE").await;
     let before = claims.get("shop-data").await.unwrap();
-    gone(&world, "shop").await;
-    let kept = claims.get("shop-data").await.unwrap();
-    assert_eq!((&kept.metadata.uid, kept.metadata.labels), (&before.metadata.uid, None));
+    delete_and_wait(&world, "shop").await;
+    let retained = claims.get("shop-data").await.unwrap();
+    assert_eq!((&retained.metadata.uid, retained.metadata.labels), (&before.metadata.uid, None));
     assert!(eu.config_maps.get_opt("shop-settings").await.unwrap().is_none());
     world.create("shop", json!({"region": "eu", "keep": false})).await;
     world.until_state("shop", "ACTIVE").await;
     assert_eq!(claims.get("shop-data").await.unwrap().metadata.uid, before.metadata.uid);
-    // A claim has a finalizer of its own, which nobody removes here.
+    // Kubernetes adds a finalizer to claims, which no controller manager removes here.
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     claims.patch("shop-data", &PatchParams::default(), &release).await.unwrap();
-    gone(&world, "shop").await;
+    delete_and_wait(&world, "shop").await;
     assert!(claims.get_opt("shop-data").await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deletion_timeout() {
+async fn example_deletion_timeout() {
     let world = world("deletion-timeout.yaml", "EdgeSite", &[("5m", "3s")]).await;
     world.create("shop", json!({"site": "eu"})).await;
     world.until_state("shop", "ACTIVE").await;
     world.region("eu").proxy.set(Fault::Refuse);
     world.until_state("shop", "ERROR").await;
-    gone(&world, "shop").await;
+    delete_and_wait(&world, "shop").await;
     assert!(world.config_maps.get_opt("shop-record").await.unwrap().is_none());
     let cluster = format!("{}/eu-kubeconfig", world.namespace);
-    until_left(&world.namespace, &BTreeSet::from([(cluster, "shop-agent".to_owned())])).await;
+    until_orphaned(&world.namespace, &BTreeSet::from([(cluster, "shop-agent".to_owned())])).await;
     assert!(world.region("eu").config_maps.get_opt("shop-agent").await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deletion_order() {
+async fn example_deletion_order() {
     let world = world("deletion-order.yaml", "DrainedQueue", &[]).await;
     for (name, paused) in [("busy", false), ("idle", true)] {
         world.create(name, json!({"region": "eu", "paused": paused})).await;
         world.until_state(name, "ACTIVE").await;
-        gone(&world, name).await;
+        delete_and_wait(&world, name).await;
     }
     let deletes = world.region("eu").proxy.requests(&Requests::any().verb(Verb::Delete));
     let deleted = |instance: &str| -> Vec<String> {
@@ -141,7 +148,7 @@ async fn deletion_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn database_with_backup() {
+async fn example_database_with_backup() {
     let world = world("database-with-backup.yaml", "BackedUpDatabase", &[]).await;
     let databases: Api<StatefulSet> = api(&world.region("eu").cluster.client, &world);
     let jobs: Api<Job> = api(&world.objects.client, &world);
@@ -151,10 +158,10 @@ async fn database_with_backup() {
     world.delete("shop").await;
     wait::until_object(&jobs, "shop-backup", |_| true).await;
     assert!(databases.get("shop").await.unwrap().metadata.deletion_timestamp.is_none());
-    // What else a Job says when it is done differs between versions of Kubernetes.
+    // The other status fields of a completed Job differ between versions of Kubernetes.
     let done = json!({"status": {"succeeded": 1, "startTime": "2026-01-01T00:00:00Z"}});
     jobs.patch_status("shop-backup", &PatchParams::default(), &Patch::Merge(done)).await.unwrap();
-    wait::until_gone(&databases, "shop").await;
-    wait::until_gone(&world.instances, "shop").await;
+    wait::until_deleted(&databases, "shop").await;
+    wait::until_deleted(&world.instances, "shop").await;
     assert!(jobs.get_opt("shop-backup").await.unwrap().is_none());
 }

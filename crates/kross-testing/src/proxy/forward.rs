@@ -1,4 +1,4 @@
-//! Turns a client's request into the API server's answer, unless a rule has other plans for it.
+//! Forwards a client's request to the API server, after applying the fault and the first rule that matches.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use tokio::sync::Notify;
 
-use super::journal::Record;
 use super::request::Request;
+use super::request_log::Record;
 use super::rules::{Action, Answer};
 use super::{Fault, Shared};
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-type AnswerBody = BoxBody<Bytes, Failure>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type AnswerBody = BoxBody<Bytes, BoxError>;
 
-/// How often a request that is held looks whether it may go on.
-const LOOK: Duration = Duration::from_millis(10);
+/// How often a held request checks whether its rule was removed.
+const HOLD_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Headers that belong to one connection and are not passed on.
+/// Hop-by-hop headers, which are not forwarded.
 const CONNECTION_HEADERS: [HeaderName; 5] =
     [header::CONNECTION, header::HOST, header::TE, header::TRANSFER_ENCODING, header::UPGRADE];
 
-/// The API server, as one client identity reaches it. HTTP/1.1, since HTTP/2 has a limit of streams per connection that the
-/// proxy would have to share among its clients.
+/// A client of the API server with one identity. It uses HTTP/1.1, since with HTTP/2 the proxy's clients would share one
+/// connection and its limit of concurrent streams.
 #[derive(Clone, Debug)]
 pub(super) struct Upstream {
     client: Client<HttpsConnector<HttpConnector>, Incoming>,
@@ -50,7 +50,7 @@ impl Upstream {
         Self { client, authority }
     }
 
-    async fn pass(&self, mut request: http::Request<Incoming>) -> Result<Response<Incoming>, Failure> {
+    async fn forward(&self, mut request: http::Request<Incoming>) -> Result<Response<Incoming>, BoxError> {
         let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         *request.uri_mut() = Uri::builder()
             .scheme(Scheme::HTTPS)
@@ -72,24 +72,24 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// What one connection's requests need.
-pub(super) struct Forward {
+/// Handles the requests of one client connection.
+pub(super) struct Forwarder {
     pub(super) shared: Arc<Shared>,
     pub(super) upstream: Upstream,
-    /// Told when the connection is to break.
+    /// Notified to reset the connection.
     pub(super) cut: Arc<Notify>,
 }
 
-impl Forward {
+impl Forwarder {
     /// Answers one request.
     pub(super) async fn answer(
         self: Arc<Self>,
         request: http::Request<Incoming>,
-    ) -> Result<Response<AnswerBody>, Failure> {
-        let meaning = Request::read(request.method(), request.uri(), request.headers());
-        let action = self.shared.rules().take(&meaning);
-        let record = Arc::new(Record::new(meaning, request.version() == Version::HTTP_2));
-        self.shared.journal().add(&record);
+    ) -> Result<Response<AnswerBody>, BoxError> {
+        let parsed = Request::parse(request.method(), request.uri(), request.headers());
+        let action = self.shared.rules().take(&parsed);
+        let record = Arc::new(Record::new(parsed, request.version() == Version::HTTP_2));
+        self.shared.request_log().add(&record);
 
         let mut limit = None;
         match self.shared.fault() {
@@ -98,25 +98,25 @@ impl Forward {
             _ => {}
         }
         match action {
-            Some((_, Action::Answer(answer))) => return refuse(&record, &answer),
+            Some((_, Action::Answer(answer))) => return respond(&record, &answer),
             Some((_, Action::Delay(delay))) => tokio::time::sleep(delay).await,
             Some((_, Action::Hang)) => std::future::pending::<()>().await,
             Some((rule, Action::Hold)) => {
-                while self.shared.rules().has(rule) {
-                    tokio::time::sleep(LOOK).await;
+                while self.shared.rules().contains(rule) {
+                    tokio::time::sleep(HOLD_CHECK_INTERVAL).await;
                 }
             }
             Some((_, Action::CutAfter(bytes))) => limit = Some(bytes),
             None => {}
         }
-        let response = self.upstream.pass(request).await?;
+        let response = self.upstream.forward(request).await?;
         record.answered(response.status().as_u16());
         let cut = Arc::clone(&self.cut);
         Ok(response.map(|body| BodyExt::boxed(LimitedBody { body, left: limit, cut })))
     }
 }
 
-fn refuse(record: &Record, answer: &Answer) -> Result<Response<AnswerBody>, Failure> {
+fn respond(record: &Record, answer: &Answer) -> Result<Response<AnswerBody>, BoxError> {
     record.answered(answer.code());
     let body = Full::new(Bytes::from(answer.body())).map_err(|never| match never {}).boxed();
     let mut response = Response::builder()
@@ -129,7 +129,7 @@ fn refuse(record: &Record, answer: &Answer) -> Result<Response<AnswerBody>, Fail
     Ok(response)
 }
 
-/// A body that may end too early, and its connection with it.
+/// A response body that resets the connection after a number of bytes.
 struct LimitedBody {
     body: Incoming,
     left: Option<u64>,
@@ -138,14 +138,14 @@ struct LimitedBody {
 
 impl Body for LimitedBody {
     type Data = Bytes;
-    type Error = Failure;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if self.left == Some(0) {
-            // Nothing more comes; the bytes that were let through have been written by the time this is polled again.
+            // The bytes before the limit are written: hyper polls the body again only after that.
             self.cut.notify_one();
             return Poll::Pending;
         }

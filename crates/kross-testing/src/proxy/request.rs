@@ -1,36 +1,36 @@
-//! Turns an HTTP request into what it means to Kubernetes: a verb on a resource, in a namespace, with a name.
+//! Parses an HTTP request into a Kubernetes request: a verb on a resource, with namespace and name.
 
 use std::fmt;
 
 use http::{HeaderMap, Method, Uri, header};
 
-/// What a request does, in Kubernetes' words. `Apply` is told from other patches.
+/// The verb of a request. Unlike in Kubernetes, server-side apply differs from other patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// Reads one object, or a path that is no resource.
+    /// Reads one object, or a path that is not a resource.
     Get,
-    /// Reads many objects.
+    /// Lists objects.
     List,
-    /// Follows changes.
+    /// Watches objects.
     Watch,
-    /// Makes an object.
+    /// Creates an object.
     Create,
     /// Replaces an object.
     Update,
-    /// Changes an object by a patch that is not server-side apply.
+    /// Patches an object, other than by server-side apply.
     Patch,
-    /// Changes or makes an object by server-side apply.
+    /// Creates or updates an object by server-side apply.
     Apply,
     /// Deletes one object.
     Delete,
-    /// Deletes many objects.
+    /// Deletes a collection.
     DeleteCollection,
     /// Anything else.
     Other,
 }
 
 impl Verb {
-    /// The word Kubernetes uses, but `apply` for server-side apply.
+    /// Kubernetes' name of the verb, or `apply` for server-side apply.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,16 +54,16 @@ impl fmt::Display for Verb {
     }
 }
 
-/// A request, as Kubernetes understands it.
+/// A Kubernetes request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What it does.
+    /// The verb.
     pub verb: Verb,
-    /// On what: `configmaps`, `deployments.apps`, `deployments.apps/status`; the path when it is no resource.
+    /// The resource: `configmaps`, `deployments.apps`, `deployments.apps/status`; the path if it is not a resource.
     pub resource: String,
-    /// In which namespace.
+    /// The namespace.
     pub namespace: Option<String>,
-    /// On which object, also when a field selector names it.
+    /// The name of the object, also if it is given by a field selector.
     pub name: Option<String>,
     /// The path as it was sent.
     pub path: String,
@@ -72,9 +72,9 @@ pub struct Request {
 }
 
 impl Request {
-    pub(super) fn read(method: &Method, uri: &Uri, headers: &HeaderMap) -> Self {
+    pub(super) fn parse(method: &Method, uri: &Uri, headers: &HeaderMap) -> Self {
         let query = uri.query().unwrap_or_default();
-        let target = Target::read(uri.path());
+        let target = Target::parse(uri.path());
         let name = target.name.or_else(|| selected_name(query));
         let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         Self {
@@ -99,7 +99,7 @@ impl fmt::Display for Request {
     }
 }
 
-/// What a path points at.
+/// The resource of a path.
 struct Target {
     resource: String,
     namespace: Option<String>,
@@ -108,7 +108,7 @@ struct Target {
 }
 
 impl Target {
-    fn read(path: &str) -> Self {
+    fn parse(path: &str) -> Self {
         Self::resource(path).unwrap_or_else(|| Self {
             resource: path.to_owned(),
             namespace: None,
@@ -117,7 +117,7 @@ impl Target {
         })
     }
 
-    /// Reads `/api/v1/…` and `/apis/<group>/<version>/…`; discovery documents are no resources.
+    /// Parses `/api/v1/…` and `/apis/<group>/<version>/…`. Discovery documents are not resources.
     fn resource(path: &str) -> Option<Self> {
         let mut parts = path.split('/').filter(|part| !part.is_empty());
         let group = match parts.next()? {
@@ -128,7 +128,7 @@ impl Target {
         let _version = parts.next()?;
         let parts: Vec<&str> = parts.collect();
         let (namespace, resource, rest) = match *parts.as_slice() {
-            // `namespaces/x/status` and `namespaces/x/finalize` are about the namespace itself.
+            // `namespaces/x/status` and `namespaces/x/finalize` are subresources of the namespace.
             ["namespaces", namespace, resource, ref rest @ ..]
                 if !matches!(resource, "status" | "finalize") =>
             {
@@ -186,14 +186,14 @@ fn selected_name(query: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read(method: &str, uri: &str, content_type: &str) -> String {
+    fn parse(method: &str, uri: &str, content_type: &str) -> String {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
-        Request::read(&method.parse().unwrap(), &uri.parse().unwrap(), &headers).to_string()
+        Request::parse(&method.parse().unwrap(), &uri.parse().unwrap(), &headers).to_string()
     }
 
     #[test]
-    fn requests_are_read_as_kubernetes_reads_them() {
+    fn parses_requests_as_the_api_server_does() {
         for (method, uri, expected) in [
             ("GET", "/api/v1/namespaces", "list namespaces"),
             ("GET", "/api/v1/namespaces/a", "get namespaces a"),
@@ -216,10 +216,10 @@ mod tests {
             ("GET", "/apis/apps/v1", "get /apis/apps/v1"),
             ("OPTIONS", "/", "other /"),
         ] {
-            assert_eq!(read(method, uri, "application/json"), expected);
+            assert_eq!(parse(method, uri, "application/json"), expected);
         }
         assert_eq!(
-            read("PATCH", "/api/v1/namespaces/a/secrets/b?force=true", "application/apply-patch+yaml"),
+            parse("PATCH", "/api/v1/namespaces/a/secrets/b?force=true", "application/apply-patch+yaml"),
             "apply secrets a/b"
         );
     }

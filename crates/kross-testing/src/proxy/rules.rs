@@ -1,4 +1,4 @@
-//! Turns a description of requests into what happens to those that fit it.
+//! Rules: which requests they match, and what the proxy does to those.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::request::{Request, Verb};
 
-/// Which requests are meant. Everything that is not said fits.
+/// Selects requests. A field that is not set matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     verb: Option<Verb>,
@@ -16,43 +16,44 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// All of them.
+    /// Selects all requests.
     #[must_use]
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// Those with this verb.
+    /// Selects only those with this verb.
     #[must_use]
     pub fn verb(mut self, verb: Verb) -> Self {
         self.verb = Some(verb);
         self
     }
 
-    /// Those on this resource: `configmaps`, `deployments.apps`, `deployments.apps/status`, or a path such as `/readyz`.
+    /// Selects only those on this resource: `configmaps`, `deployments.apps`, `deployments.apps/status`, or a path such as
+    /// `/readyz`.
     #[must_use]
     pub fn resource(mut self, resource: &str) -> Self {
         self.resource = Some(resource.to_owned());
         self
     }
 
-    /// Those in this namespace.
+    /// Selects only those in this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Those on the object with this name.
+    /// Selects only those on the object with this name.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Whether a request is one of them.
+    /// Whether this selects a request.
     #[must_use]
-    pub fn fit(&self, request: &Request) -> bool {
+    pub fn matches(&self, request: &Request) -> bool {
         let Self { verb, resource, namespace, name } = self;
         verb.is_none_or(|verb| verb == request.verb)
             && resource.as_ref().is_none_or(|resource| *resource == request.resource)
@@ -61,22 +62,22 @@ impl Requests {
     }
 }
 
-/// What happens to a chosen request.
+/// What the proxy does to a request that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The proxy answers with an error and the API server never sees it.
+    /// Responds with an error; the API server never receives the request.
     Answer(Answer),
-    /// It is passed on after a while.
+    /// Forwards the request after a delay.
     Delay(Duration),
-    /// It is never answered.
+    /// Never responds.
     Hang,
-    /// It is passed on when the rule is taken away.
+    /// Forwards the request once the rule is removed.
     Hold,
-    /// The connection breaks after so many bytes of the answer's body.
+    /// Resets the connection after this many bytes of the response body.
     CutAfter(u64),
 }
 
-/// An error as the API server would send it.
+/// An error response as the API server would send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     code: u16,
@@ -85,20 +86,20 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// An error with this HTTP status.
+    /// An error response with this HTTP status.
     #[must_use]
     pub fn status(code: u16) -> Self {
         Self { code, retry_after: None, message: None }
     }
 
-    /// Says when to try again, in seconds.
+    /// Adds `Retry-After`.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// Says this instead of the usual message.
+    /// Replaces the default message.
     #[must_use]
     pub fn message(mut self, message: &str) -> Self {
         self.message = Some(message.to_owned());
@@ -113,9 +114,9 @@ impl Answer {
         self.retry_after
     }
 
-    /// The body: a Kubernetes `Status`.
+    /// The body, a Kubernetes `Status`.
     pub(super) fn body(&self) -> String {
-        let (reason, usual) = match self.code {
+        let (reason, default) = match self.code {
             401 => ("Unauthorized", "Unauthorized"),
             403 => ("Forbidden", "forbidden by the fault proxy"),
             404 => ("NotFound", "not found by the fault proxy"),
@@ -132,7 +133,7 @@ impl Answer {
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
-            "message": self.message.as_deref().unwrap_or(usual),
+            "message": self.message.as_deref().unwrap_or(default),
             "reason": reason,
             "code": self.code,
         });
@@ -143,11 +144,11 @@ impl Answer {
     }
 }
 
-/// A rule that was set, to take it away again.
+/// Identifies a rule, to remove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleId(u64);
 
-/// The rules in force, first come, first served.
+/// The rules in effect, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
@@ -159,14 +160,15 @@ struct Rule {
     id: RuleId,
     requests: Requests,
     action: Action,
-    left: Option<u32>,
+    /// How many more requests it applies to; none for all.
+    remaining: Option<u32>,
 }
 
 impl Rules {
     pub(super) fn add(&mut self, requests: Requests, action: Action, times: Option<u32>) -> RuleId {
         let id = RuleId(self.next);
         self.next += 1;
-        self.rules.push(Rule { id, requests, action, left: times });
+        self.rules.push(Rule { id, requests, action, remaining: times });
         id
     }
 
@@ -178,16 +180,17 @@ impl Rules {
         self.rules.clear();
     }
 
-    /// Whether a rule is in force.
-    pub(super) fn has(&self, id: RuleId) -> bool {
+    /// Whether a rule is still in effect.
+    pub(super) fn contains(&self, id: RuleId) -> bool {
         self.rules.iter().any(|rule| rule.id == id)
     }
 
-    /// What happens to this request, and by which rule; one for a number of requests is used up by it.
+    /// The first rule that matches this request, with its action. Counts the request against the rule's limit.
     pub(super) fn take(&mut self, request: &Request) -> Option<(RuleId, Action)> {
-        let rule = self.rules.iter_mut().find(|rule| rule.left != Some(0) && rule.requests.fit(request))?;
-        if let Some(left) = &mut rule.left {
-            *left -= 1;
+        let rule =
+            self.rules.iter_mut().find(|rule| rule.remaining != Some(0) && rule.requests.matches(request))?;
+        if let Some(remaining) = &mut rule.remaining {
+            *remaining -= 1;
         }
         Some((rule.id, rule.action.clone()))
     }

@@ -1,5 +1,5 @@
-//! Turns connections into answered requests, and the listening socket into a closed one and back. Runs on the proxy's own
-//! thread.
+//! Accepts and serves client connections on the proxy's thread, and opens, closes and stalls the listening socket as the
+//! fault demands.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -17,17 +17,17 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::forward::Forward;
-use super::gate::Gate;
+use super::forward::Forwarder;
+use super::throttle::ThrottledStream;
 use super::{Fault, Shared};
 
-/// As many streams as an API server allows on one connection, so that clients meet the same limit here.
-const STREAMS: u32 = 100;
+/// The API server's limit of concurrent streams per connection, so that clients hit the same limit here.
+const MAX_CONCURRENT_STREAMS: u32 = 100;
 const BACKLOG: u32 = 1024;
-/// A connection that takes so long on this machine found a full queue.
-const FULL: Duration = Duration::from_millis(300);
+/// A local connection attempt that takes this long means that the accept queue is full.
+const QUEUE_FULL_AFTER: Duration = Duration::from_millis(300);
 
-/// What the proxy's owner can tell it. Each is confirmed when it has taken effect.
+/// A command of the proxy's owner. Each is confirmed once it is in effect.
 pub(super) enum Command {
     Set(Fault, Confirm),
     Cut(Confirm),
@@ -35,33 +35,32 @@ pub(super) enum Command {
 
 pub(super) type Confirm = std::sync::mpsc::Sender<std::io::Result<()>>;
 
-/// The certificates the proxy can show.
+/// The certificates that the proxy can present.
 pub(super) struct Certificates {
-    pub(super) right: Arc<ServerConfig>,
-    pub(super) wrong: Arc<ServerConfig>,
+    pub(super) trusted: Arc<ServerConfig>,
+    pub(super) untrusted: Arc<ServerConfig>,
 }
 
-/// The listening socket. A socket that is bound but does not listen keeps the port and refuses every connection.
-enum Door {
-    Open(TcpListener),
-    Shut(TcpSocket),
-    /// Nobody accepts, and the queue is full: what comes is dropped.
-    Full {
-        _listener: TcpListener,
-        _queue: Vec<TcpStream>,
-    },
+/// The listening socket.
+enum Socket {
+    /// Accepts connections.
+    Listening(TcpListener),
+    /// Bound but not listening, which keeps the port and refuses every connection.
+    Refusing(TcpSocket),
+    /// Listening with a full accept queue that nobody empties, so that the kernel drops new connections.
+    Dropping { _listener: TcpListener, _queue: Vec<TcpStream> },
 }
 
-/// The proxy at work.
+/// The server part of the proxy.
 pub(super) struct Server {
     shared: Arc<Shared>,
     certificates: Certificates,
     address: SocketAddr,
-    door: Option<Door>,
-    connections: Vec<Connection>,
+    socket_state: Option<Socket>,
+    connections: Vec<ClientConnection>,
 }
 
-struct Connection {
+struct ClientConnection {
     cut: Arc<Notify>,
     task: JoinHandle<()>,
 }
@@ -75,10 +74,16 @@ impl Server {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
-        Ok(Self { shared, certificates, address, door: Some(Door::Open(listener)), connections: Vec::new() })
+        Ok(Self {
+            shared,
+            certificates,
+            address,
+            socket_state: Some(Socket::Listening(listener)),
+            connections: Vec::new(),
+        })
     }
 
-    /// Works until the owner is gone.
+    /// Serves until the owner drops the proxy.
     pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         loop {
             tokio::select! {
@@ -88,66 +93,70 @@ impl Server {
                         let _ = confirm.send(outcome);
                     }
                     Some(Command::Cut(confirm)) => {
-                        self.cut().await;
+                        self.reset_all().await;
                         let _ = confirm.send(Ok(()));
                     }
                     None => break,
                 },
-                stream = accept(self.door.as_ref()) => self.connect(stream),
+                stream = accept(self.socket_state.as_ref()) => self.connect(stream),
             }
         }
-        self.cut().await;
+        self.reset_all().await;
     }
 
     async fn set(&mut self, fault: Fault) -> std::io::Result<()> {
         self.shared.set_fault(fault);
         match fault {
-            Fault::Refuse => self.shut()?,
-            Fault::Drop => self.fill().await?,
-            _ => self.open()?,
+            Fault::Refuse => self.refuse_connections()?,
+            Fault::Drop => self.drop_connections().await?,
+            _ => self.accept_connections()?,
         }
         if matches!(fault, Fault::Refuse | Fault::WrongCertificate) {
-            self.cut().await;
+            self.reset_all().await;
         }
         Ok(())
     }
 
-    fn shut(&mut self) -> std::io::Result<()> {
-        if self.door.take_if(|door| !matches!(door, Door::Shut(_))).is_some() {
-            self.door = Some(Door::Shut(bind(self.address)?));
+    fn refuse_connections(&mut self) -> std::io::Result<()> {
+        if self.socket_state.take_if(|socket_state| !matches!(socket_state, Socket::Refusing(_))).is_some() {
+            self.socket_state = Some(Socket::Refusing(bind(self.address)?));
         }
         Ok(())
     }
 
-    async fn fill(&mut self) -> std::io::Result<()> {
-        if self.door.take_if(|door| !matches!(door, Door::Full { .. })).is_some() {
+    async fn drop_connections(&mut self) -> std::io::Result<()> {
+        if self
+            .socket_state
+            .take_if(|socket_state| !matches!(socket_state, Socket::Dropping { .. }))
+            .is_some()
+        {
             let listener = bind(self.address)?.listen(0)?;
-            // How many fit into a queue of no length is for the system to say.
+            // The real length of a queue with backlog 0 depends on the kernel.
             let mut queue = Vec::new();
-            while let Ok(connected) = timeout(FULL, TcpStream::connect(self.address)).await {
+            while let Ok(connected) = timeout(QUEUE_FULL_AFTER, TcpStream::connect(self.address)).await {
                 queue.push(connected?);
             }
-            self.door = Some(Door::Full { _listener: listener, _queue: queue });
+            self.socket_state = Some(Socket::Dropping { _listener: listener, _queue: queue });
         }
         Ok(())
     }
 
-    fn open(&mut self) -> std::io::Result<()> {
-        let listener = match self.door.take() {
-            Some(Door::Open(listener)) => listener,
-            Some(Door::Shut(socket)) => socket.listen(BACKLOG)?,
-            Some(full @ Door::Full { .. }) => {
+    fn accept_connections(&mut self) -> std::io::Result<()> {
+        let listener = match self.socket_state.take() {
+            Some(Socket::Listening(listener)) => listener,
+            Some(Socket::Refusing(socket)) => socket.listen(BACKLOG)?,
+            Some(full @ Socket::Dropping { .. }) => {
                 drop(full);
                 bind(self.address)?.listen(BACKLOG)?
             }
             None => bind(self.address)?.listen(BACKLOG)?,
         };
-        self.door = Some(Door::Open(listener));
+        self.socket_state = Some(Socket::Listening(listener));
         Ok(())
     }
 
-    /// Breaks every connection there is.
-    async fn cut(&mut self) {
+    /// Resets all connections.
+    async fn reset_all(&mut self) {
         for connection in &self.connections {
             connection.cut.notify_one();
         }
@@ -159,17 +168,18 @@ impl Server {
     fn connect(&mut self, stream: TcpStream) {
         self.connections.retain(|connection| !connection.task.is_finished());
         let certificate = match self.shared.fault() {
-            Fault::WrongCertificate => &self.certificates.wrong,
-            _ => &self.certificates.right,
+            Fault::WrongCertificate => &self.certificates.untrusted,
+            _ => &self.certificates.trusted,
         };
         let acceptor = TlsAcceptor::from(Arc::clone(certificate));
         let cut = Arc::new(Notify::new());
-        let task = tokio::spawn(hold(stream, acceptor, Arc::clone(&self.shared), Arc::clone(&cut)));
-        self.connections.push(Connection { cut, task });
+        let task =
+            tokio::spawn(serve_until_cut(stream, acceptor, Arc::clone(&self.shared), Arc::clone(&cut)));
+        self.connections.push(ClientConnection { cut, task });
     }
 }
 
-/// A socket that has the port and does not listen yet.
+/// A socket that is bound to the port but does not listen.
 fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -177,20 +187,20 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// The next connection; none ever comes through a shut door.
-async fn accept(door: Option<&Door>) -> TcpStream {
-    let Some(Door::Open(listener)) = door else { return std::future::pending().await };
+/// The next connection; pending while the socket does not accept any.
+async fn accept(socket_state: Option<&Socket>) -> TcpStream {
+    let Some(Socket::Listening(listener)) = socket_state else { return std::future::pending().await };
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
-            // Too many open files, most likely: some will be closed again.
+            // Most likely too many open files, which passes when some are closed.
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
 }
 
-/// Serves a connection until it ends or is cut. A cut connection ends with a reset, as one does whose network is gone.
-async fn hold(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, cut: Arc<Notify>) {
+/// Serves a connection until it ends or is cut. A cut connection is reset (RST), not closed.
+async fn serve_until_cut(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, cut: Arc<Notify>) {
     let Ok(socket) = stream.as_fd().try_clone_to_owned() else { return };
     tokio::select! {
         () = serve(stream, acceptor, shared, Arc::clone(&cut)) => {}
@@ -203,12 +213,12 @@ async fn hold(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, cut
 
 async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, cut: Arc<Notify>) {
     let _ = stream.set_nodelay(true);
-    let Ok(stream) = acceptor.accept(Gate::new(stream, &shared.faults())).await else { return };
+    let Ok(stream) = acceptor.accept(ThrottledStream::new(stream, &shared.faults())).await else { return };
     let presented = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let upstream = shared.upstream(presented.map(|certificate| certificate.as_ref()));
-    let forward = Arc::new(Forward { shared, upstream, cut });
-    let service = service_fn(move |request| Arc::clone(&forward).answer(request));
+    let forwarder = Arc::new(Forwarder { shared, upstream, cut });
+    let service = service_fn(move |request| Arc::clone(&forwarder).answer(request));
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http2().max_concurrent_streams(STREAMS);
+    builder.http2().max_concurrent_streams(MAX_CONCURRENT_STREAMS);
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }

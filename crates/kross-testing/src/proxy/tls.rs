@@ -1,5 +1,5 @@
-//! Turns PEM into the two sides of the proxy's TLS: towards clients it shows its own certificate and takes any of theirs;
-//! towards the API server it checks the certificate and shows the client's.
+//! The proxy's TLS configurations. Towards clients it presents its own certificate and accepts any client certificate;
+//! towards the API server it verifies the server certificate and presents the client's.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use rustls::{
     SignatureScheme,
 };
 
-/// TLS could not be set up.
+/// Why TLS could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A certificate or key is not readable.
+    /// A certificate or key cannot be read.
     #[error("cannot read {0} from PEM")]
     Pem(&'static str, #[source] rustls::pki_types::pem::Error),
-    /// They do not fit together.
+    /// Certificate and key do not match, or are not supported.
     #[error("cannot set up TLS")]
     Setup(#[from] Error),
 }
@@ -37,23 +37,23 @@ fn key(pem: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|source| TlsError::Pem("a private key", source))
 }
 
-/// The certificate by which a client with this identity is recognised.
+/// The certificate that a client with this identity presents.
 pub(super) fn presented(identity: &Identity) -> Result<Vec<u8>, TlsError> {
     certificate(&identity.certificate).map(|certificate| certificate.to_vec())
 }
 
-/// Towards clients.
+/// The configuration towards clients.
 pub(super) fn server(identity: &Identity) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = provider();
     let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()?
-        .with_client_cert_verifier(Arc::new(AnyClient(provider)))
+        .with_client_cert_verifier(Arc::new(AnyClientCertificate(provider)))
         .with_single_cert(vec![certificate(&identity.certificate)?], key(&identity.key)?)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
-/// Towards the API server.
+/// The configuration towards the API server.
 pub(super) fn client(authority: &str, identity: Option<&Identity>) -> Result<ClientConfig, TlsError> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate(authority)?)?;
@@ -68,12 +68,12 @@ pub(super) fn client(authority: &str, identity: Option<&Identity>) -> Result<Cli
     })
 }
 
-/// Takes any client certificate, expired ones too: whether it is good is for the API server to say. That the client has the
-/// key is checked.
+/// Accepts any client certificate, also an expired one, since the API server decides about it. Verifies only that the client
+/// has the key.
 #[derive(Debug)]
-struct AnyClient(Arc<CryptoProvider>);
+struct AnyClientCertificate(Arc<CryptoProvider>);
 
-impl ClientCertVerifier for AnyClient {
+impl ClientCertVerifier for AnyClientCertificate {
     fn client_auth_mandatory(&self) -> bool {
         false
     }

@@ -115,7 +115,7 @@ impl World {
         let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": kind,
             "metadata": {"name": name}, "spec": {"text": text}});
         let instance = serde_json::from_value(instance).unwrap();
-        wait::until_taken(&self.instances(kind), &instance).await;
+        wait::create_once_served(&self.instances(kind), &instance).await;
     }
 
     pub async fn create_many(&self, kind: &str, names: &[String]) {

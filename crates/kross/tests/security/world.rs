@@ -158,7 +158,7 @@ impl World {
         let namespace = Some(self.fixture.namespace.as_str());
         let instances = self.hub().api("kro.run", "v1alpha1", "Guarded", namespace);
         instances.delete(name, &DeleteParams::default()).await.unwrap();
-        wait::until_gone(&instances, name).await;
+        wait::until_deleted(&instances, name).await;
         let there = Objects { client: self.fixture.remote("eu").client.clone() };
         let objects = there.api("", "v1", "ConfigMap", namespace);
         assert!(objects.get_opt(name).await.unwrap().is_none(), "{name} is still there");

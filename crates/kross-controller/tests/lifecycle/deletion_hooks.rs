@@ -1,0 +1,125 @@
+//! Deletion hooks (`lifecycle.when: Deletion`) and the order of deletion.
+
+use kross_testing::wait;
+use serde_json::{Value as Json, json};
+
+use crate::setup::condition;
+use crate::world::{World, config_map, edit};
+
+/// A deletion hook that is ready once its data has `done`.
+fn backup(of: &str) -> Json {
+    let mut backup = config_map("backup", json!({"of": format!("${{{of}.metadata.name}}")}));
+    backup["lifecycle"] = json!({"when": "Deletion"});
+    backup["readyWhen"] = json!(["${has(backup.data.done)}"]);
+    backup
+}
+
+fn entry<'a>(instance: &'a Json, id: &str) -> &'a Json {
+    let entries = instance["status"]["managedResources"].as_array().unwrap();
+    entries.iter().find(|entry| entry["id"] == id).unwrap_or(&Json::Null)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn creates_a_backup_before_it_deletes_the_database_and_then_deletes_the_backup() {
+    let mut database = config_map("database", json!({"a": "1"}));
+    database["lifecycle"] = json!({"delete": {"after": ["backup"]}});
+    let resources = json!([database, config_map("web", json!({})), backup("database")]);
+    let world = World::new("BackedUp", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    let active = world.until_state("x", "ACTIVE").await;
+    assert_eq!(entry(&active, "backup")["state"], "Skipped");
+    assert!(world.config_maps.get_opt("x-backup").await.unwrap().is_none());
+
+    world.delete("x").await;
+    wait::until_object(&world.config_maps, "x-backup", |_| true).await;
+    wait::until_deleted(&world.config_maps, "x-web").await;
+    let namespace = &world.namespace;
+    let expected =
+        format!("deleting resources: ConfigMap {namespace}/x-database: waits for `backup` to be ready: ");
+    let waits = |instance: &Json| {
+        condition(instance, "ResourcesReady")["message"].as_str().is_some_and(|it| it.starts_with(&expected))
+    };
+    let waiting = world.until("x", waits).await;
+    assert_eq!(waiting["status"]["state"], "DELETING");
+    assert_eq!(entry(&waiting, "backup")["state"], "Pending");
+    assert_eq!(entry(&waiting, "database")["state"], "Deleting");
+    assert!(world.config_maps.get("x-database").await.unwrap().metadata.deletion_timestamp.is_none());
+
+    edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
+    for name in ["x-database", "x-backup"] {
+        assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
+    }
+    let deletes: Vec<String> =
+        world.sent_requests().into_iter().filter(|sent| sent.starts_with("delete configmaps")).collect();
+    let order = |name: &str| deletes.iter().position(|sent| sent.ends_with(name)).unwrap();
+    assert!(order("x-database") < order("x-backup"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_a_failing_backup_and_waits_for_it_until_force_after() {
+    let mut database = config_map("database", json!({"a": "1"}));
+    database["lifecycle"] = json!({"delete": {"after": ["backup"], "forceAfter": "8s"}});
+    let mut backup = backup("database");
+    backup["template"]["metadata"]["name"] = json!("Not A Name");
+    backup["lifecycle"]["delete"] = json!({"forceAfter": "8s"});
+    let world = World::new("FailingBackup", json!({"spec": {}}), json!([database, backup])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.delete("x").await;
+    let failing = world.until("x", |instance| entry(instance, "backup")["state"] == "Error").await;
+    assert_eq!(entry(&failing, "backup")["reason"], "Invalid");
+    assert_eq!(entry(&failing, "backup")["operation"], "create");
+    let message = condition(&failing, "Ready")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("waits for `backup` to be ready: cannot create ConfigMap"), "{message}");
+    wait::until_deleted(&world.instances, "x").await;
+    let orphaned = world.config_maps.get("x-database").await.unwrap();
+    assert_eq!(orphaned.metadata.labels, None, "the database is orphaned: the ownership labels are removed");
+    assert_eq!(orphaned.data.unwrap()["a"], "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_deletion_hooks_before_it_prunes() {
+    let mut database = config_map("database", json!({"a": "1"}));
+    database["includeWhen"] = json!(["${schema.spec.keep}"]);
+    let resources = json!([database, config_map("web", json!({})), backup("database")]);
+    let world = World::new("PrunedBackup", json!({"spec": {"keep": "boolean"}}), resources).await;
+    world.create("x", json!({"keep": true})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.patch("x", json!({"spec": {"keep": false}})).await;
+    wait::until_object(&world.config_maps, "x-backup", |_| true).await;
+    let waiting = world.until_state("x", "IN_PROGRESS").await;
+    assert_eq!(entry(&waiting, "backup")["state"], "Pending");
+    assert!(world.config_maps.get_opt("x-database").await.unwrap().is_some());
+    edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
+    wait::woken(wait::until_deleted(&world.config_maps, "x-database")).await;
+    wait::woken(wait::until_deleted(&world.config_maps, "x-backup")).await;
+    world.until_state("x", "ACTIVE").await;
+    assert!(world.config_maps.get_opt("x-web").await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delete_order_and_after_decide_the_order_and_may_be_computed() {
+    let mut resources =
+        vec![config_map("a", json!({})), config_map("b", json!({})), config_map("c", json!({}))];
+    resources[0]["lifecycle"] = json!({"delete": {"order": "${schema.spec.first == 'a' ? 9 : 1}"}});
+    resources[1]["lifecycle"] = json!({"delete": {"order": 5}});
+    resources[2]["lifecycle"] = json!({"delete": {"order": 7, "after": ["b"]}});
+    let world = World::new("Ordered", json!({"spec": {"first": "string"}}), json!(resources)).await;
+    for (name, first) in [("x", "a"), ("y", "b")] {
+        world.create(name, json!({"first": first})).await;
+        world.until_state(name, "ACTIVE").await;
+        world.delete(name).await;
+        wait::until_deleted(&world.instances, name).await;
+    }
+    let deleted = |instance: &str| -> Vec<String> {
+        let prefix = format!("delete configmaps {}/{instance}-", world.namespace);
+        world
+            .sent_requests()
+            .iter()
+            .filter_map(|sent| sent.strip_prefix(&prefix).map(str::to_owned))
+            .collect()
+    };
+    assert_eq!(deleted("x"), ["a", "b", "c"]);
+    assert_eq!(deleted("y"), ["b", "c", "a"]);
+}
