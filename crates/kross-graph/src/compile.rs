@@ -154,6 +154,7 @@ impl<'a> Compiler<'a> {
     fn run(&mut self, name: &str) -> Option<Graph> {
         let instance = self.instance();
         self.scope = if instance.kind.namespaced { Scope::Namespaced } else { Scope::Cluster };
+        self.check_published();
         let drafts = self.drafts();
         let listed = drafts.iter().map(|draft| (draft.id().into(), draft.is_list())).collect();
         let nodes = drafts.iter().map(|draft| (draft.id().into(), draft.node_type())).collect();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kross_api::{ClusterReference, Place as ApiPlace};
+use kross_api::{ClusterReference, Credentials, Place as ApiPlace};
 use kross_cel::types::Type;
 use kross_diagnostics::{Code, Path, Place, Problem};
 use kross_value::Text;
@@ -54,6 +54,22 @@ impl<'a> Compiler<'a> {
             }
         }
         RemotePlacement { reference, fixed, inherited, templates }
+    }
+
+    /// Rejects references to published clusters: they are lowered, but nothing can connect to them yet.
+    pub(super) fn check_published(&mut self) {
+        let is_published =
+            |reference: &&ClusterReference| matches!(reference.credentials, Credentials::Published(_));
+        let references = self.placement.references().map(|(_, reference)| reference);
+        let paths: Vec<Path> =
+            references.filter(is_published).filter_map(|reference| reference.path.parse().ok()).collect();
+        for path in paths {
+            let message = "published clusters are not supported yet";
+            let problem = Problem::new(Code::PublishedCluster, Place::key(&path), message);
+            self.report(
+                problem.help("name the cluster's kubeconfig Secret with `target.cluster` or `cluster`"),
+            );
+        }
     }
 
     /// Under the long spelling, resources that inherit the definition's cluster read no other.
