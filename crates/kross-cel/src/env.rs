@@ -124,28 +124,6 @@ impl Env {
         })
     }
 
-    /// The same with more libraries, such as those of [`crate::library::GATED`]. Copies the table: do it once, early.
-    ///
-    /// # Errors
-    /// When a signature cannot be parsed.
-    pub fn with_libraries<'a>(
-        &self,
-        libraries: impl IntoIterator<Item = &'a Library>,
-    ) -> Result<Self, SignatureError> {
-        let functions = FunctionTable::clone(&self.functions).with(libraries)?;
-        let known = self.functions.opaque_types().len();
-        let named: Vec<(Text, Declared)> = functions
-            .opaque_types()
-            .iter()
-            .skip(known)
-            .filter_map(|named| match named {
-                Type::Opaque(opaque) => Some((opaque.name.clone(), Declared::Type(named.clone()))),
-                _ => None,
-            })
-            .collect();
-        Ok(Self { functions: Arc::new(functions), ..self.extended(named.into_iter()) })
-    }
-
     /// The same with more variables, which hide others of the same name.
     #[must_use]
     pub fn with_variables<N: Into<Text>>(&self, variables: impl IntoIterator<Item = (N, Type)>) -> Self {

@@ -62,12 +62,6 @@ impl Signature {
         self.member == other.member && self.variadic == other.variadic && names(self) == names(other)
     }
 
-    /// How many arguments it takes at least, the receiver included.
-    #[must_use]
-    pub fn least(&self) -> usize {
-        self.parameters.len()
-    }
-
     /// Whether it takes this many arguments, the receiver included.
     #[must_use]
     pub fn takes(&self, arguments: usize) -> bool {

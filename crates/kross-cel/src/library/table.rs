@@ -45,23 +45,13 @@ impl FunctionTable {
     /// # Errors
     /// When a signature cannot be parsed.
     pub fn new<'a>(libraries: impl IntoIterator<Item = &'a Library>) -> Result<Self, SignatureError> {
-        Self::default().with(libraries)
-    }
-
-    /// The same with more libraries; overloads keep their numbers.
-    ///
-    /// # Errors
-    /// When a signature cannot be parsed.
-    pub fn with<'a>(
-        mut self,
-        libraries: impl IntoIterator<Item = &'a Library>,
-    ) -> Result<Self, SignatureError> {
+        let mut table = Self::default();
         for library in libraries {
-            self.extend(library)?;
+            table.extend(library)?;
         }
-        self.namespaces.sort_unstable();
-        self.namespaces.dedup();
-        Ok(self)
+        table.namespaces.sort_unstable();
+        table.namespaces.dedup();
+        Ok(table)
     }
 
     fn extend(&mut self, library: &Library) -> Result<(), SignatureError> {

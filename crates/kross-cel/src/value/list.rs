@@ -1,7 +1,5 @@
 //! Reading lists, whatever they are made of.
 
-use std::sync::Arc;
-
 use kross_value::Value as Data;
 
 use super::{List, Value};
@@ -41,15 +39,6 @@ impl List {
             Self::Built(items) => ListIter::Built(items.iter()),
             Self::Data(items) => ListIter::Data(items.iter(), None),
             Self::Typed(list) => ListIter::Data(list.items.iter(), Some(&list.item)),
-        }
-    }
-
-    /// The elements for editing, without copying them if nobody else holds the list.
-    #[must_use]
-    pub fn into_vec(self) -> Vec<Value> {
-        match self {
-            Self::Built(items) => Arc::try_unwrap(items).unwrap_or_else(|shared| (*shared).clone()),
-            other => other.iter().collect(),
         }
     }
 }

@@ -36,12 +36,6 @@ pub fn runtime_type() -> Type {
     Type::opaque("kro.run.Runtime")
 }
 
-/// The type of a condition.
-#[must_use]
-pub fn condition_type() -> Type {
-    Type::opaque("kro.run.Condition")
-}
-
 /// The type of a field of a type known by name alone, where it has such a field.
 #[must_use]
 pub fn field_type(type_name: &str, field: &str) -> Option<Type> {
