@@ -1,11 +1,11 @@
-//! Times the engine on the expressions of `cel-go/main.go` and prints a line of "name nanoseconds" for each, to be read
-//! by `cargo xtask bench cel`.
+//! Measures the evaluator on the expressions of `cel-go/main.go` and prints a line "name nanoseconds" for each, which
+//! `cargo xtask bench cel` reads.
 
 #![allow(
     clippy::print_stdout,
     clippy::expect_used,
     missing_docs,
-    reason = "a benchmark is a program of its own"
+    reason = "a benchmark is a program, not a library"
 )]
 
 use std::hint::black_box;
@@ -51,7 +51,7 @@ fn main() {
     println!("parse_check {nanoseconds}");
 }
 
-/// The best mean of many short runs, in nanoseconds: short enough for some of them to have a core to themselves.
+/// The best mean of many batches, in nanoseconds. Batches are short, so that some of them run undisturbed.
 fn measure(mut work: impl FnMut()) -> f64 {
     let start = Instant::now();
     let mut warm = 0_u32;

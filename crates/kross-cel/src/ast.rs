@@ -1,5 +1,5 @@
-//! The tree of an expression after parsing. Macros are nodes of their own instead of folds: the checker can speak
-//! of what the author wrote, and the evaluator can run them without an accumulator.
+//! The syntax tree of a parsed expression. Macros are nodes of their own and are not expanded to folds: the checker can
+//! report what the author wrote, and the evaluator can run them without an accumulator.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use kross_value::Text;
 
 use crate::Span;
 
-/// Numbers the nodes of one expression, densely from 0, so that side tables can be vectors.
+/// Identifies a node of one expression. Ids are dense and start at 0, so that side tables can be vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExprId(pub u32);
 
@@ -22,19 +22,19 @@ pub struct Ast {
     pub nodes: u32,
 }
 
-/// A node with its place in the text.
+/// A node and its position in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
     /// Identifies the node in side tables.
     pub id: ExprId,
-    /// Its text.
+    /// Its position.
     pub span: Span,
-    /// What it is.
+    /// The node itself.
     pub node: Node,
 }
 
 impl Expr {
-    /// The nodes directly below this one, in the order of the text.
+    /// The child nodes, in source order.
     #[must_use]
     pub fn children(&self) -> Vec<&Self> {
         match &self.node {
@@ -59,12 +59,12 @@ impl Expr {
     }
 }
 
-/// A name with its place in the text.
+/// A name and its position in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Name {
     /// The name.
     pub text: Text,
-    /// Its text.
+    /// Its position.
     pub span: Span,
 }
 
@@ -96,16 +96,16 @@ pub enum Node {
     Ident {
         /// The name.
         name: Text,
-        /// Whether it is looked up from the root, past the container and comprehension variables.
+        /// Whether it is looked up in the root scope only, not among the container's names and macro variables.
         rooted: bool,
     },
     /// `operand.field`
     Select {
-        /// What the field is taken from.
+        /// The value whose field is selected.
         operand: Box<Expr>,
         /// The field.
         field: Name,
-        /// How.
+        /// How the field is selected.
         access: Access,
     },
     /// `operand[index]` or `operand[?index]`
@@ -128,7 +128,7 @@ pub enum Node {
     Binary {
         /// The operator.
         operator: BinaryOperator,
-        /// The operator's own text.
+        /// The position of the operator.
         operator_span: Span,
         /// Left side.
         left: Box<Expr>,
@@ -144,13 +144,13 @@ pub enum Node {
         /// If false.
         otherwise: Box<Expr>,
     },
-    /// `f(x)`, `x.f(y)`. Whether `a.f(y)` is a member call or a call of the qualified function `a.f` is for the checker.
+    /// `f(x)`, `x.f(y)`. The checker decides whether `a.f(y)` is a member call or a call of the qualified function `a.f`.
     Call {
         /// The function.
         function: Name,
-        /// What stands before the dot.
+        /// The value before the dot.
         receiver: Option<Box<Expr>>,
-        /// Between the parentheses.
+        /// The arguments in parentheses.
         arguments: Vec<Expr>,
     },
     /// `[a, ?b]`
@@ -170,33 +170,33 @@ pub enum Node {
         /// The fields.
         fields: Vec<FieldInit>,
     },
-    /// A macro that goes over a list or a map.
+    /// A macro that iterates over a list or a map.
     Comprehension(Box<Comprehension>),
     /// `cel.bind(name, value, body)`
     Bind {
         /// The variable.
         variable: Name,
-        /// What it is bound to.
+        /// The value it is bound to.
         value: Box<Expr>,
-        /// Where it is visible.
+        /// The expression that it is visible in.
         body: Box<Expr>,
     },
     /// `operand.optMap(name, body)`, `operand.optFlatMap(name, body)`
     OptionalMap {
         /// The optional.
         operand: Box<Expr>,
-        /// The variable for what is in it.
+        /// The variable for the optional's value.
         variable: Name,
-        /// What to make of it.
+        /// The transformation.
         body: Box<Expr>,
-        /// Whether the body gives an optional itself.
+        /// Whether the body returns an optional itself.
         flat: bool,
     },
-    /// Stands where the parser reported a mistake; the checker says nothing of it.
+    /// A placeholder for text that the parser rejected; the checker ignores it.
     Error,
 }
 
-/// How a field is taken.
+/// How a field is selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// `a.b`
@@ -212,7 +212,7 @@ pub enum Access {
 pub struct Item {
     /// The element.
     pub value: Expr,
-    /// Whether it is `?x`: left out when the optional is empty.
+    /// Whether it is `?x`: omitted if the optional is empty.
     pub optional: bool,
 }
 
@@ -241,11 +241,11 @@ pub struct FieldInit {
 /// A macro over a list or a map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comprehension {
-    /// Which.
+    /// Which macro.
     pub kind: ComprehensionKind,
     /// The macro's name as written.
     pub name: Name,
-    /// What it goes over.
+    /// The list or map that it iterates over.
     pub range: Expr,
     /// Element of a list or key of a map; with `second`: index of a list or key of a map.
     pub variable: Name,
@@ -323,7 +323,7 @@ pub enum BinaryOperator {
 }
 
 impl BinaryOperator {
-    /// As it is written, which is also its name in the table of functions.
+    /// The operator's text, which is also its name in the function table.
     #[must_use]
     pub fn symbol(self) -> &'static str {
         match self {
@@ -346,7 +346,7 @@ impl BinaryOperator {
 }
 
 impl UnaryOperator {
-    /// As it is written. In the table of functions they are `-_` and `!_`.
+    /// The operator's text. In the function table they are `-_` and `!_`.
     #[must_use]
     pub fn symbol(self) -> &'static str {
         match self {

@@ -1,5 +1,6 @@
-//! Finds the type of every node and what every name stands for, as cel-go decides it, and reports what does not fit.
-//! A mistake has the type [`Type::Error`], which fits everywhere, so that it is reported once.
+//! The type checker: determines the type of every node and what every name refers to, as cel-go does, and reports
+//! mismatches. A node with an error has [`Type::Error`], which is assignable to everything, so that an error is reported
+//! once.
 
 mod aggregates;
 mod calls;
@@ -26,20 +27,6 @@ use substitution::{Substitution, is_at_least_as_general};
 
 pub(crate) use resolve::resolve;
 
-/// Whether a value of type `from` can stand where `to` is wanted, as cel-go decides it.
-///
-/// ```
-/// use kross_cel::check::is_assignable;
-/// use kross_cel::types::Type;
-///
-/// assert!(is_assignable(&Type::list(Type::Int), &Type::list(Type::Dyn)));
-/// assert!(!is_assignable(&Type::Int, &Type::Double));
-/// ```
-#[must_use]
-pub fn is_assignable(from: &Type, to: &Type) -> bool {
-    Substitution::new().assign(from, to)
-}
-
 /// Checks a tree.
 pub(crate) fn check(env: &Env, ast: Ast) -> (Checked, Vec<Issue>) {
     let count = ast.nodes as usize;
@@ -62,11 +49,10 @@ pub(crate) fn check(env: &Env, ast: Ast) -> (Checked, Vec<Issue>) {
         }
     }
     if formats {
-        issues.extend(formats::mistakes(&ast, &types));
+        issues.extend(formats::check(&ast, &types));
     }
     if substitution.is_exhausted() {
-        let message =
-            "expected types of a reasonable size, found ones that grow with every use of a variable";
+        let message = "the types in this expression are too large to check";
         issues = vec![
             Issue::new(Code::ExpressionTooLarge, ast.root.span, message)
                 .help("split the expression into simpler ones"),
@@ -83,17 +69,17 @@ struct Checker<'a> {
     substitution: Substitution,
     types: Vec<Type>,
     references: Vec<Reference>,
-    /// The variables of enclosing macros, outermost first.
+    /// The variables of the enclosing macros, outermost first.
     locals: Vec<(Text, Type)>,
     issues: Vec<Issue>,
     /// Whether a macro with a variable was seen. From then on cel-go compares numbers of different types.
     relaxed: bool,
-    /// Whether there are literal formats, to be looked at when all types are known.
+    /// Whether there are literal format strings, which are checked when all types are known.
     formats: bool,
 }
 
 impl<'a> Checker<'a> {
-    /// Checks a node, remembers its type and gives it.
+    /// Checks a node, records its type and returns it.
     fn expr(&mut self, expr: &Expr) -> Type {
         let found = self.node(expr);
         self.set_type(expr.id, &found);
@@ -107,9 +93,14 @@ impl<'a> Checker<'a> {
             Node::Select { operand, field, access } => self.select(expr, operand, field, *access),
             Node::Index { operand, index, optional } => self.index(operand, index, *optional),
             Node::Unary { operator, operand } => self.unary(expr, *operator, operand),
-            Node::Binary { operator: BinaryOperator::And | BinaryOperator::Or, left, right, .. } => {
-                self.condition(left, "an operand of a logical operator");
-                self.condition(right, "an operand of a logical operator");
+            Node::Binary {
+                operator: operator @ (BinaryOperator::And | BinaryOperator::Or),
+                left,
+                right,
+                ..
+            } => {
+                self.condition(left, &format!("the left side of `{}`", operator.symbol()));
+                self.condition(right, &format!("the right side of `{}`", operator.symbol()));
                 Type::Bool
             }
             Node::Binary { operator, left, right, .. } => {
@@ -157,17 +148,17 @@ impl<'a> Checker<'a> {
         self.source.get(expr.span.range()).unwrap_or("")
     }
 
-    /// The text of a node as a message shows it.
+    /// The text of a node, shortened for a message.
     fn text(&self, expr: &Expr) -> Cow<'a, str> {
         excerpt(self.source_of(expr))
     }
 
-    /// A type as a message shows it.
+    /// The name of a type, shortened for a message.
     fn show(&mut self, of: &Type) -> String {
         excerpt(&self.substitution.finish(of).to_string()).into_owned()
     }
 
-    /// Checks something that must be a bool.
+    /// Checks an expression that must be a bool.
     fn condition(&mut self, expr: &Expr, what: &str) {
         let found = self.expr(expr);
         self.must_be_boolean(expr, what, &found);
@@ -227,7 +218,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The one type of two branches, as a function `(A, A) -> A` would give it.
+    /// The common type of two branches, as for a function `(A, A) -> A`.
     fn unify(&mut self, first: &Type, second: &Type) -> Option<Type> {
         let mark = self.substitution.mark();
         let result = self.substitution.fresh();
@@ -238,7 +229,7 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// The type of elements of both types; `dyn` where they differ, as cel-go has it by default.
+    /// The common type of two elements; `dyn` if they differ, as in cel-go by default.
     fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else { return current };
         if !self.substitution.assign(&previous, &current) {

@@ -1,5 +1,5 @@
-//! What checking gives and lowering takes: the tree, the type of each node and what each name stands for. The
-//! unchecked form has the same shape with `dyn` everywhere, so that one lowering serves both.
+//! The result of the checker and the input of lowering: the tree, the type of each node and what each name refers to. An
+//! unchecked expression has the same form with `dyn` everywhere, so that both are lowered by the same code.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::ast::{Ast, ExprId};
 use crate::library::{FunctionTable, OverloadId};
 use crate::types::Type;
 
-/// A parsed expression with its names resolved and, unless checking was left out, with its types known.
+/// A parsed expression with resolved names and, unless it is unchecked, known types.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The tree.
     pub ast: Ast,
-    /// The type of each node, by [`ExprId`]. Final: neither parameters nor variables. All `dyn` when unchecked.
+    /// The type of each node, by [`ExprId`], without type parameters and variables. All `dyn` if unchecked.
     pub types: Vec<Type>,
-    /// What each node stands for, by [`ExprId`].
+    /// What each node refers to, by [`ExprId`].
     pub references: Vec<Reference>,
     /// The functions that [`OverloadId`]s number.
     pub functions: Arc<FunctionTable>,
@@ -35,22 +35,22 @@ impl Checked {
         self.types.get(id.0 as usize).unwrap_or(&Type::Dyn)
     }
 
-    /// What a node stands for.
+    /// What a node refers to.
     #[must_use]
     pub fn reference(&self, id: ExprId) -> &Reference {
         self.references.get(id.0 as usize).unwrap_or(&Reference::None)
     }
 }
 
-/// What a node stands for.
+/// What a node refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reference {
-    /// Nothing beyond its own shape: literals, selections, indexes, `&&`, `||`, `?:`, macros.
+    /// Nothing: literals, selections, indexes, `&&`, `||`, `?:`, macros.
     #[default]
     None,
     /// An identifier that is a variable of an enclosing macro. The number counts the variables in scope from the
     /// outermost: the first variable of the outermost macro is 0, its second (if it has one) 1, and those of a
-    /// macro inside its body go on from there. Macros side by side use the same numbers.
+    /// macro inside its body continue from there. Macros side by side use the same numbers.
     Local(u32),
     /// A variable of the environment by its full name. On a `Select` (or a chain of them) the whole chain is that
     /// variable, and its operand has neither type nor reference of its own.

@@ -1,5 +1,5 @@
-//! What an expression may use: functions, variables with their types, named types. Functions are shared, and an
-//! environment is extended with more variables in a layer of its own, so that contexts of one graph cost little.
+//! The environment of an expression: functions, typed variables, named types. Functions are shared, and more variables are
+//! added in a new layer, so that the many environments of one graph are cheap.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use crate::library::{FunctionTable, Library, OverloadId, SignatureError};
 use crate::syntax::{Limits, parse};
 use crate::types::Type;
 
-/// What an expression may use.
+/// The functions, variables and types that an expression may use.
 ///
 /// ```
 /// use kross_cel::env::Env;
@@ -37,16 +37,16 @@ pub struct Env {
     limits: Limits,
 }
 
-/// The names of one extension over those of the environment that was extended.
+/// The names that one extension adds to an environment.
 #[derive(Debug, Default)]
 struct Layer {
     below: Option<Arc<Layer>>,
     names: HashMap<Text, Declared>,
-    /// First parts of names that have dots in them.
+    /// The first parts of qualified names.
     roots: Vec<Text>,
 }
 
-/// What a name stands for.
+/// What a name is declared as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Declared {
     /// A variable of this type.
@@ -89,7 +89,7 @@ impl Layer {
 }
 
 impl Env {
-    /// Every library that is always on, and the types of the language.
+    /// All libraries that are always enabled, and the types of the language.
     #[must_use]
     pub fn standard() -> Self {
         static STANDARD: OnceLock<Env> = OnceLock::new();
@@ -122,28 +122,6 @@ impl Env {
             container: Arc::from([Text::from("")]),
             limits: Limits::default(),
         })
-    }
-
-    /// The same with more libraries, such as those of [`crate::library::GATED`]. Copies the table: do it once, early.
-    ///
-    /// # Errors
-    /// When a signature cannot be parsed.
-    pub fn with_libraries<'a>(
-        &self,
-        libraries: impl IntoIterator<Item = &'a Library>,
-    ) -> Result<Self, SignatureError> {
-        let functions = FunctionTable::clone(&self.functions).with(libraries)?;
-        let known = self.functions.opaque_types().len();
-        let named: Vec<(Text, Declared)> = functions
-            .opaque_types()
-            .iter()
-            .skip(known)
-            .filter_map(|named| match named {
-                Type::Opaque(opaque) => Some((opaque.name.clone(), Declared::Type(named.clone()))),
-                _ => None,
-            })
-            .collect();
-        Ok(Self { functions: Arc::new(functions), ..self.extended(named.into_iter()) })
     }
 
     /// The same with more variables, which hide others of the same name.
@@ -194,7 +172,7 @@ impl Env {
     /// Parses and checks an expression.
     ///
     /// # Errors
-    /// Every mistake in it, in the order of the text.
+    /// Every error in it, sorted by position.
     pub fn compile(&self, text: impl Into<Text>) -> Result<Checked, Vec<Issue>> {
         let parsed = parse(text, &self.limits);
         let (checked, found) = self.check(parsed.ast);
@@ -207,19 +185,19 @@ impl Env {
         Err(issues)
     }
 
-    /// Checks a parsed expression: what is known of it, and the mistakes. Says nothing where the parser already did.
+    /// Checks a parsed expression and returns the result with all issues. Text that the parser rejected is not reported again.
     #[must_use]
     pub fn check(&self, ast: Ast) -> (Checked, Vec<Issue>) {
         check::check(self, ast)
     }
 
-    /// Resolves the names of a parsed expression without checking types; what does not fit shows when it runs.
+    /// Resolves the names of a parsed expression without checking types; mismatches are run-time errors.
     #[must_use]
     pub fn resolve(&self, ast: Ast) -> Checked {
         check::resolve(self, ast)
     }
 
-    /// What a qualified name stands for, and its full name. A leading dot looks from the root only.
+    /// Looks up a qualified name: its full name and declaration. A leading dot means the root scope only.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<(&Text, &Declared)> {
         if let Some(rooted) = name.strip_prefix('.') {
@@ -234,7 +212,7 @@ impl Env {
         })
     }
 
-    /// The overloads of a function by its qualified name. A leading dot looks from the root only.
+    /// The overloads of a function by its qualified name. A leading dot means the root scope only.
     #[must_use]
     pub fn find_function(&self, name: &str) -> Option<&[OverloadId]> {
         if let Some(rooted) = name.strip_prefix('.') {
@@ -249,17 +227,17 @@ impl Env {
         })
     }
 
-    /// Whether a name with dots can begin with this part.
+    /// Whether a qualified name can begin with this part.
     pub(crate) fn is_root(&self, name: &str) -> bool {
         self.container.len() > 1 || self.layer.is_root(name)
     }
 
-    /// Whether the name of a function with a namespace can begin with this part.
+    /// Whether the qualified name of a function can begin with this part.
     pub(crate) fn is_namespace_root(&self, name: &str) -> bool {
         self.container.len() > 1 || self.functions.is_namespace_root(name)
     }
 
-    /// The names of variables, the latest first, for suggestions.
+    /// The variables, those of the last layer first.
     pub fn variables(&self) -> impl Iterator<Item = (&Text, &Type)> {
         let mut layer = Some(&*self.layer);
         std::iter::from_fn(move || {

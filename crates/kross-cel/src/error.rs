@@ -1,5 +1,5 @@
-//! What goes wrong: [`Issue`]s when an expression is parsed and checked, [`EvalError`]s when it runs. "Not there yet"
-//! is a kind of its own, so that nobody has to look for words in a message.
+//! Errors: [`Issue`]s of parsing and checking, [`EvalError`]s of evaluation. Data that does not exist yet is an error of
+//! its own, so that callers need not match message text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,49 +9,49 @@ use kross_diagnostics::Code;
 use crate::Span;
 use crate::value::Value;
 
-/// A mistake in an expression's text, with a place relative to the expression.
+/// An error in an expression's text, with its position in the expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// What kind of mistake.
+    /// The kind of error.
     pub code: Code,
-    /// Where.
+    /// The position.
     pub span: Span,
-    /// One sentence, lower case, without a final period; says what was expected and what was found.
+    /// One sentence, lower case, without a final period.
     pub message: String,
     /// What to do.
     pub help: Option<String>,
-    /// The text to put in place of `span`, where it is known.
+    /// The text to replace `span` with, if it is known.
     pub replacement: Option<String>,
 }
 
-/// A piece of the author's text in one short line, as a message shows it.
+/// The author's text, shortened to one line for a message.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
-    const LONGEST: usize = 60;
-    if text.len() <= LONGEST && !text.contains(['\n', '\r']) {
+    const MAX_LENGTH: usize = 60;
+    if text.len() <= MAX_LENGTH && !text.contains(['\n', '\r']) {
         return Cow::Borrowed(text);
     }
     let line: Vec<&str> = text.split_whitespace().collect();
     let line = line.join(" ");
-    match line.char_indices().nth(LONGEST) {
+    match line.char_indices().nth(MAX_LENGTH) {
         Some((end, _)) => Cow::Owned(format!("{}…", line.get(..end).unwrap_or(""))),
         None => Cow::Owned(line),
     }
 }
 
 impl Issue {
-    /// A mistake without advice.
+    /// An issue without help.
     pub fn new(code: Code, span: Span, message: impl Into<String>) -> Self {
         Self { code, span, message: message.into(), help: None, replacement: None }
     }
 
-    /// Says what to do.
+    /// Adds what to do.
     #[must_use]
     pub fn help(mut self, text: impl Into<String>) -> Self {
         self.help = Some(text.into());
         self
     }
 
-    /// Gives the corrected text.
+    /// Adds the corrected text.
     #[must_use]
     pub fn replace(mut self, text: impl Into<String>) -> Self {
         self.replacement = Some(text.into());
@@ -59,33 +59,33 @@ impl Issue {
     }
 }
 
-/// Why an evaluation failed, without a place: what functions of the library return.
+/// Why an evaluation failed, without a position: the error of library functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A map has no such key. Of an observed object: not there yet.
+    /// A map has no such key. In an observed object it may still appear.
     NoSuchKey {
-        /// The key, as it would be written.
+        /// The key, as a literal.
         key: String,
-        /// Keys that are there, a few at most.
+        /// The first few existing keys.
         available: Vec<String>,
     },
-    /// An object has no such field. Of an observed object: not there yet.
+    /// An object has no such field. In an observed object it may still appear.
     NoSuchField {
         /// The field.
         field: String,
-        /// Fields that are there, a few at most.
+        /// The first few existing fields.
         available: Vec<String>,
     },
-    /// A list is too short. Of an observed object: not there yet.
+    /// A list is too short. In an observed object the item may still appear.
     IndexOutOfBounds {
         /// The index.
         index: i64,
-        /// How long the list is.
+        /// The length of the list.
         length: usize,
     },
-    /// A variable has no value. Of a resource: not observed yet.
+    /// A variable has no value. A resource may not be observed yet.
     NoSuchVariable(String),
-    /// No overload of the function takes these values.
+    /// No overload of the function accepts these values.
     NoSuchOverload {
         /// The function or operator.
         function: String,
@@ -96,28 +96,28 @@ pub enum Fault {
     Overflow(String),
     /// Division or modulo by zero.
     DivisionByZero,
-    /// A function refused its arguments; the text says which and why.
+    /// A function rejected its arguments; the text says which and why.
     InvalidArgument(String),
-    /// A value is not of the type that the place needs.
+    /// A value has the wrong type.
     WrongType {
-        /// What the place needs.
+        /// The required type.
         expected: String,
-        /// What was found.
+        /// The actual type.
         found: String,
     },
-    /// The cost budget is used up.
+    /// The cost budget is exhausted.
     BudgetExceeded,
-    /// The caller withdrew.
+    /// The caller cancelled the evaluation.
     Cancelled,
 }
 
 impl Fault {
-    /// A refusal with its reason.
+    /// An invalid argument, with the reason.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self::InvalidArgument(reason.into())
     }
 
-    /// A call for which no overload takes the values.
+    /// A call for which no overload accepts the values.
     #[cold]
     pub fn no_such_overload(function: &str, arguments: &[Value]) -> Self {
         Self::NoSuchOverload {
@@ -126,7 +126,7 @@ impl Fault {
         }
     }
 
-    /// Whether the data is merely not there yet.
+    /// Whether data is missing that may still appear.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         matches!(
@@ -151,7 +151,7 @@ impl fmt::Display for Fault {
                 write_available(available, f)
             }
             Self::IndexOutOfBounds { index, length } => {
-                write!(f, "index out of bounds: {index} in a list of {length}")
+                write!(f, "index out of bounds: {index} (list length: {length})")
             }
             Self::NoSuchVariable(name) => write!(f, "no such attribute: {name}"),
             Self::NoSuchOverload { function, arguments } => {
@@ -161,24 +161,24 @@ impl fmt::Display for Fault {
             Self::DivisionByZero => f.write_str("division by zero"),
             Self::InvalidArgument(reason) => f.write_str(reason),
             Self::WrongType { expected, found } => write!(f, "expected {expected}, found {found}"),
-            Self::BudgetExceeded => f.write_str("the expression costs more than its budget allows"),
+            Self::BudgetExceeded => f.write_str("the expression exceeds its cost budget"),
             Self::Cancelled => f.write_str("the evaluation was cancelled"),
         }
     }
 }
 
 fn write_available(available: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if available.is_empty() { Ok(()) } else { write!(f, " (there are: {})", available.join(", ")) }
+    if available.is_empty() { Ok(()) } else { write!(f, " (available: {})", available.join(", ")) }
 }
 
 impl std::error::Error for Fault {}
 
-/// Why an evaluation failed, and where in the expression.
+/// Why an evaluation failed, and the position in the expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError {
-    /// Why.
+    /// The cause.
     pub fault: Fault,
-    /// Where.
+    /// The position.
     pub span: Span,
 }
 

@@ -1,7 +1,7 @@
-//! Turns a checked expression into a program, once, and runs it on the values of its variables, often.
+//! Compiles a checked expression to a program once, and evaluates it with the values of its variables many times.
 //!
-//! A program knows its variables by position, its functions by their code and its fields by path, so that running it
-//! looks nothing up by name and copies nothing that it only reads. Every run draws on a [`Budget`].
+//! A program refers to variables by position, to functions by pointer and to fields by path, so that an evaluation looks up
+//! nothing by name and clones nothing that it only reads. Every evaluation is limited by a [`Budget`].
 
 mod budget;
 mod lower;
@@ -20,7 +20,7 @@ use crate::value::Value;
 use machine::Machine;
 use node::Node;
 
-/// An expression ready to run.
+/// A compiled expression.
 #[derive(Debug)]
 pub struct Program {
     root: Node,
@@ -34,35 +34,35 @@ impl Program {
     /// Lowers a checked expression, or an unchecked one.
     ///
     /// # Errors
-    /// When the expression is nested beyond what a run's stack holds, or builds values that are.
+    /// If the expression, or a value that it builds, is nested too deeply for the stack.
     pub fn new(checked: &Checked) -> Result<Self, EvalError> {
         lower::lower(checked)
     }
 
-    /// Makes `has(x.y)`, `x.?y` and a field of an optional an error where `x` is there but has no fields, null for
-    /// one. The language's conformance cases want it; kro's settings, and Kubernetes' objects, do not.
+    /// Makes `has(x.y)`, `x.?y` and a field of an optional an error if `x` exists but has no fields, for example if it is
+    /// null. The conformance tests require it; kro's cel-go options turn it off.
     #[must_use]
     pub fn strict_presence(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// The variables it reads, in the order in which [`Program::evaluate`] takes their values.
+    /// The variables it reads, in the order of the values that [`Program::evaluate`] takes.
     #[must_use]
     pub fn variables(&self) -> &[Text] {
         &self.variables
     }
 
-    /// The type of what it gives.
+    /// The type of the result.
     #[must_use]
     pub fn result(&self) -> &Type {
         &self.result
     }
 
-    /// Runs with one value for each of [`Program::variables`]. A variable without a value is not observed yet.
+    /// Evaluates with one value for each of [`Program::variables`]. A variable without a value is not observed yet.
     ///
     /// # Errors
-    /// Whatever the expression runs into, with its place; [`Fault::is_pending`] tells what is not there yet.
+    /// The cause and its position; [`Fault::is_pending`] tells whether data is only missing so far.
     pub fn evaluate(&self, slots: &[Option<Value>], budget: &mut Budget) -> Result<Value, EvalError> {
         Machine::new(slots, self.locals, &self.variables, budget)
             .strict(self.strict)
@@ -70,7 +70,7 @@ impl Program {
             .map_err(|error| *error)
     }
 
-    /// Runs with a value for each variable that `lookup` knows.
+    /// Evaluates with the values that `lookup` returns.
     ///
     /// # Errors
     /// As [`Program::evaluate`].
@@ -84,7 +84,7 @@ impl Program {
     }
 }
 
-/// Whether an error ends the whole run, whatever surrounds it: `&&`, `||` and macros absorb every other.
+/// Whether an error ends the whole evaluation; `&&`, `||` and macros absorb all other errors.
 fn is_fatal(fault: &Fault) -> bool {
     matches!(fault, Fault::BudgetExceeded | Fault::Cancelled)
 }

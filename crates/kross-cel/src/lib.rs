@@ -1,7 +1,7 @@
-//! Turns an expression into a checked, compiled program, and values out of it.
+//! Parses, type-checks, compiles and evaluates CEL expressions.
 //!
-//! The walk inside: text → [`ast`] (syntax, macros) → types ([`types`]) → program → [`value`]. Each function of
-//! the language is declared once, in [`library`], for the checker, the evaluator and the docs alike.
+//! The stages: text → [`ast`] (syntax, macros) → types ([`types`]) → program → [`value`]. Each function of the
+//! language is declared once, in [`library`], for the checker, the evaluator and the documentation.
 //!
 //! ```
 //! use kross_cel::types::Type;
@@ -21,7 +21,6 @@
 //! ```
 
 pub mod ast;
-pub mod check;
 pub mod checked;
 pub mod env;
 pub mod error;
@@ -33,6 +32,7 @@ pub mod template;
 pub mod types;
 pub mod value;
 
+mod check;
 mod span;
 
 pub use checked::Checked;

@@ -1,9 +1,9 @@
-//! The table of functions: each declared once, with its signature, for the checker, the evaluator and the docs.
+//! The function libraries: each function is declared once, with its signature, for the checker, the evaluator and the docs.
 //!
-//! A signature is written as people read it: `size(string) -> int` is global, `(string).charAt(int) -> string` is a
-//! member of what stands in the first parentheses, `math.greatest(A...) -> A` takes one or more. Single capital
-//! letters are type parameters; `list(A)`, `map(K, V)`, `optional(A)`, `type(A)` take arguments; any other name with a
-//! dot is an opaque type, such as `kubernetes.Quantity`.
+//! In a signature, `size(string) -> int` is a global function, `(string).charAt(int) -> string` a member of the type in
+//! the first parentheses, and `math.greatest(A...) -> A` takes one or more arguments. Single capital letters are type
+//! parameters; `list(A)`, `map(K, V)`, `optional(A)`, `type(A)` have type arguments; any other name with a dot is an opaque
+//! type, such as `kubernetes.Quantity`.
 
 pub mod encoders;
 pub mod extract;
@@ -31,7 +31,7 @@ pub use table::{DeclaredOverload, FunctionTable, OverloadId};
 use crate::error::Fault;
 use crate::value::Value;
 
-/// The libraries beyond the language itself that are always on.
+/// The extension libraries that are always enabled.
 pub static EXTENSIONS: &[&Library] = &[
     &strings::LIBRARY,
     &lists::LIBRARY,
@@ -54,29 +54,29 @@ pub static EXTENSIONS: &[&Library] = &[
     &kro::lists::LIBRARY,
 ];
 
-/// The libraries that only some contexts have: `omit()` behind its gate, `runtime` in conditions.
+/// The libraries that only some contexts have: `omit()` behind its feature gate, `runtime` in conditions.
 pub static GATED: &[&Library] = &[&kro::omit::LIBRARY, &kro::runtime::LIBRARY];
 
-/// Every library that is always on.
+/// All libraries that are always enabled.
 pub fn standard() -> impl Iterator<Item = &'static Library> {
     STANDARD.iter().chain(EXTENSIONS.iter().copied())
 }
 
-/// What an implementation may ask of its caller.
+/// The context of a function call: its cost budget.
 pub struct Call<'a> {
     budget: &'a mut u64,
 }
 
 impl<'a> Call<'a> {
-    /// A call that draws on `budget`.
+    /// A call that spends from `budget`.
     pub fn new(budget: &'a mut u64) -> Self {
         Self { budget }
     }
 
-    /// Pays for work that grows with the input: one unit for each element, or for about ten bytes.
+    /// Charges for work that grows with the input: one unit per element, or per ten bytes.
     ///
     /// # Errors
-    /// When the budget is used up.
+    /// If the budget is exhausted.
     pub fn charge(&mut self, units: usize) -> Result<(), Fault> {
         match self.budget.checked_sub(units as u64) {
             Some(left) => {
@@ -88,34 +88,34 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Runs a function on values that fit its signature's outer shapes (a `list(A)` is some list). The receiver of
+/// Implements a function for values whose outermost types match its signature (a `list(A)` is any list). The receiver of
 /// a member function is the first argument.
 pub type Implementation = fn(&mut Call<'_>, &[Value]) -> Result<Value, Fault>;
 
-/// One signature of a function and the code behind it.
+/// One signature of a function and its implementation.
 #[derive(Clone, Copy, Debug)]
 pub struct Overload {
     /// The signature.
     pub signature: &'static str,
-    /// The code.
+    /// The implementation.
     pub implementation: Implementation,
 }
 
 /// A function with all its overloads.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// What it is called by, with its namespace: `charAt`, `math.greatest`, `==`.
+    /// The name with its namespace: `charAt`, `math.greatest`, `==`.
     pub name: &'static str,
-    /// One or two sentences for the docs.
+    /// One or two sentences for the documentation.
     pub doc: &'static str,
     /// The signatures.
     pub overloads: &'static [Overload],
 }
 
-/// Functions that belong together and are switched on together.
+/// A group of functions that are enabled together.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
-    /// What the docs call it.
+    /// The name of the library.
     pub name: &'static str,
     /// Its functions.
     pub functions: &'static [Function],
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_signature_is_one_and_every_function_is_explained() {
+    fn every_signature_is_valid_and_every_function_is_documented() {
         let table = FunctionTable::new(standard().chain(GATED.iter().copied()));
         assert!(table.is_ok(), "{:?}", table.err());
         for function in standard().chain(GATED.iter().copied()).flat_map(|library| library.functions) {

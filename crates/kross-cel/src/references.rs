@@ -1,5 +1,5 @@
-//! Finds what an expression reads: the variables of its environment, and which fields of each, also through the
-//! variables of macros. `items.filter(i, i.on).map(i, i.name)` reads `items[*].on` and `items[*].name`.
+//! Finds what an expression reads: the variables of its environment and the fields of each, also through the variables of
+//! macros. `items.filter(i, i.on).map(i, i.name)` reads `items[*].on` and `items[*].name`.
 
 mod walk;
 
@@ -10,14 +10,14 @@ use kross_value::Text;
 use crate::Span;
 use crate::checked::Checked;
 
-/// A step from a value into it.
+/// A segment of a path into a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Step {
+pub enum PathSegment {
     /// A field of an object, or a constant key of a map.
     Field(Text),
     /// A constant index of a list.
     Index(i64),
-    /// Any element, or any value: the index is known only at run time, or a macro goes over all of them.
+    /// Any element or value: the index is known only at run time, or a macro iterates over all of them.
     Any,
 }
 
@@ -26,13 +26,13 @@ pub enum Step {
 pub struct Read {
     /// The variable's full name.
     pub variable: Text,
-    /// The way into it; empty for all of it.
-    pub path: Vec<Step>,
-    /// Where in the expression.
+    /// The path into it; empty for the whole variable.
+    pub path: Vec<PathSegment>,
+    /// The position in the expression.
     pub span: Span,
-    /// Whether the expression copes without it: it is behind `has()`, `.?` or `[?]`.
+    /// Whether it may be absent: it is read with `has()`, `.?` or `[?]`.
     pub optional: bool,
-    /// Whether only its size or its keys matter, as for a list that a macro goes over.
+    /// Whether only its size or its keys matter, as for a list that a macro iterates over.
     pub shallow: bool,
 }
 
@@ -41,10 +41,10 @@ impl fmt::Display for Read {
         f.write_str(&self.variable)?;
         for step in &self.path {
             match step {
-                Step::Field(name) if is_plain(name) => write!(f, ".{name}")?,
-                Step::Field(name) => write!(f, "[{name:?}]")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Any => f.write_str("[*]")?,
+                PathSegment::Field(name) if is_plain(name) => write!(f, ".{name}")?,
+                PathSegment::Field(name) => write!(f, "[{name:?}]")?,
+                PathSegment::Index(index) => write!(f, "[{index}]")?,
+                PathSegment::Any => f.write_str("[*]")?,
             }
         }
         Ok(())
@@ -56,21 +56,21 @@ fn is_plain(name: &str) -> bool {
         && name.chars().all(|letter| letter == '_' || letter.is_ascii_alphanumeric())
 }
 
-/// A variable of the environment, where it is first named.
+/// A variable of the environment, and its first use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
     /// The variable's full name.
     pub variable: Text,
-    /// Where in the expression.
+    /// The position in the expression.
     pub span: Span,
 }
 
 /// What an expression reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
-    /// Every variable that is named anywhere, once, in the order of the text.
+    /// Every variable that is used, once, in source order.
     pub variables: Vec<Mention>,
-    /// Every value that is read, once. A value that is bound but never used is not.
+    /// Every value that is read, once. A value that is bound but never used is not read.
     pub reads: Vec<Read>,
 }
 

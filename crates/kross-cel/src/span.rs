@@ -1,4 +1,4 @@
-//! A range of bytes in one expression. Callers map it into their file.
+//! A range of bytes in one expression. Callers map it to their file.
 
 /// Bytes `start..end` of the expression's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,5 +1,5 @@
-//! Turns text into a tree. Mistakes are collected with their places, and parsing goes on after each at the next
-//! comma or bracket, so that independent ones are all found and none is reported twice.
+//! Parses text into a syntax tree. Errors are collected with their positions; after each error the parser recovers at the
+//! next comma or bracket, so that independent errors are all reported and none is reported twice.
 
 mod conditions;
 mod lexer;
@@ -16,12 +16,12 @@ use crate::Span;
 use crate::ast::{Ast, Expr, ExprId, Node};
 use crate::error::Issue;
 
-/// How large an expression may be. What is larger is refused before it can cost anything.
+/// Limits on the size of an expression. Larger expressions are rejected early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of text.
     pub length: usize,
-    /// How deep nodes and brackets may be nested; `a + b + c` is two deep, `a && b && …` is balanced.
+    /// Nesting depth of nodes and brackets; `a + b + c` has depth 2, `a && b && …` is balanced.
     pub depth: u32,
     /// Nodes in the tree.
     pub nodes: u32,
@@ -33,12 +33,12 @@ impl Default for Limits {
     }
 }
 
-/// A tree and the mistakes in it.
+/// A syntax tree and the errors in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    /// The tree, with [`Node::Error`] in place of what could not be read.
+    /// The tree, with [`Node::Error`] in place of invalid text.
     pub ast: Ast,
-    /// The mistakes, in the order of the text.
+    /// The errors, sorted by position.
     pub issues: Vec<Issue>,
 }
 
@@ -58,9 +58,9 @@ pub fn parse(source: impl Into<Text>, limits: &Limits) -> Parsed {
     if source.len() > limits.length {
         let span = Span::new(0, u32::try_from(source.len()).unwrap_or(u32::MAX));
         let message =
-            format!("expected an expression of at most {} bytes, found {}", limits.length, source.len());
+            format!("the expression has {} bytes, at most {} are allowed", source.len(), limits.length);
         let issue = Issue::new(Code::ExpressionTooLarge, span, message)
-            .help("split the expression, for instance over several fields or resources");
+            .help("split the expression, for example into several fields or resources");
         let root = Expr { id: ExprId(0), span, node: Node::Error };
         return Parsed { ast: Ast { source, root, nodes: 1 }, issues: vec![issue] };
     }

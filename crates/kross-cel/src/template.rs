@@ -1,33 +1,33 @@
-//! Turns a string of a template into its literal parts and its `${…}` expressions, with byte ranges into the string.
-//! Knows the lexical shape of CEL (quotes, prefixes, comments, braces), nothing of its grammar.
+//! Splits a string of a template into literal parts and `${…}` expressions, with byte ranges into the string. It knows the
+//! lexical structure of CEL (quotes, prefixes, comments, braces), but not its grammar.
 //!
-//! kro's scanner takes double quotes alone for quotes, so a brace between single quotes ends the expression early
-//! there; here any string literal of the language hides its braces. An expression that ends in a comment on its last
-//! line (`${a // why}`) is closed by the first brace of the comment that fits, as in kro. A `${` that is never closed is
-//! text, as in kro, and warned of.
+//! kro's scanner recognizes only double quotes, so a brace between single quotes ends the expression early there; here
+//! braces in any string literal are skipped. An expression that ends in a comment on its last line (`${a // why}`) is
+//! closed by the first matching brace in the comment, as in kro. A `${` that is never closed is literal text, as in kro,
+//! with a warning.
 
 mod expression;
 
 use std::ops::Range;
 
 use expression::{End, Walk};
-use kross_diagnostics::{Code, Diagnostic};
+use kross_diagnostics::Code;
 
-/// A piece of a scanned string.
+/// A part of a scanned string.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Text that is kept as it is.
+pub enum ScannedPart {
+    /// Literal text.
     Literal(Range<usize>),
-    /// Text that is evaluated.
+    /// An expression.
     Expression {
         /// From `${` to `}`.
         outer: Range<usize>,
-        /// What is between them, blanks included.
+        /// The text between them, including whitespace.
         inner: Range<usize>,
     },
 }
 
-impl Part {
+impl ScannedPart {
     /// The part's range in the string, delimiters included.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
@@ -38,59 +38,51 @@ impl Part {
     }
 }
 
-/// A `${…}` that cannot be an expression. It stays in the literal part around it.
+/// An invalid `${…}`. It is part of the surrounding literal text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// What kind of mistake it is.
+pub struct ScanProblem {
+    /// The kind of error.
     pub code: Code,
-    /// The text at fault.
+    /// The invalid text.
     pub range: Range<usize>,
     /// One sentence.
     pub message: String,
-    /// What to type instead.
+    /// What to write instead.
     pub help: String,
 }
 
-impl Problem {
-    /// The problem as a diagnostic that has no place yet.
-    #[must_use]
-    pub fn diagnostic(&self) -> Diagnostic {
-        Diagnostic::new(self.code, self.message.clone()).help(self.help.clone())
-    }
-}
-
-/// What a string is made of.
+/// The parts of a string.
 ///
 /// # Guarantees
 ///
-/// The parts follow each other without gaps and cover the string; no two literal parts are neighbours; none is empty.
+/// The parts cover the string without gaps; no two literal parts are adjacent; none is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// The pieces in the order of the text.
-    pub parts: Vec<Part>,
-    /// Every mistake in it, in the order of the text.
-    pub problems: Vec<Problem>,
+    /// The parts, in order.
+    pub parts: Vec<ScannedPart>,
+    /// Every error in it, sorted by position.
+    pub problems: Vec<ScanProblem>,
 }
 
 impl Scan {
-    /// Whether the string is exactly one expression, so that its value replaces the string and keeps its type. A line
-    /// break after it, as YAML's `|` leaves one, makes the string a text with an expression in it.
+    /// Whether the string is exactly one expression, so that its value replaces the string and keeps its type. With a
+    /// trailing line break, as from YAML's `|`, it is a string that contains an expression.
     #[must_use]
     pub fn is_standalone(&self) -> bool {
-        matches!(self.parts.as_slice(), [Part::Expression { .. }])
+        matches!(self.parts.as_slice(), [ScannedPart::Expression { .. }])
     }
 
-    /// Whether anything in the string is evaluated.
+    /// Whether the string has expressions.
     #[must_use]
     pub fn has_expressions(&self) -> bool {
         self.expressions().next().is_some()
     }
 
-    /// The ranges of what is between `${` and `}`, in the order of the text.
+    /// The ranges of the text between `${` and `}`, in order.
     pub fn expressions(&self) -> impl Iterator<Item = Range<usize>> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Expression { inner, .. } => Some(inner.clone()),
-            Part::Literal(_) => None,
+            ScannedPart::Expression { inner, .. } => Some(inner.clone()),
+            ScannedPart::Literal(_) => None,
         })
     }
 }
@@ -98,11 +90,11 @@ impl Scan {
 /// Splits a string into literal parts and expressions, in time linear in its length.
 ///
 /// ```
-/// use kross_cel::template::{Part, scan};
+/// use kross_cel::template::{ScannedPart, scan};
 ///
 /// let text = "hello-${schema.spec.name}";
 /// let scan = scan(text);
-/// assert_eq!(scan.parts, [Part::Literal(0..6), Part::Expression { outer: 6..25, inner: 8..24 }]);
+/// assert_eq!(scan.parts, [ScannedPart::Literal(0..6), ScannedPart::Expression { outer: 6..25, inner: 8..24 }]);
 /// assert!(scan.problems.is_empty() && !scan.is_standalone());
 /// ```
 #[must_use]
@@ -118,11 +110,11 @@ pub fn scan(text: &str) -> Scan {
 struct Scanner<'a> {
     text: &'a str,
     scan: Scan,
-    /// Where the literal part that is being gathered begins.
+    /// The start of the current literal part.
     literal: usize,
-    /// Where to look for the next `${`.
+    /// The position from which to search the next `${`.
     at: usize,
-    /// Bytes that may still be read: text after a mistake is read again, which must not happen without end.
+    /// Bytes that may still be read: text after an error is read again, which must stay linear.
     budget: usize,
 }
 
@@ -150,8 +142,8 @@ impl Scanner<'_> {
             self.problem(
                 Code::NestedExpression,
                 nested..nested + 2,
-                "`${` cannot stand inside an expression",
-                "use the name or expression directly, without `${` and `}` of its own; a literal `${` goes in quotes",
+                "`${` is not allowed inside an expression",
+                "remove the inner `${` and `}`; to write a literal `${`, put it in quotes",
             );
         } else if self.text.get(inner.clone()).is_some_and(|inner| inner.trim().is_empty()) {
             self.problem(
@@ -162,32 +154,32 @@ impl Scanner<'_> {
             );
         } else {
             if self.literal < start {
-                self.scan.parts.push(Part::Literal(self.literal..start));
+                self.scan.parts.push(ScannedPart::Literal(self.literal..start));
             }
-            self.scan.parts.push(Part::Expression { outer: start..brace + 1, inner });
+            self.scan.parts.push(ScannedPart::Expression { outer: start..brace + 1, inner });
             self.literal = brace + 1;
         }
     }
 
-    /// As in kro, what is never closed is text.
+    /// An expression that is never closed is literal text, as in kro.
     fn open(&mut self, start: usize) {
         self.at = self.text.len();
         self.problem(
             Code::UnterminatedExpression,
             start..start + 2,
-            "`${` is never closed, so it is text",
-            "close the expression with `}`; if text is meant, write `${\"${\"}`",
+            "`${` is never closed and is treated as text",
+            "close the expression with `}`; to write a literal `${`, use `${\"${\"}`",
         );
     }
 
     fn open_before(&mut self, start: usize, next: usize) {
-        // The next `${` may well be closed; it is read again as if this one were text.
+        // The next `${` may be closed; it is read again as if this one were text.
         self.at = if self.budget > 0 { next } else { self.text.len() };
         self.problem(
             Code::NestedExpression,
             start..start + 2,
-            "`${` is not closed before the next one",
-            "close the expression with `}`; for the text `${` itself write `${\"${\"}`",
+            "`${` is not closed before the next `${`",
+            "close the expression with `}`; to write a literal `${`, use `${\"${\"}`",
         );
     }
 
@@ -198,9 +190,7 @@ impl Scanner<'_> {
             format!("close it with `{}`", mark.trim_start_matches(char::is_alphabetic))
         } else {
             let closing = mark.trim_start_matches(char::is_alphabetic);
-            format!(
-                "close it with `{closing}` on the same line; between `\"\"\"` a string may have several lines"
-            )
+            format!("close it with `{closing}` on the same line, or use `\"\"\"` for a multi-line string")
         };
         self.problem(Code::UnterminatedString, quote, message, help);
     }
@@ -212,12 +202,12 @@ impl Scanner<'_> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        self.scan.problems.push(Problem { code, range, message: message.into(), help: help.into() });
+        self.scan.problems.push(ScanProblem { code, range, message: message.into(), help: help.into() });
     }
 
     fn finish(mut self) -> Scan {
         if self.literal < self.text.len() {
-            self.scan.parts.push(Part::Literal(self.literal..self.text.len()));
+            self.scan.parts.push(ScannedPart::Literal(self.literal..self.text.len()));
         }
         self.scan
     }

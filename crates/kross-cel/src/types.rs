@@ -1,4 +1,4 @@
-//! The types of expressions. Object types are views into a schema that is looked at only where an expression looks.
+//! The types of expressions. Object types are lazy views of a schema.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use kross_value::Text;
 /// The type of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// Already reported; compatible with everything so that one mistake is reported once.
+    /// The type of an error that was reported; assignable to everything, so that the error is reported once.
     Error,
     /// Known only at run time.
     Dyn,
@@ -38,15 +38,15 @@ pub enum Type {
     Optional(Arc<Type>),
     /// `type(T)`
     Type(Arc<Type>),
-    /// The value or null: a wrapper of the language, a `nullable` field of a schema.
+    /// The value or null: a wrapper type of CEL, or a `nullable` field of a schema.
     Nullable(Arc<Type>),
     /// An object with known fields.
     Object(ObjectType),
-    /// A type known by name alone, such as `kubernetes.Quantity`.
+    /// A type without visible structure, such as `kubernetes.Quantity`.
     Opaque(Arc<OpaqueType>),
     /// A type parameter of a declaration, such as `A`.
     Parameter(char),
-    /// A type still to be found, in the course of checking.
+    /// A type variable of the checker.
     Variable(u32),
 }
 
@@ -69,7 +69,7 @@ impl Type {
         Self::Optional(Arc::new(inner))
     }
 
-    /// The value or null. Nothing gets more nullable than it is.
+    /// The value or null. A type that already includes null stays the same.
     #[must_use]
     pub fn nullable(inner: Self) -> Self {
         match inner {
@@ -78,7 +78,15 @@ impl Type {
         }
     }
 
-    /// A declared type with its type parameters replaced; those that are not given become `dyn`.
+    /// The name of the type with an article, for messages: `an int`.
+    #[must_use]
+    pub fn with_article(&self) -> String {
+        let name = self.to_string();
+        let vowel = name.starts_with(['a', 'e', 'i', 'o', 'A', 'E', 'I', 'O']);
+        format!("{} {name}", if vowel { "an" } else { "a" })
+    }
+
+    /// A declared type with its type parameters replaced; missing ones become `dyn`.
     pub(crate) fn instantiate(&self, parameters: &[(char, Self)]) -> Self {
         match self {
             Self::Parameter(letter) => parameters
@@ -98,14 +106,14 @@ impl Type {
         }
     }
 
-    /// A type known by name alone.
+    /// An opaque type.
     #[must_use]
     pub fn opaque(name: &'static str) -> Self {
         Self::Opaque(Arc::new(OpaqueType { name: name.into(), parameters: Vec::new() }))
     }
 }
 
-/// A type known by name alone.
+/// A type that is identified by its name only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpaqueType {
     /// The qualified name.
@@ -118,30 +126,30 @@ pub struct OpaqueType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub u32);
 
-/// Knows the fields of object types. Implemented over OpenAPI by `kross-schema`, and by plain tables in tests.
+/// Provides the fields of object types. `kross-schema` implements it for OpenAPI schemas.
 pub trait TypeProvider: fmt::Debug + Send + Sync {
-    /// What people call the type in a message, such as `Deployment.spec`.
+    /// The name of the type in messages, such as `Deployment.spec`.
     fn type_name(&self, id: TypeId) -> String;
 
-    /// The type of a field, or none where the type has no such field.
+    /// The type of a field, or none if there is no such field.
     fn field(&self, id: TypeId, field: &str) -> Option<Type>;
 
     /// The names of all fields, for suggestions and for comparing two object types.
     fn field_names(&self, id: TypeId) -> Vec<Text>;
 
-    /// Whether a field must be there.
+    /// Whether a field is required.
     fn is_required(&self, _id: TypeId, _field: &str) -> bool {
         false
     }
 
-    /// Whether raw JSON must be converted below this type: a byte string, a date, a double written as an integer.
-    /// False lets the evaluator walk the raw tree without looking at types.
+    /// Whether raw JSON of this type contains values to convert: byte strings, dates, doubles written as integers. If
+    /// false, the evaluator walks the raw tree without types.
     fn needs_conversion(&self, _id: TypeId) -> bool {
         true
     }
 }
 
-/// An object type: a provider and a number it understands. Equal when both are the same.
+/// An object type: a provider and an id in it. Equal if both are the same.
 #[derive(Clone, Debug)]
 pub struct ObjectType {
     provider: Arc<dyn TypeProvider>,
@@ -149,19 +157,19 @@ pub struct ObjectType {
 }
 
 impl ObjectType {
-    /// The object type that `provider` knows under `id`.
+    /// The object type with this id in `provider`.
     #[must_use]
     pub fn new(provider: Arc<dyn TypeProvider>, id: TypeId) -> Self {
         Self { provider, id }
     }
 
-    /// The number within the provider.
+    /// The id in the provider.
     #[must_use]
     pub fn id(&self) -> TypeId {
         self.id
     }
 
-    /// What people call the type.
+    /// The name of the type in messages.
     #[must_use]
     pub fn name(&self) -> String {
         self.provider.type_name(self.id)
@@ -179,13 +187,13 @@ impl ObjectType {
         self.provider.field_names(self.id)
     }
 
-    /// Whether a field must be there.
+    /// Whether a field is required.
     #[must_use]
     pub fn is_required(&self, field: &str) -> bool {
         self.provider.is_required(self.id, field)
     }
 
-    /// Whether raw JSON must be converted below this type.
+    /// Whether raw JSON of this type contains values to convert.
     #[must_use]
     pub fn needs_conversion(&self) -> bool {
         self.provider.needs_conversion(self.id)

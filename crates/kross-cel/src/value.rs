@@ -1,5 +1,5 @@
-//! What expressions give. Lists and maps are either built by an expression or views of a shared
-//! [`kross_value::Value`] whose elements become values only when they are looked at.
+//! The values of expressions. Lists and maps are either built by an expression or lazy views of a shared
+//! [`kross_value::Value`], whose elements are converted on access.
 
 use std::any::Any;
 use std::fmt;
@@ -28,7 +28,7 @@ pub(crate) use map::check_key;
 pub use omit::Omit;
 pub(crate) use timestamp::civil;
 
-/// Deeper values are neither compared nor converted: nobody writes them, and the stack is finite.
+/// Deeper values are neither compared nor converted, to protect the stack.
 pub(crate) const MAX_DEPTH: usize = 1_000;
 
 /// A value of the language. 24 bytes; cloning is at most a reference count.
@@ -60,7 +60,7 @@ pub enum Value {
     Optional(Option<Arc<Value>>),
     /// A type as a value, by its name: `int`, `list`, `google.protobuf.Timestamp`.
     Type(Text),
-    /// A value of a type known by name alone: a quantity, an IP address, kro's `omit()`.
+    /// A value of an opaque type: a quantity, an IP address, kro's `omit()`.
     Opaque(Arc<dyn Opaque>),
 }
 
@@ -73,62 +73,62 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
-/// A length of time in nanoseconds, as cel-go has it.
+/// A duration in nanoseconds, as in cel-go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Duration {
-    /// The length; negative into the past.
+    /// The length; may be negative.
     pub nanoseconds: i64,
 }
 
 /// A list.
 #[derive(Clone, Debug)]
 pub enum List {
-    /// Made by an expression.
+    /// Built by an expression.
     Built(Arc<Vec<Value>>),
     /// Raw JSON that needs no conversion.
     Data(Arc<[Data]>),
-    /// Raw JSON whose elements are read as a type says.
+    /// Raw JSON whose elements are converted to a type.
     Typed(Arc<TypedList>),
 }
 
-/// Raw JSON elements with the type they are read as.
+/// Raw JSON elements and their type.
 #[derive(Debug)]
 pub struct TypedList {
     /// The elements.
     pub items: Arc<[Data]>,
-    /// The type of each.
+    /// The type of each element.
     pub item: Type,
 }
 
-/// A map, or an object seen as one.
+/// A map or an object.
 #[derive(Clone, Debug)]
 pub enum Map {
-    /// Made by an expression.
+    /// Built by an expression.
     Built(Arc<BuiltMap>),
     /// Raw JSON that needs no conversion.
     Data(Object),
-    /// Raw JSON whose entries are read as a type says.
+    /// Raw JSON whose entries are converted to a type.
     Typed(Arc<TypedObject>),
 }
 
-/// Entries made by an expression, in the order they were made. Keys are bool, int, uint or string.
+/// A map that was built by an expression, in insertion order. Keys are bool, int, uint or string.
 #[derive(Debug, Default)]
 pub struct BuiltMap {
     entries: Vec<(Value, Value)>,
-    /// Positions in key order, made on the first look into a map that is not small.
+    /// Positions in key order, computed on the first lookup in a map that is not small.
     sorted: OnceLock<Box<[u32]>>,
 }
 
-/// A raw JSON object with the type it is read as: an object type or `map(string, T)`.
+/// A raw JSON object and its type: an object type or `map(string, T)`.
 #[derive(Debug)]
 pub struct TypedObject {
     /// The entries.
     pub object: Object,
-    /// How to read them.
+    /// Their type.
     pub object_type: Type,
 }
 
-/// A value of a type that the language knows by name alone.
+/// A value of an opaque type.
 pub trait Opaque: fmt::Debug + Send + Sync + Any {
     /// The type's qualified name, such as `kubernetes.Quantity`.
     fn type_name(&self) -> &'static str;
@@ -136,10 +136,10 @@ pub trait Opaque: fmt::Debug + Send + Sync + Any {
     /// Whether both are equal in the sense of `==`.
     fn equals(&self, other: &dyn Opaque) -> bool;
 
-    /// For taking the concrete value out again.
+    /// For downcasting to the concrete type.
     fn as_any(&self) -> &dyn Any;
 
-    /// What JSON, status and `string()` show, if there is such a form.
+    /// The text in JSON, status and `string()`, if there is one.
     fn text(&self) -> Option<String> {
         None
     }
@@ -156,30 +156,30 @@ impl Value {
         Self::String(text.into())
     }
 
-    /// A list made of these values.
+    /// A list of these values.
     #[must_use]
     pub fn list(items: Vec<Self>) -> Self {
         Self::List(List::Built(Arc::new(items)))
     }
 
-    /// A map made of these entries; keys must be distinct.
+    /// A map of these entries; keys must be distinct.
     #[must_use]
     pub fn map(entries: Vec<(Self, Self)>) -> Self {
         Self::Map(Map::Built(Arc::new(BuiltMap::new(entries))))
     }
 
-    /// A value of a type known by name alone.
+    /// A value of an opaque type.
     pub fn opaque(value: impl Opaque) -> Self {
         Self::Opaque(Arc::new(value))
     }
 
-    /// An optional with a value in it.
+    /// An optional with a value.
     #[must_use]
     pub fn some(value: Self) -> Self {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// kro's `omit()`: the map entry or list element that holds it disappears.
+    /// kro's `omit()`: the map entry or list element that holds it is omitted.
     #[must_use]
     pub fn omit() -> Self {
         Self::Opaque(Arc::new(Omit))
@@ -197,7 +197,7 @@ impl Value {
         if let Self::Opaque(value) = self { value.as_any().downcast_ref() } else { None }
     }
 
-    /// The name of the value's type, as `type()` gives it.
+    /// The name of the value's type, as `type()` returns it.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {

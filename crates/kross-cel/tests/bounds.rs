@@ -1,5 +1,5 @@
-//! Small expressions that would make large results, and odd arguments: every function stays within its budget and
-//! memory, and none panics.
+//! Small expressions with large results, and unusual arguments: every function respects its budget and the size limits,
+//! and none panics.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ fn evaluate(expression: &str) -> Result<Value, String> {
 }
 
 #[test]
-fn results_that_would_be_huge_are_refused() {
-    // Doubles a value thirty times over, sharing all parts.
+fn results_that_are_too_large_are_rejected() {
+    // Doubles a value thirty times, sharing all parts.
     let doubled = |start: &str, step: &str| {
         (0..30).fold(start.to_owned(), |inner, at| {
             format!("cel.bind(v{at}, {inner}, {})", step.replace('v', &format!("v{at}")))
@@ -51,7 +51,7 @@ fn results_that_would_be_huge_are_refused() {
 }
 
 #[test]
-fn extreme_quantities_are_compared_without_writing_them_out() {
+fn extreme_quantities_are_compared_without_expanding_them() {
     for expression in [
         "quantity('1e1000000').compareTo(quantity('1e999999')) == 1",
         "quantity('1e-1000000') == quantity('1n')",
@@ -65,8 +65,8 @@ fn extreme_quantities_are_compared_without_writing_them_out() {
     }
 }
 
-/// Values of all types, at their edges.
-fn odd_values() -> Vec<Value> {
+/// Edge cases of all types.
+fn edge_cases() -> Vec<Value> {
     let texts = ["", "é", "%", "a\u{0}b", "-", "[", "::", "1e9", "\\", "0.0.0.0/0", "{\"a\":[1]}", "😀%s😀"];
     let mut values: Vec<Value> = texts.map(Value::string).to_vec();
     values.extend([i64::MIN, -1, 0, 1, 63, 64, i64::MAX].map(Value::Int));
@@ -95,7 +95,7 @@ fn odd_values() -> Vec<Value> {
 
 #[test]
 fn no_function_panics_on_any_values() {
-    let values = odd_values();
+    let values = edge_cases();
     for library in standard().chain(GATED.iter().copied()) {
         for function in library.functions {
             for overload in function.overloads {
@@ -119,7 +119,7 @@ fn no_function_panics_on_any_values() {
                         }
                     }
                 }
-                // Also with too few, which only a mistake of ours can bring about.
+                // Also with too few arguments, which the checker and the evaluator never pass.
                 let mut budget = 100_000;
                 let _ = (overload.implementation)(&mut Call::new(&mut budget), &[]);
                 assert_ne!(signature.result, Type::Error);

@@ -1,7 +1,7 @@
-//! Holds checker and evaluator to what cel-go 0.31 answers on generated expressions, well-typed and not:
-//! `cel_go/answers.txt` has an expression on one line and the answer, indented, on the next.
+//! Compares checker and evaluator with the results of cel-go 0.31 for generated expressions, well-typed and not:
+//! `cel_go/answers.txt` has an expression on one line and cel-go's result, indented, on the next.
 //!
-//! An answer is `refused`, or the type followed by `fails` or by the value. Messages are our own.
+//! A result is `refused` by the checker, or the type followed by `fails` or by the value. Error messages are not compared.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -55,7 +55,7 @@ fn answer(env: &Env, expression: &str) -> String {
     }
 }
 
-/// Exact, where messages shorten: a letter says the type where the digits do not.
+/// The whole value, not shortened, with a letter for the type where the digits are ambiguous.
 fn shown(value: &Value) -> String {
     match value {
         Value::UInt(number) => format!("{number}u"),
@@ -82,7 +82,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// What `string()` gives, which is also how the answers were written.
+/// The result of `string()`, which is the format in the file.
 fn double(number: f64) -> String {
     let checked = Env::standard().with_variables([("d", Type::Double)]).compile("string(d)").unwrap();
     let program = Program::new(&checked).unwrap();
@@ -93,7 +93,7 @@ fn double(number: f64) -> String {
 }
 
 #[test]
-fn answers_are_those_of_cel_go() {
+fn results_are_those_of_cel_go() {
     let env = env();
     let mut lines = ANSWERS.lines();
     let (mut count, mut wrong) = (0, Vec::new());
@@ -104,6 +104,6 @@ fn answers_are_those_of_cel_go() {
             wrong.push(format!("{expression}\n  expected {}\n  found    {found}", expected.trim_start()));
         }
     }
-    assert!(count >= 2_000, "only {count} answers");
+    assert!(count >= 2_000, "only {count} results");
     assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
 }

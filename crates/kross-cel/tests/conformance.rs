@@ -1,4 +1,4 @@
-//! Runs the language's own conformance cases, where the file with them is at hand.
+//! Runs CEL's conformance tests, if the file with the cases exists.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -12,7 +12,8 @@ use kross_cel::value::{Duration, Timestamp, Value};
 use kross_cel::{Budget, Env, Program};
 use serde_json::Value as Json;
 
-/// The file named by `KROSS_CEL_CONFORMANCE`, from here or from the workspace, or else the one beside the workspace.
+/// The cases from the file in `KROSS_CEL_CONFORMANCE`, relative to here or to the workspace, or else from the one next to the
+/// workspace.
 fn cases() -> Option<Vec<Json>> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let text = match std::env::var_os("KROSS_CEL_CONFORMANCE") {
@@ -105,7 +106,7 @@ fn read_value(json: &Json) -> Option<Value> {
     })
 }
 
-/// Equal in value and in type, which is more than `==` asks; NaN is itself.
+/// Whether value and type are equal, which is stricter than `==`; NaN equals NaN.
 fn same(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Double(found), Value::Double(wanted)) => {
@@ -126,7 +127,7 @@ fn same(found: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Runs one case: nothing if it holds, otherwise what is wrong.
+/// Runs one case; the error says why it failed.
 fn run(case: &Json) -> Result<(), String> {
     let expr = case["expr"].as_str().unwrap();
     let env = environment(case);
@@ -145,7 +146,7 @@ fn run(case: &Json) -> Result<(), String> {
         checked
     };
     if let Some(deduced) = case.get("deduced") {
-        let deduced = read_type(deduced).ok_or("the deduced type is of no known kind")?;
+        let deduced = read_type(deduced).ok_or("unknown deduced type")?;
         if *checked.result() != deduced {
             return Err(format!("expected type {deduced}, found {}", checked.result()));
         }
@@ -168,9 +169,9 @@ fn run(case: &Json) -> Result<(), String> {
 }
 
 #[test]
-fn every_conformance_case_holds() {
+fn every_conformance_test_passes() {
     let Some(cases) = cases() else {
-        println!("skipped: there is no cel-conformance.json; name one in KROSS_CEL_CONFORMANCE");
+        println!("skipped: no cel-conformance.json found; set KROSS_CEL_CONFORMANCE to its path");
         return;
     };
     let mut groups: BTreeMap<&str, (usize, usize)> = BTreeMap::new();

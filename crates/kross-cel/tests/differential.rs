@@ -1,10 +1,10 @@
-//! Runs generated expressions here and in another engine: both give the same value, or both fail.
+//! Evaluates generated expressions with kross-cel and with the `cel` crate: both return the same value, or both fail.
 //!
-//! The other engine differs on purpose or by mistake in a few places, which the generator stays away from:
-//! * it goes over maps in no order, so macros over maps only ask (`all`, `exists`) or count;
-//! * it has no checker, so `1 + 1u` and the like fail there at run time and here before; every generated expression
-//!   is well-typed, and must be accepted;
-//! * it takes the last of two equal keys of a map where the language demands an error, so keys are distinct;
+//! The `cel` crate differs in a few places, which the generator avoids:
+//! * it iterates over maps in random order, so macros over maps only test (`all`, `exists`) or count;
+//! * it has no checker, so `1 + 1u` fails there at run time and here before; every generated expression is well-typed and
+//!   must be accepted;
+//! * it takes the last of duplicate map keys, which are an error in CEL, so keys are distinct;
 //! * it has neither `cel.bind` nor macros with two variables.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
@@ -18,16 +18,16 @@ use kross_cel::{Budget, Env, Program};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// Turns a list of choices into an expression; shorter lists and smaller numbers make simpler ones, so that failures
+/// Generates an expression from a list of choices; shorter lists and smaller numbers give simpler ones, so that failures
 /// shrink.
 struct Generator<'a> {
     choices: std::slice::Iter<'a, u16>,
-    /// Variables of macros in scope, all of type int.
+    /// The number of macro variables in scope, all of type int.
     scope: usize,
 }
 
 impl Generator<'_> {
-    /// 0 once the choices are used up: always the simplest form.
+    /// The next choice; 0, the simplest form, once they are exhausted.
     fn choose(&mut self, options: u16) -> u16 {
         self.choices.next().map_or(0, |choice| choice % options)
     }
@@ -93,7 +93,7 @@ impl Generator<'_> {
             4 => format!("!({})", self.bool()),
             5 => format!("({} {} {})", self.int(), self.comparison(), self.int()),
             6 => format!("({} {} {})", self.text(), self.comparison(), self.text()),
-            // Not ordered: the other engine refuses what is no number.
+            // No order: the `cel` crate rejects NaN.
             7 => format!("({} == {})", self.double(), self.double()),
             8 => format!("({} {} {})", self.uint(), self.comparison(), self.uint()),
             9 => format!("({} == {})", self.list(), self.list()),
@@ -142,7 +142,7 @@ impl Generator<'_> {
             5 => self.over_list("filter", Self::bool),
             6 => format!("({} ? {} : {})", self.bool(), self.list(), self.list()),
             7 => "object.spec.ports".into(),
-            // Not `[]`, whose elements can turn out to be of any type.
+            // Not `[]`, whose elements can have any type.
             _ => "[1].filter(none, false)".into(),
         }
     }
@@ -180,7 +180,7 @@ impl Generator<'_> {
 
 const OBJECT: &str = r#"{"metadata": {"name": "web"}, "spec": {"replicas": 3, "ports": [80, 443]}}"#;
 
-/// Here, checked or not.
+/// The result of kross-cel, checked or unchecked.
 fn ours(text: &str, checked: bool) -> Option<Value> {
     let int_list = Type::list(Type::Int);
     let env = Env::standard().with_variables([
@@ -191,7 +191,7 @@ fn ours(text: &str, checked: bool) -> Option<Value> {
         ("object", Type::Dyn),
     ]);
     let checked = if checked {
-        env.compile(text).unwrap_or_else(|issues| panic!("`{text}` is refused: {issues:?}"))
+        env.compile(text).unwrap_or_else(|issues| panic!("`{text}` is rejected: {issues:?}"))
     } else {
         env.resolve(parse(text, &Limits::default()).ast)
     };
@@ -215,7 +215,7 @@ fn ours(text: &str, checked: bool) -> Option<Value> {
         .ok()
 }
 
-/// In the other engine.
+/// The result of the `cel` crate.
 fn theirs(text: &str) -> Option<Value> {
     let program =
         cel::Program::compile(text).unwrap_or_else(|error| panic!("`{text}` does not parse: {error}"));
@@ -256,11 +256,11 @@ fn converted(value: &cel::Value) -> Value {
             };
             Value::map(map.map.iter().map(|(name, value)| (key(name), converted(value))).collect())
         }
-        other => panic!("a value that no generated expression gives: {other:?}"),
+        other => panic!("a value that no generated expression returns: {other:?}"),
     }
 }
 
-/// The same value of the same type, or no value on both sides.
+/// Whether both have the same value and type, or both failed.
 fn same(left: Option<&Value>, right: Option<&Value>) -> bool {
     match (left, right) {
         (None, None) => true,
@@ -284,13 +284,13 @@ fn agree(choices: &[u16]) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn both_engines_agree() {
+fn results_are_those_of_the_cel_crate() {
     let run = || {
         let config = ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() };
         let choices = prop::collection::vec(any::<u16>(), 1..60);
         TestRunner::new(config).run(&choices, |choices| agree(&choices))
     };
-    // The other engine needs more stack than a test has.
+    // The `cel` crate needs more stack than a test thread has.
     let thread = std::thread::Builder::new().stack_size(256 << 20).spawn(run).unwrap();
     thread.join().unwrap().unwrap_or_else(|error| panic!("{error}"));
 }

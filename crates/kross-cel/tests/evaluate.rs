@@ -1,4 +1,4 @@
-//! Runs expressions: what they give, what they cost, and what their errors say.
+//! Evaluates expressions: results, costs and error messages.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -19,7 +19,7 @@ const SCHEMA: &str = r#"{
              "matrix": [[1, 2], [3, 4]]}
 }"#;
 
-/// A table of object types, as a schema has them.
+/// Object types, as from a schema.
 #[derive(Debug)]
 struct Table;
 
@@ -79,12 +79,12 @@ fn run(program: &Program, value: &Value, budget: &mut Budget) -> Result<Value, E
     program.evaluate_with(|name| (*name == "schema").then(|| value.clone()), budget)
 }
 
-/// With the schema as raw JSON of an unknown type.
+/// Evaluates with `schema` as raw JSON of type `dyn`.
 fn evaluate(text: &str) -> Result<Value, EvalError> {
     run(&program(text, Type::Dyn), &Value::from(&schema()), &mut Budget::default())
 }
 
-/// With the schema read as its type says.
+/// Evaluates with `schema` as a typed object.
 fn typed(text: &str) -> Result<Value, EvalError> {
     let value = Value::from_data(&schema(), Some(&object(ROOT)));
     run(&program(text, object(ROOT)), &value, &mut Budget::default())
@@ -94,7 +94,7 @@ fn shown(text: &str) -> String {
     evaluate(text).unwrap_or_else(|error| panic!("`{text}`: {error}")).to_string()
 }
 
-/// The part of the text that an error points at, and what it says.
+/// The text at the position of an error, and its message.
 fn failure(text: &str) -> (&str, String) {
     let error = evaluate(text).expect_err(text);
     (&text[error.span.range()], error.to_string())
@@ -108,7 +108,7 @@ fn programs_can_be_shared_between_threads() {
 }
 
 #[test]
-fn types_of_the_schema_are_followed_wherever_an_expression_looks() {
+fn values_are_converted_to_the_types_of_the_schema() {
     for (text, expected) in [
         ("schema.spec.replicas + 1", "4"),
         ("schema.spec.ratio / 4.0", "0.5"),
@@ -138,7 +138,7 @@ fn types_of_the_schema_are_followed_wherever_an_expression_looks() {
 }
 
 #[test]
-fn raw_json_of_unknown_type_stays_what_it_is() {
+fn raw_json_of_unknown_type_is_not_converted() {
     assert_eq!(shown("schema.spec.key"), r#""aGk=""#);
     assert_eq!(shown("schema.spec.ratio"), "2");
     assert_eq!(shown("schema.metadata.labels.map(k, k)"), r#"["app", "tier"]"#);
@@ -150,26 +150,26 @@ fn raw_json_of_unknown_type_stays_what_it_is() {
 }
 
 #[test]
-fn missing_data_is_pending_and_says_what_is_missing() {
+fn missing_data_is_pending_and_the_message_says_what_is_missing() {
     for (text, place, message) in [
-        ("schema.status.ready", "schema.status", "no such field: status (there are: metadata, spec)"),
+        ("schema.status.ready", "schema.status", "no such field: status (available: metadata, spec)"),
         ("schema.spec.empty.x", "schema.spec.empty.x", "no such field: x"),
         (
             "schema.metadata.labels['zone']",
             "schema.metadata.labels['zone']",
-            "no such key: zone (there are: app, tier)",
+            "no such key: zone (available: app, tier)",
         ),
-        ("schema.spec.ports[7].name", "schema.spec.ports[7]", "index out of bounds: 7 in a list of 2"),
+        ("schema.spec.ports[7].name", "schema.spec.ports[7]", "index out of bounds: 7 (list length: 2)"),
         (
             "{'a': 1}[string(schema.spec.replicas)]",
             "{'a': 1}[string(schema.spec.replicas)]",
-            "no such key: 3 (there are: a)",
+            "no such key: 3 (available: a)",
         ),
         ("1 + absent.x", "absent", "no such attribute: absent"),
         (
             "schema.spec.ports.map(p, p.nodePort)",
             "p.nodePort",
-            "no such field: nodePort (there are: name, port)",
+            "no such field: nodePort (available: name, port)",
         ),
     ] {
         assert_eq!(failure(text), (place, message.to_owned()), "{text}");
@@ -178,26 +178,26 @@ fn missing_data_is_pending_and_says_what_is_missing() {
 }
 
 #[test]
-fn other_errors_point_at_their_place() {
+fn other_errors_have_a_position_and_a_message() {
     for (text, place, message) in [
         ("1 + 2 / (schema.spec.replicas - 3)", "2 / (schema.spec.replicas - 3)", "division by zero"),
         ("[9223372036854775807].map(x, x + 1)", "x + 1", "int 9223372036854775807 + 1 overflows"),
-        ("int('x') == 1 && true", "int('x')", "\"x\" is no int"),
+        ("int('x') == 1 && true", "int('x')", "\"x\" is not a valid int"),
         (
             "schema.spec.key.matches('(')",
             "schema.spec.key.matches('(')",
-            "`(` is no regular expression: unclosed group",
+            "`(` is not a valid regular expression: unclosed group",
         ),
         ("schema.spec.key > 1", "schema.spec.key > 1", "no such overload: > for (string, int)"),
         (
             "optional.none().value()",
             "optional.none().value()",
-            "the optional has no value, use `orValue` to say what to take instead",
+            "the optional has no value, use `orValue` for a default",
         ),
         (
             "{'a': 1, schema.metadata.name: 2, 'web': 3}",
             "{'a': 1, schema.metadata.name: 2, 'web': 3}",
-            "the map has the key \"web\" twice",
+            "duplicate map key: \"web\"",
         ),
     ] {
         assert_eq!(failure(text), (place, message.to_owned()), "{text}");
@@ -206,7 +206,7 @@ fn other_errors_point_at_their_place() {
 }
 
 #[test]
-fn errors_do_not_matter_where_the_other_side_decides() {
+fn errors_are_ignored_if_the_other_side_determines_the_result() {
     assert_eq!(shown("schema.nothing || true"), "true");
     assert_eq!(shown("schema.nothing && false"), "false");
     assert_eq!(shown("[1, 0, 2].exists(x, 4 / x == 2)"), "true");
@@ -218,7 +218,7 @@ fn errors_do_not_matter_where_the_other_side_decides() {
 }
 
 #[test]
-fn a_run_ends_when_its_budget_does() {
+fn an_evaluation_ends_when_its_budget_is_exhausted() {
     let nested = program(
         "lists.range(300).map(x, lists.range(300).map(y, lists.range(300).map(z, x * y * z)))",
         Type::Dyn,
@@ -226,14 +226,14 @@ fn a_run_ends_when_its_budget_does() {
     let mut budget = Budget::new(100_000);
     let error = run(&nested, &Value::Null, &mut budget).unwrap_err();
     assert_eq!((error.fault, budget.left()), (Fault::BudgetExceeded, 0));
-    // Not even `||` goes on after that.
+    // `||` does not absorb it.
     let absorbed = program("lists.range(1000).all(x, lists.range(1000).all(y, y >= 0)) || true", Type::Dyn);
     let error = run(&absorbed, &Value::Null, &mut Budget::new(5_000)).unwrap_err();
     assert_eq!(error.fault, Fault::BudgetExceeded);
 }
 
 #[test]
-fn a_run_ends_when_its_caller_withdraws() {
+fn an_evaluation_ends_when_it_is_cancelled() {
     let program = program("lists.range(1000).all(x, x >= 0) || true", Type::Dyn);
     let flag = Arc::new(AtomicBool::new(false));
     let mut budget = Budget::default().cancelled_by(flag.clone());
@@ -243,7 +243,7 @@ fn a_run_ends_when_its_caller_withdraws() {
 }
 
 #[test]
-fn values_that_multiply_their_parts_do_not_run_away() {
+fn values_with_shared_parts_exhaust_the_budget() {
     // v40 = [3], v39 = [v40, v40], …: 2^40 elements, built with 41 lists.
     let text = (0..40).fold("v0 == v0".to_owned(), |body, level| {
         format!("cel.bind(v{level}, [v{0}, v{0}], {body})", level + 1)
@@ -257,7 +257,7 @@ fn values_that_multiply_their_parts_do_not_run_away() {
 }
 
 #[test]
-fn expressions_that_nest_values_too_deeply_are_refused() {
+fn expressions_that_nest_values_too_deeply_are_rejected() {
     // Each level binds a value twenty levels deeper than the one before.
     let text = (0..30).fold("a".to_owned(), |body, _| {
         format!("cel.bind(a, {}a{}, {body})", "[".repeat(20), "]".repeat(20))
@@ -270,7 +270,7 @@ fn expressions_that_nest_values_too_deeply_are_refused() {
 }
 
 #[test]
-fn long_chains_of_operators_run() {
+fn long_chains_of_operators_are_evaluated() {
     let sum = vec!["1"; 200].join(" + ");
     assert_eq!(shown(&sum), "200");
     let text = vec!["schema.metadata.name"; 200].join(" + ");
@@ -289,7 +289,7 @@ fn variables_are_listed_once_and_in_order() {
 }
 
 #[test]
-fn results_become_json() {
+fn results_are_converted_to_json() {
     for (text, json) in [
         (
             "{'a': [schema.spec.replicas, 2u, 1.5], 'b': schema.spec.ports[0], 'c': optional.none()}",
@@ -304,12 +304,12 @@ fn results_become_json() {
 }
 
 #[test]
-fn what_is_bound_is_computed_when_it_is_asked_for() {
+fn bound_values_are_evaluated_on_first_use() {
     assert_eq!(shown("cel.bind(a, 1 / 0, 5)"), "5");
     assert_eq!(shown("cel.bind(a, 1 / 0, true || a == 1)"), "true");
     assert_eq!(failure("cel.bind(a, 1 / 0, [1].map(x, a + x))").1, "division by zero");
     assert_eq!(failure("cel.bind(a, 1 / 0, a == 1 || a == 2)").1, "division by zero");
-    // Computed inside another macro, it does not touch that macro's variables.
+    // Evaluated inside another macro, it does not overwrite that macro's variables.
     assert_eq!(
         shown("cel.bind(a, [1].map(x, [2].map(y, x + y)), [7].map(z, [8].map(w, [z, w, a[0][0]])))"),
         "[[[7, 8, 3]]]"
@@ -319,7 +319,7 @@ fn what_is_bound_is_computed_when_it_is_asked_for() {
 }
 
 #[test]
-fn macros_inside_macros_keep_their_variables_apart() {
+fn nested_macros_have_separate_variables() {
     assert_eq!(shown("[1, 2].map(x, [10, 20].map(y, x + y).map(z, z * x))"), "[[11, 21], [24, 44]]");
     assert_eq!(shown("[1, 2].map(x, [3].map(x, x)[0] + x)"), "[4, 5]");
     assert_eq!(shown("[[1, 2], [3]].map(x, x.map(x, x * 2))"), "[[2, 4], [6]]");

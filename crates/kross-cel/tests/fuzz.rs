@@ -1,7 +1,7 @@
-//! Feeds the whole walk (parse, check, lower, run, write) with what nobody would write: soups of tokens, and mutated
-//! expressions. Nothing may panic, hang or overflow the stack.
+//! Runs all stages (parse, check, lower, evaluate, serialize) on random tokens and mutated expressions. Nothing may panic,
+//! hang or overflow the stack.
 //!
-//! `KROSS_FUZZ_INPUTS` says how many inputs, `KROSS_FUZZ_SEED` where to start; run with `--release` for millions.
+//! `KROSS_FUZZ_INPUTS` sets the number of inputs, `KROSS_FUZZ_SEED` the seed; run with `--release` for millions of inputs.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,10 +27,10 @@ use kross_cel::value::{Value, to_data};
 use kross_cel::{Budget, Env, Program};
 
 const INPUTS: u64 = 50_000;
-/// Enough to get into every loop, too little to stay there.
+/// The budget of one evaluation: enough to enter every loop, too little to stay in it.
 const UNITS: u64 = 20_000;
-/// No input may take this long, whatever else the machine does.
-const LONGEST: Duration = Duration::from_secs(30);
+/// An input that takes longer hangs, even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 const CORPUS: &[&str] = &[
     r#"schema.spec.name + "-" + string(schema.spec.replicas)"#,
@@ -174,20 +174,16 @@ const TOKENS: &[&str] = &[
     "\"",
 ];
 
-/// Small, fast and the same on every machine.
-struct Random(u64);
+/// The same numbers for a seed on every machine.
+struct Random(fastrand::Rng);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    fn with_seed(seed: u64) -> Self {
+        Self(fastrand::Rng::with_seed(seed))
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound.max(1) as u64).unwrap()
+        self.0.usize(..bound.max(1))
     }
 
     fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
@@ -197,17 +193,17 @@ impl Random {
 
 fn input(random: &mut Random) -> String {
     match random.below(10) {
-        0..=2 => soup(random),
+        0..=2 => tokens(random),
         3 => nested(random),
         _ => mutated(random),
     }
 }
 
-fn soup(random: &mut Random) -> String {
+fn tokens(random: &mut Random) -> String {
     (0..random.below(24)).map(|_| random.pick(TOKENS)).collect::<Vec<_>>().join(random.pick(&["", " "]))
 }
 
-/// Something repeated often: what overflows stacks.
+/// Deeply nested input, which may overflow the stack.
 fn nested(random: &mut Random) -> String {
     let times = 1 + random.below(400);
     let (open, close) = [
@@ -328,16 +324,16 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.replace('_', "").parse().expect("a number"))
 }
 
-/// What a thread works on, and since when.
+/// The input that a thread is running, and its start time.
 type Current = Mutex<Option<(Instant, String)>>;
 
-/// Ends the process, with the input that hangs, where one does.
+/// Prints an input that hangs and aborts the process.
 fn watch(current: &[Current], running: &AtomicBool) {
     while running.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(50));
         for slot in current {
             if let Some((since, text)) = &*slot.lock().unwrap()
-                && since.elapsed() > LONGEST
+                && since.elapsed() > TIMEOUT
             {
                 eprintln!("this input hangs: {text:?}");
                 std::process::abort();
@@ -357,7 +353,7 @@ fn no_input_panics_or_hangs() {
     let work = |thread: usize| {
         let world = World::new();
         for round in (thread as u64..inputs).step_by(threads) {
-            let text = input(&mut Random(seed.wrapping_mul(0x0100_0000_01b3).wrapping_add(round)));
+            let text = input(&mut Random::with_seed(seed.wrapping_mul(0x0100_0000_01b3).wrapping_add(round)));
             *current[thread].lock().unwrap() = Some((Instant::now(), text.clone()));
             if catch_unwind(AssertUnwindSafe(|| world.run(&text))).is_err() {
                 let mut failures = failures.lock().unwrap();

@@ -1,5 +1,5 @@
-//! Holds the libraries to the answers of cel-go, Kubernetes and kro: each row of `tests/golden/*.jsonl` is an expression
-//! and what it gives there, or an expression alone where it fails.
+//! Compares the libraries with the results of cel-go, Kubernetes and kro: each row of `tests/golden/*.jsonl` is an
+//! expression and its result there, or only an expression if it fails there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::fs;
@@ -12,7 +12,7 @@ use kross_cel::library::{GATED, standard};
 use kross_cel::value::{Duration, Timestamp, Value};
 use serde_json::Value as Json;
 
-/// Where we differ, and why.
+/// The expressions whose result differs, and why.
 const DIFFERENT: &[(&str, &str)] = &[];
 
 fn env() -> Env {
@@ -73,7 +73,7 @@ fn expected(json: &Json) -> Value {
     }
 }
 
-/// The value with what is known by its text alone as that text.
+/// The value, with opaque values as text.
 fn shown(value: Value) -> Value {
     if let Some(condition) = value.downcast::<Condition>() {
         let fields = [&condition.kind, &condition.status, &condition.reason, &condition.message];
@@ -112,9 +112,9 @@ fn check(name: &str) {
         };
         let known = DIFFERENT.iter().any(|(different, _)| *different == expression);
         if fine == known {
-            let answer = row.get(1).map_or_else(|| "a failure".to_owned(), ToString::to_string);
-            let found = found.map_or_else(|why| format!("the failure `{why}`"), |value| value.to_string());
-            wrong.push(format!("{expression}\n    expected {answer}\n    found    {found}"));
+            let wanted = row.get(1).map_or_else(|| "an error".to_owned(), ToString::to_string);
+            let found = found.map_or_else(|why| format!("the error `{why}`"), |value| value.to_string());
+            wrong.push(format!("{expression}\n    expected {wanted}\n    found    {found}"));
         }
     }
     assert!(
@@ -127,56 +127,56 @@ fn check(name: &str) {
 }
 
 #[test]
-fn named_formats_complain_as_kubernetes_does() {
+fn named_formats_have_the_errors_of_kubernetes() {
     check("formats");
 }
 
 #[test]
-fn functions_of_kro_give_what_they_give_there() {
+fn kro_functions_have_the_results_of_kro() {
     check("kro");
 }
 
 #[test]
-fn lists_and_sets_are_those_of_cel_go_and_kubernetes() {
+fn list_and_set_functions_have_the_results_of_cel_go_and_kubernetes() {
     check("lists");
 }
 
 #[test]
-fn numbers_are_those_of_cel_go() {
+fn math_functions_have_the_results_of_cel_go() {
     check("math");
 }
 
 #[test]
-fn addresses_and_ranges_are_those_of_kubernetes() {
+fn ip_and_cidr_functions_have_the_results_of_kubernetes() {
     check("net");
 }
 
 #[test]
-fn quantities_are_those_of_kubernetes() {
+fn quantity_functions_have_the_results_of_kubernetes() {
     check("quantity");
 }
 
 #[test]
-fn regular_expressions_are_those_of_go() {
+fn regular_expressions_match_as_in_go() {
     check("regex");
 }
 
 #[test]
-fn versions_are_those_of_kubernetes() {
+fn semver_functions_have_the_results_of_kubernetes() {
     check("semver");
 }
 
 #[test]
-fn texts_and_formats_are_those_of_cel_go() {
+fn string_functions_have_the_results_of_cel_go() {
     check("strings");
 }
 
 #[test]
-fn urls_are_those_of_go() {
+fn urls_are_parsed_as_in_go() {
     check("url");
 }
 
 #[test]
-fn literal_formats_are_refused_where_cel_go_refuses_them() {
+fn literal_format_strings_are_rejected_as_in_cel_go() {
     check("literal_formats");
 }

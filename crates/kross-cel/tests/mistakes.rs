@@ -1,4 +1,4 @@
-//! Shows every mistake of syntax and of types as an author sees it.
+//! Renders every syntax and type error as an author sees it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -48,7 +48,7 @@ const EXPRESSIONS: &[&str] = &[
 ];
 
 #[test]
-fn each_mistake_of_an_expression_is_shown_at_its_place() {
+fn every_diagnostic_of_an_expression_renders_as_in_the_snapshot() {
     let env = provider::environment();
     let mut shown = String::new();
     let mut codes = BTreeSet::new();

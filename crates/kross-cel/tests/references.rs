@@ -1,4 +1,4 @@
-//! What expressions read.
+//! The references of expressions: what they read.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -38,7 +38,7 @@ fn variables(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn fields_and_constant_indexes_are_one_path() {
+fn fields_and_constant_indexes_form_one_path() {
     assert_eq!(
         reads("schema.spec.name + '-' + string(schema.spec.replicas)"),
         ["schema.spec.name", "schema.spec.replicas"]
@@ -60,7 +60,7 @@ fn optional_reads_are_marked() {
 }
 
 #[test]
-fn variables_of_macros_lead_back_into_what_they_go_over() {
+fn variables_of_macros_refer_to_the_elements_of_the_range() {
     assert_eq!(reads("items.map(i, i.name)"), ["items#", "items[*].name"]);
     assert_eq!(reads("items.filter(i, i.on).map(i, i.name)[0]"), ["items#", "items[*].name", "items[*].on"]);
     assert_eq!(reads("items.filter(i, i.on)[0].name"), ["items#", "items[*].name", "items[*].on"]);
@@ -84,7 +84,7 @@ fn variables_of_macros_lead_back_into_what_they_go_over() {
 }
 
 #[test]
-fn variables_of_macros_and_namespaces_are_no_references() {
+fn variables_of_macros_and_namespaces_are_not_references() {
     assert_eq!(variables("items.map(schema, schema.name)"), ["items"]);
     assert_eq!(variables("lists.range(3).map(i, items[i])"), ["items"]);
     assert_eq!(variables("lists.name + schema.name"), ["lists", "schema"]);
@@ -94,7 +94,7 @@ fn variables_of_macros_and_namespaces_are_no_references() {
 }
 
 #[test]
-fn values_that_multiply_are_read_as_they_are() {
+fn values_with_too_many_places_are_read_as_a_whole() {
     let mut text = "x39.v".to_owned();
     for level in (0..40).rev() {
         let value = if level == 0 { "db".to_owned() } else { format!("x{}", level - 1) };

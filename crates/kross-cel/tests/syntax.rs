@@ -1,11 +1,11 @@
-//! What the parser makes of texts: values, trees and mistakes.
+//! The results of the parser: values, trees and errors.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use kross_cel::ast::{Access, ComprehensionKind, Expr, Literal, Node};
 use kross_cel::syntax::{Limits, parse};
 
-/// A tree in one line, with brackets around everything that has parts.
+/// A tree in one line, with parentheses around operators.
 fn show(expr: &Expr) -> String {
     let list = |items: &[Expr]| items.iter().map(show).collect::<Vec<_>>().join(", ");
     match &expr.node {
@@ -89,8 +89,8 @@ fn tree(text: &str) -> String {
     show(&parsed.ast.root)
 }
 
-/// Each mistake as its code, the text it points at, and the message.
-fn mistakes(text: &str) -> Vec<String> {
+/// Each error as its code, the text at its position, and the message.
+fn errors(text: &str) -> Vec<String> {
     let parsed = parse(text, &Limits::default());
     parsed
         .issues
@@ -104,7 +104,7 @@ fn codes(text: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn operators_bind_as_the_grammar_says() {
+fn operators_have_the_precedence_of_the_grammar() {
     assert_eq!(tree("1 + 2 * 3 - 4"), "((1 + (2 * 3)) - 4)");
     assert_eq!(tree("a < b == c"), "((a < b) == c)");
     assert_eq!(tree("a || b && c || d"), "((a || (b && c)) || d)");
@@ -123,7 +123,7 @@ fn operators_bind_as_the_grammar_says() {
 }
 
 #[test]
-fn numbers_have_all_their_forms() {
+fn all_forms_of_numbers_are_parsed() {
     assert_eq!(
         tree("[0, 0x1F, 7u, 0xFFu, 1.5, .5, 1e3, 1.5e-3]"),
         "[0, 31, 7u, 255u, 1.5, 0.5, 1000.0, 0.0015]"
@@ -140,7 +140,7 @@ fn numbers_have_all_their_forms() {
 }
 
 #[test]
-fn strings_have_all_their_forms() {
+fn all_forms_of_strings_are_parsed() {
     assert_eq!(tree(r#"'a"b' + "c'd""#), r#"("a\"b" + "c'd")"#);
     assert_eq!(tree("'''a'b\nc'''"), r#""a'b\nc""#);
     assert_eq!(tree(r#"r'\d' + R"\n""#), r#"("\\d" + "\\n")"#);
@@ -174,7 +174,7 @@ fn members_indexes_and_optionals_nest() {
 }
 
 #[test]
-fn macros_become_nodes_of_their_own() {
+fn macros_are_nodes() {
     assert_eq!(tree("has(a.b.c)"), "has(a.b.c)");
     assert_eq!(tree("a.all(x, x > 0)"), "All(a; x, (x > 0))");
     assert_eq!(tree("a.exists_one(k, v, v)"), "ExistsOne(a; k, v, v)");
@@ -191,11 +191,11 @@ fn macros_become_nodes_of_their_own() {
 }
 
 #[test]
-fn macros_say_what_they_need() {
-    assert_eq!(mistakes("a.map(x)"), ["K0508 `map` expected 2 or 3 arguments for the macro `map`, found 1"]);
+fn invalid_macro_arguments_are_reported() {
+    assert_eq!(errors("a.map(x)"), ["K0508 `map` the macro `map` takes 2 or 3 arguments, found 1"]);
     assert_eq!(
-        mistakes("a.filter(x.y, true)"),
-        ["K0509 `x.y` expected a simple name for the variable, found `x.y`"]
+        errors("a.filter(x.y, true)"),
+        ["K0509 `x.y` the variable must be a simple name, found `x.y`"]
     );
     assert_eq!(codes("has(a)"), ["K0510"]);
     assert_eq!(codes("has(a['b'])"), ["K0510"]);
@@ -207,23 +207,20 @@ fn macros_say_what_they_need() {
 }
 
 #[test]
-fn mistakes_point_at_the_word_and_say_what_was_expected() {
-    assert_eq!(mistakes("a +"), ["K0501 `` expected an expression, found the end of the expression"]);
-    assert_eq!(mistakes("a b"), ["K0501 `b` expected an operator or the end of the expression, found `b`"]);
+fn errors_have_the_position_of_the_token() {
+    assert_eq!(errors("a +"), ["K0501 `` expected an expression, found the end of the expression"]);
+    assert_eq!(errors("a b"), ["K0501 `b` expected an operator or the end of the expression, found `b`"]);
     assert_eq!(
-        mistakes("size(a"),
+        errors("size(a"),
         ["K0506 `(` expected `)` to close this `(`, found the end of the expression"]
     );
-    assert_eq!(
-        mistakes("a)"),
-        ["K0506 `)` expected the end of the expression, found `)` that closes nothing"]
-    );
-    assert_eq!(mistakes(""), ["K0512 `` expected an expression, found nothing"]);
-    assert_eq!(mistakes("  // nothing"), ["K0512 `` expected an expression, found nothing"]);
-    assert_eq!(mistakes("a.1"), ["K0501 `.1` expected an operator or the end of the expression, found `.1`"]);
-    assert_eq!(mistakes("{1, 2}"), ["K0501 `,` expected `:` and a value after the key, found `,`"]);
-    assert_eq!(mistakes("for"), ["K0507 `for` expected a name, found the reserved word `for`"]);
-    assert_eq!(mistakes("a.in"), ["K0507 `in` expected a field name, found the word `in` of the language"]);
+    assert_eq!(errors("a)"), ["K0506 `)` unmatched `)`"]);
+    assert_eq!(errors(""), ["K0512 `` expected an expression, found nothing"]);
+    assert_eq!(errors("  // nothing"), ["K0512 `` expected an expression, found nothing"]);
+    assert_eq!(errors("a.1"), ["K0501 `.1` expected an operator or the end of the expression, found `.1`"]);
+    assert_eq!(errors("{1, 2}"), ["K0501 `,` expected `:` and a value after the key, found `,`"]);
+    assert_eq!(errors("for"), ["K0507 `for` `for` is a reserved word"]);
+    assert_eq!(errors("a.in"), ["K0507 `in` expected a field name, found the keyword `in`"]);
     assert_eq!(codes("a ? b ? 1 : 2 : 3"), ["K0513"]);
     assert_eq!(codes("a = b"), ["K0514"]);
     assert_eq!(codes("a and b or c"), ["K0514", "K0514"]);
@@ -236,7 +233,7 @@ fn mistakes_point_at_the_word_and_say_what_was_expected() {
 }
 
 #[test]
-fn independent_mistakes_are_all_found_and_none_twice() {
+fn independent_errors_are_all_reported_and_none_twice() {
     assert_eq!(codes("f(1 +, 2 *, 3)"), ["K0501", "K0501"]);
     assert_eq!(codes("[a b, c, d e]"), ["K0501", "K0501"]);
     assert_eq!(codes("{'a': , 'b' 2, 'c': 3}"), ["K0501", "K0501"]);
@@ -249,23 +246,23 @@ fn independent_mistakes_are_all_found_and_none_twice() {
 }
 
 #[test]
-fn large_expressions_are_refused_before_they_cost_anything() {
-    let refused = |text: String| {
+fn large_expressions_are_rejected_early() {
+    let rejected = |text: String| {
         let limits = Limits { length: 1 << 22, ..Limits::default() };
         let parsed = parse(text, &limits);
         assert_eq!(parsed.issues.iter().map(|issue| issue.code.id()).collect::<Vec<_>>(), ["K0511"]);
     };
-    refused("(".repeat(10_000) + "1" + &")".repeat(10_000));
-    refused("[".repeat(10_000));
-    refused("1".to_owned() + &"+1".repeat(10_000));
-    refused("a".to_owned() + &".b".repeat(10_000));
-    refused("-(".repeat(10_000) + "a");
-    refused("a ? b : ".repeat(10_000) + "c");
-    refused("1 + (".repeat(10_000));
-    refused("a[".repeat(10_000));
-    refused("f(".repeat(10_000));
-    refused("[".to_owned() + &"1,".repeat(10_000) + "1]");
-    refused("a || ".repeat(20_000) + "a");
+    rejected("(".repeat(10_000) + "1" + &")".repeat(10_000));
+    rejected("[".repeat(10_000));
+    rejected("1".to_owned() + &"+1".repeat(10_000));
+    rejected("a".to_owned() + &".b".repeat(10_000));
+    rejected("-(".repeat(10_000) + "a");
+    rejected("a ? b : ".repeat(10_000) + "c");
+    rejected("1 + (".repeat(10_000));
+    rejected("a[".repeat(10_000));
+    rejected("f(".repeat(10_000));
+    rejected("[".to_owned() + &"1,".repeat(10_000) + "1]");
+    rejected("a || ".repeat(20_000) + "a");
     assert_eq!(codes(&"a || ".repeat(20_000)), ["K0511"]);
     assert_eq!(tree(&("(".repeat(200) + "1" + &")".repeat(200))), "1");
     assert!(tree(&("a || ".repeat(1_000) + "a")).len() > 1_000);

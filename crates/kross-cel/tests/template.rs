@@ -1,12 +1,12 @@
-//! What the scanner takes for text and what for expressions.
+//! Splits strings into literal text and expressions.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::time::{Duration, Instant};
 
-use kross_cel::template::{Part, Scan, scan};
+use kross_cel::template::{Scan, ScannedPart, scan};
 use kross_diagnostics::render::Format;
-use kross_diagnostics::{Code, Diagnostics, Sources, Span};
+use kross_diagnostics::{Code, Diagnostic, Diagnostics, Sources, Span};
 use proptest::prelude::*;
 
 /// The parts as text: expressions in angle quotes.
@@ -20,8 +20,8 @@ fn shown(text: &str, scan: &Scan) -> String {
     scan.parts
         .iter()
         .map(|part| match part {
-            Part::Literal(range) => text[range.clone()].to_owned(),
-            Part::Expression { inner, .. } => format!("«{}»", &text[inner.clone()]),
+            ScannedPart::Literal(range) => text[range.clone()].to_owned(),
+            ScannedPart::Expression { inner, .. } => format!("«{}»", &text[inner.clone()]),
         })
         .collect::<Vec<_>>()
         .join("|")
@@ -34,14 +34,14 @@ fn problems(text: &str) -> Vec<(Code, &str)> {
 #[test]
 fn text_without_expressions_is_one_literal() {
     for text in ["plain", "$", "$x {y}", "{}", "$ {a}", "}"] {
-        assert_eq!(scan(text).parts, [Part::Literal(0..text.len())]);
+        assert_eq!(scan(text).parts, [ScannedPart::Literal(0..text.len())]);
         assert!(!scan(text).has_expressions());
     }
     assert_eq!(scan(""), Scan::default());
 }
 
 #[test]
-fn a_string_that_is_one_expression_stands_alone() {
+fn a_string_of_one_expression_is_standalone() {
     assert!(scan("${schema.spec.replicas}").is_standalone());
     assert!(scan("${ {\"a\": 1} }").is_standalone());
     for text in ["${a}\n", " ${a}", "${a}${b}", "a${b}", "a", ""] {
@@ -50,7 +50,7 @@ fn a_string_that_is_one_expression_stands_alone() {
 }
 
 #[test]
-fn expressions_stand_inside_text() {
+fn expressions_within_text_are_found() {
     assert_eq!(shape("a-${b}-c"), "a-|«b»|-c");
     assert_eq!(shape("${a}${b}"), "«a»|«b»");
     assert_eq!(shape("$${a}}"), "$|«a»|}");
@@ -65,7 +65,7 @@ fn braces_of_maps_nest() {
 }
 
 #[test]
-fn braces_in_string_literals_do_not_count() {
+fn braces_in_string_literals_are_ignored() {
     for literal in [
         "'}'",
         "'{'",
@@ -98,7 +98,7 @@ fn braces_in_string_literals_do_not_count() {
 }
 
 #[test]
-fn a_name_that_ends_like_a_prefix_is_no_prefix() {
+fn a_name_that_ends_like_a_prefix_is_not_a_prefix() {
     // A raw string would end at the first quote here.
     assert_eq!(shape(r"${bar'\'}'}"), r"«bar'\'}'»");
     assert_eq!(shape(r"${rb'\'}'}"), r"«rb'\'}'»");
@@ -115,7 +115,7 @@ fn the_escape_idiom_is_an_expression_with_a_literal() {
 }
 
 #[test]
-fn comments_hide_quotes_and_braces() {
+fn quotes_and_braces_in_comments_are_ignored() {
     assert_eq!(shape("${a // it's }\n+ b}"), "«a // it's }\n+ b»");
     assert_eq!(shape("${a // {\n}"), "«a // {\n»");
     assert_eq!(shape("${'http://x/}'}"), "«'http://x/}'»");
@@ -123,7 +123,7 @@ fn comments_hide_quotes_and_braces() {
 }
 
 #[test]
-fn a_comment_on_the_last_line_leaves_the_closing_brace() {
+fn a_brace_in_a_comment_on_the_last_line_closes_the_expression() {
     assert_eq!(shape("${a // why}"), "«a // why»");
     assert_eq!(shape("${a // it's} ${b}"), "«a // it's»| |«b»");
     assert_eq!(shape("${a // {x} y} rest"), "«a // {x} y»| rest");
@@ -132,7 +132,7 @@ fn a_comment_on_the_last_line_leaves_the_closing_brace() {
 }
 
 #[test]
-fn an_expression_that_is_not_closed_is_text_with_a_warning() {
+fn an_unclosed_expression_is_text_with_a_warning() {
     assert_eq!(problems("echo ${HOME"), [(Code::UnterminatedExpression, "${")]);
     assert_eq!(shown("echo ${HOME", &scan("echo ${HOME")), "echo ${HOME");
     assert_eq!(shown("${a} and ${b", &scan("${a} and ${b")), "«a»| and ${b");
@@ -141,14 +141,14 @@ fn an_expression_that_is_not_closed_is_text_with_a_warning() {
 }
 
 #[test]
-fn an_expression_that_is_not_closed_before_the_next_is_reported_and_the_next_one_found() {
+fn an_expression_that_is_not_closed_before_the_next_is_reported_and_the_next_is_found() {
     let text = "${a and ${b} and ${c}";
     assert_eq!(problems(text), [(Code::NestedExpression, "${")]);
     assert_eq!(shown(text, &scan(text)), "${a and |«b»| and |«c»");
 }
 
 #[test]
-fn an_expression_without_content_is_reported() {
+fn an_empty_expression_is_reported() {
     assert_eq!(problems("a${}b"), [(Code::EmptyExpression, "${}")]);
     assert_eq!(problems("${ \n\t}"), [(Code::EmptyExpression, "${ \n\t}")]);
     assert!(!scan("${}").has_expressions());
@@ -164,7 +164,7 @@ fn an_expression_inside_an_expression_is_reported() {
 }
 
 #[test]
-fn a_string_literal_that_is_not_closed_is_reported_at_its_quote() {
+fn an_unclosed_string_literal_is_reported_at_its_quote() {
     assert_eq!(problems("${'abc}"), [(Code::UnterminatedString, "'")]);
     assert_eq!(problems("${a + r\"abc}"), [(Code::UnterminatedString, "r\"")]);
     assert_eq!(problems("${'''abc'}\n"), [(Code::UnterminatedString, "'''")]);
@@ -175,7 +175,7 @@ fn a_string_literal_that_is_not_closed_is_reported_at_its_quote() {
 }
 
 #[test]
-fn several_mistakes_in_one_string_are_all_reported() {
+fn several_errors_in_one_string_are_all_reported() {
     let codes: Vec<Code> = problems("${} ${a ${b}} ${'x\n${").into_iter().map(|(code, _)| code).collect();
     assert_eq!(
         codes,
@@ -189,7 +189,7 @@ fn several_mistakes_in_one_string_are_all_reported() {
 }
 
 #[test]
-fn each_mistake_is_shown_at_its_place() {
+fn every_diagnostic_renders_as_in_the_snapshot() {
     let text = "name: ${schema.spec.name\nreplicas: ${}\nurl: ${a + ${b}}\ntitle: ${\"web}\nbody: ${'''x}\n";
     let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
     let file = sources.add("template", text);
@@ -197,7 +197,11 @@ fn each_mistake_is_shown_at_its_place() {
     for line in text.lines() {
         found.extend(scan(line).problems.iter().map(|problem| {
             let at = |place: usize| u32::try_from(offset + place).unwrap();
-            problem.diagnostic().at(Span::new(file, at(problem.range.start), at(problem.range.end)))
+            Diagnostic::new(problem.code, &*problem.message).help(&*problem.help).at(Span::new(
+                file,
+                at(problem.range.start),
+                at(problem.range.end),
+            ))
         }));
         offset += line.len() + 1;
     }
@@ -230,14 +234,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn parts_put_together_are_the_text(text in "([${}'\"/\\\\rb\n ae]|\\$\\{|\"\"\"|'''|é){0,40}|.{0,40}") {
+    fn the_parts_cover_the_text(text in "([${}'\"/\\\\rb\n ae]|\\$\\{|\"\"\"|'''|é){0,40}|.{0,40}") {
         let scan = scan(&text);
         prop_assert!(covers(&text, &scan), "{scan:?}");
         let joined: String = scan.parts.iter().map(|part| &text[part.range()]).collect();
         prop_assert_eq!(&joined, &text);
-        prop_assert!(!scan.parts.windows(2).any(|pair| matches!(pair, [Part::Literal(_), Part::Literal(_)])));
+        prop_assert!(!scan.parts.windows(2).any(|pair| matches!(pair, [ScannedPart::Literal(_), ScannedPart::Literal(_)])));
         for part in &scan.parts {
-            if let Part::Expression { outer, inner } = part {
+            if let ScannedPart::Expression { outer, inner } = part {
                 prop_assert_eq!(format!("${{{}}}", &text[inner.clone()]), &text[outer.clone()]);
             }
         }

@@ -1,5 +1,5 @@
-//! Holds the checker to lists of expressions over realistic objects: those that are accepted, with their type, and
-//! those that are refused, with the code of the one mistake. What cel-go also knows was compared with cel-go.
+//! Runs the checker on lists of expressions over realistic objects: those that are accepted, with their type, and those
+//! that are rejected, with the code of the only error. The expected results were compared with cel-go.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -7,9 +7,6 @@
 mod provider;
 
 use std::collections::BTreeSet;
-
-use kross_cel::check::is_assignable;
-use kross_cel::types::Type;
 
 fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines()
@@ -35,7 +32,7 @@ fn well_typed_expressions_are_accepted_with_their_type() {
 }
 
 #[test]
-fn ill_typed_expressions_are_refused_with_one_mistake() {
+fn ill_typed_expressions_are_rejected_with_one_error() {
     let env = provider::environment();
     let mut count = 0;
     let mut wrong = Vec::new();
@@ -56,13 +53,13 @@ fn ill_typed_expressions_are_refused_with_one_mistake() {
 }
 
 #[test]
-fn every_mistake_says_what_was_expected_and_what_was_found() {
+fn every_message_is_one_sentence_about_the_authors_text() {
     let env = provider::environment();
     for (_, text) in lines(include_str!("types/reject.txt")) {
         for issue in env.compile(text).unwrap_err() {
             let message = &issue.message;
-            assert!(message.starts_with("expected "), "{text}: {message}");
-            assert!(message.contains(", found "), "{text}: {message}");
+            let first = message.chars().next();
+            assert!(first.is_some_and(|first| first.is_lowercase() || first == '`'), "{text}: {message}");
             assert!(!message.ends_with('.'), "{text}: {message}");
             assert!(!message.contains("?0") && !message.contains("!error!"), "{text}: {message}");
             assert!(text.get(issue.span.range()).is_some(), "{text}: {:?}", issue.span);
@@ -71,38 +68,38 @@ fn every_mistake_says_what_was_expected_and_what_was_found() {
 }
 
 #[test]
-fn every_correction_that_is_offered_mends_the_mistake() {
+fn every_suggested_replacement_fixes_its_error() {
     let env = provider::environment();
     let mut count = 0;
     for (_, text) in lines(include_str!("types/reject.txt")) {
         for issue in env.compile(text).unwrap_err() {
             let Some(replacement) = &issue.replacement else { continue };
             count += 1;
-            let mut mended = text.to_owned();
-            mended.replace_range(issue.span.range(), replacement);
-            let left = env.compile(mended.as_str()).err().unwrap_or_default();
+            let mut fixed = text.to_owned();
+            fixed.replace_range(issue.span.range(), replacement);
+            let left = env.compile(fixed.as_str()).err().unwrap_or_default();
             assert!(
                 left.iter().all(|other| other.code != issue.code),
-                "{text}\nbecomes {mended}\nwhich has {left:?}"
+                "{text}\nbecomes {fixed}\nwhich has {left:?}"
             );
         }
     }
-    assert!(count > 50, "only {count} corrections");
+    assert!(count > 50, "only {count} replacements");
 }
 
 #[test]
-fn the_list_has_every_code_of_the_checker() {
+fn every_code_of_the_checker_is_in_the_list() {
     let listed: BTreeSet<&str> = lines(include_str!("types/reject.txt")).map(|(code, _)| code).collect();
     for code in kross_diagnostics::Code::ALL {
         let id = code.id();
         if id.starts_with("K06") {
-            assert!(listed.contains(id), "no expression in reject.txt has the mistake {id}");
+            assert!(listed.contains(id), "no expression in reject.txt has the error {id}");
         }
     }
 }
 
 #[test]
-fn several_mistakes_are_reported_together_and_in_order() {
+fn several_errors_are_reported_together_and_in_order() {
     let env = provider::environment();
     let text = "schema.spec.replcias > 0 && regoin == 'eu' ? schema.spec.name + 1 : foo(index) + [1, 2";
     let issues = env.compile(text).unwrap_err();
@@ -115,7 +112,7 @@ fn several_mistakes_are_reported_together_and_in_order() {
 }
 
 #[test]
-fn types_that_double_with_every_variable_are_refused_in_time() {
+fn types_that_double_with_every_variable_are_limited() {
     let env = provider::environment();
     let mut text = "true".to_owned();
     for level in (1..60).rev() {
@@ -132,18 +129,4 @@ fn types_that_double_with_every_variable_are_refused_in_time() {
     }
     assert!(env.compile(format!("cel.bind(m0, 1, {text})")).is_ok());
     assert!(started.elapsed().as_secs() < 30);
-}
-
-#[test]
-fn assignability_is_that_of_cel_go() {
-    assert!(is_assignable(&Type::Dyn, &Type::Int));
-    assert!(is_assignable(&Type::Int, &Type::Dyn));
-    assert!(is_assignable(&Type::Null, &Type::Timestamp));
-    assert!(!is_assignable(&Type::Null, &Type::Int));
-    assert!(is_assignable(&Type::Null, &Type::nullable(Type::Int)));
-    assert!(is_assignable(&Type::nullable(Type::Int), &Type::Int));
-    assert!(!is_assignable(&Type::nullable(Type::Int), &Type::String));
-    assert!(is_assignable(&Type::map(Type::String, Type::Dyn), &Type::map(Type::String, Type::Int)));
-    assert!(!is_assignable(&Type::Int, &Type::UInt));
-    assert!(!is_assignable(&Type::optional(Type::Int), &Type::Int));
 }

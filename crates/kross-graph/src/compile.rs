@@ -1,5 +1,5 @@
-//! `compile`: a definition in, an immutable graph out, or every mistake at once. The steps are methods of
-//! [`Compiler`], one file each; none of them stops at a mistake that leaves the others meaningful.
+//! Compiles a definition into an immutable graph, or reports all of its errors at once. The steps are methods of
+//! [`Compiler`], one file each; a step stops at an error only where it makes the rest meaningless.
 
 mod context;
 mod draft;
@@ -30,10 +30,10 @@ use crate::tracked::resources_type;
 use context::{Position, Variables};
 use draft::Draft;
 
-/// What a compilation takes for granted.
+/// Settings of a compilation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether `omit()` can be used: kro's gate `CELOmitFunction`.
+    /// Whether `omit()` is available: kro's feature gate `CELOmitFunction`.
     pub omit: bool,
     /// How many `forEach` entries a resource may have.
     pub max_axes: usize,
@@ -47,19 +47,19 @@ impl Default for Options {
     }
 }
 
-/// The schemas of the clusters that a graph goes to.
+/// The schemas of the clusters that a graph's resources are in.
 pub trait Resolvers {
-    /// The cluster of the instances.
+    /// The hub cluster, which holds the instances.
     fn local(&self) -> &dyn SchemaResolver;
 
-    /// A cluster that is known without an instance; none where its schemas cannot be had, and its resources are then checked
-    /// as far as that goes.
+    /// A cluster that is known without an instance. None if its schemas are unavailable; its resources are then compiled
+    /// without type checks.
     fn remote(&self, _cluster: &ResolvedCluster) -> Option<&dyn SchemaResolver> {
         Some(self.local())
     }
 
-    /// The cluster of the resource at this place of `spec.resources`, whose reference needs an instance; none where there is
-    /// no instance yet.
+    /// The cluster of the resource at this index of `spec.resources`, whose reference depends on the instance. None if
+    /// there is no instance yet.
     fn resolved(&self, _resource: usize) -> Option<&dyn SchemaResolver> {
         None
     }
@@ -72,14 +72,14 @@ pub struct Definition<'a> {
     pub name: &'a str,
     /// `spec`.
     pub spec: &'a ResourceGraphDefinitionSpec,
-    /// The text, for positions.
+    /// The YAML document, for positions in diagnostics.
     pub document: Option<&'a Document>,
 }
 
 /// Compiles a definition.
 ///
 /// # Errors
-/// Every mistake in it, in the order of the text.
+/// Every error in it, sorted by position.
 pub fn compile(
     definition: Definition<'_>,
     resolvers: &dyn Resolvers,
@@ -129,23 +129,23 @@ struct Compiler<'a> {
     resolvers: &'a dyn Resolvers,
     options: &'a Options,
     env: Env,
-    /// The same with `runtime`.
+    /// The environment of author-defined conditions: `env` and `runtime`.
     conditions_env: Env,
-    /// Ids, and where each is first used.
+    /// Ids, with the index of the first resource that has each.
     ids: HashMap<&'a str, usize>,
-    /// Every forEach variable of the definition, to tell "not here" from "not at all".
+    /// Every forEach variable of the definition, to tell "not available here" from "unknown".
     axes: BTreeSet<&'a str>,
     placement: kross_api::Placement,
-    /// Whether instances live in namespaces; of an existing kind, as its schema says.
+    /// The scope of the instances; of an existing kind, the one in its schema.
     scope: Scope,
     problems: Vec<Problem>,
-    /// What the resource at hand reads of others: index to paths.
+    /// What the resource being compiled reads from other resources: index to field paths.
     edges: BTreeMap<usize, BTreeSet<String>>,
 }
 
 impl<'a> Compiler<'a> {
     fn report(&mut self, problem: Problem) {
-        // A default on the definition is looked at for every resource, and its mistake is still one.
+        // A default on the definition is compiled again for every resource; report its error once.
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
@@ -154,6 +154,7 @@ impl<'a> Compiler<'a> {
     fn run(&mut self, name: &str) -> Option<Graph> {
         let instance = self.instance();
         self.scope = if instance.kind.namespaced { Scope::Namespaced } else { Scope::Cluster };
+        self.check_published();
         let drafts = self.drafts();
         let listed = drafts.iter().map(|draft| (draft.id().into(), draft.is_list())).collect();
         let nodes = drafts.iter().map(|draft| (draft.id().into(), draft.node_type())).collect();
@@ -195,7 +196,7 @@ impl<'a> Compiler<'a> {
     ) -> Node {
         self.edges.clear();
         let (axes, axis_types) = self.axes(draft, variables);
-        let placement = self.place(draft, variables, &axis_types, inherited);
+        let placement = self.node_placement(draft, variables, &axis_types, inherited);
         let source = self.source(draft, variables, axes, &axis_types);
         if let Source::Collection { template, .. } = &source {
             self.check_identity(draft, template, &placement, &axis_types);
@@ -227,7 +228,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Orders the nodes and tells each its layer, or reports the circle.
+    /// Orders the nodes and sets the layer of each, or reports the cycle.
     fn order(&mut self, nodes: &mut [Node], drafts: &[Draft<'a>]) -> Option<Vec<usize>> {
         let needs = |node: &Node| node.dependencies.iter().map(|dependency| dependency.node.0).collect();
         let edges: Edges = nodes.iter().map(needs).collect();
@@ -257,14 +258,14 @@ impl<'a> Compiler<'a> {
         let place = Place::value(&first.path.key("id"));
         let message = format!("graph contains a cycle: {}", ids.join(" -> "));
         let mut problem = Problem::new(Code::Cycle, place, message)
-            .help("take what they share from `schema`, so that one of them can be the first");
+            .help("read the shared value from `schema`, so that one of them has no dependencies");
         for (draft, needed) in members.iter().zip(ids.iter().skip(1)).skip(1) {
             problem = problem.also(Place::value(&draft.path.key("id")), format!("reads `{needed}`"));
         }
         self.report(problem);
     }
 
-    /// What lives while the instance lives cannot read what exists only for its deletion.
+    /// A resource of the active phase cannot read a resource that exists only during deletion.
     fn check_phases(&mut self, nodes: &[Node], drafts: &[Draft<'a>]) {
         for (node, draft) in
             nodes.iter().zip(drafts).filter(|(node, _)| node.lifecycle.phase == LifecyclePhase::Active)
@@ -279,13 +280,13 @@ impl<'a> Compiler<'a> {
                         Place::value(&draft.path.key("id")),
                         message,
                     );
-                    self.report(problem.help("wait for it on deletion with `lifecycle.delete.after`"));
+                    self.report(problem.help("to wait for it on deletion, use `lifecycle.delete.after`"));
                 }
             }
         }
     }
 
-    /// Two resources without expressions in their identity that are one object.
+    /// Reports two resources that are the same object for every instance.
     fn check_same_objects(&mut self, nodes: &[Node], drafts: &[Draft<'a>]) {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for (at, node) in nodes.iter().enumerate() {
@@ -299,26 +300,26 @@ impl<'a> Compiler<'a> {
             let name =
                 |draft: &Draft<'_>| Place::value(&draft.path.key("template").key("metadata").key("name"));
             let problem =
-                Problem::new(Code::SameObject, name(draft), message).also(name(first), "the other one");
-            self.report(problem.help("make one resource of them, or name them apart"));
+                Problem::new(Code::SameObject, name(draft), message).also(name(first), "the other resource");
+            self.report(problem.help("merge the resources, or give them different names"));
         }
     }
 }
 
 fn ids(spec: &ResourceGraphDefinitionSpec) -> HashMap<&str, usize> {
-    // From the back, so that the first of two resources with one id stays.
+    // In reverse, so that of two resources with the same id the first one is kept.
     spec.resources.iter().enumerate().rev().map(|(index, resource)| (resource.id.as_str(), index)).collect()
 }
 
-/// The environment of every expression, and the one of author-defined conditions, which has `runtime` too.
+/// The environment of all expressions, and that of author-defined conditions, which adds `runtime`.
 fn environments(options: &Options) -> (Env, Env) {
     (environment(options.omit, false), environment(options.omit, true))
 }
 
-/// Function tables are large and the same for every graph, so there is one of each.
+/// Function tables are large and the same for every graph, so each is built once.
 fn environment(omit: bool, conditions: bool) -> Env {
     static TABLES: [OnceLock<Env>; 4] = [const { OnceLock::new() }; 4];
-    let make = || {
+    let build = || {
         let gated = [(omit, &library::kro::omit::LIBRARY), (conditions, &library::kro::runtime::LIBRARY)];
         let gated = gated.into_iter().filter(|(on, _)| *on).map(|(_, library)| library);
         #[expect(clippy::expect_used, reason = "kross-cel tests that every signature can be parsed")]
@@ -331,5 +332,5 @@ fn environment(omit: bool, conditions: bool) -> Env {
         (false, true) => with_runtime,
         (true, true) => with_both,
     };
-    table.get_or_init(make).clone()
+    table.get_or_init(build).clone()
 }

@@ -1,4 +1,4 @@
-//! A compiled expression, and the values it runs on.
+//! A compiled expression, and the variables it is evaluated with.
 
 use std::cell::RefCell;
 
@@ -14,33 +14,34 @@ use kross_cel::{Span, ast};
 use kross_diagnostics::Path;
 use kross_value::{Text, Value};
 
-/// One `${…}` of a definition, parsed, checked and lowered.
+/// One `${…}` of a definition, parsed, checked and compiled.
 #[derive(Debug)]
 pub struct Expression {
     /// The text between `${` and `}`.
     pub source: Text,
-    /// Where it stands in the definition.
+    /// Its path in the definition.
     pub path: Text,
     /// The type of its value.
     pub result: Type,
-    /// What it reads.
+    /// The variables and fields that it reads.
     pub references: References,
-    /// Whether bytes are written as base64, because the field holds that.
+    /// Whether bytes are encoded as base64, because the field's format is `byte`.
     pub(crate) bytes_as_base64: bool,
     uses_omit: bool,
     program: Program,
 }
 
-/// What an expression gives to the place it is written to.
+/// What an expression writes to its field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A value.
     Value(Value),
-    /// `omit()`: the place is left out.
+    /// `omit()`: the field is omitted.
     Omitted,
 }
 
-/// The variables of one evaluation, and the budget they share. Scopes are layered: a collection's item lies over its instance.
+/// The variables of one evaluation, and its cost budget. Scopes are nested: that of a collection's item is inside that of
+/// the instance.
 pub struct Scope<'a> {
     below: Option<&'a Scope<'a>>,
     values: Vec<(Text, CelValue)>,
@@ -48,19 +49,19 @@ pub struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// No variables yet; everything evaluated in it draws on `budget`.
+    /// An empty scope; every evaluation in it uses `budget`.
     #[must_use]
     pub fn new(budget: &'a RefCell<Budget>) -> Self {
         Self { below: None, values: Vec::new(), budget: Some(budget) }
     }
 
-    /// A scope over this one.
+    /// A scope inside `below`.
     #[must_use]
     pub fn over(below: &'a Self) -> Self {
         Self { below: Some(below), values: Vec::new(), budget: None }
     }
 
-    /// Gives a variable its value.
+    /// Sets the value of a variable.
     pub fn set(&mut self, name: impl Into<Text>, value: CelValue) {
         let name = name.into();
         match self.values.iter_mut().find(|(known, _)| *known == name) {
@@ -99,22 +100,22 @@ impl Expression {
         })
     }
 
-    /// Whether it names a variable.
+    /// Whether it uses a variable.
     #[must_use]
     pub fn uses(&self, variable: &str) -> bool {
         self.references.variables.iter().any(|mention| mention.variable == *variable)
     }
 
-    /// Whether it may give `omit()`.
+    /// Whether it calls `omit()`.
     #[must_use]
     pub fn uses_omit(&self) -> bool {
         self.uses_omit
     }
 
-    /// The value in these variables. A variable without a value is pending.
+    /// Evaluates it with these variables. A variable without a value is a pending error.
     ///
     /// # Errors
-    /// Why, and where in the expression.
+    /// The cause, and the part of the expression that failed.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<CelValue, EvalError> {
         let slots: Vec<Option<CelValue>> =
             self.program.variables().iter().map(|name| scope.get(name).cloned()).collect();
@@ -124,10 +125,10 @@ impl Expression {
         }
     }
 
-    /// The value as JSON.
+    /// Evaluates it to JSON.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`], and for a value that JSON has no form for.
+    /// As [`Expression::evaluate`], and for a value that JSON cannot represent.
     pub fn evaluate_data(&self, scope: &Scope<'_>) -> Result<Outcome, EvalError> {
         let mut value = self.evaluate(scope)?;
         if self.bytes_as_base64 {
@@ -139,10 +140,10 @@ impl Expression {
         }
     }
 
-    /// The value as a string.
+    /// Evaluates it to a string.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`], and for a value that is no string.
+    /// As [`Expression::evaluate`], and for a value that is not a string.
     pub fn evaluate_string(&self, scope: &Scope<'_>) -> Result<Text, EvalError> {
         match self.evaluate(scope)? {
             CelValue::String(text) => Ok(text),
@@ -150,10 +151,10 @@ impl Expression {
         }
     }
 
-    /// The value as a decision: a bool, or an optional one that counts as false when it is empty.
+    /// Evaluates it to a bool; null and the empty optional are false.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`], and for a value that decides nothing.
+    /// As [`Expression::evaluate`], and for a value of another type.
     pub fn evaluate_bool(&self, scope: &Scope<'_>) -> Result<bool, EvalError> {
         let mut value = self.evaluate(scope)?;
         while let CelValue::Optional(inner) = value {
@@ -174,7 +175,7 @@ impl Expression {
     }
 }
 
-/// The value with every bytes in it as base64.
+/// The value with all bytes in it encoded as base64.
 fn encode_bytes(value: &CelValue) -> CelValue {
     match value {
         CelValue::Bytes(bytes) => CelValue::string(BASE64.encode(bytes)),

@@ -1,4 +1,4 @@
-//! The compiled graph: immutable, typed, ordered. Everything a planner needs to know without the definition's text.
+//! The compiled graph: immutable, typed, ordered. It has everything that the planner needs.
 
 use std::sync::Arc;
 
@@ -21,21 +21,21 @@ pub struct Graph {
     pub name: Text,
     /// The kind whose objects are instances of the graph.
     pub instance: InstanceKind,
-    /// The type that instances are read as under the name `schema`.
+    /// The type of the variable `schema`, which holds the instance.
     pub schema_type: Type,
-    /// The nodes, as the author lists them.
+    /// The nodes, in the order of `spec.resources`.
     pub nodes: Vec<Node>,
-    /// The nodes in an order in which each comes after what it needs.
+    /// The nodes in topological order: each comes after its dependencies.
     pub order: Vec<NodeIndex>,
-    /// The author's status: objects and lists whose leaves are expressions. Empty when there is none.
+    /// The author's status: objects and lists whose leaves are expressions. Empty if there is none.
     pub status: Template,
-    /// The author's conditions; when there is any, only these are on the wire.
+    /// The author's conditions; if there are any, only these are written to the status.
     pub conditions: Vec<Expression>,
-    /// The CustomResourceDefinition of the instances; none where the kind exists already.
+    /// The CustomResourceDefinition of the instances; none if the kind exists already.
     pub crd: Option<Value>,
-    /// The hash of the definition's spec, insensitive to what makes no difference.
+    /// The hash of the definition's spec; equivalent specs have the same hash.
     pub hash: Text,
-    /// What was accepted, but is probably not what was meant.
+    /// Warnings: the definition is valid, but probably not what the author intended.
     pub warnings: Diagnostics,
 }
 
@@ -71,11 +71,11 @@ pub struct InstanceKind {
     pub plural: Text,
     /// Whether instances live in namespaces.
     pub namespaced: bool,
-    /// Whether the kind existed before: no CRD is made, and its status belongs to its own controller.
+    /// Whether the kind existed before: no CRD is created, and its status belongs to its own controller.
     pub external: bool,
 }
 
-/// A group, version and kind, and what the API server knows of it.
+/// A group, version and kind, with its plural and scope where they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectKind {
     /// API group; empty for the core group.
@@ -84,7 +84,7 @@ pub struct ObjectKind {
     pub version: Text,
     /// Kind.
     pub kind: Text,
-    /// Plural name and scope, where the schema is known at compile time.
+    /// Plural name and scope, if the schema is known at compile time.
     pub known: Option<KnownKind>,
 }
 
@@ -100,7 +100,7 @@ impl ObjectKind {
     }
 }
 
-/// What discovery says of a kind.
+/// Plural and scope of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownKind {
     /// Plural name in URLs.
@@ -114,25 +114,25 @@ pub struct KnownKind {
 pub struct Node {
     /// The author's id.
     pub id: Text,
-    /// What the objects are.
+    /// The kind of the objects.
     pub kind: ObjectKind,
-    /// The type that each object is read as.
+    /// The CEL type of one object.
     pub object_type: Type,
     /// Where the objects come from.
     pub source: Source,
-    /// All must hold for the node to exist. They give a bool or an optional bool.
+    /// The node exists if all of them are true. They return a bool or an optional bool.
     pub include_when: Vec<Expression>,
-    /// All must hold for the node to be ready. They see the object under the node's id, or each item as `each`.
+    /// The node is ready if all of them are true. They read the object by the node's id, or each item as `each`.
     pub ready_when: Vec<Expression>,
-    /// The nodes it needs, and what it reads of each, in the order of [`Graph::nodes`].
+    /// The nodes it depends on, and what it reads from each, in the order of [`Graph::nodes`].
     pub dependencies: Vec<Dependency>,
-    /// In which cluster the objects are.
+    /// The cluster of the objects.
     pub placement: Placement,
-    /// When it exists and how it goes.
+    /// When it exists, and how it is deleted.
     pub lifecycle: Lifecycle,
-    /// Layer counted from the roots; nodes of one layer do not need each other.
+    /// Layer counted from the roots; nodes of one layer do not depend on each other.
     pub layer: usize,
-    /// kro's `internal.kro.run/apply-order`: deletion goes from the highest to the lowest.
+    /// kro's `internal.kro.run/apply-order`: objects are deleted from the highest to the lowest.
     pub apply_order: usize,
 }
 
@@ -143,7 +143,7 @@ impl Node {
         matches!(self.source, Source::Collection { .. } | Source::ExternalCollection { .. })
     }
 
-    /// What identifies the object, where it is the same for every instance.
+    /// What identifies the object, if it is the same object for every instance.
     pub(crate) fn literal_identity(&self) -> Option<String> {
         let Source::Object(template) = &self.source else {
             return None;
@@ -178,25 +178,25 @@ impl Node {
 pub enum Source {
     /// One object from a template.
     Object(Template),
-    /// One object for each combination of the axes' items, the first axis outermost.
+    /// One object for each combination of the axes' items; the first axis is the outermost loop.
     Collection {
         /// The axes.
         axes: Vec<Axis>,
         /// The object, with the axes' variables in scope.
         template: Template,
     },
-    /// One object that somebody else made.
+    /// One existing object that the graph does not manage.
     External {
         /// Its name.
         name: Template,
-        /// Its namespace; the instance's when left out.
+        /// Its namespace; by default the instance's.
         namespace: Option<Template>,
     },
-    /// The objects that a selector finds.
+    /// The existing objects that a selector matches.
     ExternalCollection {
         /// A label selector; an empty one selects everything.
         selector: Template,
-        /// The namespace; all when left out.
+        /// The namespace; by default all.
         namespace: Option<Template>,
         /// A label selector for namespaces.
         namespace_selector: Option<Template>,
@@ -208,23 +208,23 @@ pub enum Source {
 pub struct Axis {
     /// The variable that holds the item.
     pub variable: Text,
-    /// Gives the list.
+    /// Returns the list.
     pub items: Expression,
 }
 
-/// An edge: another node, and what is read of it.
+/// A dependency on another node, and what is read from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
-    /// The node that is needed.
+    /// The node that is depended on.
     pub node: NodeIndex,
     /// The paths read, such as `status.endpoint`; `[*]` stands for any item.
     pub fields: Vec<String>,
 }
 
-/// In which cluster a node's objects are.
+/// The cluster of a node's objects.
 #[derive(Debug, Clone)]
 pub enum Placement {
-    /// The cluster of the instance.
+    /// The hub cluster, which holds the instance.
     Local,
     /// Another cluster.
     Remote(Arc<RemotePlacement>),
@@ -235,19 +235,19 @@ pub enum Placement {
 pub struct RemotePlacement {
     /// The reference as lowered from its spelling.
     pub reference: ClusterReference,
-    /// The cluster, where it is known without an instance.
+    /// The cluster, if it is the same for every instance.
     pub fixed: Option<ResolvedCluster>,
-    /// Whether the reference stands on the definition and is inherited.
+    /// Whether the reference is inherited from the definition.
     pub inherited: bool,
-    /// The compiled strings of the reference, by where they are written.
+    /// The compiled strings of the reference, by their path in the definition.
     pub(crate) templates: Vec<(Text, Template)>,
 }
 
 impl RemotePlacement {
-    /// The cluster for one instance, or for one item of a collection.
+    /// Resolves the cluster for one instance, or for one item of a collection.
     ///
     /// # Errors
-    /// An expression that fails or waits, or a value that is no name.
+    /// An expression that fails or is pending, or a value that is not a valid name.
     pub fn resolve(
         &self,
         instance_namespace: Option<&str>,
@@ -268,31 +268,31 @@ impl RemotePlacement {
     }
 }
 
-/// When a node exists and how it goes, with the definition's defaults filled in.
+/// When a node exists and how it is deleted, with the definition's defaults merged.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
-    /// Whether the node exists while the instance lives, or while it is being deleted.
+    /// Whether the node exists while the instance is active, or while it is being deleted.
     pub phase: LifecyclePhase,
-    /// Whether objects that are there already are taken over.
+    /// Whether objects that exist already are adopted.
     pub adopt: AdoptPolicy,
-    /// Whether its objects are deleted or left behind.
+    /// Whether its objects are deleted or retained.
     pub policy: Policy,
-    /// Stop waiting for the object after this long.
+    /// Stop waiting for the object's deletion after this long.
     pub force_after: Option<std::time::Duration>,
-    /// All must hold for waiting to stop.
+    /// Stop waiting for the object's deletion when all of them are true.
     pub force_when: Vec<Expression>,
-    /// Nodes that must be gone (or, of phase Deletion, ready) before this one is deleted.
+    /// Nodes that must be deleted (or, in phase Deletion, ready) before this one is deleted.
     pub after: Vec<NodeIndex>,
-    /// Deletion order in place of the graph's: higher goes first.
+    /// Deletion order instead of the graph's: higher is deleted first.
     pub order: Option<Order>,
 }
 
-/// Whether objects are deleted or left behind.
+/// Whether objects are deleted or retained.
 #[derive(Debug)]
 pub enum Policy {
-    /// As written.
+    /// A literal.
     Fixed(DeletePolicy),
-    /// As an expression says.
+    /// The value of an expression.
     Computed(Box<Expression>),
 }
 
@@ -302,11 +302,11 @@ impl Default for Policy {
     }
 }
 
-/// A place in the order of deletion.
+/// A position in the deletion order.
 #[derive(Debug)]
 pub enum Order {
-    /// As written.
+    /// A literal.
     Fixed(i64),
-    /// As an expression says.
+    /// The value of an expression.
     Computed(Box<Expression>),
 }

@@ -1,5 +1,5 @@
-//! Turns a document into a definition: held to the shape that the API server would hold it to, every mistake reported, then
-//! read into types.
+//! Turns a YAML document into a definition: validates it against the CRD's schema as the API server would, reports every
+//! error, then deserializes it.
 
 use std::sync::LazyLock;
 
@@ -17,13 +17,13 @@ pub const API_VERSION: &str = "kro.run/v1alpha1";
 /// Kind of definitions.
 pub const KIND: &str = "ResourceGraphDefinition";
 
-/// Whether a document is a definition, whatever its version.
+/// Whether a document is a definition, in any version.
 #[must_use]
 pub fn is_definition(document: &Document) -> bool {
     document.value().get("kind").and_then(Value::as_str) == Some(KIND)
 }
 
-/// Reads a definition. None when its shape is so wrong that it cannot be one; the mistakes are then in `diagnostics`.
+/// Reads a definition. None if it cannot be deserialized; the errors are then in `diagnostics`.
 pub fn load(document: &Document, diagnostics: &mut Diagnostics) -> Option<ResourceGraphDefinition> {
     let value = document.value();
     let version = value.get("apiVersion").and_then(Value::as_str).unwrap_or("");
@@ -32,7 +32,7 @@ pub fn load(document: &Document, diagnostics: &mut Diagnostics) -> Option<Resour
         let problem = Problem::new(
             Code::NoDefinition,
             place,
-            format!("`{KIND}` is of `{API_VERSION}`, found `{version}`"),
+            format!("`{KIND}` must have `apiVersion: {API_VERSION}`, found `{version}`"),
         );
         diagnostics.push(
             problem
@@ -43,14 +43,14 @@ pub fn load(document: &Document, diagnostics: &mut Diagnostics) -> Option<Resour
         return None;
     }
     let problems = shape_problems(value);
-    let sound = problems.is_empty();
+    let is_valid = problems.is_empty();
     diagnostics.extend(problems.iter().map(|problem| problem.diagnostic(Some(document))));
     match serde_json::from_value(value.into()) {
         Ok(definition) => Some(definition),
-        Err(_) if !sound => None,
+        Err(_) if !is_valid => None,
         Err(error) => {
             let place = Place::value(&Path::root().key("spec"));
-            let message = format!("the definition cannot be read: {error}");
+            let message = format!("cannot read the definition: {error}");
             diagnostics
                 .push(Problem::new(Code::InvalidDefinitionField, place, message).diagnostic(Some(document)));
             None
@@ -58,7 +58,7 @@ pub fn load(document: &Document, diagnostics: &mut Diagnostics) -> Option<Resour
     }
 }
 
-/// What the API server would say of the definition's shape.
+/// The errors that the API server would report for the definition's schema.
 fn shape_problems(value: &Value) -> Vec<Problem> {
     let Some(view) = &*DEFINITION else {
         return Vec::new();
@@ -66,7 +66,7 @@ fn shape_problems(value: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     check_complete(value, view, &Path::root(), Code::InvalidDefinitionField, &mut problems);
     for problem in &mut problems {
-        // The same mistakes as in a template, but in the definition itself.
+        // The checks are those of templates; these errors are in the definition itself.
         problem.code = match problem.code {
             Code::UnknownField => Code::UnknownDefinitionField,
             _ => Code::InvalidDefinitionField,
@@ -75,14 +75,14 @@ fn shape_problems(value: &Value) -> Vec<Problem> {
     problems
 }
 
-/// What a document came to.
+/// The result of validating a document.
 #[derive(Debug)]
 pub struct Validation {
-    /// The definition as it is read, unless its shape is too wrong.
+    /// The definition, if it could be read.
     pub definition: Option<ResourceGraphDefinition>,
-    /// The graph, where there is no mistake.
+    /// The graph, if there is no error.
     pub graph: Option<Graph>,
-    /// Every mistake and every warning, in the order of the text.
+    /// Every error and warning, sorted by position.
     pub diagnostics: Diagnostics,
 }
 
@@ -99,10 +99,10 @@ pub fn validate(document: &Document, resolvers: &dyn Resolvers, options: &Option
         Some(Err(found)) => (None, found),
         None => (None, Diagnostics::new()),
     };
-    // Of two words on one place the compiler's is the better one: it knows what the place is for.
-    let said: Vec<Option<String>> = found.iter().map(|diagnostic| diagnostic.path.clone()).collect();
+    // If both report the same field, keep the compiler's diagnostic: it knows what the field is for.
+    let reported: Vec<Option<String>> = found.iter().map(|diagnostic| diagnostic.path.clone()).collect();
     let mut diagnostics = Diagnostics::new();
-    diagnostics.extend(shape.into_iter().filter(|diagnostic| !said.contains(&diagnostic.path)));
+    diagnostics.extend(shape.into_iter().filter(|diagnostic| !reported.contains(&diagnostic.path)));
     let graph = graph.filter(|_| !diagnostics.has_errors());
     diagnostics.extend(found);
     diagnostics.extend(graph.iter().flat_map(|graph| graph.warnings.iter().cloned()));

@@ -1,6 +1,6 @@
-//! What may be used as an id of a resource or as a forEach variable, and what kro and CEL keep for themselves.
+//! Which names may be resource ids and forEach variables; the rest is reserved by kro or CEL.
 
-/// Words that kro keeps for itself, as of v0.9.4.
+/// The names that kro v0.9.4 reserves.
 const RESERVED: &[&str] = &[
     "apiVersion",
     "context",
@@ -37,8 +37,8 @@ const RESERVED: &[&str] = &[
     "version",
 ];
 
-/// Words of the expression language.
-const LANGUAGE: &[&str] = &[
+/// CEL keywords and reserved identifiers.
+const KEYWORDS: &[&str] = &[
     "as",
     "break",
     "const",
@@ -62,57 +62,57 @@ const LANGUAGE: &[&str] = &[
     "while",
 ];
 
-/// Why a name cannot be used.
+/// Why a name is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unusable {
+pub(crate) enum NameError {
     /// Not lower camel case.
-    Shape,
-    /// Kept by kro.
+    NotCamelCase,
+    /// Reserved by kro.
     Reserved,
-    /// A word of the expression language.
-    Language,
+    /// A keyword of CEL.
+    Keyword,
 }
 
-/// Whether a name can be an id or a variable.
-pub(crate) fn usable(name: &str) -> Result<(), Unusable> {
+/// Checks that a name can be an id or a variable.
+pub(crate) fn validate(name: &str) -> Result<(), NameError> {
     let mut characters = name.chars();
     let first = characters.next().is_some_and(|first| first.is_ascii_lowercase());
     if !first || !characters.all(|character| character.is_ascii_alphanumeric()) {
-        return Err(Unusable::Shape);
+        return Err(NameError::NotCamelCase);
     }
     if RESERVED.contains(&name) {
-        return Err(Unusable::Reserved);
+        return Err(NameError::Reserved);
     }
-    if LANGUAGE.contains(&name) {
-        return Err(Unusable::Language);
+    if KEYWORDS.contains(&name) {
+        return Err(NameError::Keyword);
     }
     Ok(())
 }
 
-/// A usable name made from an unusable one, for a fix: `my-app` becomes `myApp`, `namespace` becomes `namespaceResource`.
-pub(crate) fn mend(name: &str) -> String {
-    let mut mended = String::new();
+/// A valid name similar to an invalid one: `my-app` becomes `myApp`, `namespace` becomes `namespaceResource`.
+pub(crate) fn fix(name: &str) -> String {
+    let mut fixed = String::new();
     let mut capital = false;
     for character in name.chars() {
         if !character.is_ascii_alphanumeric() {
-            capital = !mended.is_empty();
-        } else if mended.is_empty() {
-            mended.push(if character.is_ascii_digit() { 'r' } else { character.to_ascii_lowercase() });
+            capital = !fixed.is_empty();
+        } else if fixed.is_empty() {
+            fixed.push(if character.is_ascii_digit() { 'r' } else { character.to_ascii_lowercase() });
             if character.is_ascii_digit() {
-                mended.push(character);
+                fixed.push(character);
             }
         } else {
-            mended.push(if capital { character.to_ascii_uppercase() } else { character });
+            fixed.push(if capital { character.to_ascii_uppercase() } else { character });
             capital = false;
         }
     }
-    if mended.is_empty() {
+    if fixed.is_empty() {
         return "resourceId".to_owned();
     }
-    if usable(&mended).is_err() {
-        mended.push_str("Resource");
+    if validate(&fixed).is_err() {
+        fixed.push_str("Resource");
     }
-    mended
+    fixed
 }
 
 #[cfg(test)]
@@ -120,30 +120,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reserved_words_and_odd_shapes_are_refused() {
-        assert_eq!(usable("webApp2"), Ok(()));
-        assert_eq!(usable("my-app"), Err(Unusable::Shape));
-        assert_eq!(usable("WebApp"), Err(Unusable::Shape));
-        assert_eq!(usable(""), Err(Unusable::Shape));
+    fn reserved_names_keywords_and_other_cases_are_rejected() {
+        assert_eq!(validate("webApp2"), Ok(()));
+        assert_eq!(validate("my-app"), Err(NameError::NotCamelCase));
+        assert_eq!(validate("WebApp"), Err(NameError::NotCamelCase));
+        assert_eq!(validate(""), Err(NameError::NotCamelCase));
         let of_kro = "apiVersion context dependency dependencies each externalRef externalReference externalRefs \
              externalReferences graph instance item items kind kro metadata namespace object resource \
              resourcegraphdefinition resourceGraphDefinition resources root runtime schema self serviceAccountName \
              spec status this variables vars version";
         for word in of_kro.split_whitespace() {
-            assert_eq!(usable(word), Err(Unusable::Reserved), "{word}");
+            assert_eq!(validate(word), Err(NameError::Reserved), "{word}");
         }
         let of_the_language = "true false null in as break const continue else for function if import let loop package \
              return var void while";
         for word in of_the_language.split_whitespace() {
-            assert_eq!(usable(word), Err(Unusable::Language), "{word}");
+            assert_eq!(validate(word), Err(NameError::Keyword), "{word}");
         }
     }
 
     #[test]
-    fn a_mended_name_is_usable() {
+    fn a_fixed_name_is_valid() {
         for name in ["my-app", "WebApp", "", "namespace", "loop", "9lives", "--", "a.b_c", "é"] {
-            assert_eq!(usable(&mend(name)), Ok(()), "{name} became {}", mend(name));
+            assert_eq!(validate(&fix(name)), Ok(()), "{name} became {}", fix(name));
         }
-        assert_eq!(mend("my-app"), "myApp");
+        assert_eq!(fix("my-app"), "myApp");
     }
 }

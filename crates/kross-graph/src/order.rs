@@ -1,16 +1,16 @@
-//! Turns edges into an order: topological and stable, in layers, or a cycle shown as a path.
+//! Sorts nodes by their dependencies: a stable topological order, layers, or the path of a cycle.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// Which nodes each node needs, by index.
+/// The dependencies of each node, by index.
 pub(crate) type Edges = Vec<BTreeSet<usize>>;
 
-/// An order in which every node comes after what it needs. Among nodes that are free, the one listed first goes
-/// first, so an order that the author wrote and that works is kept.
+/// A topological order: every node comes after its dependencies. Among nodes that are ready the one listed first comes
+/// first, so the author's order is kept if it is a valid one.
 ///
 /// # Errors
-/// The nodes of a cycle, each needing the next, beginning with the one listed first.
+/// The nodes of a cycle, each depending on the next, beginning with the one listed first.
 pub(crate) fn topological(edges: &Edges) -> Result<Vec<usize>, Vec<usize>> {
     let mut missing: Vec<usize> = edges.iter().map(BTreeSet::len).collect();
     let mut needed_by: Vec<Vec<usize>> = vec![Vec::new(); edges.len()];
@@ -41,24 +41,24 @@ pub(crate) fn topological(edges: &Edges) -> Result<Vec<usize>, Vec<usize>> {
 /// A cycle among the nodes that could not be ordered.
 fn cycle(edges: &Edges, ordered: &[usize]) -> Vec<usize> {
     let ordered: BTreeSet<usize> = ordered.iter().copied().collect();
-    let stuck = |node: &usize| !ordered.contains(node);
-    // Every stuck node needs another stuck node, so walking on must come back to a node of the walk.
-    let mut walk: Vec<usize> = Vec::new();
-    let mut next = (0..edges.len()).find(|node| stuck(node));
+    let is_unordered = |node: &usize| !ordered.contains(node);
+    // Every unordered node depends on another unordered node, so following them ends in a cycle.
+    let mut path: Vec<usize> = Vec::new();
+    let mut next = (0..edges.len()).find(|node| is_unordered(node));
     while let Some(node) = next {
-        if let Some(start) = walk.iter().position(|seen| *seen == node) {
-            let mut cycle = walk.split_off(start);
+        if let Some(start) = path.iter().position(|seen| *seen == node) {
+            let mut cycle = path.split_off(start);
             let first = cycle.iter().enumerate().min_by_key(|(_, node)| **node).map_or(0, |(at, _)| at);
             cycle.rotate_left(first);
             return cycle;
         }
-        walk.push(node);
-        next = edges.get(node).and_then(|needs| needs.iter().copied().find(|need| stuck(need)));
+        path.push(node);
+        next = edges.get(node).and_then(|needs| needs.iter().copied().find(|need| is_unordered(need)));
     }
-    walk
+    path
 }
 
-/// The layer of each node counted from the leaves (nodes nothing else needs): 0 for a leaf, one more than the highest
+/// The layer of each node counted from the leaves (nodes without dependents): 0 for a leaf, one more than the highest
 /// of its dependents otherwise. kro's `apply-order` is the number of layers less this.
 pub(crate) fn layers_from_leaves(edges: &Edges, order: &[usize]) -> Vec<usize> {
     let mut layer = vec![0; edges.len()];
@@ -73,8 +73,8 @@ pub(crate) fn layers_from_leaves(edges: &Edges, order: &[usize]) -> Vec<usize> {
     layer
 }
 
-/// The layer of each node counted from the roots: 0 for a node that needs nothing. Nodes of a layer can be
-/// applied at once.
+/// The layer of each node counted from the roots: 0 for a node without dependencies. Nodes of a layer can be
+/// applied concurrently.
 pub(crate) fn layers_from_roots(edges: &Edges, order: &[usize]) -> Vec<usize> {
     let mut layer = vec![0; edges.len()];
     for node in order {
@@ -98,17 +98,17 @@ mod tests {
     }
 
     #[test]
-    fn a_working_order_of_the_author_is_kept() {
+    fn a_valid_order_of_the_author_is_kept() {
         assert_eq!(topological(&edges(&[&[], &[0], &[], &[2]])), Ok(vec![0, 1, 2, 3]));
     }
 
     #[test]
-    fn a_node_waits_for_one_listed_after_it() {
+    fn a_node_comes_after_a_dependency_that_is_listed_later() {
         assert_eq!(topological(&edges(&[&[2], &[], &[]])), Ok(vec![1, 2, 0]));
     }
 
     #[test]
-    fn a_cycle_is_shown_as_a_path_from_its_first_node() {
+    fn a_cycle_is_reported_as_a_path_from_its_first_node() {
         assert_eq!(topological(&edges(&[&[], &[3, 0], &[1], &[2], &[1]])), Err(vec![1, 3, 2]));
     }
 
@@ -135,7 +135,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_cannot_be_ordered_has_a_real_cycle(needs in proptest::collection::vec(proptest::collection::btree_set(0_usize..8, 0..4), 8)) {
+        fn nodes_that_cannot_be_ordered_have_a_cycle(needs in proptest::collection::vec(proptest::collection::btree_set(0_usize..8, 0..4), 8)) {
             let edges: Edges = needs;
             if let Err(cycle) = topological(&edges) {
                 prop_assert!(!cycle.is_empty());

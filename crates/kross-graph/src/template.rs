@@ -1,43 +1,43 @@
-//! A template with its expressions compiled: renders into a value for one instance. What has no expression in it
-//! stays one shared literal, however large.
+//! A template with compiled expressions, which is rendered to a value for one instance. A part without expressions
+//! is one shared literal, however large.
 
 use kross_cel::error::EvalError;
 use kross_value::{Key, Object, Text, Value};
 
 use crate::expression::{Expression, Outcome, Scope};
 
-/// A value with expressions in it.
+/// A value that may contain expressions.
 #[derive(Debug)]
 pub enum Template {
-    /// No expression below here.
+    /// A value without expressions.
     Literal(Value),
-    /// `${…}` alone: the expression's value takes its place, whatever its type.
+    /// Only `${…}`: the field gets the expression's value, of any type.
     Expression(Box<Expression>),
-    /// Text with `${…}` in it: strings, one after the other.
+    /// A string with `${…}` in it: the parts are concatenated.
     Text(Vec<Part>),
-    /// A list with expressions below it.
+    /// A list that contains expressions.
     List(Vec<Template>),
-    /// An object with expressions below it.
+    /// An object that contains expressions.
     Object(Vec<(Key, Template)>),
 }
 
-/// A piece of text with expressions in it.
+/// A part of a string with expressions in it.
 #[derive(Debug)]
 pub enum Part {
-    /// As it is.
+    /// Literal text.
     Literal(Text),
-    /// The string that an expression gives.
+    /// An expression that returns a string.
     Expression(Expression),
 }
 
 /// Why a template could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderError {
-    /// Where the expression stands in the definition.
+    /// The path of the expression in the definition.
     pub path: Text,
     /// The expression.
     pub expression: Text,
-    /// What went wrong in it.
+    /// The cause.
     pub error: EvalError,
 }
 
@@ -46,7 +46,7 @@ impl RenderError {
         Self { path: expression.path.clone(), expression: expression.source.clone(), error }
     }
 
-    /// Whether the data is merely not there yet.
+    /// Whether data is missing that may still appear.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.error.fault.is_pending()
@@ -72,7 +72,7 @@ impl Default for Template {
 }
 
 impl Template {
-    /// The value for one instance. None when the whole of it is `omit()`.
+    /// Renders the value for one instance. None if the whole value is omitted with `omit()`.
     ///
     /// # Errors
     /// The first expression that fails, pending or not.
@@ -97,8 +97,8 @@ impl Template {
         }
     }
 
-    /// What can be rendered now. An entry of an object whose value fails is left out and its error is kept, also in the
-    /// items of a list; a list with another item that fails is left out whole, since its items would move.
+    /// Renders what is available now. A field whose expression fails is omitted and its error is added to `errors`, also in
+    /// objects within a list. A list with any other failing item is omitted as a whole, because its indexes would shift.
     pub fn render_available(&self, scope: &Scope<'_>, errors: &mut Vec<RenderError>) -> Option<Value> {
         let entries = match self {
             Self::Object(entries) => entries,
@@ -115,7 +115,7 @@ impl Template {
         let mut rendered = Vec::with_capacity(entries.len());
         for (key, template) in entries {
             match template.render_available(scope, errors) {
-                // An object that came out empty because all of its fields failed is not a field either.
+                // An object all of whose fields failed is omitted too.
                 Some(Value::Object(object)) if object.is_empty() && matches!(template, Self::Object(_)) => {}
                 Some(value) => rendered.push((key.clone(), value)),
                 None => {}
@@ -124,7 +124,7 @@ impl Template {
         Some(Value::Object(rendered.into_iter().collect()))
     }
 
-    /// The string for one instance, where the place needs one.
+    /// Renders the string for one instance, for a field that must be a string.
     ///
     /// # Errors
     /// As [`Template::render`].
@@ -136,19 +136,19 @@ impl Template {
         })
     }
 
-    /// The value, if there is no expression in it.
+    /// The value, if it has no expressions.
     #[must_use]
     pub fn into_literal(self) -> Option<Value> {
         if let Self::Literal(value) = self { Some(value) } else { None }
     }
 
-    /// Whether there is no expression in it.
+    /// Whether it has no expressions.
     #[must_use]
     pub fn is_literal(&self) -> bool {
         matches!(self, Self::Literal(_))
     }
 
-    /// Every expression in it, in the order of the text.
+    /// Every expression in it, in source order.
     #[must_use]
     pub fn expressions(&self) -> Vec<&Expression> {
         let mut found = Vec::new();
@@ -186,7 +186,7 @@ impl Template {
     }
 }
 
-/// What stands under a key of a template.
+/// The value of a key of a template.
 #[derive(Clone, Copy, Debug)]
 pub enum Field<'a> {
     /// A value without expressions.
@@ -196,7 +196,7 @@ pub enum Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// What stands under a key of it.
+    /// The value of a key of it.
     #[must_use]
     pub fn get(self, key: &str) -> Option<Field<'a>> {
         match self {
@@ -206,7 +206,8 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The items of a list, objects as far as they go. None when nothing of them is known, or an item is not that is no object.
+/// The items of a list, with objects rendered as far as possible. None if nothing is available, or if an item that is not
+/// an object fails.
 fn available_items(items: &[Template], scope: &Scope<'_>, errors: &mut Vec<RenderError>) -> Option<Value> {
     let mut rendered = Vec::with_capacity(items.len());
     let mut known = false;

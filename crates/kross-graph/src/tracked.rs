@@ -1,12 +1,12 @@
-//! The types of the tracked status: `resources.<id>` anywhere, and `<id>.status` inside `lifecycle`, where the
-//! object's own status fields are there too.
+//! The types of the tracked status: `resources.<id>` in any expression, and `<id>.status` inside `lifecycle`, where it
+//! is merged with the object's own status.
 
 use std::sync::{Arc, LazyLock};
 
 use kross_cel::types::{ObjectType, Type, TypeId, TypeProvider};
 use kross_value::Text;
 
-/// Every provider below knows one type.
+/// Every provider in this file has a single type.
 const ONLY: TypeId = TypeId(0);
 
 /// The fields of a tracked status, with their types.
@@ -23,7 +23,7 @@ pub const FIELDS: &[(&str, Type)] = &[
     ("failingFor", Type::Duration),
 ];
 
-/// One tracked status. There is one provider for all of them, so that two of them have the same type.
+/// The type of a tracked status. All of them share one provider, so that they have the same type.
 static TRACKED: LazyLock<Type> =
     LazyLock::new(|| Type::Object(ObjectType::new(Arc::new(TrackedStatus), ONLY)));
 
@@ -69,13 +69,13 @@ fn tracked_field(field: &str) -> Option<Type> {
     FIELDS.iter().find(|(name, _)| *name == field).map(|(_, field_type)| field_type.clone())
 }
 
-/// The type of the variable `resources`, over ids and whether each is a list.
+/// The type of the variable `resources`, from the ids and whether each is a list.
 #[must_use]
 pub(crate) fn resources_type(nodes: Vec<(Text, bool)>) -> Type {
     Type::Object(ObjectType::new(Arc::new(Resources { nodes }), ONLY))
 }
 
-/// An object type whose `status` has the tracked fields too.
+/// An object type whose `status` also has the tracked fields.
 #[derive(Debug)]
 struct LifecycleView {
     base: Type,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_know_every_id_and_its_tracked_status() {
+    fn resources_has_the_tracked_status_of_every_id() {
         let resources = resources_type(vec![("database".into(), false), ("shards".into(), true)]);
         assert_eq!(field(&resources, &["database", "failingFor"]), Some(Type::Duration));
         assert!(matches!(field(&resources, &["shards"]), Some(Type::List(_))));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_lifecycle_the_tracked_fields_lie_over_the_objects_own() {
+    fn inside_lifecycle_tracked_fields_hide_the_objects_own() {
         let object = resources_type(vec![("spec".into(), false), ("status".into(), false)]);
         let view = lifecycle_view(&object);
         assert_eq!(field(&view, &["status", "error"]), Some(Type::String));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_without_status_has_the_tracked_fields_alone() {
+    fn a_kind_without_status_has_only_the_tracked_fields() {
         let view = lifecycle_view(&resources_type(vec![("data".into(), false)]));
         assert_eq!(field(&view, &["status", "clusterConnected"]), Some(Type::Bool));
         assert_eq!(field(&view, &["status", "phase"]), None);

@@ -1,5 +1,5 @@
-//! Every mistake that a definition can have, one file each, named after the code it is about: the file reports that code and
-//! no other, and what a person sees of it is a snapshot.
+//! Every error and warning that a definition can have, in a file named after its code: the file reports that code and no
+//! other, and the rendered diagnostic is a snapshot.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -21,7 +21,7 @@ impl Resolvers for Schemas {
     }
 }
 
-/// The built-in kinds, and a kind with limits on its fields.
+/// The built-in kinds, and a kind whose fields have validation rules.
 fn schemas() -> Schemas {
     let crds = CrdSchemas::new();
     let text = include_str!("crds/backup.yaml");
@@ -76,7 +76,7 @@ fn every_file_reports_the_code_it_is_named_after_and_no_other() {
 }
 
 #[test]
-fn a_definition_that_is_only_warned_of_compiles() {
+fn a_definition_with_only_warnings_compiles() {
     let mut warned = 0;
     for (name, bytes) in files() {
         let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
@@ -92,7 +92,7 @@ fn a_definition_that_is_only_warned_of_compiles() {
 }
 
 #[test]
-fn what_a_person_sees_of_every_mistake() {
+fn every_diagnostic_renders_as_in_its_snapshot() {
     for (name, bytes) in files() {
         let mut sources = Sources::new();
         let found = diagnose(&mut sources, &name, &bytes);
@@ -105,7 +105,7 @@ fn what_a_person_sees_of_every_mistake() {
 
 #[test]
 fn every_code_of_a_definition_has_a_file() {
-    // Found when a file is read at all, when an expression runs, or when two CRDs are compared: tested where that happens.
+    // Reported when a file is read, when an expression is evaluated, or when two CRDs are compared; tested there.
     let elsewhere = ["K0110", "K0111", "K0503", "K0614", "K0711"];
     let files = files();
     let tested = |code: &Code| files.iter().any(|(name, _)| name.starts_with(code.id()));

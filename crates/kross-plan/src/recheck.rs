@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kross_cel::ast::{Expr, Literal, Node};
-use kross_cel::references::Step;
+use kross_cel::references::PathSegment;
 use kross_cel::syntax::{self, Limits};
 use kross_cel::value::Duration;
 use kross_graph::{Expression, Graph};
@@ -50,7 +50,7 @@ fn may_read_time(expression: &Expression) -> bool {
 
 fn concerns(expression: &Expression, id: &Text) -> bool {
     expression.references.reads.iter().any(|read| {
-        read.variable == *id || matches!(read.path.first(), Some(Step::Field(field)) if *field == *id)
+        read.variable == *id || matches!(read.path.first(), Some(PathSegment::Field(field)) if *field == *id)
     })
 }
 

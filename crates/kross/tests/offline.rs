@@ -71,7 +71,7 @@ fn every_mistake_of_a_file_is_reported_at_once_with_its_place() {
         data,
         "<stdin>:11:17: error[K0304]: unknown type: `intger`\n\
          <stdin>:13:11: error[K0222]: the id `web-app` is not in lower camel case\n\
-         <stdin>:18:31: error[K0603]: expected a field of `Web.spec`, found `nmae`\n\
+         <stdin>:18:31: error[K0603]: `Web.spec` has no field `nmae`\n\
          <stdin>:20:11: error[K0701]: `DeploymentSpec` has no field `replica`\n"
     );
     assert_eq!(notes, "4 errors\n`kross explain K0304` says more, or any other code above\n");
@@ -101,7 +101,7 @@ fn kinds_of_other_definitions_and_of_crds_are_known() {
     assert_eq!((code, data.as_str()), (0, ""), "{notes}");
     let (code, data, _) = kross(&["validate", "--format", "short", "-"], &outer);
     assert_eq!(code, 1);
-    assert!(data.contains("error[K0804]: no schema is known for `Web` in `kro.run/v1alpha1`"), "{data}");
+    assert!(data.contains("error[K0804]: unknown kind `Web` in `kro.run/v1alpha1`"), "{data}");
 }
 
 #[test]

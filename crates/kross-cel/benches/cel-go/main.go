@@ -1,5 +1,5 @@
-// Times cel-go on the expressions of ../cel.rs and prints a line of "name nanoseconds" for each, to be read by
-// `cargo xtask bench cel`.
+// Measures cel-go on the expressions of ../cel.rs and prints a line "name nanoseconds" for each, which
+// `cargo xtask bench cel` reads.
 package main
 
 import (

@@ -9,8 +9,8 @@ use crate::env::Declared;
 use crate::error::Issue;
 use crate::types::Type;
 
-/// How many parts the type of a key may have.
-const LARGEST_KEY: u32 = 16;
+/// The largest number of parts in the type of a key.
+const MAX_KEY_SIZE: u32 = 16;
 
 impl Checker<'_> {
     pub(super) fn list(&mut self, items: &[Item]) -> Type {
@@ -26,8 +26,8 @@ impl Checker<'_> {
         let (mut keys, mut values) = (None, None);
         for entry in entries {
             let key = self.expr(&entry.key);
-            // Kept in the type, a map as a key would double it with every map around; no such key works anyway.
-            let key = if is_larger_than(&key, &mut { LARGEST_KEY }) { Type::Dyn } else { key };
+            // A map as a key would double the type with every enclosing map; such keys are invalid anyway.
+            let key = if is_larger_than(&key, &mut { MAX_KEY_SIZE }) { Type::Dyn } else { key };
             keys = Some(self.join(keys, key));
             let value = self.value(&entry.value, entry.optional);
             values = Some(self.join(values, value));
@@ -37,7 +37,7 @@ impl Checker<'_> {
         Type::map(key, value)
     }
 
-    /// The type of an element; of what is in the optional if it is written with `?`.
+    /// The type of an element; with `?`, the type inside the optional.
     fn value(&mut self, value: &Expr, optional: bool) -> Type {
         let found = self.expr(value);
         if !optional {
@@ -47,7 +47,7 @@ impl Checker<'_> {
             Type::Optional(inner) => (*inner).clone(),
             Type::Dyn => Type::Dyn,
             Type::Error => Type::Error,
-            other => self.not_optional(value, &other, "an optional after `?`"),
+            other => self.not_optional(value, &other, "the value after `?`"),
         }
     }
 
@@ -75,7 +75,7 @@ impl Checker<'_> {
                     if !self.substitution.assign(&found, &wanted) {
                         let (wanted, found) = (self.show(&wanted), self.show(&found));
                         let name = &field.name.text;
-                        let message = format!("expected {wanted} for the field `{name}`, found {found}");
+                        let message = format!("the field `{name}` must be {wanted}, found {found}");
                         self.report(Issue::new(Code::WrongFieldType, field.value.span, message));
                     }
                 }

@@ -1,4 +1,4 @@
-//! Calls of functions: finds which function is meant, and says what is wrong where none fits.
+//! Function calls: resolves the function, and reports why no overload matches.
 
 use kross_diagnostics::{Code, suggest};
 
@@ -28,7 +28,7 @@ impl<'a> Checker<'a> {
         types.extend(target.map(|target| self.receiver(target, function)));
         types.extend(arguments.iter().map(|argument| self.expr(argument)));
         let Some(ids) = namespaced.or_else(|| env.find_function(&function.text)) else {
-            // What is called on a mistake may well exist on what was meant.
+            // The receiver has an error that was reported; the function may exist on the correct type.
             if target.is_some() && types.first() == Some(&Type::Error) {
                 return Type::Error;
             }
@@ -45,7 +45,7 @@ impl<'a> Checker<'a> {
         self.no_call(expr, function, ids, member, &operands, &types)
     }
 
-    /// The type of what stands before the dot; a namespace without this function is one mistake.
+    /// The type of the receiver. A namespace that lacks the function is reported as one error.
     fn receiver(&mut self, receiver: &Expr, function: &Name) -> Type {
         if let Some((first, rooted)) = root(receiver)
             && (rooted || !self.is_local(first))
@@ -66,16 +66,16 @@ impl<'a> Checker<'a> {
             self.env.functions().names().filter_map(|name| name.strip_prefix(&*prefix)).collect();
         names.sort_unstable();
         let found = &function.text;
-        let message = format!("expected a function of `{namespace}`, found `{found}`");
+        let message = format!("unknown function `{namespace}.{found}`");
         let issue = Issue::new(Code::UnknownFunction, function.span, message);
         self.issues.push(match suggest(found, names.iter().copied()) {
             Some(meant) => issue.help(format!("did you mean `{namespace}.{meant}`?")).replace(meant),
-            None => issue.help(format!("there are: {}", names.join(", "))),
+            None => issue.help(format!("functions of `{namespace}`: {}", names.join(", "))),
         });
         Type::Error
     }
 
-    /// `a.b.f` as the name of a function.
+    /// `a.b.f` as the qualified name of a function.
     fn namespaced(&mut self, receiver: &Expr, function: &Name) -> Option<&'a [OverloadId]> {
         let (first, _) = root(receiver)?;
         let env = self.env;

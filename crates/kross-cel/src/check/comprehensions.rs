@@ -1,5 +1,5 @@
-//! The types of macros over lists, maps and optionals: what their variables are, what their bodies must be and what
-//! they give. The same as checking the folds that cel-go expands them to.
+//! The types of macros over lists, maps and optionals: of their variables, their bodies and their results. Equivalent to
+//! checking the folds that cel-go expands them to.
 
 use kross_diagnostics::Code;
 
@@ -37,7 +37,7 @@ impl Checker<'_> {
                 ComprehensionKind::TransformMapEntry => checker.map_entry(body),
                 ComprehensionKind::SortBy => checker.sort_by(&range_type, body),
             };
-            // After the body, which may know more of what the condition is.
+            // After the body, which may determine the type of the filter.
             if let Some((filter, found)) = filter_type {
                 checker.must_be_boolean(
                     filter,
@@ -49,7 +49,7 @@ impl Checker<'_> {
         })
     }
 
-    /// The types of the variables, by what is gone over.
+    /// The types of the variables, by the type of the range.
     fn variables(&mut self, comprehension: &Comprehension, range: &Type) -> (Type, Type) {
         let two = comprehension.second.is_some();
         match range {
@@ -73,12 +73,12 @@ impl Checker<'_> {
         let sorts = comprehension.kind == ComprehensionKind::SortBy;
         let (wanted, name) = (if sorts { "a list" } else { "a list or a map" }, &comprehension.name.text);
         let shown = self.show(found);
-        let message = format!("expected {wanted} for `{name}` to go over, found {shown}");
+        let message = format!("`{name}` needs {wanted}, found {shown}");
         let issue = Issue::new(Code::NotIterable, comprehension.range.span, message);
         let issue = match found {
-            Type::String => issue.help("split it into a list first, for instance with `split(',')`"),
-            Type::Optional(_) => issue.help("take the value out first: `orValue([])`, or use `optMap`"),
-            Type::Object(_) => issue.help("take one of its fields that is a list or a map"),
+            Type::String => issue.help("split it into a list first, for example with `split(',')`"),
+            Type::Optional(_) => issue.help("unwrap it first with `orValue([])`, or use `optMap`"),
+            Type::Object(_) => issue.help("use one of its fields that is a list or a map"),
             _ => issue,
         };
         self.report(issue);
@@ -96,7 +96,7 @@ impl Checker<'_> {
             };
         }
         let found = self.show(&found);
-        let message = format!("expected a map with the entries to add, found {found}");
+        let message = format!("the result of `transformMapEntry` must be a map, found {found}");
         self.report(Issue::new(Code::NotAMapEntry, body.span, message).help("write `{key: value}`"));
         Type::Error
     }
@@ -117,11 +117,11 @@ impl Checker<'_> {
         if known.is_none() {
             let found = self.show(&found);
             let message = format!(
-                "expected a key with an order (int, uint, double, bool, string, bytes, duration or timestamp), found {found}"
+                "the sort key must be an int, uint, double, bool, string, bytes, duration or timestamp, found {found}"
             );
             self.report(
                 Issue::new(Code::NotSortable, body.span, message)
-                    .help("sort by a field that can be compared"),
+                    .help("sort by a field of one of these types"),
             );
             return range.clone();
         }
@@ -138,11 +138,11 @@ impl Checker<'_> {
         if !self.substitution.assign(&found, &Type::optional(inner.clone())) {
             let found = self.substitution.finish(&found);
             let name = if flat { "optFlatMap" } else { "optMap" };
-            self.not_optional(operand, &found, &format!("an optional before `{name}`"));
+            self.not_optional(operand, &found, &format!("the receiver of `{name}`"));
             self.with_locals(&[(variable, Type::Error)], |checker| checker.expr(body));
             return Type::Error;
         }
-        // Of a mistake nothing is known, not even that it is some type.
+        // After an error nothing is known of the type.
         let inner = if found == Type::Error { Type::Error } else { self.substitution.resolve(&inner) };
         let result = self.with_locals(&[(variable, inner)], |checker| checker.expr(body));
         if !flat {
@@ -153,7 +153,7 @@ impl Checker<'_> {
             Some(result) => result,
             None => {
                 let result = self.substitution.finish(&result);
-                self.not_optional(body, &result, "an optional as the result of `optFlatMap`")
+                self.not_optional(body, &result, "the result of `optFlatMap`")
             }
         }
     }

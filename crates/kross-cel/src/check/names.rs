@@ -1,4 +1,4 @@
-//! Finds what names stand for: variables of macros, variables of the environment, types, functions with a namespace.
+//! Resolves names: variables of macros, variables of the environment, types, qualified functions.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Checker<'_> {
         found.unwrap_or_else(|| self.undeclared(expr, name))
     }
 
-    /// The type of a variable or type of the environment, remembered as what the node stands for.
+    /// The type of a variable or a type name of the environment; records what the node refers to.
     pub(super) fn declared(&mut self, expr: &Expr, name: &str) -> Option<Type> {
         let env = self.env;
         let (full, declared) = env.find(name)?;
@@ -40,7 +40,7 @@ impl Checker<'_> {
         self.locals.iter().any(|(local, _)| **local == *name)
     }
 
-    /// Runs a step with variables of a macro in scope.
+    /// Runs `step` with the variables of a macro in scope.
     pub(super) fn with_locals<T>(
         &mut self,
         variables: &[(&Name, Type)],
@@ -55,7 +55,7 @@ impl Checker<'_> {
     }
 }
 
-/// The first name of `a.b.c`, and whether it stands behind a leading dot; none for anything but plain selections.
+/// The first name of `a.b.c`, and whether it has a leading dot; none for anything but plain selections.
 pub(super) fn root(expr: &Expr) -> Option<(&str, bool)> {
     match &expr.node {
         Node::Ident { name, rooted } => Some((name, *rooted)),

@@ -1,4 +1,4 @@
-//! Chooses among the overloads of a function: each is tried with fresh type parameters, and those that fit stay.
+//! Resolves the overloads of a function: tries each with fresh type parameters and keeps those that match.
 
 use super::Checker;
 use crate::ast::Expr;
@@ -7,7 +7,7 @@ use crate::library::{OverloadId, Signature};
 use crate::types::Type;
 
 impl Checker<'_> {
-    /// Resolves a function by name, if it exists and takes these types: remembers the overloads and gives the result.
+    /// Resolves a function by name: records the matching overloads and returns the result type.
     pub(super) fn resolve_name(
         &mut self,
         expr: &Expr,
@@ -20,7 +20,7 @@ impl Checker<'_> {
         self.resolve_overloads(expr, ids, member, false, arguments)
     }
 
-    /// Tries each overload. The result is that of all which fit if they agree, and `dyn` otherwise.
+    /// Tries each overload. The result type is that of the matching overloads if they agree, else `dyn`.
     pub(super) fn resolve_overloads(
         &mut self,
         expr: &Expr,
@@ -59,7 +59,7 @@ impl Checker<'_> {
         result
     }
 
-    /// Leaves the choice among all overloads of an operator to the values.
+    /// Records all overloads of an operator; the values decide at run time.
     pub(super) fn every_overload(&mut self, expr: &Expr, name: &str) {
         let ids = self.env.functions().find(name).unwrap_or(&[]);
         let overloads = ids.iter().copied().collect();

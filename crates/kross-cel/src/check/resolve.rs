@@ -1,4 +1,4 @@
-//! Resolves names without types, for expressions that are to run unchecked: every overload of a name is possible.
+//! Resolves names without types, for unchecked expressions: every overload of a name is possible.
 
 use kross_value::Text;
 

@@ -1,4 +1,4 @@
-//! The types of fields and indexes: of objects, maps and lists, also behind an optional.
+//! The types of fields and indexes of objects, maps and lists, also through optionals.
 
 use super::Checker;
 use super::names::{qualified, root};
@@ -29,7 +29,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `a.b.c` as the name of a variable or a type, unless `a` is the variable of a macro.
+    /// `a.b.c` as the qualified name of a variable or a type, unless `a` is the variable of a macro.
     fn qualified_name(&mut self, expr: &Expr) -> Option<Type> {
         let (first, rooted) = root(expr)?;
         if !self.env.is_root(first) || !rooted && self.is_local(first) {
@@ -66,12 +66,12 @@ impl Checker<'_> {
         let index_type = self.expr(index);
         let (target, was_optional) = match self.substitution.resolve(&operand_type) {
             Type::Optional(inner) => ((*inner).clone(), true),
-            // Null is taken for an empty optional.
+            // Null is treated as an empty optional.
             Type::Null => (Type::Dyn, true),
             other => (other, false),
         };
         if target == Type::Dyn {
-            // Where a list and a map are both possible, cel-go does not know that the result is an optional.
+            // If both a list and a map are possible, cel-go does not infer that the result is an optional.
             let keyed = !self.substitution.assign(&index_type, &Type::Int);
             return if keyed && was_optional { Type::optional(Type::Dyn) } else { Type::Dyn };
         }
@@ -101,7 +101,7 @@ impl Checker<'_> {
         }
     }
 
-    /// As the overloads of the operator would: of a list if the index allows it, of a map otherwise.
+    /// As the overloads of the operator would: an element of a list if the index allows it, else of a map.
     fn unknown_element(&mut self, operand: &Expr, index: &Expr, target: &Type, index_type: &Type) -> Type {
         let (first, second) = (self.substitution.fresh(), self.substitution.fresh());
         let mark = self.substitution.mark();

@@ -1,19 +1,19 @@
-//! Which types the variables of one check stand for, and whether one type can stand where another is wanted. Follows
-//! cel-go's rules; a trial that fails leaves nothing behind.
+//! The bindings of type variables in one check, and assignability of types. Implements cel-go's rules; a failed trial is
+//! rolled back.
 
 use std::sync::Arc;
 
 use crate::types::{OpaqueType, Type};
 
-/// Steps that one check may take in comparing types. Ordinary expressions need hundreds; only types that double
-/// with every use of a variable get anywhere near.
+/// The largest number of type comparisons in one check. Ordinary expressions need hundreds; only types that double with
+/// every use of a variable come close.
 const FUEL: u32 = 1_000_000;
 
-/// The types that variables stand for.
+/// The bindings of type variables.
 #[derive(Debug)]
 pub(crate) struct Substitution {
     bindings: Vec<Option<Type>>,
-    /// What was there before each change, to undo a trial.
+    /// The previous value of each changed binding, to roll back a trial.
     trail: Vec<(u32, Option<Type>)>,
     fuel: u32,
 }
@@ -23,18 +23,18 @@ impl Substitution {
         Self { bindings: Vec::new(), trail: Vec::new(), fuel: FUEL }
     }
 
-    /// A type that is still to be found.
+    /// A new type variable.
     pub(crate) fn fresh(&mut self) -> Type {
         self.bindings.push(None);
         Type::Variable(u32::try_from(self.bindings.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Whether no variable was ever made, so that there is nothing to substitute.
+    /// Whether no type variable was created, so that there is nothing to substitute.
     pub(crate) fn is_empty(&self) -> bool {
         self.bindings.is_empty()
     }
 
-    /// Whether the types were too large to compare; every answer since then is wrong.
+    /// Whether the types were too large to compare; all results since then are meaningless.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.fuel == 0
     }
@@ -44,12 +44,12 @@ impl Substitution {
         self.fuel == 0
     }
 
-    /// Where a trial begins.
+    /// The start of a trial.
     pub(crate) fn mark(&self) -> usize {
         self.trail.len()
     }
 
-    /// Undoes everything since the mark.
+    /// Rolls back everything since the mark.
     pub(crate) fn roll_back(&mut self, mark: usize) {
         while self.trail.len() > mark
             && let Some((number, before)) = self.trail.pop()
@@ -70,7 +70,7 @@ impl Substitution {
         self.bindings.get(number as usize).cloned().flatten()
     }
 
-    /// Whether `from` can stand where `to` is wanted. What variables had to stand for stays if so, and only then.
+    /// Whether `from` is assignable to `to`. Keeps the bindings that make it so; rolls them back if it is not.
     pub(crate) fn assign(&mut self, from: &Type, to: &Type) -> bool {
         let mark = self.mark();
         let assigned = self.fits(from, to);
@@ -80,19 +80,19 @@ impl Substitution {
         assigned
     }
 
-    /// As [`Self::assign`], without undoing.
+    /// As [`Self::assign`], without rolling back.
     pub(crate) fn fits(&mut self, from: &Type, to: &Type) -> bool {
         if self.burn() {
             return true;
         }
         if let Type::Variable(number) = to {
-            let (valid, bound) = self.stands_for(*number, from);
+            let (valid, bound) = self.bind_to(*number, from);
             if valid || bound {
                 return valid;
             }
         }
         if let Type::Variable(number) = from {
-            return self.stands_for(*number, to).0;
+            return self.bind_to(*number, to).0;
         }
         match (from, to) {
             (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
@@ -113,8 +113,8 @@ impl Substitution {
         }
     }
 
-    /// Whether a variable can stand for a type, and whether it stood for one already.
-    fn stands_for(&mut self, number: u32, other: &Type) -> (bool, bool) {
+    /// Binds a variable to a type: whether that is possible, and whether it was bound already.
+    fn bind_to(&mut self, number: u32, other: &Type) -> (bool, bool) {
         if *other == Type::Variable(number) {
             return (true, true);
         }
@@ -155,12 +155,12 @@ impl Substitution {
         }
     }
 
-    /// The type with variables replaced by what they stand for; those that stand for nothing stay.
+    /// The type with bound variables replaced; unbound variables stay.
     pub(crate) fn resolve(&mut self, of: &Type) -> Type {
         self.replace(of, false)
     }
 
-    /// The type with variables replaced; those that stand for nothing become `dyn`.
+    /// The type with bound variables replaced; unbound variables become `dyn`.
     pub(crate) fn finish(&mut self, of: &Type) -> Type {
         self.replace(of, true)
     }
@@ -204,7 +204,7 @@ fn has_variables(of: &Type) -> bool {
     }
 }
 
-/// Whether null can stand where this type is wanted: cel-go's rule for messages, wrappers and opaque types.
+/// Whether null is assignable to this type: cel-go's rule for messages, wrappers and opaque types.
 fn takes_null(other: &Type) -> bool {
     matches!(
         other,
@@ -218,12 +218,12 @@ fn takes_null(other: &Type) -> bool {
     )
 }
 
-/// Of two types that fit each other: whether the first is equal or less specific.
+/// Of two types that are assignable to each other: whether the first is equal or less specific.
 pub(crate) fn is_at_least_as_general(first: &Type, second: &Type) -> bool {
     match (first, second) {
         (Type::Dyn | Type::Variable(_), _) => true,
         (_, Type::Dyn | Type::Variable(_)) => false,
-        // What takes null is more general than null, and than the same without null.
+        // A nullable type is more general than null, and than the type itself.
         (Type::Null, Type::Null) | (_, Type::Null) => true,
         (Type::Null, _) => false,
         (Type::Nullable(first), Type::Nullable(second)) => is_at_least_as_general(first, second),
@@ -246,5 +246,29 @@ pub(crate) fn is_at_least_as_general(first: &Type, second: &Type) -> bool {
                     .all(|(first, second)| is_at_least_as_general(first, second))
         }
         (first, second) => first == second,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_assignable(from: &Type, to: &Type) -> bool {
+        Substitution::new().assign(from, to)
+    }
+
+    #[test]
+    fn assignability_is_that_of_cel_go() {
+        assert!(is_assignable(&Type::Dyn, &Type::Int));
+        assert!(is_assignable(&Type::Int, &Type::Dyn));
+        assert!(is_assignable(&Type::Null, &Type::Timestamp));
+        assert!(!is_assignable(&Type::Null, &Type::Int));
+        assert!(is_assignable(&Type::Null, &Type::nullable(Type::Int)));
+        assert!(is_assignable(&Type::nullable(Type::Int), &Type::Int));
+        assert!(!is_assignable(&Type::nullable(Type::Int), &Type::String));
+        assert!(is_assignable(&Type::map(Type::String, Type::Dyn), &Type::map(Type::String, Type::Int)));
+        assert!(!is_assignable(&Type::Int, &Type::UInt));
+        assert!(!is_assignable(&Type::optional(Type::Int), &Type::Int));
+        assert!(is_assignable(&Type::list(Type::Int), &Type::list(Type::Dyn)));
     }
 }

@@ -1,4 +1,4 @@
-//! What a run may cost, in units of about one node or one element, and whether its caller still wants it.
+//! The cost limit of an evaluation, in units of about one node or one element, and its cancellation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::Fault;
 use crate::library::Call;
 
-/// How often the caller is asked whether it still wants the result, in units.
+/// How many units are spent between two checks for cancellation.
 const POLL_EVERY: u64 = 100;
 
-/// What a run may still cost.
+/// The remaining cost of an evaluation.
 #[derive(Clone, Debug)]
 pub struct Budget {
     left: u64,
-    /// When fewer units are left, look at `cancelled`. 0 where there is none.
+    /// Check `cancelled` when fewer units are left. 0 if there is no flag.
     poll_below: u64,
     cancelled: Option<Arc<AtomicBool>>,
 }
 
 impl Budget {
-    /// Enough for any expression that belongs into an object: about a tenth of a second.
+    /// Enough for any reasonable expression: about a tenth of a second.
     pub const DEFAULT: u64 = 10_000_000;
 
     /// A budget of this many units.
@@ -28,7 +28,7 @@ impl Budget {
         Self { left: units, poll_below: 0, cancelled: None }
     }
 
-    /// Ends the run soon after `flag` becomes true.
+    /// Cancels the evaluation soon after `flag` becomes true.
     #[must_use]
     pub fn cancelled_by(mut self, flag: Arc<AtomicBool>) -> Self {
         self.poll_below = self.left;
@@ -42,7 +42,7 @@ impl Budget {
         self.left
     }
 
-    /// Pays.
+    /// Spends units, or fails if they are exhausted.
     #[inline]
     pub(super) fn spend(&mut self, units: u64) -> Result<(), Fault> {
         match self.left.checked_sub(units) {
@@ -50,12 +50,12 @@ impl Budget {
                 self.left = left;
                 Ok(())
             }
-            other => self.settle(other),
+            other => self.spend_slow(other),
         }
     }
 
     #[cold]
-    fn settle(&mut self, left: Option<u64>) -> Result<(), Fault> {
+    fn spend_slow(&mut self, left: Option<u64>) -> Result<(), Fault> {
         let Some(left) = left else {
             self.left = 0;
             return Err(Fault::BudgetExceeded);
@@ -68,7 +68,7 @@ impl Budget {
         }
     }
 
-    /// What a function of a library pays with.
+    /// The budget as library functions see it.
     #[inline]
     pub(super) fn call(&mut self) -> Call<'_> {
         Call::new(&mut self.left)

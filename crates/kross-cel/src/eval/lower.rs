@@ -1,5 +1,5 @@
-//! Turns the checked tree into the one that runs: names become positions, chains of fields become paths, chains of
-//! `&&` and of text become one node, and what is constant is computed once.
+//! Lowers the checked tree to the evaluated one: names become positions, chains of fields become paths, chains of `&&`
+//! and of string concatenations become one node, and constants are folded.
 
 mod call;
 mod depth;
@@ -17,7 +17,7 @@ use crate::error::{EvalError, Fault};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Parsed trees are at most 250 levels deep; a tree from elsewhere may be twice that.
+/// Parsed trees are at most 250 levels deep; this leaves room for trees from elsewhere.
 const MAX_DEPTH: usize = 500;
 
 /// Lowers an expression.
@@ -37,19 +37,19 @@ pub(super) fn lower(checked: &Checked) -> Result<Program, EvalError> {
 struct Lowering<'a> {
     checked: &'a Checked,
     variables: Vec<Text>,
-    /// The variables of macros in scope, from the outermost: how to read each.
+    /// The variables of the enclosing macros, outermost first.
     scope: Vec<Local>,
-    /// How many there are in all. Each has a place of its own: what `cel.bind` binds is computed later, among others.
+    /// The number of macro variables. Each has its own slot, because `cel.bind` evaluates its value lazily.
     locals: u32,
     depth: usize,
 }
 
-/// A variable of a macro, by its place.
+/// The slot of a macro variable.
 #[derive(Clone, Copy)]
 enum Local {
     /// Set before it is read.
     Plain(u32),
-    /// Computed when it is first read.
+    /// Evaluated when it is first read.
     Bound(u32),
 }
 
@@ -72,8 +72,8 @@ impl Lowering<'_> {
             Reference::Variable(name) => return Ok(self.variable(name, expr.span)),
             Reference::Local(number) => {
                 return Ok(match self.scope.get(*number as usize) {
-                    Some(Local::Plain(place)) => Node::Local(*place),
-                    Some(Local::Bound(place)) => Node::Bound(*place),
+                    Some(Local::Plain(slot)) => Node::Local(*slot),
+                    Some(Local::Bound(slot)) => Node::Bound(*slot),
                     None => fail("this variable is not in scope", expr.span),
                 });
             }
@@ -120,11 +120,11 @@ impl Lowering<'_> {
                 let map = node::OptionalMap { operand, variable, body, flat: *flat, span };
                 Ok(Node::OptionalMap(Box::new(map)))
             }
-            Parsed::Error => Ok(fail("this part of the expression could not be read", span)),
+            Parsed::Error => Ok(fail("this part of the expression is invalid", span)),
         }
     }
 
-    /// Lowers what is in the scope of so many more variables; the place of the first comes with it.
+    /// Lowers code in the scope of additional variables; also returns the slot of the first one.
     fn within<T>(
         &mut self,
         variables: u32,
@@ -198,7 +198,7 @@ impl Lowering<'_> {
                     .collect::<Result<_, EvalError>>()?;
                 Ok(Node::Map(Box::new(node::Map { entries, span: expr.span })))
             }
-            _ => Ok(fail("this is no list or map", expr.span)),
+            _ => Ok(fail("not a list or a map", expr.span)),
         }
     }
 
@@ -250,7 +250,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Both sides as one chain of terms, taking in the terms of a left or right side that is such a chain itself.
+/// Joins both sides to one chain of terms; a side that is such a chain itself is flattened.
 fn chain(
     left: Node,
     right: Node,

@@ -1,4 +1,4 @@
-//! Runs a program: walks its tree, pays for each node, and carries every failure's place.
+//! Evaluates a program: walks its tree, spends the cost of each node, and adds the position to errors.
 
 mod access;
 mod build;
@@ -17,22 +17,22 @@ use crate::error::{EvalError, Fault};
 use crate::library::operators;
 use crate::value::Value;
 
-/// A failure takes one word on the way out, so that success stays small.
+/// Errors are boxed, so that the result stays small.
 pub(super) type Outcome<T = Value> = Result<T, Box<EvalError>>;
 
-/// One run.
+/// One evaluation.
 pub(super) struct Machine<'run> {
     slots: &'run [Option<Value>],
     locals: Vec<Value>,
-    /// What `cel.bind` binds variables to, until somebody asks.
+    /// The values of `cel.bind` variables that are not evaluated yet.
     bound: Vec<Option<&'run Node>>,
     variables: &'run [Text],
     budget: &'run mut Budget,
-    /// Whether asking a field of null is an error.
+    /// Whether selecting a field of null is an error, see [`super::Program::strict_presence`].
     strict: bool,
 }
 
-/// Gives a fault its place.
+/// Adds the position to a fault.
 #[inline]
 fn at(span: Span) -> impl Fn(Fault) -> Box<EvalError> {
     move |fault| Box::new(EvalError { fault, span })
@@ -123,7 +123,7 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// Binds a variable to what it will be once somebody asks: an error that nobody runs into is none.
+    /// Binds a variable to an expression that is evaluated on first use, so that errors of unused values are ignored.
     fn bind(&mut self, number: u32, value: &'run Node) {
         let at = number as usize;
         if self.bound.len() <= at {
@@ -134,7 +134,7 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// Computes what a variable is bound to, the first time.
+    /// Evaluates the value of a bound variable, unless it already is.
     fn force(&mut self, number: u32) -> Outcome<()> {
         let Some(node) = self.bound.get_mut(number as usize).and_then(Option::take) else { return Ok(()) };
         match self.eval(node) {
@@ -149,7 +149,7 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// Pays for a path and makes sure that it has a beginning.
+    /// Spends the cost of a path and makes sure that its root is evaluated.
     #[inline]
     fn enter(&mut self, path: &'run Path) -> Outcome<()> {
         if let Root::Bound(number) = path.root {
@@ -172,7 +172,7 @@ impl<'run> Machine<'run> {
         at(span)(Fault::NoSuchVariable(name))
     }
 
-    /// The value of a node that can be read where it is, without a count of references.
+    /// The value of a node that can be read in place, without cloning it.
     #[inline]
     fn peek<'a>(&'a self, node: &'a Node) -> Option<&'a Value> {
         match node {
@@ -184,7 +184,7 @@ impl<'run> Machine<'run> {
 
     fn binary(&mut self, binary: &'run Binary) -> Outcome {
         self.spend(1, binary.span)?;
-        // Numbers in place are the inner loop of most macros.
+        // Fast path: integer operands are the inner loop of most macros.
         if let (Some(Value::Int(left)), Some(Value::Int(right))) =
             (self.peek(&binary.left), self.peek(&binary.right))
         {
@@ -267,8 +267,8 @@ impl<'run> Machine<'run> {
     }
 }
 
-/// Arithmetic on whole numbers where nothing goes wrong; the long way says what did. A number of its own, since a value
-/// that is made and then moved takes twice the time.
+/// Integer arithmetic without errors; the slow path reports them. Returns a number and not a [`Value`], because moving a
+/// value takes twice the time.
 #[inline]
 fn number(operator: BinaryOperator, left: i64, right: i64) -> Option<i64> {
     match operator {
@@ -281,7 +281,7 @@ fn number(operator: BinaryOperator, left: i64, right: i64) -> Option<i64> {
     }
 }
 
-/// Comparisons of whole numbers.
+/// Integer comparisons.
 #[inline]
 fn truth(operator: BinaryOperator, left: i64, right: i64) -> Option<bool> {
     Some(match operator {

@@ -1,4 +1,4 @@
-//! The tree that runs: like the parsed one, with every name turned into a position, a path or a function's code.
+//! The evaluated tree: like the parsed one, with every name lowered to a position, a path or a function pointer.
 
 use kross_value::{Key, Text};
 
@@ -9,18 +9,18 @@ use crate::error::EvalError;
 use crate::types::Type;
 use crate::value::Value;
 
-/// A node that runs.
+/// A node of the evaluated tree.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// A constant, written as one or folded.
+    /// A literal or folded constant.
     Constant(Value),
     /// A variable of the environment.
     Variable(u32, Span),
     /// A variable of a macro.
     Local(u32),
-    /// A variable of `cel.bind`, computed when it is first asked for.
+    /// A variable of `cel.bind`, evaluated when it is first read.
     Bound(u32),
-    /// Fields and elements of a variable, known beforehand.
+    /// Constant fields and indexes of a variable.
     Path(Box<Path>),
     /// `operand.field` of anything else, `has(operand.field)`, `operand.?field`
     Select(Box<Select>),
@@ -36,7 +36,7 @@ pub(super) enum Node {
     Or(Box<Terms>),
     /// Every other operator with two sides.
     Binary(Box<Binary>),
-    /// `a + b + c` of texts.
+    /// `a + b + c` of strings.
     Concat(Box<Terms>),
     /// `condition ? then : otherwise`
     Conditional(Box<Conditional>),
@@ -54,18 +54,18 @@ pub(super) enum Node {
     Bind(Box<Bind>),
     /// `operand.optMap(name, body)`
     OptionalMap(Box<OptionalMap>),
-    /// What cannot run.
+    /// A node that always fails.
     Fail(Box<EvalError>),
 }
 
-/// Where a path begins.
+/// The start of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Root {
-    /// At a variable of the environment.
+    /// A variable of the environment.
     Variable(u32, Span),
-    /// At a variable of a macro.
+    /// A variable of a macro.
     Local(u32),
-    /// At a variable of `cel.bind`.
+    /// A variable of `cel.bind`.
     Bound(u32),
 }
 
@@ -73,23 +73,23 @@ pub(super) enum Root {
 #[derive(Debug)]
 pub(super) struct Path {
     pub(super) root: Root,
-    pub(super) steps: Vec<Step>,
-    /// The root's type, where raw JSON is converted as it says. A root that is a view with this very type can be
-    /// walked raw, since the type of what is at the end is known.
+    pub(super) steps: Vec<PathStep>,
+    /// The root's type, if raw JSON has to be converted to it. A view of exactly this type can be walked as raw JSON,
+    /// because the type of the leaf is known.
     pub(super) root_type: Option<Type>,
-    /// The type of what is at the end, where it needs conversion.
+    /// The type of the leaf, if it needs conversion.
     pub(super) leaf_type: Option<Type>,
 }
 
 /// One step of a path.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct PathStep {
     pub(super) key: StepKey,
-    /// The text from the path's beginning up to here.
+    /// The path up to and including this step.
     pub(super) span: Span,
 }
 
-/// What a step takes.
+/// What a step selects.
 #[derive(Debug)]
 pub(super) enum StepKey {
     /// `.field`
@@ -156,7 +156,7 @@ pub(super) struct Call {
 pub(super) struct OrElse {
     pub(super) operand: Node,
     pub(super) other: Node,
-    /// Whether it gives the value, not the optional.
+    /// Whether it is `orValue`, which returns the value and not the optional.
     pub(super) value: bool,
     pub(super) span: Span,
 }

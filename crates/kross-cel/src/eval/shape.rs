@@ -1,4 +1,4 @@
-//! Finds the overload that takes some values, by the outer shapes of its parameters.
+//! Selects the overload for some values by the outermost types of its parameters.
 
 use kross_value::Text;
 
@@ -6,7 +6,7 @@ use crate::library::{DeclaredOverload, Implementation};
 use crate::types::Type;
 use crate::value::Value;
 
-/// An overload as far as a run needs it.
+/// An overload as evaluation needs it.
 #[derive(Clone, Debug)]
 pub(super) struct Resolved {
     shapes: Box<[Shape]>,
@@ -14,7 +14,7 @@ pub(super) struct Resolved {
     pub(super) implementation: Implementation,
 }
 
-/// What a parameter takes, from outside.
+/// The outermost type of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Shape {
     Any,
@@ -87,7 +87,7 @@ impl Resolved {
         Self { shapes, variadic: declared.signature.variadic, implementation: declared.implementation }
     }
 
-    /// Whether the overload takes these values.
+    /// Whether the overload accepts these values.
     #[inline]
     pub(super) fn takes(&self, arguments: &[Value]) -> bool {
         let (given, wanted) = (arguments.len(), self.shapes.len());

@@ -1,5 +1,5 @@
-//! Takes arguments out of a call as the kinds a signature promises, and keeps results within bounds. Dynamic calls may
-//! pass anything, so every function of the library goes through here.
+//! Reads the arguments of a call as the types of its signature, and limits the size of results. Dynamic calls may pass any
+//! value, so every library function uses these.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::Fault;
 use crate::library::Call;
 use crate::value::{Duration, Value};
 
-/// The largest string, or list times eight, that a function makes.
+/// The largest string in bytes, or list in elements times eight, that a function returns.
 pub(in crate::library) const MAX_OUTPUT: usize = 10 << 20;
 
 /// Declares functions: `"name": "doc" { "signature" => implementation, … } …`.
@@ -34,7 +34,7 @@ fn wrong(expected: &str, found: Option<&Value>) -> Fault {
     }
 }
 
-/// The argument, whatever it is.
+/// An argument of any type.
 pub(in crate::library) fn any(arguments: &[Value], at: usize) -> Result<&Value, Fault> {
     arguments.get(at).ok_or_else(|| wrong("an argument", None))
 }
@@ -101,7 +101,7 @@ pub(in crate::library) fn opaque<'a, T: crate::value::Opaque>(
     arguments.get(at).and_then(Value::downcast).ok_or_else(|| wrong(name, arguments.get(at)))
 }
 
-/// The elements of a list argument, paid for.
+/// The elements of a list argument; charges for them.
 pub(in crate::library) fn items(
     call: &mut Call<'_>,
     arguments: &[Value],
@@ -116,7 +116,7 @@ pub(in crate::library) fn items(
     }
 }
 
-/// The entries of a map argument, paid for.
+/// The entries of a map argument; charges for them.
 pub(in crate::library) fn entries(
     call: &mut Call<'_>,
     arguments: &[Value],
@@ -131,7 +131,7 @@ pub(in crate::library) fn entries(
     }
 }
 
-/// Whether something that may refuse its arguments does not. Arguments of a wrong type and an empty budget stay faults.
+/// Whether a function accepts its arguments. Arguments of a wrong type and an exhausted budget stay errors.
 pub(in crate::library) fn succeeds<T>(result: Result<T, Fault>) -> Result<Value, Fault> {
     match result {
         Ok(_) => Ok(Value::Bool(true)),
@@ -140,16 +140,16 @@ pub(in crate::library) fn succeeds<T>(result: Result<T, Fault>) -> Result<Value,
     }
 }
 
-/// Pays for looking at `length` bytes.
+/// Charges for reading `length` bytes.
 pub(in crate::library) fn charge_bytes(call: &mut Call<'_>, length: usize) -> Result<(), Fault> {
     call.charge(length / 10 + 1)
 }
 
-/// Pays for a result of `length` bytes, or refuses one that is too large to make.
+/// Charges for a result of `length` bytes; rejects one that is too large.
 pub(in crate::library) fn grow(call: &mut Call<'_>, function: &str, length: usize) -> Result<(), Fault> {
     if length > MAX_OUTPUT {
         return Err(Fault::invalid(format!(
-            "{function}: the result of {length} bytes is larger than the {MAX_OUTPUT} allowed"
+            "{function}: the result has {length} bytes, which is larger than the limit of {MAX_OUTPUT}"
         )));
     }
     charge_bytes(call, length)
@@ -157,14 +157,14 @@ pub(in crate::library) fn grow(call: &mut Call<'_>, function: &str, length: usiz
 
 #[cfg(test)]
 pub(in crate::library) mod testing {
-    //! Calls implementations directly and shows their results in a short notation.
+    //! Calls implementations directly and shows their results as text.
 
     #![allow(clippy::needless_pass_by_value)]
 
     use crate::library::{Call, Implementation};
     use crate::value::Value;
 
-    /// The result of a call, written as the language writes values.
+    /// The result of a call, as a literal.
     pub(crate) fn ok<const N: usize>(function: Implementation, arguments: [Value; N]) -> String {
         show(&run(function, &arguments).unwrap_or_else(|fault| panic!("unexpected: {fault}")))
     }
@@ -193,7 +193,7 @@ pub(in crate::library) mod testing {
         Value::list(items.into_iter().map(Value::Int).collect())
     }
 
-    /// Writes a value about as the language would.
+    /// Shows a value similar to a literal.
     pub(crate) fn show(value: &Value) -> String {
         match value {
             Value::Null => "null".into(),

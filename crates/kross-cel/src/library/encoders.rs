@@ -1,4 +1,4 @@
-//! Turns bytes into base64 text and back.
+//! Encodes and decodes base64.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -13,16 +13,16 @@ use crate::value::Value;
 pub static LIBRARY: Library = Library {
     name: "encoders",
     functions: functions! {
-        "base64.decode": "The bytes behind base64 text, with or without padding." {
+        "base64.decode": "Decodes a base64 string, with or without padding." {
             "base64.decode(string) -> bytes" => decode,
         }
-        "base64.encode": "The bytes as base64 text, with padding." {
+        "base64.encode": "Encodes bytes as a base64 string with padding." {
             "base64.encode(bytes) -> string" => encode,
         }
     },
 };
 
-/// Accepts what Go's decoder accepts: padding is optional, bits after the last whole byte are ignored.
+/// Accepts the same input as Go's decoder: padding is optional, bits after the last whole byte are ignored.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -30,7 +30,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The bytes behind base64 text as Go reads it: line breaks are skipped.
+/// Decodes base64 as Go does: line breaks are skipped.
 pub(in crate::library) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let joined: String;
     let text = if text.contains(['\r', '\n']) {
@@ -40,7 +40,7 @@ pub(in crate::library) fn decode_base64(text: &str) -> Option<Vec<u8>> {
         text
     };
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
-    // Padding is all or nothing.
+    // Padding must be complete or absent.
     (padding == 0 || text.len().is_multiple_of(4)).then(|| LENIENT.decode(text).ok()).flatten()
 }
 
@@ -49,7 +49,7 @@ fn decode(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     charge_bytes(call, text.len())?;
     decode_base64(text)
         .map(|bytes| Value::Bytes(bytes.into()))
-        .ok_or_else(|| Fault::invalid("base64.decode: the text is not base64"))
+        .ok_or_else(|| Fault::invalid("base64.decode: invalid base64"))
 }
 
 fn encode(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn padding_is_written_and_may_be_left_out() {
+    fn padding_is_written_and_optional_in_the_input() {
         assert_eq!(ok(encode, [Value::Bytes((*b"hello").into())]), "\"aGVsbG8=\"");
         for text in ["aGVsbG8=", "aGVsbG8", "aGVs\nbG8=\r\n", "aGVsbG9="] {
             let decoded = ok(decode, [Value::string(text)]);
@@ -74,9 +74,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_base64_is_refused() {
+    fn invalid_base64_is_rejected() {
         for text in ["a", "aGVsbG8==", "aGVs bG8=", "aGV_", "=", "aGVsbG=8"] {
-            assert_eq!(err(decode, [Value::string(text)]), "base64.decode: the text is not base64", "{text}");
+            assert_eq!(err(decode, [Value::string(text)]), "base64.decode: invalid base64", "{text}");
         }
     }
 }

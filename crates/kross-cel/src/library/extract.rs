@@ -1,4 +1,4 @@
-//! Regular expressions: pieces out of text, and replacements that refer to them.
+//! Regular expressions: extraction of matches, and replacement with references to groups.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use super::{Call, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
-/// Pieces that match a regular expression.
+/// Functions for regular expressions.
 pub static LIBRARY: Library = Library {
     name: "regex",
     functions: functions! {
-        "regex.extract": "The first match, or what its only group matched." {
+        "regex.extract": "Returns the first match of a pattern, or of its only capturing group." {
             "regex.extract(string, string) -> optional(string)" => extract,
         }
-        "regex.extractAll": "All matches, or what the only group matched in each." {
+        "regex.extractAll": "Returns all matches of a pattern, or of its only capturing group." {
             "regex.extractAll(string, string) -> list(string)" => extract_all,
         }
-        "regex.replace": "Replaces matches, all or as many as said; `\\1` in the replacement is what the first group matched." {
+        "regex.replace": "Replaces all matches of a pattern, or at most as many as given. `\\1` in the replacement refers to the first group." {
             "regex.replace(string, string, string) -> string" => replace,
             "regex.replace(string, string, string, int) -> string" => replace,
         }
@@ -37,12 +37,12 @@ fn single_group(call: &mut Call<'_>, arguments: &[Value]) -> Result<Arc<Regex>, 
     Ok(regex)
 }
 
-/// A search costs the text times the pattern in the worst case.
+/// Charges for a search: in the worst case the length of the text times that of the pattern.
 pub(in crate::library) fn charge_search(call: &mut Call<'_>, text: &str, pattern: &str) -> Result<(), Fault> {
     charge_bytes(call, text.len().saturating_mul(pattern.len() / 4 + 1))
 }
 
-/// What the group matched, if there is one and it matched anything; else the whole match.
+/// The match of the group if the pattern has one, else the whole match. None if the group matched nothing.
 fn piece(captures: &Captures<'_>) -> Option<Value> {
     let group = captures.len().saturating_sub(1);
     let found = captures.get(group).map_or("", |found| found.as_str());
@@ -91,7 +91,7 @@ fn replace(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 }
 
 fn expand(out: &mut String, captures: &Captures<'_>, replacement: &str) -> Result<(), Fault> {
-    let refused = |why: String| Fault::invalid(format!("the replacement `{replacement}` {why}"));
+    let invalid = |why: String| Fault::invalid(format!("the replacement `{replacement}` {why}"));
     let mut characters = replacement.chars();
     while let Some(character) = characters.next() {
         if character != '\\' {
@@ -99,17 +99,18 @@ fn expand(out: &mut String, captures: &Captures<'_>, replacement: &str) -> Resul
             continue;
         }
         match characters.next() {
-            None => return Err(refused("ends in a backslash".to_owned())),
+            None => return Err(invalid("ends with a backslash".to_owned())),
             Some('\\') => out.push('\\'),
             Some(digit) => {
                 let group =
                     digit.to_digit(10).and_then(|group| usize::try_from(group).ok()).ok_or_else(|| {
-                        refused(
-                            "has a backslash before something other than a digit or a backslash".to_owned(),
-                        )
+                        invalid("has a backslash that is not followed by a digit or a backslash".to_owned())
                     })?;
                 if group >= captures.len() {
-                    return Err(refused(format!("refers to group {group} of {}", captures.len() - 1)));
+                    return Err(invalid(format!(
+                        "refers to group {group}, the pattern has {}",
+                        captures.len() - 1
+                    )));
                 }
                 out.push_str(captures.get(group).map_or("", |found| found.as_str()));
             }
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_group_is_what_is_extracted() {
+    fn the_only_group_is_extracted() {
         assert_eq!(ok(extract, texts(["hello world", "hello(.*)"])), "some(\" world\")");
         assert_eq!(ok(extract, texts(["hello", "l+"])), "some(\"ll\")");
         assert_eq!(ok(extract, texts(["HELLO", "hello"])), "none");
@@ -137,16 +138,16 @@ mod tests {
         assert_eq!(ok(extract_all, texts(["id:1, id:, id:2", r"id:(\d*)"])), r#"["1", "2"]"#);
         assert_eq!(ok(extract_all, texts(["a", "b"])), "[]");
         assert!(err(extract, texts(["a@b", "(.*)@([^.]*)"])).contains("more than one"));
-        assert!(err(extract, texts(["a", "("])).contains("is no regular expression"));
+        assert!(err(extract, texts(["a", "("])).contains("is not a valid regular expression"));
     }
 
     #[test]
     fn replacements_refer_to_groups() {
         assert_eq!(ok(replace, texts(["foo bar", "(fo)o (ba)r", r"\2 \1"])), r#""ba fo""#);
         assert_eq!(ok(replace, texts(["ab", "a", r"$1\\"])), r#""$1\\b""#);
-        assert!(err(replace, texts(["test", "(.)", r"\2"])).contains("group 2 of 1"));
-        assert!(err(replace, texts(["id=1", r"id=(?P<v>\d)", r"\v"])).contains("other than a digit"));
-        assert!(err(replace, texts(["a", "a", r"\"])).contains("ends in a backslash"));
+        assert!(err(replace, texts(["test", "(.)", r"\2"])).contains("group 2, the pattern has 1"));
+        assert!(err(replace, texts(["id=1", r"id=(?P<v>\d)", r"\v"])).contains("not followed by a digit"));
+        assert!(err(replace, texts(["a", "a", r"\"])).contains("ends with a backslash"));
         let limited = |limit| {
             let [text, pattern, new] = texts(["banana", "a", "x"]);
             ok(replace, [text, pattern, new, Value::Int(limit)])

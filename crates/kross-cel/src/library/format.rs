@@ -1,4 +1,4 @@
-//! `format`: turns a text with clauses such as `%s` or `%.2f` and a list of values into text.
+//! Implements `format`: a format string with clauses such as `%s` or `%.2f`, and a list of arguments.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use super::arguments::{any, charge_bytes, grow, items, text};
 use crate::error::Fault;
 use crate::value::{List, Map, Value};
 
-/// What `%f` and `%e` show after the point unless told otherwise.
+/// The default precision of `%f` and `%e`.
 const DEFAULT_PRECISION: usize = 6;
-/// The most that may be asked for.
+/// The largest precision.
 const MAX_PRECISION: usize = 100;
-/// How deep values nest in `%s`.
+/// The largest nesting depth of values in `%s`.
 const MAX_DEPTH: usize = 64;
 
-/// One `%…` of a format.
+/// One `%…` of a format string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clause {
     /// `%s`
@@ -35,17 +35,17 @@ pub enum Clause {
     Octal,
 }
 
-/// A piece of a format.
+/// A piece of a format string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Text as it is.
+    /// Literal text.
     Literal(&'a str),
-    /// The place of a value.
+    /// A clause, which is replaced by an argument.
     Clause(Clause),
 }
 
 impl Clause {
-    /// The types that the clause takes, for people.
+    /// The types that the clause can format, for messages.
     #[must_use]
     pub fn takes(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl Clause {
         }
     }
 
-    /// How the clause is written, without precision.
+    /// The clause as text, without precision.
     #[must_use]
     pub fn verb(self) -> &'static str {
         match self {
@@ -75,10 +75,10 @@ impl Clause {
     }
 }
 
-/// Takes a format apart. The checker does so for literal formats, before any value is known.
+/// Splits a format string into pieces. The checker uses it for literal format strings.
 ///
 /// # Errors
-/// What is wrong with the format.
+/// Why the format string is invalid.
 pub fn pieces(format: &str) -> Result<Vec<Piece<'_>>, String> {
     let mut pieces = Vec::new();
     let mut rest = format;
@@ -104,7 +104,7 @@ pub fn pieces(format: &str) -> Result<Vec<Piece<'_>>, String> {
 fn clause(text: &str) -> Result<(Clause, &str), String> {
     let (precision, text) = precision(text)?;
     let mut characters = text.chars();
-    let clause = match characters.next().ok_or("the format ends in the middle of a clause")? {
+    let clause = match characters.next().ok_or("the format string ends within a clause")? {
         's' => Clause::String,
         'd' => Clause::Decimal,
         'f' => Clause::Fixed(precision),
@@ -123,11 +123,11 @@ fn precision(text: &str) -> Result<(usize, &str), String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at_checked(digits).unwrap_or((text, ""));
     if rest.is_empty() {
-        return Err("the format ends in the middle of a precision".to_owned());
+        return Err("the format string ends within a precision".to_owned());
     }
-    let precision: usize = number.parse().map_err(|_| format!("`.{number}` is not a precision"))?;
+    let precision: usize = number.parse().map_err(|_| format!("`.{number}` is not a valid precision"))?;
     if precision > MAX_PRECISION {
-        return Err(format!("the precision {precision} is larger than the {MAX_PRECISION} allowed"));
+        return Err(format!("the precision {precision} is larger than the limit of {MAX_PRECISION}"));
     }
     Ok((precision, rest))
 }
@@ -143,8 +143,9 @@ pub(in crate::library) fn format(call: &mut Call<'_>, arguments: &[Value]) -> Re
         match piece {
             Piece::Literal(literal) => written.push_str(literal),
             Piece::Clause(clause) => {
-                let value = any(&values, next)
-                    .map_err(|_| Fault::invalid(format!("the format has no value for clause {next}")))?;
+                let value = any(&values, next).map_err(|_| {
+                    Fault::invalid(format!("no argument for clause {next} of the format string"))
+                })?;
                 next += 1;
                 write_clause(call, &mut written, clause, value)?;
             }
@@ -173,7 +174,7 @@ fn write_clause(call: &mut Call<'_>, out: &mut String, clause: Clause, value: &V
     };
     done.ok_or_else(|| {
         let (verb, takes, found) = (clause.verb(), clause.takes(), value.type_name());
-        Fault::invalid(format!("`{verb}` takes {takes}, not {found}"))
+        Fault::invalid(format!("`{verb}` formats {takes}, found {found}"))
     })
 }
 
@@ -228,7 +229,7 @@ fn hex(out: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Digits behind a minus sign, where programming languages tend to show two's complement.
+/// Writes a minus sign and the digits, not two's complement.
 fn signed(out: &mut String, number: i64, digits: impl Fn(u64) -> String) {
     if number < 0 {
         out.push('-');
@@ -237,7 +238,7 @@ fn signed(out: &mut String, number: i64, digits: impl Fn(u64) -> String) {
 }
 
 fn number(value: &Value) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "the clause shows doubles, and the language converts so")]
+    #[expect(clippy::cast_precision_loss, reason = "the clause formats doubles")]
     match value {
         Value::Int(number) => Some(*number as f64),
         Value::UInt(number) => Some(*number as f64),
@@ -246,7 +247,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// The shortest decimal form that reads back as the same double, never with an exponent.
+/// The shortest decimal form that parses to the same double, without an exponent.
 pub(in crate::library) fn plain(number: f64) -> String {
     finite_or(number, |number| number.to_string())
 }
@@ -261,7 +262,7 @@ fn finite_or(number: f64, show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// `1.5e+00`: at least two digits of exponent and always its sign.
+/// `1.5e+00`: the exponent has a sign and at least two digits.
 fn scientific(number: f64, precision: usize) -> String {
     let shown = format!("{number:.precision$e}");
     let Some((digits, exponent)) = shown.split_once('e') else { return shown };
@@ -269,10 +270,10 @@ fn scientific(number: f64, precision: usize) -> String {
     format!("{digits}e{sign}{size:0>2}")
 }
 
-/// Writes a value as `%s` shows it. Entries of maps are in the order of their keys' text.
+/// Writes a value as `%s` formats it. Entries of maps are sorted by the text of their keys.
 fn write_value(call: &mut Call<'_>, out: &mut String, value: &Value, depth: usize) -> Result<(), Fault> {
     if depth > MAX_DEPTH {
-        return Err(Fault::invalid(format!("format: values nest deeper than {MAX_DEPTH}")));
+        return Err(Fault::invalid(format!("format: values are nested more than {MAX_DEPTH} levels deep")));
     }
     match value {
         Value::Null => out.push_str("null"),
@@ -287,10 +288,10 @@ fn write_value(call: &mut Call<'_>, out: &mut String, value: &Value, depth: usiz
         Value::Map(map) => write_map(call, out, map, depth)?,
         Value::Optional(_) | Value::Opaque(_) => {
             let (takes, found) = (Clause::String.takes(), value.type_name());
-            return Err(Fault::invalid(format!("`%s` takes {takes}, not {found}")));
+            return Err(Fault::invalid(format!("`%s` formats {takes}, found {found}")));
         }
     }
-    // Lists and maps can share elements many times over: the text must not outgrow its bound before the end.
+    // Elements can be shared many times, so check the size limit after every value.
     if out.len() > super::arguments::MAX_OUTPUT { grow(call, "format", out.len()) } else { call.charge(1) }
 }
 
@@ -347,12 +348,12 @@ mod tests {
         }
     }
 
-    fn refused(text: &str, value: Value) -> String {
+    fn error(text: &str, value: Value) -> String {
         err(format, [Value::string(text), Value::list(vec![value])])
     }
 
     #[test]
-    fn clauses_show_values_as_go_does() {
+    fn clauses_format_values_as_in_go() {
         assert_eq!(shown("%% %s%%", vec![Value::string("x")]), "% x%");
         assert_eq!(shown("%x %X %o %b", [-255, 255, -8, -5].map(Value::Int).to_vec()), "-ff FF -10 -101");
         assert_eq!(shown("%x", vec![Value::Int(i64::MIN)]), "-8000000000000000");
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_shown_with_sorted_keys() {
+    fn maps_are_formatted_with_sorted_keys() {
         let map = Value::map(vec![
             (Value::string("strKey"), Value::string("x")),
             (Value::Bool(true), Value::Int(42)),
@@ -387,25 +388,25 @@ mod tests {
     }
 
     #[test]
-    fn what_a_clause_does_not_take_is_refused() {
-        assert_eq!(refused("%d", Value::Null), "`%d` takes ints, uints and doubles, not null_type");
-        assert!(refused("%x", Value::Double(0.5)).contains("not double"));
-        assert!(refused("%o", Value::string("x")).contains("not string"));
-        assert!(refused("%s", Value::Optional(None)).contains("not optional_type"));
-        assert!(refused("%a", Value::Null).contains("unrecognized formatting clause `%a`"));
-        assert!(refused("%", Value::Null).contains("ends in the middle"));
-        assert!(refused("%.", Value::Null).contains("ends in the middle"));
-        assert!(refused("%.f", Value::Double(1.0)).contains("is not a precision"));
-        assert!(refused("%.101f", Value::Double(1.0)).contains("larger than"));
-        assert!(refused("%s %s", Value::Null).contains("no value for clause 1"));
+    fn invalid_clauses_and_arguments_are_rejected() {
+        assert_eq!(error("%d", Value::Null), "`%d` formats ints, uints and doubles, found null_type");
+        assert!(error("%x", Value::Double(0.5)).contains("found double"));
+        assert!(error("%o", Value::string("x")).contains("found string"));
+        assert!(error("%s", Value::Optional(None)).contains("found optional_type"));
+        assert!(error("%a", Value::Null).contains("unrecognized formatting clause `%a`"));
+        assert!(error("%", Value::Null).contains("ends within a clause"));
+        assert!(error("%.", Value::Null).contains("ends within a precision"));
+        assert!(error("%.f", Value::Double(1.0)).contains("is not a valid precision"));
+        assert!(error("%.101f", Value::Double(1.0)).contains("larger than"));
+        assert!(error("%s %s", Value::Null).contains("no argument for clause 1"));
     }
 
     #[test]
-    fn shared_elements_do_not_blow_up_the_result() {
+    fn shared_elements_cannot_exceed_the_size_limit() {
         let mut value = strings(["0123456789"]);
         for _ in 0..40 {
             value = Value::list(vec![value.clone(), value]);
         }
-        assert!(refused("%s", value).contains("larger than"));
+        assert!(error("%s", value).contains("larger than"));
     }
 }

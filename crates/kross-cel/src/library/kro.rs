@@ -1,4 +1,4 @@
-//! The functions that kro adds to the language, with its answers.
+//! The functions that kro adds to CEL, with kro's results.
 
 pub mod hash;
 pub mod json;

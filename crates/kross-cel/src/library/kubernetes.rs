@@ -1,4 +1,4 @@
-//! The functions that Kubernetes adds to the language, with its answers.
+//! The functions that Kubernetes adds to CEL, with Kubernetes' results.
 
 pub mod cidr;
 pub mod find;

@@ -1,4 +1,4 @@
-//! Lists: pieces, order, repetition.
+//! Functions for lists: slices, sorting, duplicates.
 
 use std::cmp::Ordering;
 
@@ -8,32 +8,32 @@ use super::{Call, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
-/// The longest list that `lists.range` makes.
+/// The longest list that `lists.range` returns.
 const MAX_RANGE: i64 = 1_000_000;
-/// How deep lists are flattened at most.
+/// The largest depth to which lists are flattened.
 const MAX_DEPTH: i64 = 64;
 
-/// Functions of lists. `sortBy` is syntax: it sorts with [`sort_by_keys`].
+/// Functions for lists. `sortBy` is a macro.
 pub static LIBRARY: Library = Library {
     name: "lists",
     functions: functions! {
-        "distinct": "The elements without repetitions, each where it came first." {
+        "distinct": "Returns the list without duplicates; the first of equal elements is kept." {
             "(list(T)).distinct() -> list(T)" => distinct,
         }
-        "flatten": "The elements of the lists in the list, one level deep or as deep as said." {
+        "flatten": "Flattens nested lists by one level, or by the given number of levels." {
             "(list(list(T))).flatten() -> list(T)" => flatten,
             "(list(dyn)).flatten(int) -> list(dyn)" => flatten,
         }
-        "lists.range": "The whole numbers from 0 up to, without, the one given." {
+        "lists.range": "Returns the integers from 0 up to, but not including, the argument." {
             "lists.range(int) -> list(int)" => range,
         }
-        "reverse": "The elements in reverse order." {
+        "reverse": "Returns the elements in reverse order." {
             "(list(T)).reverse() -> list(T)" => reverse,
         }
-        "slice": "The elements from one index up to, without, another." {
+        "slice": "Returns the elements from the first index up to, but not including, the second." {
             "(list(T)).slice(int, int) -> list(T)" => slice,
         }
-        "sort": "The elements in ascending order; all must be of one type that has an order." {
+        "sort": "Returns the elements in ascending order; they must have the same type, and it must be ordered." {
             "(list(int)).sort() -> list(int)" => sort,
             "(list(uint)).sort() -> list(uint)" => sort,
             "(list(double)).sort() -> list(double)" => sort,
@@ -67,7 +67,7 @@ fn flatten(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     Ok(Value::list(flat))
 }
 
-/// Adds the elements of the only list in `list`, paying for each, so that lists that share parts cannot explode.
+/// Adds the elements of the only list in `list`; charges for each, because nested lists can share parts.
 fn flatten_into(call: &mut Call<'_>, flat: &mut Vec<Value>, list: &[Value], depth: i64) -> Result<(), Fault> {
     for item in items(call, list, 0)? {
         if depth > 0 && matches!(item, Value::List(_)) {
@@ -85,7 +85,9 @@ fn flatten_into(call: &mut Call<'_>, flat: &mut Vec<Value>, list: &[Value], dept
 fn range(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let size = int(arguments, 0)?;
     if !(0..=MAX_RANGE).contains(&size) {
-        return Err(Fault::invalid(format!("lists.range: the size must be 0 to {MAX_RANGE}, got {size}")));
+        return Err(Fault::invalid(format!(
+            "lists.range: the size must be between 0 and {MAX_RANGE}, got {size}"
+        )));
     }
     call.charge(usize::try_from(size).unwrap_or(usize::MAX))?;
     Ok(Value::list((0..size).map(Value::Int).collect()))
@@ -100,15 +102,15 @@ fn reverse(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 fn slice(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let (start, end) = (int(arguments, 1)?, int(arguments, 2)?);
     let items = items(call, arguments, 0)?;
-    let refused = |why: &str| Fault::invalid(format!("slice({start}, {end}): {why}"));
+    let invalid = |why: &str| Fault::invalid(format!("slice({start}, {end}): {why}"));
     if start < 0 || end < 0 {
-        return Err(refused("indexes must not be negative"));
+        return Err(invalid("indexes must not be negative"));
     }
     if start > end {
-        return Err(refused("the start must not be after the end"));
+        return Err(invalid("the start must not be after the end"));
     }
     let range = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
-    let piece = items.get(range).ok_or_else(|| refused(&format!("the list has {} elements", items.len())))?;
+    let piece = items.get(range).ok_or_else(|| invalid(&format!("the list has {} elements", items.len())))?;
     Ok(Value::list(piece.to_vec()))
 }
 
@@ -117,11 +119,8 @@ fn sort(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     sort_by_keys(call, &items, &items).map(Value::list)
 }
 
-/// The items in the ascending order of their keys; items of equal keys stay in order. For `sort` and `sortBy`.
-///
-/// # Errors
-/// When the keys are of several types, or of one without an order, or the budget is used up.
-pub fn sort_by_keys(call: &mut Call<'_>, items: &[Value], keys: &[Value]) -> Result<Vec<Value>, Fault> {
+/// Sorts items by their keys, in ascending and stable order.
+fn sort_by_keys(call: &mut Call<'_>, items: &[Value], keys: &[Value]) -> Result<Vec<Value>, Fault> {
     let Some(example) = keys.first() else { return Ok(Vec::new()) };
     if example.compare(example).is_err() && !matches!(example, Value::Double(_)) {
         return Err(Fault::invalid(format!("a list of {} cannot be sorted", example.type_name())));
@@ -138,7 +137,7 @@ pub fn sort_by_keys(call: &mut Call<'_>, items: &[Value], keys: &[Value]) -> Res
     Ok(order.into_iter().map(|(_, item)| item.clone()).collect())
 }
 
-/// An order that is total also where doubles are not: `NaN` comes last.
+/// A total order of doubles too: `NaN` comes last.
 fn total(a: &Value, b: &Value) -> Ordering {
     a.compare(b).unwrap_or_else(|_| is_nan(a).cmp(&is_nan(b)))
 }
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flattening_goes_as_deep_as_said() {
+    fn lists_are_flattened_to_the_given_depth() {
         let nested = Value::list(vec![Value::Int(1), Value::list(vec![Value::Int(2), ints([3])]), ints([])]);
         assert_eq!(ok(flatten, [nested.clone()]), "[1, 2, [3]]");
         assert_eq!(ok(flatten, [nested.clone(), Value::Int(2)]), "[1, 2, 3]");
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn flattening_shared_lists_runs_out_of_budget_and_not_of_memory() {
+    fn flattening_shared_lists_exhausts_the_budget_and_not_the_memory() {
         let mut list = ints([1, 2]);
         for _ in 0..50 {
             list = Value::list(vec![list.clone(), list]);
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn sorting_needs_one_type_with_an_order() {
+    fn sorting_needs_one_ordered_type() {
         assert_eq!(ok(sort, [ints([3, 1, 2])]), "[1, 2, 3]");
         assert_eq!(ok(sort, [strings(["b", "a"])]), r#"["a", "b"]"#);
         assert_eq!(ok(sort, [ints([])]), "[]");
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn items_follow_their_keys() {
+    fn items_are_sorted_by_their_keys() {
         let (items, keys) = (["a", "b", "c"].map(Value::string), [3, 1, 2].map(Value::Int));
         let mut budget = 1_000;
         let sorted = sort_by_keys(&mut Call::new(&mut budget), &items, &keys).unwrap();
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_go_and_ranges_have_bounds() {
+    fn duplicates_are_removed_and_ranges_are_limited() {
         let mixed = Value::list(vec![Value::Int(1), Value::Double(1.0), Value::string("b"), Value::Int(1)]);
         assert_eq!(ok(distinct, [mixed]), r#"[1, "b"]"#);
         assert_eq!(ok(reverse, [ints([1, 2])]), "[2, 1]");

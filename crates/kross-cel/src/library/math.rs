@@ -1,4 +1,4 @@
-//! Numbers: extremes, rounding, signs, bits.
+//! Functions for numbers: extremes, rounding, signs, bits.
 
 use std::cmp::Ordering;
 
@@ -7,47 +7,47 @@ use super::{Call, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
-/// Functions of numbers. Calls of `math.greatest` and `math.least` with three or more arguments are calls with one list
-/// of them.
+/// Functions for numbers. The parser turns calls of `math.greatest` and `math.least` with three or more arguments into
+/// calls with one list.
 pub static LIBRARY: Library = Library {
     name: "math",
     functions: functions! {
-        "math.abs": "The number without its sign." {
+        "math.abs": "Returns the absolute value." {
             "math.abs(double) -> double" => abs,
             "math.abs(int) -> int" => abs,
             "math.abs(uint) -> uint" => abs,
         }
-        "math.bitAnd": "The bits that both numbers have." {
+        "math.bitAnd": "Returns the bitwise AND." {
             "math.bitAnd(int, int) -> int" => |_, a| Ok(Value::Int(int(a, 0)? & int(a, 1)?)),
             "math.bitAnd(uint, uint) -> uint" => |_, a| Ok(Value::UInt(uint(a, 0)? & uint(a, 1)?)),
         }
-        "math.bitNot": "All bits turned over." {
+        "math.bitNot": "Returns the bitwise complement." {
             "math.bitNot(int) -> int" => |_, a| Ok(Value::Int(!int(a, 0)?)),
             "math.bitNot(uint) -> uint" => |_, a| Ok(Value::UInt(!uint(a, 0)?)),
         }
-        "math.bitOr": "The bits that either number has." {
+        "math.bitOr": "Returns the bitwise OR." {
             "math.bitOr(int, int) -> int" => |_, a| Ok(Value::Int(int(a, 0)? | int(a, 1)?)),
             "math.bitOr(uint, uint) -> uint" => |_, a| Ok(Value::UInt(uint(a, 0)? | uint(a, 1)?)),
         }
-        "math.bitShiftLeft": "The bits moved up; those that leave are lost." {
+        "math.bitShiftLeft": "Shifts the bits to the left; overflowing bits are lost." {
             "math.bitShiftLeft(int, int) -> int" => |_, a| Ok(Value::Int(shift_left(int(a, 0)?.cast_unsigned(), a)?.cast_signed())),
             "math.bitShiftLeft(uint, int) -> uint" => |_, a| shift_left(uint(a, 0)?, a).map(Value::UInt),
         }
-        "math.bitShiftRight": "The bits moved down, zeros from above also for negative numbers." {
+        "math.bitShiftRight": "Shifts the bits to the right, filling with zeros, also for negative numbers." {
             "math.bitShiftRight(int, int) -> int" => |_, a| Ok(Value::Int(shift_right(int(a, 0)?.cast_unsigned(), a)?.cast_signed())),
             "math.bitShiftRight(uint, int) -> uint" => |_, a| shift_right(uint(a, 0)?, a).map(Value::UInt),
         }
-        "math.bitXor": "The bits that exactly one of the numbers has." {
+        "math.bitXor": "Returns the bitwise exclusive OR." {
             "math.bitXor(int, int) -> int" => |_, a| Ok(Value::Int(int(a, 0)? ^ int(a, 1)?)),
             "math.bitXor(uint, uint) -> uint" => |_, a| Ok(Value::UInt(uint(a, 0)? ^ uint(a, 1)?)),
         }
-        "math.ceil": "The next whole number above." {
+        "math.ceil": "Rounds up to an integral number." {
             "math.ceil(double) -> double" => |_, a| Ok(Value::Double(double(a, 0)?.ceil())),
         }
-        "math.floor": "The next whole number below." {
+        "math.floor": "Rounds down to an integral number." {
             "math.floor(double) -> double" => |_, a| Ok(Value::Double(double(a, 0)?.floor())),
         }
-        "math.greatest": "The largest of the numbers, or of the numbers in a list." {
+        "math.greatest": "Returns the largest of the numbers, or of the numbers in a list." {
             "math.greatest(double) -> double" => greatest,
             "math.greatest(int) -> int" => greatest,
             "math.greatest(uint) -> uint" => greatest,
@@ -64,16 +64,16 @@ pub static LIBRARY: Library = Library {
             "math.greatest(list(int)) -> int" => greatest,
             "math.greatest(list(uint)) -> uint" => greatest,
         }
-        "math.isFinite": "Whether the number is neither infinite nor `NaN`." {
+        "math.isFinite": "Returns whether the number is neither infinite nor `NaN`." {
             "math.isFinite(double) -> bool" => |_, a| Ok(Value::Bool(double(a, 0)?.is_finite())),
         }
-        "math.isInf": "Whether the number is infinite." {
+        "math.isInf": "Returns whether the number is infinite." {
             "math.isInf(double) -> bool" => |_, a| Ok(Value::Bool(double(a, 0)?.is_infinite())),
         }
-        "math.isNaN": "Whether the number is `NaN`." {
+        "math.isNaN": "Returns whether the number is `NaN`." {
             "math.isNaN(double) -> bool" => |_, a| Ok(Value::Bool(double(a, 0)?.is_nan())),
         }
-        "math.least": "The smallest of the numbers, or of the numbers in a list." {
+        "math.least": "Returns the smallest of the numbers, or of the numbers in a list." {
             "math.least(double) -> double" => least,
             "math.least(int) -> int" => least,
             "math.least(uint) -> uint" => least,
@@ -90,20 +90,20 @@ pub static LIBRARY: Library = Library {
             "math.least(list(int)) -> int" => least,
             "math.least(list(uint)) -> uint" => least,
         }
-        "math.round": "The nearest whole number; halves go away from zero." {
+        "math.round": "Rounds to the nearest integral number; halves are rounded away from zero." {
             "math.round(double) -> double" => |_, a| Ok(Value::Double(double(a, 0)?.round())),
         }
-        "math.sign": "-1, 0 or 1 in the number's own type." {
+        "math.sign": "Returns -1, 0 or 1, in the number's type." {
             "math.sign(double) -> double" => sign,
             "math.sign(int) -> int" => sign,
             "math.sign(uint) -> uint" => sign,
         }
-        "math.sqrt": "The square root; `NaN` of negative numbers." {
+        "math.sqrt": "Returns the square root; `NaN` for negative numbers." {
             "math.sqrt(double) -> double" => square_root,
             "math.sqrt(int) -> double" => square_root,
             "math.sqrt(uint) -> double" => square_root,
         }
-        "math.trunc": "The whole part." {
+        "math.trunc": "Returns the integral part." {
             "math.trunc(double) -> double" => |_, a| Ok(Value::Double(double(a, 0)?.trunc())),
         }
     },
@@ -136,7 +136,7 @@ fn sign(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 }
 
 fn square_root(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
-    #[expect(clippy::cast_precision_loss, reason = "roots are doubles, and the language converts so")]
+    #[expect(clippy::cast_precision_loss, reason = "roots are doubles")]
     let number = match any(arguments, 0)? {
         Value::Int(number) => *number as f64,
         Value::UInt(number) => *number as f64,
@@ -170,7 +170,7 @@ fn least(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     extreme(call, arguments, "math.least", Ordering::Greater)
 }
 
-/// Of equal numbers the first stays, whatever its type: `math.greatest(1u, 1)` is `1u`.
+/// Returns the first of equal numbers, whatever its type: `math.greatest(1u, 1)` is `1u`.
 fn extreme(
     call: &mut Call<'_>,
     arguments: &[Value],
@@ -182,7 +182,7 @@ fn extreme(
         other => other.to_vec(),
     };
     let Some((mut best, rest)) = numbers.split_first() else {
-        return Err(Fault::invalid(format!("{function}: there must be at least one number")));
+        return Err(Fault::invalid(format!("{function}: the list is empty")));
     };
     for candidate in &numbers {
         if !matches!(candidate, Value::Int(_) | Value::UInt(_) | Value::Double(_)) {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_equal_numbers_is_the_extreme() {
+    fn the_first_of_equal_numbers_is_returned() {
         assert_eq!(ok(greatest, [Value::Int(1), Value::Double(1.0)]), "1");
         assert_eq!(ok(greatest, [Value::Double(1.0), Value::Int(1)]), "1.0");
         assert_eq!(ok(least, [Value::UInt(5), Value::Int(-7)]), "-7");
@@ -217,13 +217,13 @@ mod tests {
         assert_eq!(ok(greatest, [Value::list(mixed.clone())]), "10");
         assert_eq!(ok(least, [Value::list(mixed)]), "-5.0");
         assert_eq!(ok(least, [Value::Int(5)]), "5");
-        assert_eq!(err(greatest, [ints([])]), "math.greatest: there must be at least one number");
+        assert_eq!(err(greatest, [ints([])]), "math.greatest: the list is empty");
         assert!(err(greatest, [Value::string("a")]).contains("no such overload"));
         assert!(err(least, [Value::Int(1), Value::string("a")]).contains("no such overload"));
     }
 
     #[test]
-    fn bits_move_without_panics() {
+    fn shifts_do_not_panic() {
         let left = named("math.bitShiftLeft(int");
         let right = named("math.bitShiftRight(int");
         assert_eq!(ok(left, [Value::Int(1), Value::Int(200)]), "0");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_and_sizes_stay_in_their_type() {
+    fn signs_and_absolute_values_keep_their_type() {
         assert_eq!(ok(abs, [Value::Int(-3)]), "3");
         assert!(err(abs, [Value::Int(i64::MIN)]).contains("overflows"));
         assert_eq!(ok(sign, [Value::UInt(9)]), "1u");

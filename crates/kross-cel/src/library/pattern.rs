@@ -1,5 +1,5 @@
-//! Compiles regular expressions written for Go, which the language prescribes, into ours. Both run in linear time; they
-//! differ in a few spellings, and in that Go's `\d`, `\w`, `\s` and `\b` know ASCII alone.
+//! Compiles regular expressions in Go's syntax, which CEL prescribes, with the `regex` crate. Both match in linear time; they
+//! differ in a few notations, and Go's `\d`, `\w`, `\s` and `\b` match only ASCII.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,33 +13,33 @@ use regex::{Regex, RegexBuilder};
 use super::Call;
 use crate::error::Fault;
 
-/// How many compiled patterns a thread keeps, because expressions ask with the same ones again and again; when there are
-/// more, all are forgotten.
-const KEPT: usize = 64;
-/// Of a compiled pattern, in bytes.
-const LARGEST: usize = 1 << 20;
-/// Of a pattern's text, in bytes.
-const LONGEST: usize = 16 << 10;
-/// The most that Go repeats.
+/// The number of compiled patterns that a thread caches, because expressions use the same ones repeatedly. The cache is
+/// cleared when it is full.
+const CACHE_SIZE: usize = 64;
+/// The largest compiled pattern, in bytes.
+const MAX_COMPILED_SIZE: usize = 1 << 20;
+/// The longest pattern, in bytes.
+const MAX_LENGTH: usize = 16 << 10;
+/// The largest repetition count in Go.
 const MAX_REPEAT: u32 = 1_000;
 
 thread_local! {
     static COMPILED: RefCell<HashMap<Text, Arc<Regex>>> = RefCell::default();
 }
 
-/// The compiled form of a pattern in Go's notation, made once for each thread while it is in use.
+/// Compiles a pattern in Go's syntax, or returns it from the thread's cache.
 ///
 /// # Errors
-/// When the pattern is no regular expression, or too large a one, or the budget is used up.
+/// If the pattern is invalid or too large, or the budget is exhausted.
 pub fn compile(call: &mut Call<'_>, pattern: &Text) -> Result<Arc<Regex>, Fault> {
     if let Some(known) = COMPILED.with_borrow(|known| known.get(pattern).cloned()) {
         return Ok(known);
     }
     call.charge(pattern.len())?;
-    // Shared, not cloned: a clone starts without what the original has learned while matching.
+    // Share the regex instead of cloning it: a clone loses the caches that matching has filled.
     let compiled = Arc::new(build(pattern)?);
     COMPILED.with_borrow_mut(|known| {
-        if known.len() >= KEPT {
+        if known.len() >= CACHE_SIZE {
             known.clear();
         }
         known.insert(pattern.clone(), compiled.clone());
@@ -47,30 +47,28 @@ pub fn compile(call: &mut Call<'_>, pattern: &Text) -> Result<Arc<Regex>, Fault>
     Ok(compiled)
 }
 
-/// Compiles a pattern anew. The checker does so for literal ones.
-///
-/// # Errors
-/// When the pattern is no regular expression, or too large a one.
-pub fn build(pattern: &str) -> Result<Regex, Fault> {
-    if pattern.len() > LONGEST {
-        return Err(Fault::invalid(format!("the regular expression is longer than {LONGEST} bytes")));
+/// Compiles a pattern in Go's syntax, without the cache.
+fn build(pattern: &str) -> Result<Regex, Fault> {
+    if pattern.len() > MAX_LENGTH {
+        return Err(Fault::invalid(format!("the regular expression is longer than {MAX_LENGTH} bytes")));
     }
-    let refused = |reason: &str| Fault::invalid(format!("`{pattern}` is no regular expression: {reason}"));
-    RegexBuilder::new(&translate(pattern).map_err(|reason| refused(&reason))?)
-        .size_limit(LARGEST)
-        .dfa_size_limit(LARGEST)
+    let invalid =
+        |reason: &str| Fault::invalid(format!("`{pattern}` is not a valid regular expression: {reason}"));
+    RegexBuilder::new(&translate(pattern).map_err(|reason| invalid(&reason))?)
+        .size_limit(MAX_COMPILED_SIZE)
+        .dfa_size_limit(MAX_COMPILED_SIZE)
         .nest_limit(100)
         .build()
         .map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => refused("it is too large"),
-            // The library draws the pattern in several lines; what is wrong is in the last.
-            other => refused(
+            regex::Error::CompiledTooBig(_) => invalid("it is too large"),
+            // The error shows the pattern in several lines; the reason is in the last one.
+            other => invalid(
                 other.to_string().lines().last().unwrap_or_default().trim().trim_start_matches("error: "),
             ),
         })
 }
 
-/// Rewrites what Go and we spell differently.
+/// Translates Go's syntax to that of the `regex` crate.
 fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut rest = pattern.chars().peekable();
@@ -100,11 +98,11 @@ fn translate(pattern: &str) -> Result<String, String> {
             }
         };
         if repeats && repeated {
-            return Err("it repeats a repetition".to_owned());
+            return Err("nested repetition operator".to_owned());
         }
         repeated = repeats;
         if repeats {
-            // A `?` after a repetition makes it lazy and is no repetition of its own.
+            // A `?` after a repetition makes it lazy.
             if rest.peek() == Some(&'?') {
                 out.extend(rest.next());
             }
@@ -113,7 +111,7 @@ fn translate(pattern: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// The opening of a group. Flags that Go does not have are refused: they change what the rest means.
+/// The start of a group. Flags that Go does not have are rejected, because they change the meaning of the rest.
 fn group(out: &mut String, rest: &mut Peekable<Chars<'_>>) -> Result<(), String> {
     out.push('(');
     if rest.peek() != Some(&'?') {
@@ -130,7 +128,7 @@ fn group(out: &mut String, rest: &mut Peekable<Chars<'_>>) -> Result<(), String>
     Ok(())
 }
 
-/// `{2}`, `{2,}` and `{2,5}` repeat; any other brace stands for itself. Says whether it repeats.
+/// `{2}`, `{2,}` and `{2,5}` are repetitions; any other brace is literal. Returns whether it is a repetition.
 fn counted(out: &mut String, rest: &mut Peekable<Chars<'_>>) -> Result<bool, String> {
     let body: String = rest.clone().take_while(|character| *character != '}').collect();
     let (least, most) = body.split_once(',').unwrap_or((&body, ""));
@@ -150,10 +148,10 @@ fn counted(out: &mut String, rest: &mut Peekable<Chars<'_>>) -> Result<bool, Str
     Ok(true)
 }
 
-/// What follows a backslash.
+/// An escape, after its backslash.
 fn escape(out: &mut String, rest: &mut Peekable<Chars<'_>>, in_class: bool) -> Result<(), String> {
     let Some(character) = rest.next() else {
-        return Err("it ends in a backslash".to_owned());
+        return Err("it ends with a backslash".to_owned());
     };
     let (inside, outside) = match character {
         'd' => ("0-9", "[0-9]"),
@@ -179,7 +177,7 @@ fn escape(out: &mut String, rest: &mut Peekable<Chars<'_>>, in_class: bool) -> R
             return Ok(());
         }
         '<' | '>' | 'u' | 'U' | 'G' | 'K' | 'h' | 'R' | 'X' => {
-            return Err(format!("`\\{character}` means nothing"));
+            return Err(format!("unknown escape `\\{character}`"));
         }
         other => {
             out.push('\\');
@@ -191,7 +189,7 @@ fn escape(out: &mut String, rest: &mut Peekable<Chars<'_>>, in_class: bool) -> R
     Ok(())
 }
 
-/// `\Q` to `\E` or the end: text that stands for itself.
+/// Literal text from `\Q` to `\E` or the end.
 fn quoted(out: &mut String, rest: &mut Peekable<Chars<'_>>) {
     let text: String = rest.clone().collect();
     let (literal, closed) =
@@ -200,7 +198,7 @@ fn quoted(out: &mut String, rest: &mut Peekable<Chars<'_>>) {
     rest.by_ref().take(literal.chars().count() + if closed { 2 } else { 0 }).for_each(drop);
 }
 
-/// A character class, up to its closing bracket. Nested classes and set operations are ours alone: escaped.
+/// A character class, up to its closing bracket. Go has no nested classes and set operations, so their syntax is escaped.
 fn class(out: &mut String, rest: &mut Peekable<Chars<'_>>) -> Result<(), String> {
     out.push('[');
     if rest.peek() == Some(&'^') {
@@ -225,7 +223,7 @@ fn class(out: &mut String, rest: &mut Peekable<Chars<'_>>) -> Result<(), String>
     Err("a character class is not closed".to_owned())
 }
 
-/// `[:alpha:]` and the like, where they are complete.
+/// A complete named class such as `[:alpha:]`.
 fn named(out: &mut String, rest: &mut Peekable<Chars<'_>>) {
     let text: String = rest.clone().take(16).collect();
     let Some(end) = text.find(":]") else {
@@ -247,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn perl_classes_know_ascii_alone() {
+    fn perl_classes_match_only_ascii() {
         assert_eq!(found(r"\d+", "12 ٣٤"), ["12"]);
         assert_eq!(found(r"[\d_]+", "1_ ٣"), ["1_"]);
         assert_eq!(found(r"\w+", "aé b"), ["a", "b"]);
@@ -258,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_go_are_understood() {
+    fn go_syntax_is_translated() {
         assert_eq!(found(r"\Qa.b\E+", "a.bb axb"), ["a.bb"]);
         assert_eq!(found(r"\Qa.b", "a.b axb"), ["a.b"]);
         assert_eq!(found(r"a{,2}", "aa a{,2}"), ["a{,2}"]);
@@ -273,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
+    fn patterns_that_go_rejects_are_rejected() {
         for pattern in [
             "(", "a**", "a+*", "a{1001}", "[a", r"\", r"\8", "(?x)a", "(?<", "*a", r"\<a", r"a{2}{3}", r"\Z",
             "[b-a]",
@@ -286,11 +284,11 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_keeps_a_bounded_number_of_patterns() {
+    fn a_thread_caches_a_limited_number_of_patterns() {
         let mut budget = 100_000;
         for n in 0..1_000 {
             compile(&mut Call::new(&mut budget), &format!("a{n}").into()).unwrap();
         }
-        assert!(COMPILED.with_borrow(HashMap::len) <= KEPT);
+        assert!(COMPILED.with_borrow(HashMap::len) <= CACHE_SIZE);
     }
 }

@@ -1,54 +1,60 @@
-//! Turns the table of functions into the reference that people read.
+//! Renders the function reference as Markdown.
 
 use std::fmt::Write as _;
 
 use super::{GATED, Library, standard};
 
-/// The name of a library, as a heading, and what it is about.
+/// The heading of a library and its description.
 fn heading(library: &Library) -> (&'static str, &'static str) {
     match library.name {
-        "strings" => ("Strings", "Pieces, positions and replacements of text. Positions count characters."),
-        "lists" => {
-            ("Lists", "Pieces and order of lists. `list.sortBy(item, key)` sorts by a key of each element.")
+        "strings" => {
+            ("Strings", "Searching, splitting, replacing and formatting. Positions count characters.")
         }
-        "math" => ("Math", "Numbers: extremes, rounding, signs and bits."),
-        "sets" => ("Sets", "Lists seen as sets: order and repetition do not matter."),
-        "encoders" => ("Encoders", "Bytes as text."),
-        "regex" => ("Regular expressions", "Patterns are those of Go (RE2)."),
+        "lists" => (
+            "Lists",
+            "Slicing, sorting and flattening. `list.sortBy(item, key)` sorts by a key of each element.",
+        ),
+        "math" => ("Math", "Extremes, rounding, signs and bit operations."),
+        "sets" => ("Sets", "Lists as sets: order and duplicates are ignored."),
+        "encoders" => ("Encoders", "Base64."),
+        "regex" => ("Regular expressions", "Patterns have Go's RE2 syntax."),
         "kubernetes.lists" => ("Kubernetes: lists", "Sums, extremes and positions."),
-        "kubernetes.regex" => ("Kubernetes: regular expressions", "Matches in text."),
-        "kubernetes.urls" => ("Kubernetes: URLs", "URLs and their parts, as Go reads them."),
-        "kubernetes.net.ip" => ("Kubernetes: IP addresses", "Version 4 and 6, without zones."),
-        "kubernetes.net.cidr" => ("Kubernetes: ranges of IP addresses", "Such as `10.0.0.0/8`."),
-        "kubernetes.quantity" => ("Kubernetes: quantities", "Amounts such as `1500m` and `2Gi`, exactly."),
+        "kubernetes.regex" => ("Kubernetes: regular expressions", "Finding matches in a string."),
+        "kubernetes.urls" => ("Kubernetes: URLs", "URLs and their parts, as Go parses them."),
+        "kubernetes.net.ip" => ("Kubernetes: IP addresses", "IPv4 and IPv6, without zones."),
+        "kubernetes.net.cidr" => ("Kubernetes: CIDR ranges", "Address ranges such as `10.0.0.0/8`."),
+        "kubernetes.quantity" => (
+            "Kubernetes: quantities",
+            "Resource quantities such as `1500m` and `2Gi`, with exact arithmetic.",
+        ),
         "kubernetes.semver" => ("Kubernetes: versions", "Semantic versions."),
         "kubernetes.format" => {
-            ("Kubernetes: named formats", "What a string must look like, with the reasons why not.")
+            ("Kubernetes: named formats", "Validation of strings, with the reasons why a string is invalid.")
         }
-        "random" => ("Random values", "A seed decides them, so that they never change."),
-        "json" => ("JSON", "Text to values and back."),
-        "maps" => ("Maps", "Maps put over one another."),
-        "hash" => ("Digests", "Of text, as bytes; `base64.encode` makes text of them."),
-        "kro.lists" => ("Edits of lists", "A list with one element changed, added or taken away."),
+        "random" => ("Random values", "Deterministic: the same seed always gives the same value."),
+        "json" => ("JSON", "Parsing and serialization."),
+        "maps" => ("Maps", "Merging of maps."),
+        "hash" => ("Hashes", "Digests of a string, as bytes; `base64.encode` converts them to a string."),
+        "kro.lists" => ("List updates", "Copies of a list with one element replaced, inserted or removed."),
         "kro.omit" => ("Omit", "For templates, behind the feature gate `CELOmitFunction`."),
         "kro.runtime" => ("Conditions", "Only in `status.conditions` of a definition's schema."),
         other => (other, ""),
     }
 }
 
-/// Whether a function is written between or before its arguments.
+/// Whether a function is an operator.
 fn is_operator(name: &str) -> bool {
     !name.starts_with(|first: char| first.is_ascii_alphabetic())
 }
 
-/// All libraries, their functions, signatures and explanations, as Markdown.
+/// All libraries with their functions, signatures and documentation, as Markdown.
 #[must_use]
 pub fn reference_markdown() -> String {
     let mut out = String::from(
         "# Functions\n\n\
-         Every function that an expression can call, with its signatures. In `(list(A)).indexOf(A) -> int` the first\n\
-         parentheses hold what the function is called on; single capital letters stand for any type, the same one\n\
-         wherever the letter is.\n",
+         Every function that an expression can call, with its signatures. In `(list(A)).indexOf(A) -> int` the type in\n\
+         the first parentheses is the receiver: the function is called as `list.indexOf(item)`. Single capital letters\n\
+         are type parameters: each stands for any type, and for the same type throughout a signature.\n",
     );
     for library in standard().chain(GATED.iter().copied()) {
         let (title, about) = heading(library);
@@ -83,7 +89,7 @@ mod tests {
                 }
             }
         }
-        assert!(reference.contains("### `quantity`\n\nThe quantity that the text is.\n"));
+        assert!(reference.contains("### `quantity`\n\nParses a quantity.\n"));
     }
 
     #[test]

@@ -1,21 +1,21 @@
-//! Lists seen as sets: order and repetition do not matter, equality is that of `==`.
+//! Functions for lists as sets: order and duplicates are ignored, equality is that of `==`.
 
 use super::arguments::{functions, items};
 use super::{Call, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
-/// Lists seen as sets.
+/// Functions for lists as sets.
 pub static LIBRARY: Library = Library {
     name: "sets",
     functions: functions! {
-        "sets.contains": "Whether the first list has every element of the second." {
+        "sets.contains": "Returns whether the first list contains every element of the second." {
             "sets.contains(list(T), list(T)) -> bool" => contains,
         }
-        "sets.equivalent": "Whether each list has every element of the other." {
+        "sets.equivalent": "Returns whether each list contains every element of the other." {
             "sets.equivalent(list(T), list(T)) -> bool" => equivalent,
         }
-        "sets.intersects": "Whether the lists have an element in common." {
+        "sets.intersects": "Returns whether the lists have an element in common." {
             "sets.intersects(list(T), list(T)) -> bool" => intersects,
         }
     },
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_and_repetition_do_not_matter() {
+    fn order_and_duplicates_are_ignored() {
         assert_eq!(ok(equivalent, [ints([1, 2, 2]), ints([2, 1])]), "true");
         assert_eq!(ok(equivalent, [ints([1, 2]), ints([1])]), "false");
         assert_eq!(ok(equivalent, [ints([]), ints([])]), "true");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn comparing_all_with_all_is_paid_for() {
+    fn comparing_all_elements_is_charged() {
         let large = Value::list((0..4_000).map(Value::Int).collect());
         let other = Value::list((4_000..8_000).map(Value::Int).collect());
         assert_eq!(run(intersects, &[large, other]).unwrap_err(), Fault::BudgetExceeded);

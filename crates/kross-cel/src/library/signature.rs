@@ -1,19 +1,19 @@
-//! Turns the text of a signature, such as `(list(A)).indexOf(A) -> int`, into types.
+//! Parses signatures such as `(list(A)).indexOf(A) -> int`.
 
 use std::sync::Arc;
 
 use crate::types::{OpaqueType, Type};
 
-/// What a function takes and gives.
+/// The parameters and the result of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// Whether it is called on its first parameter: `x.f(y)`.
     pub member: bool,
-    /// What it takes, the receiver first.
+    /// The parameters, the receiver first.
     pub parameters: Vec<Type>,
-    /// Whether the last parameter may be given several times.
+    /// Whether the last parameter is variadic.
     pub variadic: bool,
-    /// What it gives.
+    /// The result type.
     pub result: Type,
     /// The type parameters it uses, in order of appearance.
     pub type_parameters: Vec<char>,
@@ -24,13 +24,13 @@ pub struct Signature {
 pub struct SignatureError {
     /// The signature.
     pub signature: String,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
 }
 
 impl std::fmt::Display for SignatureError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cannot read the signature `{}`: {}", self.signature, self.reason)
+        write!(f, "invalid signature `{}`: {}", self.signature, self.reason)
     }
 }
 
@@ -40,14 +40,14 @@ impl Signature {
     /// Parses the signature of a function called `name`.
     ///
     /// # Errors
-    /// When the text is not a signature of `name`.
+    /// If the text is not a signature of `name`.
     pub fn parse(name: &str, text: &str) -> Result<Self, SignatureError> {
         Reader { rest: text, type_parameters: Vec::new() }
             .signature(name)
             .map_err(|reason| SignatureError { signature: text.to_owned(), reason })
     }
 
-    /// Whether both take the same, whatever their type parameters are called.
+    /// Whether both have the same parameters, regardless of the names of type parameters.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let names = |signature: &Self| {
@@ -62,19 +62,13 @@ impl Signature {
         self.member == other.member && self.variadic == other.variadic && names(self) == names(other)
     }
 
-    /// How many arguments it takes at least, the receiver included.
-    #[must_use]
-    pub fn least(&self) -> usize {
-        self.parameters.len()
-    }
-
-    /// Whether it takes this many arguments, the receiver included.
+    /// Whether it accepts this many arguments, including the receiver.
     #[must_use]
     pub fn takes(&self, arguments: usize) -> bool {
         arguments == self.parameters.len() || self.variadic && arguments > self.parameters.len()
     }
 
-    /// The type of the parameter at a position, repeating the last where it may be given several times.
+    /// The type of the parameter at a position; the last one repeats if it is variadic.
     #[must_use]
     pub fn parameter(&self, position: usize) -> Option<&Type> {
         match self.parameters.get(position) {
@@ -83,7 +77,7 @@ impl Signature {
         }
     }
 
-    /// The opaque types it speaks of.
+    /// The opaque types in it.
     #[must_use]
     pub fn opaque_types(&self) -> Vec<Type> {
         let mut found = Vec::new();
@@ -139,7 +133,7 @@ impl<'a> Reader<'a> {
         self.expect("->")?;
         let result = self.type_name()?;
         if !self.rest.trim().is_empty() {
-            return Err(format!("`{}` is left over", self.rest.trim()));
+            return Err(format!("unexpected `{}` at the end", self.rest.trim()));
         }
         Ok(Signature { member, parameters, variadic, result, type_parameters: self.type_parameters })
     }
@@ -161,7 +155,7 @@ impl<'a> Reader<'a> {
     fn word(&mut self) -> &'a str {
         let text = self.rest.trim_start();
         let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != '.');
-        // Three dots belong to the parameter, not to the name.
+        // The three dots of a variadic parameter are not part of the name.
         let (word, _) = text.split_at(end.unwrap_or(text.len()));
         let word = word.strip_suffix("...").unwrap_or(word);
         self.rest = text.strip_prefix(word).unwrap_or(text);
@@ -214,7 +208,7 @@ impl<'a> Reader<'a> {
         if word.contains('.') {
             return Ok(Type::Opaque(Arc::new(OpaqueType { name: word.into(), parameters: Vec::new() })));
         }
-        Err(format!("`{word}` is no type"))
+        Err(format!("unknown type `{word}`"))
     }
 }
 
@@ -223,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_global_member_variadic_and_operator_signatures() {
+    fn parses_global_member_variadic_and_operator_signatures() {
         let size = Signature::parse("size", "size(string) -> int").unwrap();
         assert_eq!((size.member, &*size.parameters, size.result), (false, &[Type::String][..], Type::Int));
 
@@ -248,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_signature() {
+    fn rejects_invalid_signatures() {
         for text in [
             "size(string)",
             "size(strin) -> int",

@@ -1,5 +1,5 @@
-//! The functions that the language itself has: operators, conversions, text, time and optionals. Signatures are
-//! cel-go's; each implementation also decides among dynamic values.
+//! CEL's standard library: operators, conversions, strings, time and optionals. The signatures are cel-go's; each
+//! implementation also dispatches on dynamic values.
 
 mod access;
 mod arithmetic;
@@ -39,71 +39,71 @@ macro_rules! functions {
 }
 use functions;
 
-/// All libraries that the language itself has.
+/// The libraries of CEL itself.
 pub const STANDARD: &[Library] = &[
     Library { name: "Operators", functions: OPERATORS },
     Library { name: "Conversions", functions: conversion::FUNCTIONS },
-    Library { name: "Text", functions: text::FUNCTIONS },
+    Library { name: "Sizes and string matching", functions: text::FUNCTIONS },
     Library { name: "Time", functions: time::FUNCTIONS },
     Library { name: "Optionals", functions: optional::FUNCTIONS },
 ];
 
 const OPERATORS: &[super::Function] = functions! {
-    "==", "Whether both sides are equal. Numbers of different types are compared by value.",
+    "==", "Returns whether both sides are equal. Numbers of different types are compared by value.",
         |call, arguments| two("==", arguments, |a, b| binary(call, BinaryOperator::Equal, a, b)),
         ["==(A, A) -> bool"];
-    "!=", "Whether the sides differ.",
+    "!=", "Returns whether the sides differ.",
         |call, arguments| two("!=", arguments, |a, b| binary(call, BinaryOperator::NotEqual, a, b)),
         ["!=(A, A) -> bool"];
-    "<", "Whether the left side comes before the right.",
+    "<", "Returns whether the left side is less than the right side.",
         |call, arguments| two("<", arguments, |a, b| binary(call, BinaryOperator::Less, a, b)),
         ["<(bool, bool) -> bool", "<(int, int) -> bool", "<(uint, uint) -> bool", "<(double, double) -> bool",
          "<(string, string) -> bool", "<(bytes, bytes) -> bool", "<(timestamp, timestamp) -> bool",
          "<(duration, duration) -> bool"];
-    "<=", "Whether the left side does not come after the right.",
+    "<=", "Returns whether the left side is less than or equal to the right side.",
         |call, arguments| two("<=", arguments, |a, b| binary(call, BinaryOperator::LessOrEqual, a, b)),
         ["<=(bool, bool) -> bool", "<=(int, int) -> bool", "<=(uint, uint) -> bool", "<=(double, double) -> bool",
          "<=(string, string) -> bool", "<=(bytes, bytes) -> bool", "<=(timestamp, timestamp) -> bool",
          "<=(duration, duration) -> bool"];
-    ">", "Whether the left side comes after the right.",
+    ">", "Returns whether the left side is greater than the right side.",
         |call, arguments| two(">", arguments, |a, b| binary(call, BinaryOperator::Greater, a, b)),
         [">(bool, bool) -> bool", ">(int, int) -> bool", ">(uint, uint) -> bool", ">(double, double) -> bool",
          ">(string, string) -> bool", ">(bytes, bytes) -> bool", ">(timestamp, timestamp) -> bool",
          ">(duration, duration) -> bool"];
-    ">=", "Whether the left side does not come before the right.",
+    ">=", "Returns whether the left side is greater than or equal to the right side.",
         |call, arguments| two(">=", arguments, |a, b| binary(call, BinaryOperator::GreaterOrEqual, a, b)),
         [">=(bool, bool) -> bool", ">=(int, int) -> bool", ">=(uint, uint) -> bool", ">=(double, double) -> bool",
          ">=(string, string) -> bool", ">=(bytes, bytes) -> bool", ">=(timestamp, timestamp) -> bool",
          ">=(duration, duration) -> bool"];
-    "+", "The sum of numbers or times, or both texts, byte strings or lists one after the other.",
+    "+", "Adds numbers or times; concatenates strings, bytes or lists.",
         |call, arguments| two("+", arguments, |a, b| add(call, a, b)),
         ["+(bytes, bytes) -> bytes", "+(double, double) -> double", "+(duration, duration) -> duration", "+(duration, timestamp) -> timestamp",
          "+(timestamp, duration) -> timestamp", "+(int, int) -> int", "+(list(A), list(A)) -> list(A)",
          "+(string, string) -> string", "+(uint, uint) -> uint"];
-    "-", "The difference of numbers or times.",
+    "-", "Subtracts numbers or times.",
         |_, arguments| two("-", arguments, subtract),
         ["-(double, double) -> double", "-(duration, duration) -> duration", "-(int, int) -> int",
          "-(timestamp, duration) -> timestamp", "-(timestamp, timestamp) -> duration",
          "-(uint, uint) -> uint"];
-    "*", "The product.",
+    "*", "Multiplies numbers.",
         |_, arguments| two("*", arguments, multiply),
         ["*(double, double) -> double", "*(int, int) -> int", "*(uint, uint) -> uint"];
-    "/", "The quotient; of whole numbers without its fraction.",
+    "/", "Divides numbers; the quotient of integers is truncated.",
         |_, arguments| two("/", arguments, divide),
         ["/(double, double) -> double", "/(int, int) -> int", "/(uint, uint) -> uint"];
-    "%", "The rest of a division, with the sign of the left side.",
+    "%", "Returns the remainder of a division, with the sign of the left side.",
         |_, arguments| two("%", arguments, modulo),
         ["%(int, int) -> int", "%(uint, uint) -> uint"];
-    "-_", "The number with its sign changed.",
+    "-_", "Negates a number.",
         |_, arguments| one("-_", arguments, negate),
         ["-_(double) -> double", "-_(int) -> int"];
-    "!_", "The opposite.",
+    "!_", "Negates a bool.",
         |_, arguments| one("!_", arguments, not),
         ["!_(bool) -> bool"];
-    "in", "Whether the list has such an element, or the map such a key.",
+    "in", "Returns whether a list contains the element, or a map the key.",
         |call, arguments| two("in", arguments, |a, b| is_in(call, a, b)),
         ["in(A, list(A)) -> bool", "in(A, map(A, B)) -> bool"];
-    "[]", "The element of a list at a position, or the value of a map under a key.",
+    "[]", "Returns the element of a list at an index, or the value of a map for a key.",
         |_, arguments| two("[]", arguments, index),
         ["[](list(A), int) -> A", "[](map(A, B), A) -> B"];
 };
@@ -132,7 +132,7 @@ fn two(
     }
 }
 
-/// Any operator with two sides, but `&&` and `||`, which do not run both.
+/// Any binary operator except `&&` and `||`, which short-circuit.
 pub(crate) fn binary(
     call: &mut Call<'_>,
     operator: BinaryOperator,
@@ -165,7 +165,7 @@ fn ordered(
     ask: fn(Ordering) -> bool,
 ) -> Result<Value, Fault> {
     match left.compare(right) {
-        // What is no number is neither more nor less.
+        // NaN is neither less nor greater.
         Err(Fault::InvalidArgument(_)) if is_nan(left) || is_nan(right) => Ok(Value::Bool(false)),
         Ok(order) => Ok(Value::Bool(ask(order))),
         Err(Fault::NoSuchOverload { arguments, .. }) => {
@@ -187,7 +187,7 @@ pub(crate) fn not(value: &Value) -> Result<Value, Fault> {
     }
 }
 
-/// The argument of a conversion to itself.
+/// Returns the argument.
 fn identity(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     one("dyn", arguments, |value| Ok(value.clone()))
 }
@@ -198,7 +198,7 @@ mod tests {
     use crate::library::FunctionTable;
 
     #[test]
-    fn every_signature_can_be_read() {
+    fn every_signature_can_be_parsed() {
         let table = FunctionTable::new(STANDARD).unwrap();
         assert_eq!(table.find("size").map(<[_]>::len), Some(8));
         assert!(table.is_namespace("optional"));

@@ -1,4 +1,4 @@
-//! Text functions: positions, pieces, replacements, quoting. Positions count characters, as everywhere in the language.
+//! Functions for strings: searching, splitting, replacing, quoting. Positions count characters, as everywhere in CEL.
 
 use super::arguments::{any, charge_bytes, functions, grow, int, items, text};
 use super::format::format;
@@ -6,53 +6,53 @@ use super::{Call, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
-/// Text functions.
+/// Functions for strings.
 pub static LIBRARY: Library = Library {
     name: "strings",
     functions: functions! {
-        "charAt": "The character at a position; the empty string right after the last." {
+        "charAt": "Returns the character at a position; the empty string for the position after the last character." {
             "(string).charAt(int) -> string" => char_at,
         }
-        "format": "Puts the values into the text: `%s`, `%d`, `%f`, `%e`, `%b`, `%x`, `%X`, `%o`, `%%`; `%.2f` sets the precision." {
+        "format": "Formats the arguments: `%s`, `%d`, `%f`, `%e`, `%b`, `%x`, `%X`, `%o`, `%%`; `%.2f` sets the precision." {
             "(string).format(list(dyn)) -> string" => format,
         }
-        "indexOf": "The position of the first occurrence, from an offset on if given; -1 if there is none." {
+        "indexOf": "Returns the position of the first occurrence, at or after an offset if given; -1 if there is none." {
             "(string).indexOf(string) -> int" => index_of,
             "(string).indexOf(string, int) -> int" => index_of_from,
         }
-        "join": "The strings of a list in a row, with a separator between them if given." {
+        "join": "Concatenates the strings of a list, with a separator between them if given." {
             "(list(string)).join() -> string" => join,
             "(list(string)).join(string) -> string" => join,
         }
-        "lastIndexOf": "The position of the last occurrence, starting at or before an offset if given; -1 if there is none." {
+        "lastIndexOf": "Returns the position of the last occurrence, at or before an offset if given; -1 if there is none." {
             "(string).lastIndexOf(string) -> int" => last_index_of,
             "(string).lastIndexOf(string, int) -> int" => last_index_of_from,
         }
-        "lowerAscii": "The text with `A` to `Z` in lower case." {
+        "lowerAscii": "Converts `A` to `Z` to lower case." {
             "(string).lowerAscii() -> string" => lower_ascii,
         }
-        "replace": "Replaces all occurrences of the first string by the second, or as many as a limit says; a negative limit means all." {
+        "replace": "Replaces occurrences of the first string by the second: all, or at most as many as the limit; a negative limit means all." {
             "(string).replace(string, string) -> string" => replace,
             "(string).replace(string, string, int) -> string" => replace,
         }
-        "reverse": "The characters in reverse order." {
+        "reverse": "Returns the characters in reverse order." {
             "(string).reverse() -> string" => reverse,
         }
-        "split": "The pieces between separators, at most as many as a limit says; a negative limit means all." {
+        "split": "Splits the string at a separator, into at most as many parts as the limit; a negative limit means all." {
             "(string).split(string) -> list(string)" => split,
             "(string).split(string, int) -> list(string)" => split,
         }
-        "strings.quote": "The text in double quotes, with quotes, backslashes and control characters escaped." {
+        "strings.quote": "Puts the string in double quotes and escapes quotes, backslashes and control characters." {
             "strings.quote(string) -> string" => quote,
         }
-        "substring": "The characters from a position up to another one, or to the end." {
+        "substring": "Returns the characters from a position up to, but not including, another one, or to the end." {
             "(string).substring(int) -> string" => substring,
             "(string).substring(int, int) -> string" => substring,
         }
-        "trim": "The text without white space at both ends." {
+        "trim": "Removes whitespace at both ends." {
             "(string).trim() -> string" => trim,
         }
-        "upperAscii": "The text with `a` to `z` in upper case." {
+        "upperAscii": "Converts `a` to `z` to upper case." {
             "(string).upperAscii() -> string" => upper_ascii,
         }
     },
@@ -62,7 +62,7 @@ fn out_of_range(index: i64) -> Fault {
     Fault::invalid(format!("index out of range: {index}"))
 }
 
-/// Where the character at `position` starts, or the end of the text right after the last one.
+/// The byte offset of the character at `position`; the length of the text for the position after the last one.
 fn byte_offset(text: &str, position: i64) -> Result<usize, Fault> {
     let wanted = usize::try_from(position).map_err(|_| out_of_range(position))?;
     text.char_indices()
@@ -122,7 +122,7 @@ fn last_index_of_from(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value,
     if start == text.len() {
         return Ok(Value::Int(-1));
     }
-    // A match may start at `start` and reach beyond it. Cutting in the middle of a character is not a match.
+    // A match may start at `start` and extend beyond it.
     let mut end = (start + wanted.len()).min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -198,7 +198,7 @@ fn split(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     Ok(Value::list(pieces))
 }
 
-/// The characters one by one; of more than `limit`, the last piece is the rest.
+/// The characters, at most `limit` pieces; the last piece is the rest.
 fn explode(text: &str, limit: usize) -> Vec<Value> {
     let mut pieces = Vec::new();
     for (at, character) in text.char_indices() {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_match_may_reach_beyond_the_offset_but_not_start_there() {
+    fn the_last_match_may_extend_beyond_the_offset_but_not_start_after_it() {
         let find = |what: &str, at| [Value::string("hello wello"), Value::string(what), Value::Int(at)];
         assert_eq!(ok(last_index_of_from, find("ello", 6)), "1");
         assert_eq!(ok(last_index_of_from, find("ello", 7)), "7");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn splitting_has_the_limits_of_go() {
+    fn split_limits_are_those_of_go() {
         let split_at = |text: &str, separator: &str, limit| {
             ok(split, [Value::string(text), Value::string(separator), Value::Int(limit)])
         };
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_has_the_limits_of_go_and_a_bound() {
+    fn replace_limits_are_those_of_go_and_the_result_is_limited() {
         let replaced = |text: &str, old: &str, new: &str, limit| {
             ok(replace, [Value::string(text), Value::string(old), Value::string(new), Value::Int(limit)])
         };
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn substrings_stay_within_the_text() {
+    fn substrings_must_be_within_the_text() {
         let cut = |start, end| [Value::string("ta©o©αT"), Value::Int(start), Value::Int(end)];
         assert_eq!(ok(substring, cut(2, 6)), r#""©o©α""#);
         assert_eq!(ok(substring, cut(7, 7)), r#""""#);
@@ -341,20 +341,20 @@ mod tests {
     }
 
     #[test]
-    fn joining_needs_strings() {
+    fn join_needs_strings() {
         assert_eq!(ok(join, [strings(["a", "b"])]), r#""ab""#);
         assert_eq!(ok(join, [strings(["a", "b"]), Value::string(", ")]), r#""a, b""#);
         assert_eq!(err(join, [Value::list(vec![Value::Int(1)])]), "expected string, found int");
     }
 
     #[test]
-    fn quoting_escapes_what_is_not_printable_text() {
+    fn quoting_escapes_quotes_and_control_characters() {
         let quoted = ok(quote, [Value::string("a\"\\\n\u{7}😀")]);
         assert_eq!(quoted, "\"\\\"a\\\\\\\"\\\\\\\\\\\\n\\\\a😀\\\"\"");
     }
 
     #[test]
-    fn case_changes_touch_ascii_alone() {
+    fn case_conversion_affects_only_ascii() {
         assert_eq!(ok(upper_ascii, [Value::string("tacoCαt")]), r#""TACOCαT""#);
         assert_eq!(ok(lower_ascii, [Value::string("TACOCΑT")]), r#""tacocΑt""#);
         assert_eq!(ok(reverse, [Value::string("Ta©")]), r#""©aT""#);

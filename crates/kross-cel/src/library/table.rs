@@ -1,4 +1,4 @@
-//! Turns libraries into one table: every overload has a number and a parsed signature, every name finds its overloads.
+//! Merges libraries into one table: overloads with ids and parsed signatures, looked up by function name.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use super::signature::{Signature, SignatureError};
 use super::{Implementation, Library};
 use crate::types::Type;
 
-/// Numbers the overloads of one table, densely from 0.
+/// Identifies an overload in one table. Ids are dense and start at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OverloadId(pub u32);
 
@@ -40,28 +40,18 @@ pub struct FunctionTable {
 }
 
 impl FunctionTable {
-    /// The functions of these libraries. Overloads of one name from several libraries add up, in order.
+    /// The functions of these libraries. Overloads of the same name from several libraries are merged, in order.
     ///
     /// # Errors
-    /// When a signature cannot be parsed.
+    /// If a signature is invalid.
     pub fn new<'a>(libraries: impl IntoIterator<Item = &'a Library>) -> Result<Self, SignatureError> {
-        Self::default().with(libraries)
-    }
-
-    /// The same with more libraries; overloads keep their numbers.
-    ///
-    /// # Errors
-    /// When a signature cannot be parsed.
-    pub fn with<'a>(
-        mut self,
-        libraries: impl IntoIterator<Item = &'a Library>,
-    ) -> Result<Self, SignatureError> {
+        let mut table = Self::default();
         for library in libraries {
-            self.extend(library)?;
+            table.extend(library)?;
         }
-        self.namespaces.sort_unstable();
-        self.namespaces.dedup();
-        Ok(self)
+        table.namespaces.sort_unstable();
+        table.namespaces.dedup();
+        Ok(table)
     }
 
     fn extend(&mut self, library: &Library) -> Result<(), SignatureError> {
@@ -72,7 +62,7 @@ impl FunctionTable {
             let ids = self.names.entry(function.name).or_default();
             for overload in function.overloads {
                 let signature = Signature::parse(function.name, overload.signature)?;
-                // Two libraries may bring the same; a second one would only make the result uncertain.
+                // Two libraries may declare the same overload; a duplicate would make its result type `dyn`.
                 let known = ids.iter().filter_map(|id| self.overloads.get(id.0 as usize));
                 if known.into_iter().any(|known: &DeclaredOverload| known.signature.is_same(&signature)) {
                     continue;
@@ -100,18 +90,18 @@ impl FunctionTable {
         self.names.get(name).map(Vec::as_slice)
     }
 
-    /// An overload by its number.
+    /// An overload by its id.
     #[must_use]
     pub fn overload(&self, id: OverloadId) -> Option<&DeclaredOverload> {
         self.overloads.get(id.0 as usize)
     }
 
-    /// The names of all functions, in no order.
+    /// The names of all functions, in no particular order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.names.keys().copied()
     }
 
-    /// Whether functions are called with this name before the dot, as `math` in `math.greatest`.
+    /// Whether a name is the namespace of functions, as `math` in `math.greatest`.
     #[must_use]
     pub fn is_namespace(&self, name: &str) -> bool {
         self.namespaces.binary_search(&name).is_ok()
@@ -125,7 +115,7 @@ impl FunctionTable {
         })
     }
 
-    /// The opaque types that signatures speak of.
+    /// The opaque types in the signatures.
     #[must_use]
     pub fn opaque_types(&self) -> &[Type] {
         &self.types

@@ -1,16 +1,16 @@
-//! Follows values through an expression: each node gives the places that its value may be taken from, and a place
-//! is read where the value is used for something else than a way to another place.
+//! Tracks values through an expression: each node returns the places that its value may come from, and a place is read if
+//! the value is used for anything but selecting another place.
 
 use kross_value::Text;
 
-use super::{Mention, Read, References, Step};
+use super::{Mention, PathSegment, Read, References};
 use crate::Span;
 use crate::ast::{Access, Comprehension, ComprehensionKind, Expr, Literal, Node};
 use crate::checked::{Checked, Reference};
 use crate::types::Type;
 
-/// Beyond so many possible places a value counts as read as it is: nothing is lost but precision.
-const MOST: usize = 32;
+/// With more possible places than this a value counts as read as a whole: only precision is lost.
+const MAX_PLACES: usize = 32;
 
 /// Finds what an expression reads.
 pub(super) fn walk(checked: &Checked) -> References {
@@ -21,14 +21,14 @@ pub(super) fn walk(checked: &Checked) -> References {
     found
 }
 
-/// Where a value may be taken from.
+/// Where a value may come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     variable: Text,
-    path: Vec<Step>,
+    path: Vec<PathSegment>,
     span: Span,
     optional: bool,
-    /// How many lists or maps made by the expression are around it.
+    /// The number of lists and maps built by the expression that enclose it.
     wrapped: u32,
 }
 
@@ -41,7 +41,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The value of this node is used for what it is.
+    /// Records that the value of this node is read.
     fn read(&mut self, expr: &Expr) {
         let places = self.places(expr);
         self.take(places, false);
@@ -49,7 +49,7 @@ impl Walk<'_> {
 
     fn take(&mut self, places: Places, shallow: bool) {
         for Place { variable, path, span, optional, wrapped } in places {
-            // The size of a list made here says nothing of what is in it.
+            // The size of a list built by the expression does not depend on the values in it.
             if shallow && wrapped > 0 {
                 continue;
             }
@@ -84,7 +84,7 @@ impl Walk<'_> {
         match &expr.node {
             Node::Literal(_) | Node::Error | Node::Ident { .. } => Places::new(),
             Node::Select { operand, field, access } => {
-                let step = Step::Field(field.text.clone());
+                let step = PathSegment::Field(field.text.clone());
                 let places = self.step(operand, &step, expr.span, *access != Access::Plain);
                 if *access == Access::Test {
                     self.take(places, true);
@@ -160,26 +160,26 @@ impl Walk<'_> {
                 None => union.push(place),
             }
         }
-        if union.len() > MOST {
+        if union.len() > MAX_PLACES {
             self.take(union, false);
             return Places::new();
         }
         union
     }
 
-    fn step(&mut self, operand: &Expr, step: &Step, span: Span, optional: bool) -> Places {
+    fn step(&mut self, operand: &Expr, step: &PathSegment, span: Span, optional: bool) -> Places {
         let places = self.places(operand);
         let places = into(places, step, span, optional);
         self.union([places])
     }
 
-    fn index(&mut self, index: &Expr) -> Step {
+    fn index(&mut self, index: &Expr) -> PathSegment {
         match &index.node {
-            Node::Literal(Literal::String(key)) => Step::Field(key.clone()),
-            Node::Literal(Literal::Int(index)) => Step::Index(*index),
+            Node::Literal(Literal::String(key)) => PathSegment::Field(key.clone()),
+            Node::Literal(Literal::Int(index)) => PathSegment::Index(*index),
             _ => {
                 self.read(index);
-                Step::Any
+                PathSegment::Any
             }
         }
     }
@@ -187,7 +187,7 @@ impl Walk<'_> {
     fn call(&mut self, expr: &Expr, name: &str, receiver: Option<&Expr>, arguments: &[Expr]) -> Places {
         let namespaced =
             matches!(self.checked.reference(expr.id), Reference::Function { namespaced: true, .. });
-        // These give back what they were given.
+        // These functions return their operands.
         let passes = match receiver {
             Some(_) if namespaced => matches!(name, "of" | "ofNonZeroValue"),
             Some(_) => matches!(name, "value" | "or" | "orValue"),
@@ -211,14 +211,14 @@ impl Walk<'_> {
     fn comprehension(&mut self, comprehension: &Comprehension) -> Places {
         let Comprehension { kind, range, second, filter, body, .. } = comprehension;
         let places = self.places(range);
-        let elements = into(places.clone(), &Step::Any, range.span, false);
+        let elements = into(places.clone(), &PathSegment::Any, range.span, false);
         let is_map = matches!(self.checked.type_of(range.id), Type::Map(_));
         let locals = match (is_map, second.is_some()) {
             (false, false) => vec![elements.clone()],
             (_, true) => vec![Places::new(), elements.clone()],
             (true, false) => vec![Places::new()],
         };
-        // Whatever the body does, it does it for each element.
+        // The number of elements matters, whatever the body does.
         self.take(places, true);
         self.with_locals(locals, |walk| {
             filter.iter().for_each(|filter| walk.read(filter));
@@ -240,8 +240,8 @@ impl Walk<'_> {
     }
 }
 
-/// The places one step further in.
-fn into(places: Places, step: &Step, span: Span, optional: bool) -> Places {
+/// The places one segment deeper.
+fn into(places: Places, step: &PathSegment, span: Span, optional: bool) -> Places {
     places
         .into_iter()
         .map(|mut place| {

@@ -1,5 +1,5 @@
-//! Turns the bare keys of `runtime.newCondition({type: …, status: …})` into strings, and holds them to what a
-//! condition has.
+//! Turns the unquoted keys of `runtime.newCondition({type: …, status: …})` into strings, and checks that they are fields
+//! of a condition.
 
 use kross_diagnostics::Code;
 
@@ -9,14 +9,14 @@ use crate::ast::{Entry, Expr, Literal, Name, Node};
 use crate::error::Issue;
 use crate::library::kro::runtime::{FIELDS, VARIABLE, is_status};
 
-/// Whether a call makes a condition.
+/// Whether a call creates a condition.
 pub(super) fn is_new_condition(receiver: &Expr, function: &Name) -> bool {
     matches!(&receiver.node, Node::Ident { name, rooted: false } if *name == VARIABLE)
         && function.text == "newCondition"
 }
 
 impl Parser<'_> {
-    /// The arguments of `newCondition` with strings for keys. They stay as they are where something is wrong.
+    /// Replaces the keys in the argument of `newCondition` by strings. Invalid arguments are reported and left as they are.
     pub(super) fn condition_fields(&mut self, function: &Name, arguments: &mut [Expr]) {
         let [Expr { node: Node::Map { entries }, span, .. }] = arguments else {
             let span = match arguments {
@@ -25,10 +25,13 @@ impl Parser<'_> {
                 [] => function.span,
             };
             if !arguments.iter().any(|argument| argument.node == Node::Error) {
-                let found = self.lexer.shown(span);
+                let found = match arguments {
+                    [] => "no arguments".to_owned(),
+                    _ => format!("`{}`", self.lexer.shown(span)),
+                };
                 self.condition_issue(
                     span,
-                    &format!("expected the fields of a condition in braces, found `{found}`"),
+                    &format!("`newCondition` takes the fields of a condition in braces, found {found}"),
                 );
             }
             return;
@@ -40,17 +43,14 @@ impl Parser<'_> {
                 seen.push(field);
                 entry.key.node = Node::Literal(Literal::String(field.into()));
             } else {
-                // Reported already: the checker has nothing to add.
+                // Already reported; the checker ignores it.
                 entry.key.node = Node::Error;
             }
         }
-        let broken = entries.iter().any(|entry| entry.key.node == Node::Error);
+        let is_invalid = entries.iter().any(|entry| entry.key.node == Node::Error);
         for required in ["type", "status"] {
-            if !broken && !seen.contains(&required) {
-                self.condition_issue(
-                    span,
-                    &format!("expected the field `{required}`, found a condition without it"),
-                );
+            if !is_invalid && !seen.contains(&required) {
+                self.condition_issue(span, &format!("the condition has no `{required}`"));
             }
         }
     }
@@ -62,36 +62,36 @@ impl Parser<'_> {
             Node::Error => return None,
             _ => {
                 let found = self.lexer.shown(span);
-                self.condition_issue(span, &format!("expected the bare name of a field, found `{found}`"));
+                self.condition_issue(span, &format!("expected an unquoted field name, found `{found}`"));
                 return None;
             }
         };
         let Some(field) = FIELDS.into_iter().find(|field| *name == **field) else {
-            self.condition_issue(span, &format!("expected a field of a condition, found `{name}`"));
+            self.condition_issue(span, &format!("a condition has no field `{name}`"));
             return None;
         };
         if seen.contains(&field) {
-            self.condition_issue(span, &format!("expected each field once, found `{field}` again"));
+            self.condition_issue(span, &format!("the field `{field}` is set twice"));
             return None;
         }
         self.condition_literal(field, &entry.value);
         Some(field)
     }
 
-    /// What is written out can be looked at before anything runs.
+    /// Checks literal values, which are known before evaluation.
     fn condition_literal(&mut self, field: &str, value: &Expr) {
         let Node::Literal(Literal::String(text)) = &value.node else { return };
         if field == "status" && !is_status(text) {
-            let message = format!("expected the status `True`, `False` or `Unknown`, found `{text}`");
+            let message = format!("the status must be `True`, `False` or `Unknown`, found `{text}`");
             self.condition_issue(value.span, &message);
         }
         if field == "type" && text.is_empty() {
-            self.condition_issue(value.span, "expected the type of the condition, found an empty string");
+            self.condition_issue(value.span, "the type of the condition is empty");
         }
     }
 
     fn condition_issue(&mut self, span: Span, message: &str) {
-        let usage = "write `runtime.newCondition({type: 'Ready', status: 'True'})`, and `reason` and `message` as you like";
+        let usage = "write `runtime.newCondition({type: 'Ready', status: 'True'})`; `reason` and `message` are optional";
         self.lexer.issues.push(Issue::new(Code::InvalidCondition, span, message).help(usage));
     }
 }
@@ -105,44 +105,41 @@ mod tests {
     }
 
     #[test]
-    fn bare_names_of_fields_are_keys() {
+    fn unquoted_field_names_are_keys() {
         let fields = "{type: 'A', status: cel, reason: 'R', message: 'M'}";
         assert!(messages(&format!("runtime.newCondition({fields})")).is_empty());
     }
 
     #[test]
-    fn every_mistake_in_the_fields_is_named() {
+    fn every_error_in_the_fields_is_reported() {
         let found =
             messages("runtime.newCondition({'type': 'A', status: 'Yes', status: 'True', colour: 'x'})");
         assert_eq!(
             found,
             [
-                "expected the bare name of a field, found `'type'`",
-                "expected the status `True`, `False` or `Unknown`, found `Yes`",
-                "expected each field once, found `status` again",
-                "expected a field of a condition, found `colour`",
+                "expected an unquoted field name, found `'type'`",
+                "the status must be `True`, `False` or `Unknown`, found `Yes`",
+                "the field `status` is set twice",
+                "a condition has no field `colour`",
             ]
         );
-        assert_eq!(
-            messages("runtime.newCondition({status: 'True'})"),
-            ["expected the field `type`, found a condition without it"]
-        );
+        assert_eq!(messages("runtime.newCondition({status: 'True'})"), ["the condition has no `type`"]);
         assert_eq!(
             messages("runtime.newCondition({type: '', status: 'True'})"),
-            ["expected the type of the condition, found an empty string"]
+            ["the type of the condition is empty"]
         );
         assert_eq!(
             messages("runtime.newCondition(x)"),
-            ["expected the fields of a condition in braces, found `x`"]
+            ["`newCondition` takes the fields of a condition in braces, found `x`"]
         );
         assert_eq!(
             messages("runtime.newCondition()"),
-            ["expected the fields of a condition in braces, found `newCondition`"]
+            ["`newCondition` takes the fields of a condition in braces, found no arguments"]
         );
     }
 
     #[test]
-    fn other_receivers_are_left_alone() {
+    fn other_receivers_are_ignored() {
         assert!(messages("other.newCondition({'type': 'A'})").is_empty());
     }
 }

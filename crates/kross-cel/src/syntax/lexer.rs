@@ -1,5 +1,5 @@
-//! Cuts the text of an expression into words, one at a time. Mistakes within a word are reported here, and the
-//! word that was probably meant goes on to the parser, so that it has nothing to add.
+//! Splits the text of an expression into tokens. Errors within a token are reported here, and the parser gets the token
+//! that was probably meant, so that it does not report the error again.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::token::{Kind, Token};
 use crate::Span;
 use crate::error::{Issue, excerpt};
 
-/// Where the lexer stands in the text.
+/// The state of the lexer.
 pub(super) struct Lexer<'a> {
     text: &'a str,
     bytes: &'a [u8],
@@ -27,17 +27,17 @@ impl<'a> Lexer<'a> {
         self.text.get(span.range()).unwrap_or("")
     }
 
-    /// The text of a token as a message shows it.
+    /// The text of a token, shortened for a message.
     pub(super) fn shown(&self, span: Span) -> Cow<'a, str> {
         excerpt(self.text(span))
     }
 
-    /// From here on there is nothing but the end.
+    /// Skips the rest of the text.
     pub(super) fn stop(&mut self) {
         self.position = self.bytes.len();
     }
 
-    /// Whether the next word begins with a digit.
+    /// Whether the next token is a number.
     pub(super) fn is_at_number(&mut self) -> bool {
         self.skip_space();
         self.peek(0).is_ascii_digit() || self.peek(0) == b'.' && self.peek(1).is_ascii_digit()
@@ -51,7 +51,7 @@ impl<'a> Lexer<'a> {
         span(start, self.position)
     }
 
-    /// The next word, or the end over and over.
+    /// The next token; at the end of the text always [`Kind::End`].
     pub(super) fn next(&mut self) -> Token {
         self.skip_space();
         let start = self.position;
@@ -128,7 +128,7 @@ impl<'a> Lexer<'a> {
         if self.no_letters_after_number(start) && unsigned { Kind::UInt } else { Kind::Int }
     }
 
-    /// `12abc` is one mistake, not a number and a stray name.
+    /// Reports `12abc` as one error, not as a number and an unexpected name.
     fn no_letters_after_number(&mut self, start: usize) -> bool {
         let letters = self.position;
         if self.take_while(is_word) == 0 {
@@ -139,7 +139,7 @@ impl<'a> Lexer<'a> {
         let issue = Issue::new(
             Code::InvalidNumber,
             self.span_from(start),
-            format!("expected a number, found `{number}{found}`"),
+            format!("invalid number `{number}{found}`"),
         );
         self.issues.push(issue.help("a number ends with a digit, or with `u` if it is unsigned"));
         false
@@ -201,10 +201,10 @@ impl<'a> Lexer<'a> {
         issue = if at_end {
             issue.help(format!("close the string with `{quotes}`"))
         } else {
-            issue.help("write a line break as `\\n`, or use `\"\"\"` around a text of several lines")
+            issue.help("write a line break as `\\n`, or use `\"\"\"` for a multi-line string")
         };
         self.issues.push(issue);
-        // What follows is part of the string or not; nobody can tell, so nothing is said about it.
+        // Whether the rest belongs to the string is unknown, so it is not parsed.
         self.stop();
     }
 
@@ -264,7 +264,7 @@ impl<'a> Lexer<'a> {
         kind
     }
 
-    /// Operators of other languages are taken for what they mean here.
+    /// Reports an operator of another language and returns the one that it means.
     fn not_an_operator(&mut self) -> Kind {
         let start = self.position;
         let (kind, meant) = match self.peek(0) {
@@ -275,7 +275,7 @@ impl<'a> Lexer<'a> {
         };
         self.position += 1;
         let found = self.text(self.span_from(start));
-        let message = format!("expected an operator, found `{found}`");
+        let message = format!("unknown operator `{found}`");
         let issue = Issue::new(Code::UnknownOperator, self.span_from(start), message)
             .help(format!("did you mean `{meant}`?"))
             .replace(meant);
@@ -288,7 +288,7 @@ impl<'a> Lexer<'a> {
         let rest = self.text.get(start..).unwrap_or("");
         let letter = rest.chars().next().unwrap_or('\0');
         self.position += letter.len_utf8().max(1);
-        // A word in another script is one mistake.
+        // A word in another script is reported once.
         while letter.is_alphanumeric() {
             match self.text.get(self.position..).and_then(|rest| rest.chars().next()) {
                 Some(next) if next.is_alphanumeric() || next == '_' => self.position += next.len_utf8(),
@@ -296,14 +296,14 @@ impl<'a> Lexer<'a> {
             }
         }
         let found = self.shown(self.span_from(start)).escape_debug().to_string();
-        let message = format!("expected an expression, found the character `{found}`");
+        let message = format!("unexpected character `{found}`");
         let mut issue = Issue::new(Code::UnexpectedCharacter, self.span_from(start), message);
         if letter.is_alphanumeric() {
-            issue = issue.help("names are made of the letters `a` to `z` and `A` to `Z`, digits and `_`");
+            issue = issue.help("names consist of the letters `a` to `z` and `A` to `Z`, digits and `_`");
         } else if letter == '$' {
-            issue = issue.help("inside `${…}` an expression is written without `$`");
+            issue = issue.help("inside `${…}`, write the expression without `$`");
         } else if matches!(letter, '‘' | '’' | '“' | '”') {
-            issue = issue.help("write strings in plain quotes, `'` or `\"`");
+            issue = issue.help("use straight quotes, `'` or `\"`");
         }
         self.issues.push(issue);
         Kind::Invalid

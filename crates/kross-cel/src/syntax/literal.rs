@@ -1,25 +1,25 @@
-//! Turns the text of a number or a string into its value.
+//! Parses number and string literals.
 
 use std::sync::Arc;
 
 use crate::ast::Literal;
 
-/// Why a string is not one: the part of the token at fault, and what to say of it.
-pub(super) struct BadEscape {
+/// An invalid escape in a string: its range in the token, the message and the help.
+pub(super) struct InvalidEscape {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) message: String,
     pub(super) help: &'static str,
 }
 
-/// The value of an integer's text, with the sign that stands before it.
+/// The value of an integer literal, with the sign before it.
 pub(super) fn int(text: &str, negative: bool) -> Option<Literal> {
     let magnitude = magnitude(text)?;
     let value = if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() };
     value.map(Literal::Int)
 }
 
-/// The value of an unsigned integer's text, with its suffix.
+/// The value of an unsigned integer literal, with its suffix.
 pub(super) fn uint(text: &str) -> Option<Literal> {
     magnitude(text.strip_suffix(['u', 'U'])?).map(Literal::UInt)
 }
@@ -31,29 +31,29 @@ fn magnitude(text: &str) -> Option<u64> {
     }
 }
 
-/// The value of a double's text. Too large a number is refused, as there is no literal for infinity.
+/// The value of a double literal. A number that is too large is rejected, as there is no literal for infinity.
 pub(super) fn double(text: &str, negative: bool) -> Option<Literal> {
     let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite())?;
     Some(Literal::Double(if negative { -value } else { value }))
 }
 
-/// The value of a string's text, with its prefix and quotes.
-pub(super) fn string(text: &str) -> Result<Literal, BadEscape> {
+/// The value of a string literal, with its prefix and quotes.
+pub(super) fn string(text: &str) -> Result<Literal, InvalidEscape> {
     let parts = Parts::of(text);
-    if !parts.needs_work() {
+    if !parts.needs_decoding() {
         return Ok(Literal::String(parts.content.into()));
     }
     let mut out = String::with_capacity(parts.content.len());
     parts.decode(text, false, &mut |unit| match unit {
         Unit::Letter(letter) => out.push(letter),
-        // Below 256 a byte escape in a string is a code point.
+        // In a string, a byte escape is a code point below 256.
         Unit::Byte(byte) => out.push(char::from(byte)),
     })?;
     Ok(Literal::String(out.into()))
 }
 
-/// The value of a byte string's text, with its prefix and quotes.
-pub(super) fn bytes(text: &str) -> Result<Literal, BadEscape> {
+/// The value of a byte string literal, with its prefix and quotes.
+pub(super) fn bytes(text: &str) -> Result<Literal, InvalidEscape> {
     let parts = Parts::of(text);
     let mut out = Vec::with_capacity(parts.content.len());
     parts.decode(text, true, &mut |unit| match unit {
@@ -73,7 +73,7 @@ enum Unit {
 
 struct Parts<'a> {
     raw: bool,
-    /// Where the content begins in the token.
+    /// The offset of the content in the token.
     offset: usize,
     content: &'a str,
 }
@@ -89,15 +89,15 @@ impl<'a> Parts<'a> {
         Self { raw, offset: prefix + width, content }
     }
 
-    fn needs_work(&self) -> bool {
+    fn needs_decoding(&self) -> bool {
         self.content.contains('\r') || !self.raw && self.content.contains('\\')
     }
 
-    fn decode(&self, token: &str, bytes: bool, out: &mut impl FnMut(Unit)) -> Result<(), BadEscape> {
+    fn decode(&self, token: &str, bytes: bool, out: &mut impl FnMut(Unit)) -> Result<(), InvalidEscape> {
         let mut letters = self.content.char_indices().peekable();
         while let Some((position, letter)) = letters.next() {
             match letter {
-                // Line breaks are the same whatever system the text was written on.
+                // Line breaks are normalized to `\n`.
                 '\r' => {
                     letters.next_if(|(_, next)| *next == '\n');
                     out(Unit::Letter('\n'));
@@ -107,7 +107,7 @@ impl<'a> Parts<'a> {
                     let (unit, length) = escape(rest, bytes).map_err(|(length, message, help)| {
                         let start = self.offset + position;
                         let end = (start + 1 + length).min(token.len());
-                        BadEscape { start, end, message, help }
+                        InvalidEscape { start, end, message, help }
                     })?;
                     out(unit);
                     for _ in 0..length {
@@ -121,10 +121,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-type Refusal = (usize, String, &'static str);
+type EscapeError = (usize, String, &'static str);
 
-/// The value of an escape without its backslash, and how many (one-byte) letters it takes.
-fn escape(rest: &str, bytes: bool) -> Result<(Unit, usize), Refusal> {
+/// The value of an escape without its backslash, and its length in (one-byte) characters.
+fn escape(rest: &str, bytes: bool) -> Result<(Unit, usize), EscapeError> {
     let letter = rest.chars().next().unwrap_or('\0');
     let simple = match letter {
         'a' => '\x07',
@@ -141,17 +141,17 @@ fn escape(rest: &str, bytes: bool) -> Result<(Unit, usize), Refusal> {
             let count = if letter == 'u' { 4 } else { 8 };
             let value = digits(rest, 1, count, 16)?;
             let Some(letter) = char::from_u32(value) else {
-                let message = format!("expected a Unicode code point, found `\\{}`", head(rest, count + 1));
+                let message = format!("`\\{}` is not a Unicode code point", head(rest, count + 1));
                 return Err((count + 1, message, "code points go up to `\\U0010FFFF`, without surrogates"));
             };
             return Ok((Unit::Letter(letter), count + 1));
         }
         'u' | 'U' => {
-            let message = format!("expected an escape for bytes, found `\\{letter}`");
-            return Err((1, message, "in a byte string write `\\x` and two digits for each byte"));
+            let message = format!("`\\{letter}` is not allowed in a byte string");
+            return Err((1, message, "write each byte as `\\x` and two hexadecimal digits"));
         }
         _ => {
-            let message = format!("expected an escape, found `\\{letter}`");
+            let message = format!("unknown escape `\\{letter}`");
             return Err((
                 letter.len_utf8(),
                 message,
@@ -162,7 +162,7 @@ fn escape(rest: &str, bytes: bool) -> Result<(Unit, usize), Refusal> {
     Ok((Unit::Letter(simple), 1))
 }
 
-fn digits(rest: &str, from: usize, count: usize, radix: u32) -> Result<u32, Refusal> {
+fn digits(rest: &str, from: usize, count: usize, radix: u32) -> Result<u32, EscapeError> {
     let text = rest.get(from..from + count).unwrap_or("");
     let valid = text.len() == count && text.chars().all(|letter| letter.is_digit(radix));
     match u32::from_str_radix(text, radix) {

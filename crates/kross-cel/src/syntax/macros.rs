@@ -8,7 +8,7 @@ use crate::Span;
 use crate::ast::{Access, Comprehension, ComprehensionKind, Expr, Item, Literal, Name, Node};
 use crate::error::Issue;
 
-/// A macro and how many arguments it takes.
+/// A macro.
 #[derive(Clone, Copy)]
 enum Macro {
     Comprehension(ComprehensionKind),
@@ -49,7 +49,7 @@ fn find(name: &str) -> Option<(Macro, &'static [usize], &'static str)> {
 }
 
 impl Parser<'_> {
-    /// A call, or what it stands for if it is a macro. `intact` is false when arguments could not be told apart.
+    /// The node of a call or a macro. `intact` is false if the arguments could not be separated.
     pub(super) fn call_or_macro(
         &mut self,
         start: u32,
@@ -101,7 +101,7 @@ impl Parser<'_> {
         self.node(span, height, node)
     }
 
-    /// `math.greatest(a, b, c)` is `math.greatest([a, b, c])`. What is clearly no number is refused here already.
+    /// `math.greatest(a, b, c)` is `math.greatest([a, b, c])`. Arguments that cannot be numbers are rejected here, as in cel-go.
     fn extreme(&mut self, start: u32, function: Name, receiver: Expr, arguments: Vec<Expr>) -> Expr {
         let wrong = match &*arguments {
             [Expr { node: Node::List { items }, span, .. }] => {
@@ -112,7 +112,7 @@ impl Parser<'_> {
         };
         if let Some(span) = wrong {
             let found = self.lexer.shown(span);
-            let message = format!("expected numbers for `math.{}`, found `{found}`", function.text);
+            let message = format!("`math.{}` takes numbers, found `{found}`", function.text);
             self.lexer.issues.push(Issue::new(Code::NoMatchingOverload, span, message));
             return self.error(self.since(start));
         }
@@ -134,10 +134,8 @@ impl Parser<'_> {
             let expected: Vec<String> = counts.iter().map(ToString::to_string).collect();
             let expected = expected.join(" or ");
             let plural = if expected == "1" { "" } else { "s" };
-            let message = format!(
-                "expected {expected} argument{plural} for the macro `{}`, found {found}",
-                function.text
-            );
+            let message =
+                format!("the macro `{}` takes {expected} argument{plural}, found {found}", function.text);
             let issue = Issue::new(Code::MacroArguments, function.span, message);
             self.lexer.issues.push(issue.help(format!("write {usage}")));
         }
@@ -157,15 +155,15 @@ impl Parser<'_> {
             Some(Expr { node: Node::Error, .. }) | None => self.error(span),
             Some(other) => {
                 let found = self.lexer.shown(other.span);
-                let message = format!("expected a field such as `object.field` in `has()`, found `{found}`");
+                let message = format!("`has()` takes a field such as `object.field`, found `{found}`");
                 let issue = Issue::new(Code::InvalidHas, other.span, message);
                 let issue = match &other.node {
                     Node::Index { operand, index, .. } => {
                         let (operand, key) = (self.lexer.shown(operand.span), self.lexer.shown(index.span));
-                        issue.help(format!("to ask for a key write `{key} in {operand}`"))
+                        issue.help(format!("to check for a key, write `{key} in {operand}`"))
                     }
                     Node::Ident { name, .. } => issue.help(format!(
-                        "a variable is always there; ask for one of its fields: `has({name}.field)`"
+                        "a variable always exists; check one of its fields: `has({name}.field)`"
                     )),
                     Node::Select { access: Access::Optional, .. } => {
                         issue.help("write `.` instead of `.?`, or call `hasValue()` on the optional")
@@ -234,9 +232,9 @@ impl Parser<'_> {
         if let Some(second) = &second
             && second.text == variable.text
         {
-            let message = format!("expected two different names, found `{}` twice", variable.text);
+            let message = format!("both variables have the name `{}`", variable.text);
             let issue = Issue::new(Code::DuplicateMacroVariable, second.span, message);
-            self.lexer.issues.push(issue.help("give the second variable a name of its own"));
+            self.lexer.issues.push(issue.help("rename one of the variables"));
             return self.error(span);
         }
         let height = self.highest([&range, &body].into_iter().chain(&filter));
@@ -244,7 +242,7 @@ impl Parser<'_> {
         self.node(span, height, Node::Comprehension(Box::new(comprehension)))
     }
 
-    /// The variable of a macro: a plain name.
+    /// The variable of a macro: a simple name.
     fn variable(&mut self, argument: Expr) -> Option<Name> {
         match argument.node {
             Node::Ident { name, rooted: false } => Some(Name { text: name, span: argument.span }),
@@ -258,9 +256,9 @@ impl Parser<'_> {
 
     fn not_a_variable(&mut self, span: Span) {
         let found = self.lexer.shown(span);
-        let message = format!("expected a simple name for the variable, found `{found}`");
+        let message = format!("the variable must be a simple name, found `{found}`");
         let issue = Issue::new(Code::MacroVariable, span, message);
-        self.lexer.issues.push(issue.help("use a plain name such as `item`"));
+        self.lexer.issues.push(issue.help("use a name such as `item`"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The parser's state, its way of recovering from mistakes, and the operators, by precedence climbing.
+//! The state of the parser, its error recovery, and the operators, by precedence climbing.
 
 use kross_diagnostics::Code;
 
@@ -12,14 +12,14 @@ use crate::error::Issue;
 pub(super) struct Parser<'a> {
     pub(super) lexer: Lexer<'a>,
     pub(super) token: Token,
-    /// Where the last word that was taken ends.
+    /// The end of the last consumed token.
     pub(super) previous_end: u32,
-    /// How high the tree is below each node, by number.
+    /// The height of the tree below each node, by [`ExprId`].
     heights: Vec<u32>,
-    /// How deep the parser is in brackets and operators.
+    /// The current nesting depth of brackets and operators.
     depth: u32,
     limits: &'a Limits,
-    /// A mistake was reported and its end was not found yet: nothing more is said until then.
+    /// Whether the parser has not recovered from an error yet; until then nothing more is reported.
     pub(super) lost: bool,
     too_large: bool,
 }
@@ -40,7 +40,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses everything: the tree, how many nodes it has, and the mistakes.
+    /// Parses the whole text: the tree, its number of nodes, and the errors.
     pub(super) fn run(mut self) -> (Expr, u32, Vec<Issue>) {
         if self.token.kind == Kind::End {
             let issue =
@@ -51,18 +51,18 @@ impl<'a> Parser<'a> {
         }
         let root = self.expression();
         if self.token.kind != Kind::End {
-            self.left_over();
+            self.unexpected_rest();
         }
         let nodes = u32::try_from(self.heights.len()).unwrap_or(u32::MAX);
         (root, nodes, self.lexer.issues)
     }
 
-    fn left_over(&mut self) {
+    fn unexpected_rest(&mut self) {
         let closes =
             matches!(self.token.kind, Kind::CloseParenthesis | Kind::CloseBracket | Kind::CloseBrace);
         if closes && !self.lost {
             let found = self.token.kind.describe();
-            let message = format!("expected the end of the expression, found {found} that closes nothing");
+            let message = format!("unmatched {found}");
             self.report(
                 Issue::new(Code::UnbalancedBracket, self.token.span, message).help("remove it").replace(""),
             );
@@ -90,7 +90,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Reports a mistake unless the parser is lost because of another.
+    /// Reports an error, unless the parser has not recovered from another.
     pub(super) fn report(&mut self, issue: Issue) {
         if !self.lost {
             self.lexer.issues.push(issue);
@@ -98,7 +98,7 @@ impl<'a> Parser<'a> {
         self.lost = true;
     }
 
-    /// Reports the current word. The lexer has spoken of invalid ones already.
+    /// Reports the current token, unless the lexer has reported it already.
     pub(super) fn unexpected(&mut self, expected: &str) {
         if self.at(Kind::Invalid) {
             self.lost = true;
@@ -117,13 +117,13 @@ impl<'a> Parser<'a> {
                 "is" => issue.help("did you mean `==`?").replace("=="),
                 _ => issue,
             },
-            Kind::End if self.token.span.start > 0 => issue.help("finish the expression"),
+            Kind::End if self.token.span.start > 0 => issue.help("complete the expression"),
             _ => issue,
         };
         self.report(issue);
     }
 
-    /// Skips to the next comma of this list, to its end, or to where the list certainly is over.
+    /// Skips to the next comma of the current list, or to its end.
     pub(super) fn recover(&mut self) {
         let mut open = 0u32;
         loop {
@@ -144,7 +144,7 @@ impl<'a> Parser<'a> {
         self.lost = false;
     }
 
-    /// Takes the closing bracket of what `open` opened, or reports that it is missing.
+    /// Consumes the bracket that closes `open`, or reports that it is missing.
     pub(super) fn close(&mut self, kind: Kind, open: Span, expected: &str) -> bool {
         if self.eat(kind) {
             return true;
@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
         }
         self.unexpected(expected);
         self.recover();
-        // The list may go on after a comma, but this place is over.
+        // Skip the rest of the list.
         while self.eat(Kind::Comma) {
             self.lost = true;
             self.recover();
@@ -168,17 +168,20 @@ impl<'a> Parser<'a> {
         false
     }
 
-    /// Makes a node of a height one above its highest child.
+    /// Creates a node whose height is one more than that of its highest child.
     pub(super) fn node(&mut self, span: Span, children: u32, node: Node) -> Expr {
         let height = children + 1;
         let id = ExprId(u32::try_from(self.heights.len()).unwrap_or(u32::MAX));
         self.heights.push(height);
         if height > self.limits.depth {
-            self.give_up("nested at most", self.limits.depth, "levels deep", span);
+            self.give_up(
+                format!("the expression is nested more than {} levels deep", self.limits.depth),
+                span,
+            );
             return Expr { id, span, node: Node::Error };
         }
         if id.0 >= self.limits.nodes {
-            self.give_up("of at most", self.limits.nodes, "parts", span);
+            self.give_up(format!("the expression has more than {} nodes", self.limits.nodes), span);
         }
         Expr { id, span, node }
     }
@@ -195,17 +198,16 @@ impl<'a> Parser<'a> {
         children.into_iter().map(|child| self.height(child)).max().unwrap_or(0)
     }
 
-    /// The text from `start` to the last word that was taken.
+    /// The span from `start` to the last consumed token.
     pub(super) fn since(&self, start: u32) -> Span {
         Span::new(start, self.previous_end.max(start))
     }
 
-    fn give_up(&mut self, limit: &str, most: u32, unit: &str, span: Span) {
+    fn give_up(&mut self, message: String, span: Span) {
         if !self.too_large {
             self.too_large = true;
-            let message = format!("expected an expression {limit} {most} {unit}, found a larger one");
             let issue = Issue::new(Code::ExpressionTooLarge, span, message)
-                .help("split the expression, for instance over several fields or resources");
+                .help("split the expression, for example into several fields or resources");
             self.lexer.issues.push(issue);
         }
         self.lost = true;
@@ -213,11 +215,14 @@ impl<'a> Parser<'a> {
         self.token = self.lexer.next();
     }
 
-    /// Runs a step one level deeper, unless that is too deep.
+    /// Runs `step` one level deeper, unless that exceeds the limit.
     pub(super) fn nested(&mut self, step: impl FnOnce(&mut Self) -> Expr) -> Expr {
         if self.depth >= self.limits.depth {
             let span = self.token.span;
-            self.give_up("nested at most", self.limits.depth, "levels deep", span);
+            self.give_up(
+                format!("the expression is nested more than {} levels deep", self.limits.depth),
+                span,
+            );
             return self.error(span);
         }
         self.depth += 1;
@@ -244,7 +249,7 @@ impl<'a> Parser<'a> {
             return self.nested_conditional(start, inner, condition, then);
         }
         if !self.eat(Kind::Colon) {
-            self.unexpected("`:` and what to give otherwise");
+            self.unexpected("`:` and the value for the other case");
             return self.error(self.since(start));
         }
         let otherwise = self.expression();
@@ -262,7 +267,7 @@ impl<'a> Parser<'a> {
         self.node(span, height, node)
     }
 
-    /// `a ? b ? c : d : e`: the grammar wants parentheses, and it is clear where.
+    /// `a ? b ? c : d : e`: reports the missing parentheses, with a fix.
     fn nested_conditional(&mut self, start: u32, inner: u32, condition: Expr, first: Expr) -> Expr {
         self.advance();
         let then = self.expression();
@@ -273,17 +278,14 @@ impl<'a> Parser<'a> {
         let otherwise = self.expression();
         let span = self.since(inner);
         let text = self.lexer.text(span);
-        let issue = Issue::new(
-            Code::NestedConditional,
-            span,
-            "expected parentheses around a conditional between `?` and `:`, found none",
-        );
+        let issue =
+            Issue::new(Code::NestedConditional, span, "a conditional between `?` and `:` needs parentheses");
         self.lexer
             .issues
             .push(issue.help("put the inner conditional in parentheses").replace(format!("({text})")));
         let then = self.choose(inner, first, then, otherwise);
         if !self.eat(Kind::Colon) {
-            self.unexpected("`:` and what to give otherwise");
+            self.unexpected("`:` and the value for the other case");
             return self.error(self.since(start));
         }
         let otherwise = self.expression();
@@ -314,12 +316,12 @@ impl<'a> Parser<'a> {
         if operator == Kind::Or { self.logical(Kind::And) } else { self.binary(0) }
     }
 
-    /// Whether the word is this operator, or what other languages write for it.
+    /// Whether the token is this operator, or its name in other languages, which is reported.
     fn at_logical(&mut self, operator: Kind) -> bool {
         if self.at(Kind::Identifier) && !self.lost {
             let (word, meant) = if operator == Kind::Or { ("or", "||") } else { ("and", "&&") };
             if self.lexer.text(self.token.span) == word {
-                let message = format!("expected an operator, found `{word}`");
+                let message = format!("unknown operator `{word}`");
                 let issue = Issue::new(Code::UnknownOperator, self.token.span, message);
                 self.lexer.issues.push(issue.help(format!("did you mean `{meant}`?")).replace(meant));
                 self.token.kind = operator;
@@ -351,16 +353,16 @@ impl<'a> Parser<'a> {
         (start, self.node(Span::new(start, end), height, node))
     }
 
-    /// Relations and arithmetic, from the given strength upwards.
+    /// Relations and arithmetic, from the given precedence upwards.
     fn binary(&mut self, least: u8) -> Expr {
         let start = self.token.span.start;
         let mut left = self.unary();
-        while let Some((operator, strength)) = infix(self.token.kind) {
-            if strength < least {
+        while let Some((operator, precedence)) = infix(self.token.kind) {
+            if precedence < least {
                 break;
             }
             let operator_span = self.advance().span;
-            let right = self.nested(|parser| parser.binary(strength + 1));
+            let right = self.nested(|parser| parser.binary(precedence + 1));
             let height = self.highest([&left, &right]);
             let span = self.since(start);
             let node = Node::Binary { operator, operator_span, left: Box::new(left), right: Box::new(right) };
@@ -381,7 +383,7 @@ impl<'a> Parser<'a> {
             self.advance();
             count += 1;
         }
-        // The sign is part of a number, so that the least integer can be written.
+        // The sign is part of a number, so that the smallest integer can be written.
         if kind == Kind::Minus && matches!(self.token.kind, Kind::Int | Kind::Double) {
             count -= 1;
             let number = self.number(true);
@@ -398,7 +400,7 @@ impl<'a> Parser<'a> {
             }
             Kind::Minus | Kind::Exclamation => {
                 let prefix = operator.symbol();
-                self.unexpected(&format!("a value after `{prefix}`, or one in parentheses"));
+                self.unexpected(&format!("a value or parentheses after `{prefix}`"));
                 self.nested(Self::unary);
                 return self.error(self.since(start));
             }
@@ -407,7 +409,7 @@ impl<'a> Parser<'a> {
         self.prefix(start, operator, count, operand)
     }
 
-    /// Two of the same prefix cancel each other, as in cel-go.
+    /// Two equal prefix operators cancel each other, as in cel-go.
     fn prefix(&mut self, start: u32, operator: UnaryOperator, count: u32, operand: Expr) -> Expr {
         if count.is_multiple_of(2) {
             return operand;
@@ -418,7 +420,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The operator and how strongly it binds.
+/// The infix operator and its precedence.
 fn infix(kind: Kind) -> Option<(BinaryOperator, u8)> {
     Some(match kind {
         Kind::Equal => (BinaryOperator::Equal, 0),

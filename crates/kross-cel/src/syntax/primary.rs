@@ -1,8 +1,8 @@
-//! Literals, names, brackets, and what follows them: fields, calls, indexes, struct literals.
+//! Parses literals, names and brackets, and the fields, calls, indexes and struct literals after them.
 
 use kross_diagnostics::Code;
 
-use super::literal::{self, BadEscape};
+use super::literal::{self, InvalidEscape};
 use super::parser::Parser;
 use super::token::{Kind, Token, is_reserved};
 use crate::Span;
@@ -10,7 +10,7 @@ use crate::ast::{Access, Entry, Expr, FieldInit, Item, Literal, Name, Node};
 use crate::error::Issue;
 
 impl Parser<'_> {
-    /// Something with its fields, calls and indexes.
+    /// A primary with its fields, calls and indexes.
     pub(super) fn member(&mut self, start: u32) -> Expr {
         let primary = self.primary();
         self.member_of(start, primary)
@@ -39,7 +39,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows a dot. Without a name that is the end of it.
+    /// Parses a field or call after a dot. Without a name the member expression ends here.
     fn after_dot(&mut self, start: u32, operand: Expr) -> Result<Expr, Expr> {
         let optional = self.eat(Kind::Question);
         let Some(field) = self.field_name() else {
@@ -56,7 +56,7 @@ impl Parser<'_> {
         Ok(self.node(span, height, Node::Select { operand: Box::new(operand), field, access }))
     }
 
-    /// The name of a field; reserved words and names in backticks are welcome here.
+    /// The name of a field; may be a reserved word or a name in backticks.
     fn field_name(&mut self) -> Option<Name> {
         match self.token.kind {
             Kind::Identifier => Some(self.name()),
@@ -68,7 +68,7 @@ impl Parser<'_> {
             Kind::In | Kind::True | Kind::False | Kind::Null => {
                 let span = self.token.span;
                 let word = self.lexer.text(span);
-                let message = format!("expected a field name, found the word `{word}` of the language");
+                let message = format!("expected a field name, found the keyword `{word}`");
                 let issue = Issue::new(Code::ReservedWord, span, message);
                 self.report(issue.help("put the field name in backticks").replace(format!("`{word}`")));
                 self.advance();
@@ -144,22 +144,22 @@ impl Parser<'_> {
     fn escaped_variable(&mut self, span: Span) -> Expr {
         self.advance();
         let found = self.lexer.shown(span);
-        let message = format!("expected an expression, found the field name {found}");
+        let message = format!("expected an expression, found the quoted field name {found}");
         let issue = Issue::new(Code::UnexpectedToken, span, message);
-        self.report(issue.help("names in backticks stand after a dot only"));
+        self.report(issue.help("a name in backticks is allowed only after a dot"));
         self.lost = false;
         self.error(span)
     }
 
     fn identifier(&mut self, start: u32, rooted: bool) -> Expr {
         let name = self.name();
-        // Not before a `{`: `for` and `if` of other languages would be taken for types.
+        // Also before a `{`: otherwise `if {…}` of other languages would be reported as an unknown type.
         if is_reserved(&name.text) {
-            let message = format!("expected a name, found the reserved word `{}`", name.text);
+            let message = format!("`{}` is a reserved word", name.text);
             let issue = Issue::new(Code::ReservedWord, name.span, message);
-            // Once for each word is enough: the other uses are the same mistake.
+            // Report each word once.
             self.lost |= self.lexer.issues.iter().any(|known| known.message == issue.message);
-            self.report(issue.help("use another name; reserved words can only name fields"));
+            self.report(issue.help("use another name; reserved words are allowed only as field names"));
             self.lost = false;
             if self.at(Kind::OpenParenthesis) {
                 let open = self.advance().span;
@@ -181,7 +181,7 @@ impl Parser<'_> {
         self.call_or_macro(start, function, receiver, arguments, intact)
     }
 
-    /// Arguments up to the closing parenthesis, and whether they could all be told apart.
+    /// The arguments up to the closing parenthesis, and whether they could all be separated.
     fn arguments(&mut self, open: Span) -> (Vec<Expr>, bool) {
         let mut arguments = Vec::new();
         if self.eat(Kind::CloseParenthesis) {
@@ -198,7 +198,7 @@ impl Parser<'_> {
         (arguments, intact && closed)
     }
 
-    /// After an element: whether another follows. Recovers where the element did not end.
+    /// After an element: whether another one follows. Recovers from an error in the element.
     fn item_end(&mut self, close: Kind, intact: &mut bool) -> bool {
         let mut ended = self.at(Kind::Comma) || self.at(close);
         if !ended && !self.at(Kind::End) && !self.lost {
@@ -246,7 +246,7 @@ impl Parser<'_> {
             let optional = self.eat(Kind::Question);
             let key = self.expression();
             if !self.at(Kind::Colon) {
-                // Braces around a mere list are one mistake, however long the list.
+                // Braces around a list are one error, however many elements it has.
                 self.lost |= missing;
                 missing = true;
             }
@@ -298,7 +298,7 @@ impl Parser<'_> {
         self.node(span, height, Node::Struct { type_name, fields })
     }
 
-    /// A number, with the sign that stands right before it.
+    /// A number, with the sign before it.
     pub(super) fn number(&mut self, negative: bool) -> Expr {
         let sign = if negative { self.previous_end.saturating_sub(1) } else { self.token.span.start };
         let Token { kind, span } = self.advance();
@@ -312,7 +312,7 @@ impl Parser<'_> {
         if let Some(value) = value {
             return self.node(span, 0, Node::Literal(value));
         }
-        // The lexer has spoken of what is no number at all.
+        // The lexer has reported invalid numbers already.
         if !self.lexer.issues.iter().any(|issue| issue.span.end == span.end) {
             let (range, help) = match kind {
                 Kind::UInt => ("an unsigned integer up to 18446744073709551615", "write a smaller number"),
@@ -334,7 +334,7 @@ impl Parser<'_> {
         let value = if kind == Kind::Bytes { literal::bytes(text) } else { literal::string(text) };
         match value {
             Ok(value) => self.node(span, 0, Node::Literal(value)),
-            Err(BadEscape { start, end, message, help }) => {
+            Err(InvalidEscape { start, end, message, help }) => {
                 let place = |offset: usize| span.start + u32::try_from(offset).unwrap_or(0);
                 let at = Span::new(place(start), place(end));
                 self.lexer.issues.push(Issue::new(Code::InvalidEscape, at, message).help(help));

@@ -1,12 +1,12 @@
-//! The words of the language, and how messages name them.
+//! The tokens of the language, and their names in messages.
 
 use crate::Span;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     End,
-    /// Reported by the lexer already; the parser stays silent about it.
+    /// Already reported by the lexer; the parser does not report it again.
     Invalid,
     Identifier,
     /// An identifier in backticks; the span covers the backticks.
@@ -47,11 +47,11 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// How a message names what it expected.
+    /// Its name in messages.
     pub(super) fn describe(self) -> &'static str {
         match self {
             Self::End => "the end of the expression",
-            Self::Invalid => "something else",
+            Self::Invalid => "an invalid token",
             Self::Identifier | Self::Escaped => "a name",
             Self::Int | Self::UInt | Self::Double => "a number",
             Self::String => "a string",
@@ -88,14 +88,14 @@ impl Kind {
     }
 }
 
-/// A word with its place.
+/// A token and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) span: Span,
 }
 
-/// Words that the language keeps for itself; they may name fields, but neither variables nor functions.
+/// Whether a word is reserved: it may be the name of a field, but not of a variable or a function.
 pub(super) fn is_reserved(word: &str) -> bool {
     matches!(
         word,

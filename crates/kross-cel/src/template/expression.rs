@@ -1,16 +1,16 @@
-//! Turns the position after a `${` into the position of the `}` that closes it, or into the reason why there is none.
+//! Finds the `}` that closes a `${`, or the reason why there is none.
 
 use std::ops::Range;
 
 /// How an expression ends.
 pub(super) enum End {
-    /// By this brace; `nested` is the first `${` outside of string literals.
+    /// At this brace; `nested` is the first `${` outside of string literals.
     Closed { at: usize, nested: Option<usize> },
-    /// By this brace, which is in a comment, since there is no other.
+    /// At this brace in a comment, because there is no other.
     ClosedInComment { at: usize },
-    /// Not at all.
+    /// It is never closed.
     Open { nested: Option<usize> },
-    /// A string literal is not closed; the text from `resume` on is not part of it.
+    /// A string literal is not closed; scanning resumes after it at `resume`.
     OpenString { quote: Range<usize>, resume: usize },
 }
 
@@ -35,7 +35,7 @@ pub(super) fn walk(text: &str, from: usize) -> Walk {
 struct Walker<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Braces that are open, without the expression's own.
+    /// The number of open braces, without the expression's own.
     depth: usize,
     nested: Option<usize>,
     /// The first brace in a comment that would close the expression if comments were not skipped.
@@ -84,7 +84,7 @@ impl Walker<'_> {
         End::Open { nested: self.nested }
     }
 
-    /// Reads a name or number, and the string literal behind it if the name is a prefix.
+    /// Reads a name or number, and the string literal after it if the name is a prefix.
     fn word(&mut self) -> Option<End> {
         let start = self.at;
         while self.peek(0).is_some_and(is_word) {
@@ -98,7 +98,7 @@ impl Walker<'_> {
         matches!(self.peek(0), Some(b'"' | b'\'')).then(|| self.string(start, raw)).flatten()
     }
 
-    /// Reads a string literal; `self.at` is at its first quote. Gives the end of the walk if it is never closed.
+    /// Reads a string literal; `self.at` is at its first quote. Returns the end of the walk if it is never closed.
     fn string(&mut self, prefix: usize, raw: bool) -> Option<End> {
         let quote = self.peek(0)?;
         let long = self.peek(1) == Some(quote) && self.peek(2) == Some(quote);
@@ -124,8 +124,8 @@ impl Walker<'_> {
         Some(End::OpenString { quote: opening, resume: self.at })
     }
 
-    /// Skips to the end of the line and remembers a brace that might have been meant to close the expression.
-    /// True when another expression begins after such a brace.
+    /// Skips to the end of the line and records a brace that may close the expression.
+    /// True if another expression begins after such a brace.
     fn comment(&mut self) -> bool {
         let mut depth = self.depth;
         while let Some(byte) = self.peek(0).filter(|byte| *byte != b'\n') {

@@ -1,28 +1,29 @@
-//! Turns values back into JSON, as kro writes them: times as Kubernetes does, empty optionals as null, and nothing
-//! where `omit()` stands.
+//! Converts values to JSON as kro does: times in Kubernetes' format, empty optionals as null, and `omit()` values left
+//! out.
 
 use kross_value::{Key, Object, Value as Data};
 
 use super::{List, MAX_DEPTH, Map, Value};
 use crate::error::Fault;
 
-/// More than fits into any object; shared parts can make a small value this large when written out.
+/// More than fits into any object; a small value with shared parts can have this many nodes in JSON.
 const MAX_NODES: usize = 2_000_000;
 
-/// The JSON of a value, or none where it is `omit()`, which takes its map entry or list element with it.
+/// The JSON of a value, or none if it is `omit()`, which also omits its map entry or list element.
 ///
 /// # Errors
-/// When the value has no JSON form: bytes, a uint beyond int, not a number, a map whose keys are no strings,
-/// a value of a type without a text, or one too large or too deep.
+/// If JSON cannot represent the value: bytes, a uint that exceeds int, NaN and infinity, a map whose keys are not
+/// strings, an opaque value without a text, or a value that is too large or too deep.
 pub fn to_data(value: &Value) -> Result<Option<Data>, Fault> {
-    convert(value, &mut Room { nodes: MAX_NODES }, 0)
+    convert(value, &mut SizeLimit { nodes: MAX_NODES }, 0)
 }
 
-struct Room {
+/// How many more nodes a value may have.
+struct SizeLimit {
     nodes: usize,
 }
 
-impl Room {
+impl SizeLimit {
     fn take(&mut self, depth: usize) -> Result<(), Fault> {
         if depth > MAX_DEPTH {
             return Err(Fault::invalid(format!("the result is nested more than {MAX_DEPTH} levels deep")));
@@ -37,35 +38,37 @@ impl Room {
     }
 }
 
-fn convert(value: &Value, room: &mut Room, depth: usize) -> Result<Option<Data>, Fault> {
-    room.take(depth)?;
+fn convert(value: &Value, limit: &mut SizeLimit, depth: usize) -> Result<Option<Data>, Fault> {
+    limit.take(depth)?;
     Ok(Some(match value {
         Value::Null | Value::Optional(None) => Data::Null,
         Value::Bool(value) => Data::Bool(*value),
         Value::Int(value) => Data::Int(*value),
         Value::UInt(value) => i64::try_from(*value)
             .map(Data::Int)
-            .map_err(|_| Fault::Overflow(format!("uint {value} as an integer")))?,
+            .map_err(|_| Fault::Overflow(format!("the conversion of uint {value} to int")))?,
         Value::Double(value) if value.is_finite() => number(*value),
-        Value::Double(value) => return Err(Fault::invalid(format!("`{value}` has no form in JSON"))),
+        Value::Double(value) => {
+            return Err(Fault::invalid(format!("`{value}` cannot be represented in JSON")));
+        }
         Value::String(text) => Data::String(text.clone()),
         Value::Bytes(_) => {
             return Err(Fault::invalid(
-                "bytes cannot be written into an object, use `base64.encode` to make a string of them",
+                "bytes cannot be written to an object, convert them with `base64.encode`",
             ));
         }
         Value::Timestamp(time) => Data::from(time.to_seconds_text()),
         Value::Duration(duration) => Data::from(duration.to_go_text()),
-        Value::List(list) => list_data(list, room, depth)?,
-        Value::Map(map) => map_data(map, room, depth)?,
-        Value::Optional(Some(inner)) => return convert(inner, room, depth + 1),
+        Value::List(list) => list_data(list, limit, depth)?,
+        Value::Map(map) => map_data(map, limit, depth)?,
+        Value::Optional(Some(inner)) => return convert(inner, limit, depth + 1),
         Value::Type(name) => Data::String(name.clone()),
         Value::Opaque(_) if value.is_omit() => return Ok(None),
         Value::Opaque(opaque) => match opaque.text() {
             Some(text) => Data::from(text),
             None => {
                 return Err(Fault::invalid(format!(
-                    "a value of type `{}` cannot be written into an object",
+                    "a value of type `{}` cannot be written to an object",
                     opaque.type_name()
                 )));
             }
@@ -73,29 +76,29 @@ fn convert(value: &Value, room: &mut Room, depth: usize) -> Result<Option<Data>,
     }))
 }
 
-/// A whole double is written without a fraction, as Go writes it: a field of whole numbers does not take `3.0`.
+/// An integral double is written without a fraction, as in Go: an integer field does not accept `3.0`.
 fn number(value: f64) -> Data {
     #[expect(clippy::cast_possible_truncation, reason = "compared with the original right after")]
     let whole = value as i64;
     if whole as f64 == value && whole != i64::MAX { Data::Int(whole) } else { Data::Float(value) }
 }
 
-fn list_data(list: &List, room: &mut Room, depth: usize) -> Result<Data, Fault> {
+fn list_data(list: &List, limit: &mut SizeLimit, depth: usize) -> Result<Data, Fault> {
     match list {
         List::Data(items) => Ok(Data::List(items.clone())),
-        // Read as a type says and written back, raw JSON is what it was.
+        // Converting to a type and back does not change raw JSON.
         List::Typed(typed) => Ok(Data::List(typed.items.clone())),
         List::Built(items) => {
             let mut written = Vec::with_capacity(items.len());
             for item in items.iter() {
-                written.extend(convert(item, room, depth + 1)?);
+                written.extend(convert(item, limit, depth + 1)?);
             }
             Ok(Data::from(written))
         }
     }
 }
 
-fn map_data(map: &Map, room: &mut Room, depth: usize) -> Result<Data, Fault> {
+fn map_data(map: &Map, limit: &mut SizeLimit, depth: usize) -> Result<Data, Fault> {
     let built = match map {
         Map::Data(object) => return Ok(Data::Object(object.clone())),
         Map::Typed(typed) => return Ok(Data::Object(typed.object.clone())),
@@ -105,11 +108,11 @@ fn map_data(map: &Map, room: &mut Room, depth: usize) -> Result<Data, Fault> {
     for (key, value) in built.entries() {
         let Value::String(name) = key else {
             return Err(Fault::invalid(format!(
-                "the key {key} of type `{}` cannot be written into an object, whose keys are strings",
+                "the key {key} has type `{}`, but the keys of an object must be strings",
                 key.type_name()
             )));
         };
-        if let Some(data) = convert(value, room, depth + 1)? {
+        if let Some(data) = convert(value, limit, depth + 1)? {
             written.push((Key::new(name), data));
         }
     }
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn omit_takes_entries_and_elements_away_at_any_depth() {
+    fn omit_removes_entries_and_elements_at_any_depth() {
         let inner = Value::map(vec![
             (Value::string("gone"), Value::omit()),
             (Value::string("kept"), Value::list(vec![Value::omit(), Value::Int(1), Value::Optional(None)])),
@@ -144,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_doubles_are_written_without_a_fraction() {
+    fn integral_doubles_are_written_without_a_fraction() {
         assert_eq!(
             json(&Value::list([3.0, 0.5, -0.0, 1e15].map(Value::Double).to_vec())),
             "[3,0.5,0,1000000000000000]"
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_form_in_json_is_refused_with_a_reason() {
+    fn values_that_json_cannot_represent_are_rejected_with_a_reason() {
         assert!(to_data(&Value::Bytes((*b"x").into())).unwrap_err().to_string().contains("base64.encode"));
         assert!(to_data(&Value::UInt(u64::MAX)).is_err());
         assert_eq!(json(&Value::UInt(7)), "7");
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_share_their_parts_do_not_run_away() {
+    fn values_with_shared_parts_are_limited_in_size() {
         let mut value = Value::list(vec![Value::Int(1)]);
         for _ in 0..60 {
             value = Value::list(vec![value.clone(), value.clone()]);

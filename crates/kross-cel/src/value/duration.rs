@@ -1,4 +1,4 @@
-//! Lengths of time: read and written as Go does, `1h30m` in and `5400s` out.
+//! Parses and formats durations as Go does: `1h30m` is parsed, `5400s` is the result of `string()`.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::error::Fault;
 const SECOND: i64 = 1_000_000_000;
 
 impl Duration {
-    /// Reads Go's notation: `1h30m`, `-1.5s`, `100ms`, `0`.
+    /// Parses Go's notation: `1h30m`, `-1.5s`, `100ms`, `0`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, mut rest) = match text.strip_prefix('-') {
@@ -31,7 +31,7 @@ impl Duration {
         i64::try_from(total).ok().map(|nanoseconds| Self { nanoseconds })
     }
 
-    /// As Go writes it, and Kubernetes with it: `1h30m0s`.
+    /// The format of Go and Kubernetes: `1h30m0s`.
     #[must_use]
     pub fn to_go_text(self) -> String {
         let sign = if self.nanoseconds < 0 { "-" } else { "" };
@@ -54,10 +54,10 @@ impl Duration {
         }
     }
 
-    /// Both together.
+    /// The sum.
     ///
     /// # Errors
-    /// When the sum does not fit.
+    /// If the sum overflows.
     pub fn plus(self, other: Self) -> Result<Self, Fault> {
         self.nanoseconds
             .checked_add(other.nanoseconds)
@@ -68,7 +68,7 @@ impl Duration {
     /// The difference.
     ///
     /// # Errors
-    /// When the difference does not fit.
+    /// If the difference overflows.
     pub fn minus(self, other: Self) -> Result<Self, Fault> {
         self.nanoseconds
             .checked_sub(other.nanoseconds)
@@ -78,9 +78,9 @@ impl Duration {
 }
 
 impl fmt::Display for Duration {
-    /// Seconds, with a fraction where there is one: what `string()` gives.
+    /// Seconds with a fraction if needed, as `string()` returns it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Two parts, as Go adds them: the result has the digits that Go prints.
+        // Adds the two parts as Go does, so that the result has the same digits.
         let seconds = (self.nanoseconds / SECOND) as f64 + (self.nanoseconds % SECOND) as f64 / 1e9;
         write!(f, "{seconds}s")
     }
@@ -97,7 +97,7 @@ fn decimal(value: u64, unit: u64) -> String {
     format!("{whole}.{}", digits.trim_end_matches('0'))
 }
 
-/// The nanoseconds of a number and its unit, and what follows them.
+/// The nanoseconds of a number and its unit, and the remaining text.
 fn parse_part(text: &str) -> Option<(i128, &str)> {
     let (whole, rest) = take_digits(text);
     let (fraction, rest) = match rest.strip_prefix('.') {
@@ -111,7 +111,7 @@ fn parse_part(text: &str) -> Option<(i128, &str)> {
     let (unit, rest) = rest.split_at(unit_length);
     let unit = unit_nanoseconds(unit)?;
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // No unit is finer than a nanosecond: what follows the fifteenth digit cannot count.
+    // Digits after the fifteenth are below a nanosecond for every unit.
     let kept = fraction.get(..fraction.len().min(15))?;
     let part = if kept.is_empty() {
         0
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_go_reads_them() {
+    fn durations_are_parsed_as_in_go() {
         for (text, nanoseconds) in [
             ("0", 0),
             ("1h30m", 5_400_000_000_000),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_written_as_go_writes_them() {
+    fn durations_are_formatted_as_in_go() {
         for (nanoseconds, go, seconds) in [
             (0, "0s", "0s"),
             (1, "1ns", "0.000000001s"),

@@ -1,13 +1,13 @@
-//! `==` at run time: numbers are equal across their types, values of other different types are not, lists and
-//! maps are compared in depth. Everything is paid for, since shared parts make small values long to compare.
+//! `==` at run time: numbers of different types can be equal, other values of different types are not, lists and maps are
+//! compared deeply. The cost is charged, because small values with shared parts can take long to compare.
 
 use super::{List, MAX_DEPTH, Map, Value};
 use crate::error::Fault;
 use crate::library::Call;
 
 impl Value {
-    /// Whether both are equal in the sense of `==`. For places without a budget of their own: gives up, with "not
-    /// equal", after ten million elements. Functions of a library use [`Call::equal`].
+    /// Whether both are equal in the sense of `==`. For callers without a budget: returns false after ten million
+    /// elements. Library functions use [`Call::equal`].
     #[must_use]
     pub fn equals(&self, other: &Self) -> bool {
         let mut budget = 10_000_000;
@@ -16,10 +16,10 @@ impl Value {
 }
 
 impl Call<'_> {
-    /// Whether both are equal in the sense of `==`; pays for each element looked at.
+    /// Whether both are equal in the sense of `==`; charges for each compared element.
     ///
     /// # Errors
-    /// When the budget is used up or the values are nested too deeply.
+    /// If the budget is exhausted or the values are nested too deeply.
     #[inline]
     pub fn equal(&mut self, left: &Value, right: &Value) -> Result<bool, Fault> {
         match (left, right) {
@@ -92,7 +92,7 @@ fn maps(call: &mut Call<'_>, left: &Map, right: &Map, depth: usize) -> Result<bo
     Ok(true)
 }
 
-/// The whole number that a number of any type stands for exactly.
+/// The integer that is equal to a number of any type, if there is one.
 #[inline]
 pub(crate) fn numeric_as_int(value: &Value) -> Option<i128> {
     match value {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_are_equal_whatever_their_order_and_make() {
+    fn built_maps_and_raw_json_are_equal_in_any_order() {
         let built = Value::map(vec![
             (Value::string("b"), Value::list(vec![Value::Double(1.0)])),
             (Value::string("a"), Value::Null),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_share_their_parts_do_not_run_away() {
+    fn comparing_values_with_shared_parts_exhausts_the_budget() {
         let mut value = Value::list(vec![Value::Int(1)]);
         for _ in 0..60 {
             value = Value::list(vec![value.clone(), value.clone()]);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_values_are_refused_instead_of_overflowing_the_stack() {
+    fn deep_values_are_rejected_instead_of_overflowing_the_stack() {
         let mut value = Value::Int(1);
         for _ in 0..2_000 {
             value = Value::list(vec![value]);

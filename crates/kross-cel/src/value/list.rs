@@ -1,6 +1,4 @@
-//! Reading lists, whatever they are made of.
-
-use std::sync::Arc;
+//! Access to lists of every representation.
 
 use kross_value::Value as Data;
 
@@ -8,7 +6,7 @@ use super::{List, Value};
 use crate::types::Type;
 
 impl List {
-    /// How many elements there are.
+    /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -18,7 +16,7 @@ impl List {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -43,15 +41,6 @@ impl List {
             Self::Typed(list) => ListIter::Data(list.items.iter(), Some(&list.item)),
         }
     }
-
-    /// The elements for editing, without copying them if nobody else holds the list.
-    #[must_use]
-    pub fn into_vec(self) -> Vec<Value> {
-        match self {
-            Self::Built(items) => Arc::try_unwrap(items).unwrap_or_else(|shared| (*shared).clone()),
-            other => other.iter().collect(),
-        }
-    }
 }
 
 impl<'a> IntoIterator for &'a List {
@@ -63,12 +52,12 @@ impl<'a> IntoIterator for &'a List {
     }
 }
 
-/// Goes over the elements of a list.
+/// Iterates over the elements of a list.
 #[derive(Clone, Debug)]
 pub enum ListIter<'a> {
-    /// Of a list made by an expression.
+    /// Of a list that was built by an expression.
     Built(std::slice::Iter<'a, Value>),
-    /// Of raw JSON, with the type each element is read as.
+    /// Of raw JSON, with the type of each element.
     Data(std::slice::Iter<'a, Data>, Option<&'a Type>),
 }
 

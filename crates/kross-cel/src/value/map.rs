@@ -1,4 +1,4 @@
-//! Reading maps, whatever they are made of. Keys that are numbers are found by any number of the same value.
+//! Access to maps of every representation. A numeric key is found by any number of the same value.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -7,10 +7,10 @@ use super::{BuiltMap, Map, TypedObject, Value, numeric_as_int};
 use crate::error::Fault;
 use crate::types::Type;
 
-/// Up to this many entries a look at each is faster than an index.
+/// Up to this many entries a linear search is faster than an index.
 const SMALL: usize = 8;
 
-/// A key in the order of the index: equal for numbers of equal value.
+/// A key in the order of the index; numbers of the same value are equal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum KeyRef<'a> {
     Bool(bool),
@@ -36,22 +36,22 @@ impl BuiltMap {
         Self { entries, sorted: OnceLock::new() }
     }
 
-    /// A map of these entries, or a fault that names the first key that is there twice or is no key at all.
+    /// A map of these entries, after checking the keys.
     ///
     /// # Errors
-    /// When a key repeats, or is not a bool, int, uint or string.
+    /// If a key is duplicate, or not a bool, int, uint or string.
     pub fn checked(entries: Vec<(Value, Value)>) -> Result<Self, Fault> {
         for (key, _) in &entries {
             check_key(key)?;
         }
         let map = Self::new(entries);
-        match map.repeated_key() {
-            Some(key) => Err(Fault::invalid(format!("the map has the key {key} twice"))),
+        match map.duplicate_key() {
+            Some(key) => Err(Fault::invalid(format!("duplicate map key: {key}"))),
             None => Ok(map),
         }
     }
 
-    /// The entries in the order they were made.
+    /// The entries, in insertion order.
     #[must_use]
     pub fn entries(&self) -> &[(Value, Value)] {
         &self.entries
@@ -61,13 +61,13 @@ impl BuiltMap {
         self.entries
     }
 
-    /// The value under a key.
+    /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &Value) -> Option<&Value> {
         self.find(KeyRef::of(key)?)
     }
 
-    /// The value under a string.
+    /// The value of a string key.
     #[must_use]
     pub fn get_str(&self, key: &str) -> Option<&Value> {
         self.find(KeyRef::Text(key))
@@ -99,7 +99,7 @@ impl BuiltMap {
         })
     }
 
-    fn repeated_key(&self) -> Option<&Value> {
+    fn duplicate_key(&self) -> Option<&Value> {
         if self.entries.len() <= SMALL {
             return self.entries.iter().enumerate().find_map(|(at, (key, _))| {
                 let earlier = self.entries.get(..at)?;
@@ -115,22 +115,22 @@ impl BuiltMap {
     }
 }
 
-/// Says what may be a key of a map.
+/// Checks that a value can be the key of a map.
 ///
 /// # Errors
-/// When the value is not a bool, int, uint or string.
+/// If the value is not a bool, int, uint or string.
 pub(crate) fn check_key(key: &Value) -> Result<(), Fault> {
     match key {
         Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::String(_) => Ok(()),
         other => Err(Fault::WrongType {
-            expected: "a bool, int, uint or string as the key of a map".into(),
+            expected: "a bool, int, uint or string as map key".into(),
             found: other.type_name().into(),
         }),
     }
 }
 
 impl TypedObject {
-    /// The type that the entry under a key is read as.
+    /// The type of the value of a key.
     fn type_of(&self, key: &str) -> Option<Type> {
         match &self.object_type {
             Type::Object(object) => object.field(key),
@@ -146,7 +146,7 @@ impl TypedObject {
 }
 
 impl Map {
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -156,13 +156,13 @@ impl Map {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value under a key.
+    /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &Value) -> Option<Value> {
         match (self, key) {
@@ -172,7 +172,7 @@ impl Map {
         }
     }
 
-    /// The value under a string.
+    /// The value of a string key.
     #[must_use]
     pub fn get_str(&self, key: &str) -> Option<Value> {
         match self {
@@ -182,7 +182,7 @@ impl Map {
         }
     }
 
-    /// Whether there is an entry under a key.
+    /// Whether a key exists.
     #[must_use]
     pub fn contains_key(&self, key: &Value) -> bool {
         match (self, key) {
@@ -192,7 +192,7 @@ impl Map {
         }
     }
 
-    /// Whether there is an entry under a string.
+    /// Whether a string key exists.
     #[must_use]
     pub fn contains_str(&self, key: &str) -> bool {
         match self {
@@ -202,7 +202,7 @@ impl Map {
         }
     }
 
-    /// The entries: those of raw JSON sorted by key, others in the order they were made.
+    /// The entries: those of raw JSON sorted by key, others in insertion order.
     #[must_use]
     pub fn iter(&self) -> MapIter<'_> {
         MapIter { map: self, at: 0 }
@@ -238,7 +238,7 @@ impl Map {
         }
     }
 
-    /// The entries for editing, without copying them if nobody else holds the map.
+    /// The entries as a vector; they are cloned only if the map is shared.
     #[must_use]
     pub fn into_entries(self) -> Vec<(Value, Value)> {
         match self {
@@ -259,7 +259,7 @@ impl<'a> IntoIterator for &'a Map {
     }
 }
 
-/// Goes over the entries of a map.
+/// Iterates over the entries of a map.
 #[derive(Clone, Debug)]
 pub struct MapIter<'a> {
     map: &'a Map,
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_keys_are_refused_in_small_and_large_maps() {
+    fn duplicate_keys_are_rejected_in_small_and_large_maps() {
         let mut entries: Vec<_> = (0..40).map(|at| (Value::Int(at), Value::Null)).collect();
         entries.push((Value::UInt(7), Value::Null));
         assert!(BuiltMap::checked(entries).is_err());

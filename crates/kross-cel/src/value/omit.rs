@@ -1,10 +1,10 @@
-//! kro's `omit()`: a value that takes its own place away when it is written into an object.
+//! kro's `omit()`: a value that omits its own field when it is written to an object.
 
 use std::any::Any;
 
 use super::Opaque;
 
-/// What `omit()` gives.
+/// The result of `omit()`.
 #[derive(Clone, Copy, Debug)]
 pub struct Omit;
 

@@ -1,4 +1,4 @@
-//! `<` at run time: numbers across their types, and bools, strings, bytes and times among themselves.
+//! `<` at run time: numbers of any types are ordered, and bools, strings, bytes and times of the same type.
 
 use std::cmp::Ordering;
 
@@ -6,10 +6,10 @@ use super::Value;
 use crate::error::Fault;
 
 impl Value {
-    /// The order of two values, as `<` sees it.
+    /// The order of two values in the sense of `<`.
     ///
     /// # Errors
-    /// When the values have no order: other types, different types, or not a number.
+    /// If the values have no order: types without order, different types, or NaN.
     #[inline]
     pub fn compare(&self, other: &Self) -> Result<Ordering, Fault> {
         match (self, other) {
@@ -31,7 +31,8 @@ impl Value {
     }
 }
 
-/// The order of two numbers, by way of doubles where one is a double, as cel-go has it; the inner `None` is for NaN, the outer for what is no number.
+/// The order of two numbers, compared as doubles if one is a double, as in cel-go. The inner `None` is for NaN, the outer
+/// for values that are not numbers.
 pub(super) fn numbers(left: &Value, right: &Value) -> Option<Option<Ordering>> {
     Some(match (left, right) {
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),

@@ -1,11 +1,11 @@
-//! How values look in messages: as they would be written in an expression, shortened where they are long.
+//! Formats values for messages: as CEL literals, shortened if they are long.
 
 use std::fmt::{self, Write};
 
 use super::Value;
 
-/// Long enough to recognise a value, short enough for a condition's message.
-const LONGEST: usize = 400;
+/// The largest length of a value in a message.
+const MAX_LENGTH: usize = 400;
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,14 +17,14 @@ impl fmt::Display for Value {
     }
 }
 
-/// Refuses to grow, which also ends the walk through the value.
+/// A writer that fails at the length limit, which also ends the formatting.
 struct Shortened {
     text: String,
 }
 
 impl Write for Shortened {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        let room = LONGEST.saturating_sub(self.text.len());
+        let room = MAX_LENGTH.saturating_sub(self.text.len());
         if part.len() <= room {
             self.text.push_str(part);
             return Ok(());
@@ -45,7 +45,7 @@ fn write_value(value: &Value, out: &mut Shortened, depth: usize) -> fmt::Result 
         Value::String(text) => write_quoted(text, out),
         Value::Bytes(bytes) => {
             out.write_char('b')?;
-            write_quoted(&String::from_utf8_lossy(bytes.get(..LONGEST).unwrap_or(bytes)), out)
+            write_quoted(&String::from_utf8_lossy(bytes.get(..MAX_LENGTH).unwrap_or(bytes)), out)
         }
         Value::Timestamp(time) => write!(out, "timestamp(\"{time}\")"),
         Value::Duration(duration) => write!(out, "duration(\"{duration}\")"),
@@ -54,7 +54,7 @@ fn write_value(value: &Value, out: &mut Shortened, depth: usize) -> fmt::Result 
             Some(text) => write!(out, "{}({text})", opaque.type_name()),
             None => out.write_str(opaque.type_name()),
         },
-        // The same text is reached for any depth that fits the message.
+        // Deeper values exceed the length limit anyway.
         _ if depth > 64 => out.write_char('…'),
         Value::Optional(None) => out.write_str("optional.none()"),
         Value::Optional(Some(inner)) => {
@@ -84,7 +84,7 @@ fn write_value(value: &Value, out: &mut Shortened, depth: usize) -> fmt::Result 
 }
 
 fn write_quoted(text: &str, out: &mut Shortened) -> fmt::Result {
-    let end = text.floor_char_boundary(LONGEST);
+    let end = text.floor_char_boundary(MAX_LENGTH);
     write!(out, "{:?}", text.get(..end).unwrap_or_default())?;
     if end < text.len() { Err(fmt::Error) } else { Ok(()) }
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_look_like_expressions() {
+    fn values_are_shown_as_literals() {
         let value = Value::map(vec![
             (Value::string("a"), Value::list(vec![Value::UInt(1), Value::Double(2.0), Value::Null])),
             (Value::Int(2), Value::some(Value::Bytes((*b"x").into()))),
@@ -106,6 +106,6 @@ mod tests {
     fn long_values_are_shortened() {
         let long = Value::list(vec![Value::string("é".repeat(300)); 1000]);
         let text = long.to_string();
-        assert!(text.len() <= LONGEST + 3 && text.ends_with('…'), "{text}");
+        assert!(text.len() <= MAX_LENGTH + 3 && text.ends_with('…'), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Points in time: RFC 3339 in and out, and arithmetic that stays between the years 1 and 9999.
+//! Timestamps: RFC 3339 parsing and formatting, and arithmetic within the years 1 to 9999.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ const NANOSECONDS: i128 = 1_000_000_000;
 const DAY: i64 = 86_400;
 
 impl Timestamp {
-    /// The point this many seconds after 1970 began, or none outside the years 1 to 9999.
+    /// The timestamp this many seconds after 1970-01-01, or none outside the years 1 to 9999.
     #[must_use]
     pub fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
         ((FIRST_SECOND..=LAST_SECOND).contains(&seconds) && i128::from(nanoseconds) < NANOSECONDS)
@@ -29,7 +29,7 @@ impl Timestamp {
         i128::from(self.seconds) * NANOSECONDS + i128::from(self.nanoseconds)
     }
 
-    /// Reads RFC 3339, such as `2024-01-02T03:04:05.678+01:00`.
+    /// Parses RFC 3339, such as `2024-01-02T03:04:05.678+01:00`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (date, rest) = text.split_once('T')?;
@@ -45,19 +45,19 @@ impl Timestamp {
         Self::new(seconds, nanoseconds)
     }
 
-    /// Later by a duration.
+    /// This time plus a duration.
     ///
     /// # Errors
-    /// When the result is outside the years 1 to 9999.
+    /// If the result is outside the years 1 to 9999.
     pub fn plus(self, duration: Duration) -> Result<Self, Fault> {
         Self::from_nanoseconds(self.nanoseconds_since_1970() + i128::from(duration.nanoseconds))
             .ok_or_else(|| Fault::Overflow("timestamp".into()))
     }
 
-    /// Earlier by a duration.
+    /// This time minus a duration.
     ///
     /// # Errors
-    /// When the result is outside the years 1 to 9999.
+    /// If the result is outside the years 1 to 9999.
     pub fn minus(self, duration: Duration) -> Result<Self, Fault> {
         Self::from_nanoseconds(self.nanoseconds_since_1970() - i128::from(duration.nanoseconds))
             .ok_or_else(|| Fault::Overflow("timestamp".into()))
@@ -66,14 +66,14 @@ impl Timestamp {
     /// The time from `earlier` to this.
     ///
     /// # Errors
-    /// When it is more than a duration holds, about 292 years.
+    /// If it exceeds the range of a duration, about 292 years.
     pub fn since(self, earlier: Self) -> Result<Duration, Fault> {
         i64::try_from(self.nanoseconds_since_1970() - earlier.nanoseconds_since_1970())
             .map(|nanoseconds| Duration { nanoseconds })
             .map_err(|_| Fault::Overflow("duration".into()))
     }
 
-    /// As Kubernetes writes times: whole seconds, UTC.
+    /// Kubernetes' format: whole seconds, UTC.
     #[must_use]
     pub fn to_seconds_text(self) -> String {
         Self { seconds: self.seconds, nanoseconds: 0 }.to_string()
@@ -81,7 +81,7 @@ impl Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 in UTC, with as many digits of the second as needed.
+    /// RFC 3339 in UTC, with as many fractional digits as needed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (year, month, day) = civil(self.seconds.div_euclid(DAY));
         let second = self.seconds.rem_euclid(DAY);
@@ -95,7 +95,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Exactly so many digits.
+/// Parses exactly `count` digits.
 fn digits(text: &str, count: usize) -> Option<i64> {
     (text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
@@ -119,7 +119,7 @@ fn parse_clock(text: &str) -> Option<i64> {
     valid.then_some(hour * 3600 + minute * 60 + second)
 }
 
-/// Nanoseconds of what follows the point; digits beyond the ninth are dropped, as Go does.
+/// The nanoseconds of a fraction; digits after the ninth are dropped, as in Go.
 fn parse_fraction(text: &str) -> Option<u32> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_survive_a_round_trip() {
+    fn timestamps_survive_a_round_trip() {
         for text in [
             "1970-01-01T00:00:00Z",
             "0001-01-01T00:00:00Z",
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_timestamps_are_rejected() {
         for text in [
             "",
             "T",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_is_its_own_inverse() {
+    fn day_conversions_are_inverse() {
         for days in (-719_162..2_932_896).step_by(97) {
             let (year, month, day) = civil(days);
             assert_eq!(days_since_1970(year, month, day), days);

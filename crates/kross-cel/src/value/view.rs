@@ -1,5 +1,5 @@
-//! Turns raw JSON into values as a schema says: bytes from base64, times from strings, doubles from whole numbers.
-//! Lists and objects become views, so that nothing is converted before an expression looks at it.
+//! Converts raw JSON to values by its schema: bytes from base64, times from strings, doubles from integers. Lists and
+//! objects become views, which convert their elements on access.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{Duration, List, Map, Timestamp, TypedList, TypedObject, Value};
 use crate::types::Type;
 
 impl Value {
-    /// The value of raw JSON, read as `read_as` says. JSON that does not fit the type stays what it is.
+    /// Converts raw JSON to the type `read_as`. JSON that does not match the type is not converted.
     #[inline]
     #[must_use]
     pub fn from_data(data: &Data, read_as: Option<&Type>) -> Self {
@@ -74,12 +74,12 @@ fn from_text(text: &str, read_as: &Type) -> Option<Value> {
     }
 }
 
-/// The beginning of a date that has no time: a schema's format `date`.
+/// Midnight of a date without a time: a schema's format `date`.
 fn midnight(date: &str) -> Option<Timestamp> {
     (date.len() == 10).then(|| Timestamp::parse(&format!("{date}T00:00:00Z")))?
 }
 
-/// The whole number that a double stands for exactly.
+/// The integer that is equal to a double, if there is one.
 fn whole(value: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "compared with the original right after")]
     let candidate = value as i64;
@@ -87,7 +87,7 @@ fn whole(value: f64) -> Option<i64> {
 }
 
 impl Type {
-    /// Whether raw JSON must be looked at with this type in hand, because some of it is not what the language needs.
+    /// Whether raw JSON of this type contains values to convert.
     #[must_use]
     pub fn needs_conversion(&self) -> bool {
         match self {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_become_values_of_their_own() {
+    fn strings_are_converted_by_their_format() {
         assert_eq!(read(r#""aGk=""#, &Type::Bytes), r#"b"hi""#);
         assert_eq!(
             read(r#""2024-01-02T03:04:05Z""#, &Type::Timestamp),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_follow_the_schema() {
+    fn numbers_are_converted_by_the_schema() {
         assert_eq!(read("3", &Type::Double), "3.0");
         assert_eq!(read("3.0", &Type::Int), "3");
         assert_eq!(read("3.5", &Type::Int), "3.5");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn views_without_need_for_conversion_drop_the_type() {
+    fn views_that_need_no_conversion_drop_the_type() {
         let data: Data = serde_json::from_str(r#"{"a": ["x"]}"#).unwrap();
         let value = Value::from_data(&data, Some(&Type::map(Type::String, Type::list(Type::String))));
         assert!(matches!(value, Value::Map(Map::Data(_))));

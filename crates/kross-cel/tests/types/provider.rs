@@ -1,4 +1,4 @@
-//! Reads `schemas.txt` into an environment: object types with their fields, and variables.
+//! An environment from `schemas.txt`: object types with their fields, and variables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use kross_cel::Env;
 use kross_cel::types::{ObjectType, Type, TypeId, TypeProvider};
 use kross_value::Text;
 
-/// Object types by number, with the written types of their fields.
+/// Object types by id, with the types of their fields as text.
 #[derive(Debug, Default)]
 struct Schemas {
     objects: Vec<(String, BTreeMap<String, String>)>,
-    /// Types are made of fields on demand; they point back here.
+    /// The types of fields are parsed on demand and refer to this provider.
     itself: std::sync::OnceLock<std::sync::Weak<Schemas>>,
 }
 
@@ -30,7 +30,7 @@ impl TypeProvider for Schemas {
     }
 }
 
-/// The environment that the lists are checked in.
+/// The environment of the lists.
 pub(crate) fn environment() -> Env {
     let mut schemas = Schemas::default();
     let mut variables = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn environment() -> Env {
         variables.into_iter().map(|(name, text)| (name, read_type(&schemas, text))).collect();
     let types: Vec<(String, Type)> =
         schemas.objects.iter().map(|(name, _)| (name.clone(), read_type(&schemas, name))).collect();
-    // The variables keep the schemas alive for as long as the program runs.
+    // Leak the schemas, because the types only have weak references to them.
     std::mem::forget(Arc::clone(&schemas));
     Env::standard().with_types(types).with_variables(variables)
 }

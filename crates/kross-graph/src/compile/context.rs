@@ -1,5 +1,5 @@
-//! What an expression may use, by where it stands. A name that exists but is not available in a place gets a message
-//! that says so, instead of "undeclared".
+//! The variables that an expression may use, by the field it is written in. A name that exists but is not available in a
+//! field is reported as such, and not as undeclared.
 
 use std::cell::OnceCell;
 
@@ -12,7 +12,7 @@ use super::Compiler;
 use super::draft::Draft;
 use crate::tracked::lifecycle_view;
 
-/// Where an expression stands.
+/// The field that an expression is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     /// A template, or a field of an external reference.
@@ -30,7 +30,7 @@ pub(super) enum Position {
 }
 
 impl Position {
-    /// What messages call it.
+    /// Its name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Template => "a template",
@@ -45,13 +45,13 @@ impl Position {
         }
     }
 
-    /// Whether reading a resource here makes an edge.
-    pub(super) fn makes_edges(self) -> bool {
+    /// Whether reading a resource here adds a dependency.
+    pub(super) fn adds_dependencies(self) -> bool {
         matches!(self, Self::Template | Self::IncludeWhen | Self::ForEach | Self::ResourceCluster)
     }
 }
 
-/// A position with its variables.
+/// A position and the variables available there.
 pub(super) struct Context {
     pub(super) position: Position,
     pub(super) env: Env,
@@ -59,17 +59,17 @@ pub(super) struct Context {
     pub(super) own: Option<Text>,
 }
 
-/// The variables of a graph, declared once and shared by every context: with a hundred resources, declaring each of them anew
-/// for each of them would be most of the work.
+/// The variables of a graph, declared once and shared by all contexts: declaring every resource again for every resource
+/// would dominate the compile time of large graphs.
 pub(super) struct Variables {
     nodes: Vec<(Text, Type)>,
-    /// `schema` alone.
+    /// Only `schema`.
     schema: Env,
     /// `schema`, `resources` and every node.
     graph: Env,
-    /// The same with `runtime`.
+    /// `graph` and `runtime`.
     conditions: Env,
-    /// The same with nodes whose status has the tracked fields, made when a lifecycle first asks for it.
+    /// `graph` with the tracked fields in the status of every node; built on first use.
     lifecycle: OnceCell<Env>,
 }
 
@@ -100,8 +100,8 @@ impl Variables {
 }
 
 impl<'a> Compiler<'a> {
-    /// `schema`, other resources, and the variables of the resource's own axes. The resource itself is declared too, and
-    /// refused afterwards.
+    /// `schema`, other resources, and the resource's own forEach variables. The resource itself is declared too, and
+    /// rejected afterwards, for a better message.
     pub(super) fn template_context(
         &self,
         position: Position,
@@ -114,19 +114,19 @@ impl<'a> Compiler<'a> {
         } else {
             variables.graph.with_variables(axes.iter().cloned())
         };
-        // An axis that took the resource's name was reported, and stands for itself.
+        // A forEach variable with the name of the resource was reported already, and hides the resource.
         let own = Text::from(draft.id());
-        let taken = axes.iter().any(|(name, _)| *name == own);
-        Context { position, env, own: (!taken).then_some(own) }
+        let hidden = axes.iter().any(|(name, _)| *name == own);
+        Context { position, env, own: (!hidden).then_some(own) }
     }
 
-    /// The resource itself, or each of its items.
+    /// The resource itself, or `each` of its items.
     pub(super) fn ready_context(&self, draft: &Draft<'a>) -> Context {
         let mut declared: Vec<(Text, Type)> = Vec::new();
         if draft.is_list() {
             declared.push(("each".into(), draft.object_type.clone()));
         }
-        // The items of a selector have no desired number, so their author may want to look at all of them.
+        // The number of objects that a selector matches is not known, so the author may need the whole list.
         if !draft.is_list() || draft.resource.external_ref.is_some() {
             declared.push((draft.id().into(), draft.node_type()));
         }
@@ -140,12 +140,12 @@ impl<'a> Compiler<'a> {
         Context { position, env: env.clone(), own: None }
     }
 
-    /// `schema` alone.
+    /// Only `schema`.
     pub(super) fn definition_cluster_context(&self, variables: &Variables) -> Context {
         Context { position: Position::DefinitionCluster, env: variables.schema.clone(), own: None }
     }
 
-    /// `schema` and every resource, whose `status` has the tracked fields too.
+    /// `schema` and every resource, with the tracked fields in its `status`.
     pub(super) fn lifecycle_context(&self, draft: &Draft<'a>, variables: &Variables) -> Context {
         let written = draft.resource.lifecycle.is_some() || self.spec.lifecycle.is_some();
         let env = if written { variables.lifecycle() } else { &variables.graph };

@@ -1,5 +1,5 @@
-//! First look at each resource: its id, its shape, its kind and schema. Everything that other resources need to know of
-//! it before their expressions can be checked.
+//! The first pass over the resources: id, shape, kind and schema of each. That is everything that is needed to check the
+//! expressions of other resources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use kross_value::Value;
 
 use super::Compiler;
 use crate::graph::{KnownKind, ObjectKind};
-use crate::names::{self, Unusable};
+use crate::names::{self, NameError};
 
-/// A resource of which everything is known but its expressions.
+/// A resource before its expressions are compiled.
 pub(super) struct Draft<'a> {
     pub(super) index: usize,
     pub(super) resource: &'a Resource,
     pub(super) path: Path,
     pub(super) kind: ObjectKind,
-    /// The schema; none where it cannot be known before an instance, or where a mistake was reported.
+    /// The schema; none if it depends on the instance, or if an error was reported.
     pub(super) resolved: Option<Arc<ResolvedKind>>,
     /// The type of one object.
     pub(super) object_type: Type,
@@ -37,13 +37,13 @@ impl Draft<'_> {
         !self.resource.for_each.is_empty() || self.resource.external_ref.as_ref().is_some_and(is_collection)
     }
 
-    /// The type of the variable that stands for the resource.
+    /// The type of the resource's variable.
     pub(super) fn node_type(&self) -> Type {
         if self.is_list() { Type::list(self.object_type.clone()) } else { self.object_type.clone() }
     }
 }
 
-/// Whether an external reference finds its objects by selector.
+/// Whether an external reference selects its objects by label.
 pub(super) fn is_collection(external: &ExternalRef) -> bool {
     external.selector.is_some()
         || external.namespace_selector.is_some()
@@ -65,14 +65,14 @@ impl<'a> Compiler<'a> {
 
     fn check_id(&mut self, resource: &'a Resource, path: &Path, seen: &mut BTreeMap<&'a str, Path>) {
         let place = Place::value(&path.key("id"));
-        if let Err(reason) = names::usable(&resource.id) {
-            self.report(unusable_name(reason, &resource.id, "id", place.clone()));
+        if let Err(reason) = names::validate(&resource.id) {
+            self.report(invalid_name(reason, &resource.id, "id", place.clone()));
         }
         if let Some(first) = seen.get(resource.id.as_str()) {
             let problem =
                 Problem::new(Code::DuplicateId, place, format!("the id `{}` is used twice", resource.id));
             let problem = problem.also(Place::value(&first.key("id")), "first used here");
-            self.report(problem.help("give each resource an id of its own"));
+            self.report(problem.help("give each resource a unique id"));
         } else {
             seen.insert(&resource.id, path.clone());
         }
@@ -80,7 +80,7 @@ impl<'a> Compiler<'a> {
 
     fn draft(&mut self, index: usize, resource: &'a Resource, path: Path) -> Draft<'a> {
         let Some(gvk) = self.kind_of(resource, &path) else {
-            // A mistake so basic that nothing is known of the resource. Expressions that use it are not blamed.
+            // Nothing is known of the resource, so expressions that use it are not checked.
             let kind = ObjectKind { group: "".into(), version: "".into(), kind: "".into(), known: None };
             return Draft { index, resource, path, kind, resolved: None, object_type: Type::Dyn };
         };
@@ -112,7 +112,7 @@ impl<'a> Compiler<'a> {
         Some(GroupVersionKind::new(&api_version, &kind))
     }
 
-    /// `apiVersion` and `kind` of a template, which must be there and be literal.
+    /// `apiVersion` and `kind` of a template, which must be present and literal.
     fn template_kind(&mut self, template: &Value, path: &Path) -> Option<(String, String)> {
         if template.get("metadata").is_none_or(|metadata| metadata.as_object().is_none()) {
             self.report(missing_field("metadata", path, "add `metadata` with a `name`"));
@@ -128,7 +128,7 @@ impl<'a> Compiler<'a> {
             Some(text) if text.contains("${") => {
                 let message = format!("`{field}` cannot be an expression");
                 let problem = Problem::new(Code::ExpressionInKind, Place::value(&path.key(field)), message);
-                self.report(problem.help("write one resource for each kind and choose with `includeWhen`"));
+                self.report(problem.help("write one resource per kind and select one with `includeWhen`"));
                 None
             }
             Some(text) if !text.is_empty() => Some(text.to_owned()),
@@ -139,7 +139,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The schema of a kind, from the cluster that the resource goes to.
+    /// The schema of a kind, from the cluster that the resource is in.
     fn resolve_kind(
         &mut self,
         index: usize,
@@ -154,7 +154,7 @@ impl<'a> Compiler<'a> {
                 None => self.resolvers.resolved(index)?,
             },
         };
-        if let Some(resolved) = resolver.resolve(gvk).or_else(|| self.made_kind(index, gvk)) {
+        if let Some(resolved) = resolver.resolve(gvk).or_else(|| self.kind_from_graph(index, gvk)) {
             return Some(resolved);
         }
         let source = if resource.template.is_some() { "template" } else { "externalRef" };
@@ -163,10 +163,10 @@ impl<'a> Compiler<'a> {
         None
     }
 
-    /// The schema of a kind that the graph itself brings to another cluster: its definition goes there before its objects.
-    fn made_kind(&self, index: usize, gvk: &GroupVersionKind) -> Option<Arc<ResolvedKind>> {
+    /// The schema of a kind whose CustomResourceDefinition the graph itself applies to the same remote cluster.
+    fn kind_from_graph(&self, index: usize, gvk: &GroupVersionKind) -> Option<Arc<ResolvedKind>> {
         let reference = self.placement.place(index).reference()?;
-        let made = CrdSchemas::new();
+        let crds = CrdSchemas::new();
         for (other, resource) in self.spec.resources.iter().enumerate() {
             let Some(template) = &resource.template else { continue };
             let text = |path: &[&str]| template.at(path).and_then(Value::as_str).unwrap_or_default();
@@ -174,24 +174,24 @@ impl<'a> Compiler<'a> {
                 && text(&["apiVersion"]).starts_with("apiextensions.k8s.io/")
                 && text(&["spec", "group"]) == &*gvk.group
                 && text(&["spec", "names", "kind"]) == &*gvk.kind;
-            let there =
+            let same_cluster =
                 || self.placement.place(other).reference().is_some_and(|other| other.is_same(reference));
-            if defines && there() {
-                // What is wrong with it is told where it is.
-                let _ = made.insert(template);
+            if defines && same_cluster() {
+                // An invalid CRD is reported at its own template.
+                let _ = crds.insert(template);
             }
         }
-        made.resolve(gvk)
+        crds.resolve(gvk)
     }
 
-    /// The mistake of a kind that nobody knows, with what was probably meant.
+    /// The diagnostic for an unknown kind, with the most similar known one.
     pub(super) fn unknown_kind(
         &self,
         resolver: &dyn SchemaResolver,
         gvk: &GroupVersionKind,
         place: &Place,
     ) -> Problem {
-        let message = format!("no schema is known for `{}` in `{}`", gvk.kind, gvk.api_version());
+        let message = format!("unknown kind `{}` in `{}`", gvk.kind, gvk.api_version());
         let problem = Problem::new(Code::UnknownKind, place.clone(), message);
         match nearest(resolver, gvk) {
             Nearest::OtherApiVersions(versions) => other_versions(gvk, &versions, place),
@@ -202,23 +202,23 @@ impl<'a> Compiler<'a> {
                 problem.help(format!("did you mean `{}` in `{}`?", meant.kind, meant.api_version()))
             }
             Nearest::Nothing => {
-                problem.help("install its CustomResourceDefinition, or give it with `--crds`")
+                problem.help("install its CustomResourceDefinition, or pass it with `--crds`")
             }
         }
     }
 }
 
-/// The mistake of a kind in a group or version that does not have it.
+/// The diagnostic for a kind that exists, but not in this group or version.
 fn other_versions(gvk: &GroupVersionKind, versions: &[String], place: &Place) -> Problem {
     let place =
         place.path.parent().map_or_else(|| place.clone(), |object| Place::value(&object.key("apiVersion")));
-    let message = format!("`{}` is not in `{}`", gvk.kind, gvk.api_version());
+    let message = format!("`{}` does not exist in `{}`", gvk.kind, gvk.api_version());
     let problem = Problem::new(Code::UnknownApiVersion, place, message);
     match versions {
-        [only] => problem.help(format!("`{}` is in `{only}`", gvk.kind)).replace(only),
+        [only] => problem.help(format!("use `{only}`")).replace(only),
         several => {
             let several: Vec<String> = several.iter().map(|version| format!("`{version}`")).collect();
-            problem.help(format!("`{}` is in {}", gvk.kind, several.join(", ")))
+            problem.help(format!("use one of {}", several.join(", ")))
         }
     }
 }
@@ -237,17 +237,15 @@ fn missing_field(field: &str, path: &Path, help: &str) -> Problem {
     Problem::new(Code::MissingTemplateField, Place::value(path), message).help(help)
 }
 
-/// The mistake of a name that cannot be an id or a variable.
-pub(super) fn unusable_name(reason: Unusable, name: &str, what: &str, place: Place) -> Problem {
+/// The diagnostic for a name that cannot be an id or a variable.
+pub(super) fn invalid_name(reason: NameError, name: &str, what: &str, place: Place) -> Problem {
     let (code, message) = match reason {
-        Unusable::Shape => (Code::InvalidName, format!("the {what} `{name}` is not in lower camel case")),
-        Unusable::Reserved => (Code::ReservedName, format!("the {what} `{name}` is reserved")),
-        Unusable::Language => {
-            (Code::ReservedName, format!("the {what} `{name}` is a word of the expression language"))
+        NameError::NotCamelCase => {
+            (Code::InvalidName, format!("the {what} `{name}` is not in lower camel case"))
         }
+        NameError::Reserved => (Code::ReservedName, format!("the {what} `{name}` is reserved")),
+        NameError::Keyword => (Code::ReservedName, format!("the {what} `{name}` is a CEL keyword")),
     };
-    let mended = names::mend(name);
-    Problem::new(code, place, message)
-        .help(format!("use another name, for example `{mended}`"))
-        .replace(mended)
+    let fixed = names::fix(name);
+    Problem::new(code, place, message).help(format!("use another name, for example `{fixed}`")).replace(fixed)
 }

@@ -1,4 +1,4 @@
-//! Turns the text between `${` and `}` into an [`Expression`]: parsed, held to its context, checked, its reads recorded.
+//! Turns the text between `${` and `}` into an [`Expression`]: parses it, checks it in its context, records what it reads.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use kross_cel::checked::Checked;
 use kross_cel::error::Issue;
 use kross_cel::references::{Mention, References};
 use kross_cel::syntax::{Limits, parse};
-use kross_cel::template::{Part as ScannedPart, Scan, scan};
+use kross_cel::template::{Scan, ScannedPart, scan};
 use kross_cel::types::Type;
 use kross_diagnostics::{Code, Path, Place, Problem, Severity};
 use kross_value::Text;
@@ -16,7 +16,7 @@ use super::context::{Context, Position};
 use crate::expression::Expression;
 use crate::template::{Part, Template};
 
-/// An expression that is checked and not lowered yet.
+/// An expression that is checked and not compiled to a program yet.
 pub(super) struct Checking {
     pub(super) source: Text,
     pub(super) checked: Checked,
@@ -24,13 +24,13 @@ pub(super) struct Checking {
 }
 
 impl Compiler<'_> {
-    /// The one expression of a place that takes nothing else.
+    /// The expression of a field that must be exactly one `${…}`.
     pub(super) fn standalone(&mut self, text: &str, path: &Path, context: &Context) -> Option<Expression> {
         let inner = self.standalone_range(text, path)?;
         self.expression(text, inner, path, context)
     }
 
-    /// Where the one expression of such a place is.
+    /// The range of the expression in such a field.
     pub(super) fn standalone_range(&mut self, text: &str, path: &Path) -> Option<Range<usize>> {
         let scan = self.scan(text, path)?;
         if !scan.is_standalone() {
@@ -40,7 +40,7 @@ impl Compiler<'_> {
         scan.expressions().next()
     }
 
-    /// Expressions that each decide something: a bool, or an optional one.
+    /// A list of conditions: expressions that return a bool or an optional bool.
     pub(super) fn conditions(&mut self, texts: &[String], path: &Path, context: &Context) -> Vec<Expression> {
         let mut conditions = Vec::new();
         for (at, text) in texts.iter().enumerate() {
@@ -48,11 +48,11 @@ impl Compiler<'_> {
             let Some(expression) = self.standalone(text, &path, context) else {
                 continue;
             };
-            if !gives_bool(&expression.result) {
+            if !is_bool(&expression.result) {
                 let message =
                     format!("{} must be a bool, found {}", context.position.name(), expression.result);
                 let problem = Problem::new(Code::ConditionNotBool, Place::value(&path), message);
-                self.report(problem.help("compare it with something, for example with `==` or `>`"));
+                self.report(problem.help("write a comparison, for example with `==` or `>`"));
             }
             conditions.push(expression);
         }
@@ -96,22 +96,20 @@ impl Compiler<'_> {
         }
         let place = Place::within(path, inner.clone());
         if expression.uses_omit() {
-            self.report(omit_problem(place, "a part of a text"));
+            self.report(omit_problem(place, "a part of a string"));
             return;
         }
-        let message = format!("text takes strings, found {}", expression.result);
+        let message = format!("cannot interpolate {} into a string", expression.result.with_article());
         let problem = Problem::new(Code::TextNeedsString, place, message);
         let source = expression.source.trim();
         self.report(match &expression.result {
             Type::Int | Type::UInt | Type::Double | Type::Bool | Type::Timestamp | Type::Duration => {
-                problem.help("convert it").replace(format!("string({source})"))
+                problem.help("convert it to a string").replace(format!("string({source})"))
             }
-            Type::Bytes => problem.help("encode it").replace(format!("base64.encode({source})")),
-            Type::Optional(_) => problem.help("say what to write when it is empty, with `.orValue('…')`"),
-            Type::Nullable(_) => {
-                problem.help("say what to write when it is null, with `x == null ? '…' : x`")
-            }
-            _ => problem.help("read a field of it, or write it as JSON with `json.marshal(…)`"),
+            Type::Bytes => problem.help("encode it as base64").replace(format!("base64.encode({source})")),
+            Type::Optional(_) => problem.help("add a default for the empty optional with `.orValue('…')`"),
+            Type::Nullable(_) => problem.help("add a default for null: `x == null ? '…' : x`"),
+            _ => problem.help("read one of its fields, or encode it as JSON with `json.marshal(…)`"),
         });
     }
 
@@ -121,10 +119,10 @@ impl Compiler<'_> {
             let place = Place::within(path, problem.range.clone());
             self.report(Problem::new(problem.code, place, &*problem.message).help(&*problem.help));
         }
-        (!has_mistakes(&scan)).then_some(scan)
+        (!has_errors(&scan)).then_some(scan)
     }
 
-    /// Parses, checks, records and lowers one expression.
+    /// Parses, checks and compiles one expression.
     pub(super) fn expression(
         &mut self,
         text: &str,
@@ -137,7 +135,7 @@ impl Compiler<'_> {
         self.lower(checking, start, path)
     }
 
-    /// Makes a program of a checked expression.
+    /// Compiles a checked expression to a program.
     pub(super) fn lower(&mut self, checking: Checking, start: usize, path: &Path) -> Option<Expression> {
         let Checking { source, checked, references } = checking;
         match Expression::new(source, path, &checked, references) {
@@ -151,7 +149,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Parses, checks and records one expression.
+    /// Parses and checks one expression, and records its dependencies.
     pub(super) fn checked(
         &mut self,
         text: &str,
@@ -171,11 +169,12 @@ impl Compiler<'_> {
             return None;
         }
         let references = References::of(&checked);
-        if context.position.makes_edges() && self.reads_itself(&references, path, inner.start, context) {
+        if context.position.adds_dependencies() && self.reads_itself(&references, path, inner.start, context)
+        {
             return None;
         }
-        if context.position.makes_edges() {
-            self.record_edges(&references, context);
+        if context.position.adds_dependencies() {
+            self.record_dependencies(&references, context);
         }
         Some(Checking { source, checked, references })
     }
@@ -191,7 +190,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A name that exists but is not available here gets a message that says so, once; the rest is the checker's.
+    /// Reports names that exist but are not available here, each once; all other issues are reported as the checker has them.
     fn report_check_issues(
         &mut self,
         issues: Vec<Issue>,
@@ -200,24 +199,24 @@ impl Compiler<'_> {
         offset: usize,
         context: &Context,
     ) {
-        let mut blamed: Vec<String> = Vec::new();
+        let mut reported: Vec<String> = Vec::new();
         let mut rest = Vec::new();
         for issue in issues {
             let name =
                 source.get(issue.span.range()).and_then(|text| text.split('.').next()).unwrap_or("").trim();
             if issue.code != Code::UndeclaredReference || !self.exists(name) {
                 rest.push(issue);
-            } else if !blamed.iter().any(|known| known == name) {
+            } else if !reported.iter().any(|known| known == name) {
                 let start = issue.span.range().start + offset;
                 let place = Place::within(path, start..start + name.len());
                 self.report(out_of_context(name, place, context));
-                blamed.push(name.to_owned());
+                reported.push(name.to_owned());
             }
         }
         self.report_issues(rest, path, offset);
     }
 
-    /// A template cannot read the object that it makes.
+    /// A template cannot read the object that is created from it.
     fn reads_itself(
         &mut self,
         references: &References,
@@ -235,15 +234,15 @@ impl Compiler<'_> {
         true
     }
 
-    /// Whether a name means something somewhere in the definition.
+    /// Whether a name is declared anywhere in the definition.
     fn exists(&self, name: &str) -> bool {
         self.ids.contains_key(name)
             || self.axes.contains(name)
             || ["schema", "resources", "runtime", "each"].contains(&name)
     }
 
-    fn record_edges(&mut self, references: &References, context: &Context) {
-        // A variable that took the name of a resource stands for itself; that was reported.
+    fn record_dependencies(&mut self, references: &References, context: &Context) {
+        // A forEach variable with the name of its resource hides it; that was reported already.
         let resources = self.spec.resources.iter();
         let index_of = |name: &Text| {
             resources.clone().position(|resource| *name == *resource.id && context.own.is_some())
@@ -263,20 +262,20 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether nothing in a string is evaluated or meant to be, though it may have `${` in it.
+/// Whether a string has no expressions, not even invalid ones, although it may contain `${`.
 pub(super) fn is_text(text: &str) -> bool {
     let scan = scan(text);
-    !scan.has_expressions() && !has_mistakes(&scan)
+    !scan.has_expressions() && !has_errors(&scan)
 }
 
-fn has_mistakes(scan: &Scan) -> bool {
+fn has_errors(scan: &Scan) -> bool {
     scan.problems.iter().any(|problem| problem.code.severity() == Severity::Error)
 }
 
-fn gives_bool(result: &Type) -> bool {
+fn is_bool(result: &Type) -> bool {
     match result {
         Type::Bool | Type::Dyn | Type::Error => true,
-        Type::Optional(inner) | Type::Nullable(inner) => gives_bool(inner),
+        Type::Optional(inner) | Type::Nullable(inner) => is_bool(inner),
         _ => false,
     }
 }
@@ -285,15 +284,18 @@ fn not_standalone(text: &str, path: &Path, scan: &Scan) -> Problem {
     let problem = Problem::new(
         Code::NotStandalone,
         Place::value(path),
-        "this place takes exactly one `${…}` and nothing else",
+        "this field must be exactly one `${…}` expression",
     );
     if !scan.has_expressions() {
-        return problem.label("not an expression").help("wrap it").replace(format!("${{{}}}", text.trim()));
+        return problem
+            .label("not an expression")
+            .help("wrap it in `${…}`")
+            .replace(format!("${{{}}}", text.trim()));
     }
     if text.ends_with('\n') && scan.expressions().count() == 1 {
-        return problem.help("use `|-` instead of `|`, so that YAML leaves no line break at the end");
+        return problem.help("use `|-` instead of `|` to strip the trailing newline");
     }
-    problem.help("write one expression, and combine several with `&&`")
+    problem.help("write one expression; combine conditions with `&&`")
 }
 
 fn out_of_context(name: &str, place: Place, context: &Context) -> Problem {
@@ -302,12 +304,12 @@ fn out_of_context(name: &str, place: Place, context: &Context) -> Problem {
     if position == Position::DefinitionCluster {
         let message = format!("the cluster of the definition cannot depend on the resource `{name}`");
         return Problem::new(Code::ClusterReadsResource, place, message)
-            .help("use `schema` only, or put the reference on the resources that go there");
+            .help("read only `schema`, or set the cluster on the resources instead");
     }
-    if own && position.makes_edges() {
+    if own && position.adds_dependencies() {
         let message = format!("`{name}` cannot read itself");
         return Problem::new(Code::SelfReference, place, message)
-            .help("read the object in `readyWhen` or in the status: both run after it exists");
+            .help("read the object in `readyWhen` or `status`, which are evaluated after it exists");
     }
     let problem =
         Problem::new(Code::OutOfContext, place, format!("`{name}` is not available in {}", position.name()));
@@ -316,16 +318,16 @@ fn out_of_context(name: &str, place: Place, context: &Context) -> Problem {
             let mut names: Vec<String> =
                 context.env.variables().map(|(name, _)| format!("`{name}`")).collect();
             names.sort();
-            problem.help(format!("`readyWhen` sees {} alone", names.join(" and ")))
+            problem.help(format!("`readyWhen` can read only {}", names.join(" and ")))
         }
-        _ if name == "runtime" => problem.help("`runtime` is for `status.conditions`"),
-        _ if name == "each" => problem.help("`each` is an item of a collection in `readyWhen`"),
+        _ if name == "runtime" => problem.help("`runtime` is available only in `status.conditions`"),
+        _ if name == "each" => problem.help("`each` is available only in the `readyWhen` of a collection"),
         _ => problem,
     }
 }
 
-/// The mistake of leaving out what must be there.
+/// The diagnostic for `omit()` in a required field.
 pub(super) fn omit_problem(place: Place, what: &str) -> Problem {
-    Problem::new(Code::OmitNotAllowed, place, format!("{what} cannot be left out"))
-        .help("give a value in every case instead of `omit()`")
+    Problem::new(Code::OmitNotAllowed, place, format!("{what} cannot be omitted"))
+        .help("return a value in every case instead of `omit()`")
 }

@@ -1,5 +1,5 @@
-//! A template against its schema: every field known, every literal of the right kind, every expression of a type that fits;
-//! and the rules on metadata that no schema has.
+//! Checks a template against its schema: unknown fields, literals of the wrong type, expressions whose type is not
+//! assignable; and the rules on metadata that no schema contains.
 
 use kross_api::Scope;
 use kross_cel::types::Type;
@@ -14,7 +14,7 @@ use super::expressions::omit_problem;
 use super::resource::{list, object};
 use crate::template::{Field, Template};
 
-/// Label and annotation prefixes that tell whom an object belongs to.
+/// Prefixes of the labels and annotations that record ownership.
 const RESERVED_PREFIXES: [&str; 2] = [kross_api::KEY_PREFIX, kross_api::INTERNAL_KEY_PREFIX];
 
 impl<'a> Compiler<'a> {
@@ -90,7 +90,7 @@ impl<'a> Compiler<'a> {
                 let problem = Problem::new(Code::NotAssignable, Place::value(path), mismatch.to_string());
                 self.report(match mismatch.help {
                     Some(help) => problem.help(help),
-                    None => problem.help("convert it, or read another field"),
+                    None => problem.help("convert the value, or read another field"),
                 });
             }
         }
@@ -117,7 +117,7 @@ impl<'a> Compiler<'a> {
             let what = field.trim_end_matches('s');
             let place = Place::key(&path.key(key.as_str()));
             let problem = Problem::new(Code::ReservedLabel, place, format!("the {what} `{key}` is reserved"));
-            self.report(problem.help("remove it, or use a prefix of your own"));
+            self.report(problem.help("remove it, or use another prefix"));
         }
     }
 
@@ -128,7 +128,7 @@ impl<'a> Compiler<'a> {
         let written = metadata.get("namespace");
         let path_of = path.key("namespace");
         if !known.namespaced && written.is_some() {
-            let message = format!("`{}` is cluster-scoped and takes no namespace", draft.kind.kind);
+            let message = format!("`{}` is cluster-scoped and cannot have a namespace", draft.kind.kind);
             self.report(
                 Problem::new(Code::NamespaceOnClusterScoped, Place::key(&path_of), message)
                     .help("remove `namespace`"),
@@ -137,7 +137,8 @@ impl<'a> Compiler<'a> {
         let blank =
             written.is_none_or(|namespace| namespace.as_str().is_some_and(|text| text.trim().is_empty()));
         if known.namespaced && blank && self.scope == Scope::Cluster {
-            let message = format!("`{}` needs a namespace, since instances have none", draft.kind.kind);
+            let message =
+                format!("`{}` needs a namespace, because instances are cluster-scoped", draft.kind.kind);
             let place = if written.is_some() { Place::value(&path_of) } else { Place::key(path) };
             self.report(
                 Problem::new(Code::NamespaceRequired, place, message).help("add `metadata.namespace`"),
@@ -145,20 +146,21 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The scope rules for what is read instead of made.
+    /// The scope rules of external references.
     pub(super) fn check_external_scope(&mut self, draft: &Draft<'a>, has_namespace: bool, path: &Path) {
         let Some(known) = &draft.kind.known else {
             return;
         };
         if !known.namespaced && has_namespace {
-            let message = format!("`{}` is cluster-scoped and takes no namespace", draft.kind.kind);
+            let message = format!("`{}` is cluster-scoped and cannot have a namespace", draft.kind.kind);
             let place = Place::key(&path.key("namespace"));
             self.report(
                 Problem::new(Code::NamespaceOnClusterScoped, place, message).help("remove `namespace`"),
             );
         }
         if known.namespaced && !has_namespace && !draft.is_list() && self.scope == Scope::Cluster {
-            let message = format!("`{}` needs a namespace, since instances have none", draft.kind.kind);
+            let message =
+                format!("`{}` needs a namespace, because instances are cluster-scoped", draft.kind.kind);
             self.report(
                 Problem::new(Code::NamespaceRequired, Place::key(path), message)
                     .help("add `metadata.namespace`"),
@@ -166,7 +168,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A name cannot be left out, nor a namespace that must be there.
+    /// A name cannot be omitted, nor can a namespace where it is required.
     fn check_omit(&mut self, template: &Template, draft: &Draft<'a>, path: &Path) {
         let Some(metadata) = template.get("metadata") else {
             return;
@@ -192,10 +194,10 @@ impl<'a> Compiler<'a> {
         for (key, field) in entries.iter().filter(|(key, _)| key.as_str() != "metadata") {
             if let Some(expression) = field.expressions().first() {
                 let place = expression.path.parse::<Path>().unwrap_or_else(|_| path.key(key.as_str()));
-                let message = "a CustomResourceDefinition takes expressions under `metadata` only";
+                let message = "a CustomResourceDefinition can have expressions only under `metadata`";
                 self.report(
                     Problem::new(Code::ExpressionInCrd, Place::value(&place), message)
-                        .help("write the value out"),
+                        .help("write a literal value"),
                 );
             }
         }

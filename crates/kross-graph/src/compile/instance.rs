@@ -1,4 +1,4 @@
-//! The kind whose objects are instances: made from SimpleSchema, or one that exists already.
+//! The kind of the instances: generated from SimpleSchema, or one that exists already.
 
 use kross_api::{InstanceRef, Scope};
 use kross_cel::types::Type;
@@ -10,7 +10,7 @@ use kross_value::Value;
 use super::Compiler;
 use crate::graph::InstanceKind;
 
-/// What is known of instances.
+/// What is known of the instances' kind.
 pub(super) struct Instance {
     pub(super) kind: InstanceKind,
     /// The type of the variable `schema`.
@@ -34,20 +34,19 @@ impl Compiler<'_> {
             let message = format!("`{}` is not a valid kind", schema.kind);
             let problem = Problem::new(Code::InvalidKind, Place::value(&path.key("kind")), message);
             self.report(
-                problem.help(
-                    "start with a capital letter and go on with letters and digits, for example `WebApp`",
-                ),
+                problem
+                    .help("start with a capital letter, then use letters and digits, for example `WebApp`"),
             );
         }
         if !is_version(&schema.api_version) {
-            let message = format!("`{}` is not a valid version of an API", schema.api_version);
+            let message = format!("`{}` is not a valid API version", schema.api_version);
             let problem =
                 Problem::new(Code::InvalidSchemaVersion, Place::value(&path.key("apiVersion")), message);
             self.report(match schema.api_version.split_once('/') {
                 Some((group, version)) if is_version(version) => problem
                     .help(format!("write `apiVersion: {version}` and `group: {group}`"))
                     .replace(version),
-                _ => problem.help("write for example `v1`, `v1alpha1` or `v2beta1`"),
+                _ => problem.help("write a version such as `v1`, `v1alpha1` or `v2beta1`"),
             });
         }
         let translation = simple::translate(schema.spec.as_ref(), schema.types.as_ref(), path);
@@ -65,7 +64,7 @@ impl Compiler<'_> {
         Instance { kind, schema_type: view.cel_type(), spec: translation.schema }
     }
 
-    /// An existing type as the instance kind. Its status may be read as well.
+    /// An existing kind as the instance kind. Expressions may read its status as well.
     fn existing_kind(&mut self, existing: &InstanceRef, path: &Path) -> Instance {
         let gvk = GroupVersionKind::new(&existing.api_version, &existing.kind);
         let resolved = self.resolvers.local().resolve(&gvk);
@@ -87,7 +86,7 @@ impl Compiler<'_> {
         Instance { kind, schema_type, spec: Schema::anything() }
     }
 
-    /// The CustomResourceDefinition of a kind that is made here.
+    /// The CustomResourceDefinition of a kind that the definition declares.
     pub(super) fn crd(&self, instance: &Instance, status: &Schema) -> Option<Value> {
         (!instance.kind.external)
             .then(|| kross_schema::crd::synthesize(&self.spec.schema, &instance.spec, status))

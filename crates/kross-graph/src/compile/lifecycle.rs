@@ -1,5 +1,5 @@
-//! When each resource exists and how it goes: the definition's defaults with the resource's own over them, expressions
-//! compiled, and the waiting on deletion free of circles.
+//! The lifecycle of each resource: merges the resource's settings over the definition's defaults, compiles the
+//! expressions, and checks that the deletion order has no cycles.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::expression::Expression;
 use crate::graph::{Lifecycle, NodeIndex, Order, Policy};
 use crate::order::{Edges, topological};
 
-/// A field of `lifecycle.delete` and where it is written.
+/// A field of `lifecycle.delete` and its path in the definition.
 struct Written<T> {
     value: T,
     path: Path,
@@ -72,7 +72,7 @@ impl<'a> Compiler<'a> {
         if !value.contains("${") {
             let message = format!("`{value}` is not a deletion policy");
             let problem = Problem::new(Code::InvalidPolicy, Place::value(&path), message)
-                .help("write `Delete`, `Retain`, or an expression that gives one of them");
+                .help("write `Delete`, `Retain`, or an expression that returns one of them");
             self.report(problem.did_you_mean(suggest(value, ["Delete", "Retain"])));
             return Policy::default();
         }
@@ -82,7 +82,7 @@ impl<'a> Compiler<'a> {
         if !matches!(expression.result, Type::String | Type::Dyn) {
             let message = format!("the deletion policy must be a string, found {}", expression.result);
             let problem = Problem::new(Code::InvalidPolicy, Place::value(&path), message);
-            self.report(problem.help("give `'Delete'` or `'Retain'`"));
+            self.report(problem.help("return `'Delete'` or `'Retain'`"));
         }
         Policy::Computed(Box::new(expression))
     }
@@ -94,7 +94,7 @@ impl<'a> Compiler<'a> {
         if duration.is_none() {
             let message = format!("`{value}` is not a duration");
             let problem = Problem::new(Code::InvalidDuration, Place::value(&path), message);
-            self.report(problem.help("write a number with a unit, for example `5m` or `1h30m`"));
+            self.report(problem.help("write numbers with units, for example `5m` or `1h30m`"));
         }
         duration
     }
@@ -116,14 +116,14 @@ impl<'a> Compiler<'a> {
         let mut after = Vec::new();
         for (at, id) in value.iter().enumerate() {
             if let Some(index) = self.spec.resources.iter().position(|resource| resource.id == *id) {
-                // A default on the definition is everybody's; nobody waits for itself.
+                // A default on the definition applies to every resource; a resource does not wait for itself.
                 if id != draft.id() {
                     after.push(NodeIndex(index));
                 }
                 continue;
             }
             let place = Place::value(&path.index(at));
-            let problem = Problem::new(Code::UnknownAfter, place, format!("there is no resource `{id}`"));
+            let problem = Problem::new(Code::UnknownAfter, place, format!("unknown resource `{id}`"));
             let ids = self.spec.resources.iter().map(|resource| resource.id.as_str());
             self.report(problem.did_you_mean(suggest(id, ids)));
         }
@@ -150,7 +150,7 @@ impl<'a> Compiler<'a> {
         None
     }
 
-    /// Reports circles of resources that wait for each other on deletion.
+    /// Reports resources that wait for each other on deletion.
     pub(super) fn check_deletion_order(&mut self, waits: &[&[NodeIndex]], drafts: &[Draft<'a>]) {
         let needs = |after: &&[NodeIndex]| after.iter().map(|index| index.0).collect::<BTreeSet<_>>();
         let edges: Edges = waits.iter().map(needs).collect();

@@ -1,9 +1,9 @@
-//! In which cluster each resource is: the lowered reference with its strings compiled, and the rules on what those may
+//! The cluster of each resource: compiles the expressions in the lowered reference and checks what they may
 //! depend on.
 
 use std::sync::Arc;
 
-use kross_api::{ClusterReference, Place as ApiPlace};
+use kross_api::{ClusterReference, Credentials, Place as ApiPlace};
 use kross_cel::types::Type;
 use kross_diagnostics::{Code, Path, Place, Problem};
 use kross_value::Text;
@@ -16,14 +16,14 @@ use crate::graph::{Placement, RemotePlacement};
 use crate::template::{Field, Template};
 
 impl<'a> Compiler<'a> {
-    /// The definition's own reference, compiled once and shared by everybody who inherits it.
+    /// The definition's own reference, compiled once and shared by all resources that inherit it.
     pub(super) fn inherited_placement(&mut self, variables: &Variables) -> Option<Arc<RemotePlacement>> {
         let reference = self.placement.definition.clone()?;
         let context = self.definition_cluster_context(variables);
         Some(Arc::new(self.remote(reference, true, &context)))
     }
 
-    pub(super) fn place(
+    pub(super) fn node_placement(
         &mut self,
         draft: &Draft<'a>,
         variables: &Variables,
@@ -45,7 +45,7 @@ impl<'a> Compiler<'a> {
         let fixed = reference.static_cluster(self.scope);
         let mut templates = Vec::new();
         for written in reference.templates() {
-            // Paths were made by the lowering and can be read back; a literal needs no compiling anyway.
+            // The paths come from the lowering, so they can be parsed.
             let Ok(path) = written.path().parse::<Path>() else {
                 continue;
             };
@@ -56,7 +56,23 @@ impl<'a> Compiler<'a> {
         RemotePlacement { reference, fixed, inherited, templates }
     }
 
-    /// Under the long spelling, resources that inherit the definition's cluster read no other.
+    /// Rejects references to published clusters: they are lowered, but nothing can connect to them yet.
+    pub(super) fn check_published(&mut self) {
+        let is_published =
+            |reference: &&ClusterReference| matches!(reference.credentials, Credentials::Published(_));
+        let references = self.placement.references().map(|(_, reference)| reference);
+        let paths: Vec<Path> =
+            references.filter(is_published).filter_map(|reference| reference.path.parse().ok()).collect();
+        for path in paths {
+            let message = "published clusters are not supported yet";
+            let problem = Problem::new(Code::PublishedCluster, Place::key(&path), message);
+            self.report(
+                problem.help("name the cluster's kubeconfig Secret with `target.cluster` or `cluster`"),
+            );
+        }
+    }
+
+    /// With the long spelling, resources that inherit the definition's cluster cannot have dependencies.
     pub(super) fn check_inherited_dependencies(&mut self, draft: &Draft<'a>, needs: &[usize]) {
         let ApiPlace::Inherited(reference) = self.placement.place(draft.index) else {
             return;
@@ -76,12 +92,12 @@ impl<'a> Compiler<'a> {
             );
             let problem = Problem::new(Code::InheritedDependency, Place::value(&draft.path.key("id")), message)
                 .also(Place::key(&reference_path), "the cluster it inherits")
-                .help("use `target` or the short spelling `cluster: {name: <secret>, namespace: …}`, which order resources as in any graph");
+                .help("use `target` or the short spelling `cluster: {name: <secret>, namespace: …}`, which allow dependencies");
             self.report(problem);
         }
     }
 
-    /// Every variable of a collection must tell its items apart: in the name, the namespace or the cluster.
+    /// Every variable of a collection must be part of its items' identity: name, namespace or cluster.
     pub(super) fn check_identity(
         &mut self,
         draft: &Draft<'a>,
@@ -105,11 +121,11 @@ impl<'a> Compiler<'a> {
             }
             let place = Place::key(&draft.path.key("forEach").index(at).key(variable.as_str()));
             let message = format!(
-                "`{variable}` does not appear in the name of the objects, so items would be the same object"
+                "`{variable}` is not part of the objects' name, so several items would be the same object"
             );
             let problem = Problem::new(Code::VariableNotInIdentity, place, message).also(
                 Place::value(&draft.path.key("template").key("metadata").key("name")),
-                "the name of every item",
+                "every item has this name",
             );
             self.report(problem.help(format!("add it to `metadata.name`, for example `…-${{{variable}}}`")));
         }

@@ -1,4 +1,4 @@
-//! Second look at each resource: its expressions, against the types of everything they may use.
+//! The second pass over the resources: compiles the expressions, with the types of all variables known.
 
 use kross_api::{ExternalRef, ForEach, LabelSelector};
 use kross_cel::types::Type;
@@ -7,13 +7,13 @@ use kross_value::{Object, Text, Value};
 
 use super::Compiler;
 use super::context::{Context, Position, Variables};
-use super::draft::{Draft, unusable_name};
+use super::draft::{Draft, invalid_name};
 use crate::graph::{Axis, Source};
 use crate::names;
 use crate::template::Template;
 
 impl<'a> Compiler<'a> {
-    /// The axes of a collection, and the types of their variables.
+    /// The `forEach` axes of a collection, and the types of their variables.
     pub(super) fn axes(
         &mut self,
         draft: &Draft<'a>,
@@ -44,11 +44,11 @@ impl<'a> Compiler<'a> {
                 Place::key(path),
                 "an external reference cannot have `forEach`",
             );
-            self.report(problem.help("read several objects with `metadata.selector`"));
+            self.report(problem.help("to read several objects, use `metadata.selector`"));
         }
         if declared.len() > self.options.max_axes {
             let message = format!(
-                "the collection has {} dimensions, at most {} are allowed",
+                "the collection has {} `forEach` entries, at most {} are allowed",
                 declared.len(),
                 self.options.max_axes
             );
@@ -59,12 +59,12 @@ impl<'a> Compiler<'a> {
         }
         for (at, ForEach { variable, .. }) in declared.iter().enumerate() {
             let place = Place::key(&path.index(at).key(variable));
-            if let Err(reason) = names::usable(variable) {
-                self.report(unusable_name(reason, variable, "variable", place));
+            if let Err(reason) = names::validate(variable) {
+                self.report(invalid_name(reason, variable, "variable", place));
                 continue;
             }
             let taken = if self.ids.contains_key(variable.as_str()) {
-                Some(format!("`{variable}` is the id of a resource"))
+                Some(format!("the variable `{variable}` has the same name as a resource"))
             } else if declared.iter().take(at).any(|earlier| earlier.variable == *variable) {
                 Some(format!("the variable `{variable}` is used twice"))
             } else {
@@ -76,7 +76,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The type of an item of a list.
+    /// The type of a list's items.
     fn item_type(&mut self, list: &Type, path: &Path) -> Type {
         match list {
             Type::List(item) => (**item).clone(),
@@ -89,7 +89,7 @@ impl<'a> Compiler<'a> {
                     format!("`forEach` needs a list, found {other}"),
                 );
                 self.report(match other {
-                    Type::Map(_) => problem.help("go over the keys with `.map(key, key)`"),
+                    Type::Map(_) => problem.help("to iterate over the keys, use `.map(key, key)`"),
                     _ => problem.help("wrap a single value in `[…]`"),
                 });
                 Type::Dyn
@@ -148,7 +148,7 @@ impl<'a> Compiler<'a> {
         self.label_selector(&wire, path, context)
     }
 
-    /// A string that may have expressions in it.
+    /// A string that may contain expressions.
     pub(super) fn string(&mut self, text: &str, path: &Path, context: &Context) -> Option<Template> {
         let template = self.text(&text.into(), path, context)?;
         if let Template::Expression(expression) = &template
@@ -164,7 +164,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// A list, or a literal when nothing in it is an expression.
+/// A list, or a literal if nothing in it is an expression.
 pub(super) fn list(items: Vec<Template>) -> Template {
     if items.iter().all(Template::is_literal) {
         return Template::Literal(Value::list(items.into_iter().filter_map(Template::into_literal)));
@@ -172,7 +172,7 @@ pub(super) fn list(items: Vec<Template>) -> Template {
     Template::List(items)
 }
 
-/// An object, or a literal when nothing in it is an expression.
+/// An object, or a literal if nothing in it is an expression.
 pub(super) fn object(entries: Vec<(kross_value::Key, Template)>) -> Template {
     if entries.iter().all(|(_, template)| template.is_literal()) {
         let literals =

@@ -1,5 +1,5 @@
-//! A label selector of an external reference: its fields and literals are those that Kubernetes takes, or it is one
-//! expression that gives it.
+//! Checks the label selector of an external reference: Kubernetes' fields with valid literals, or one expression that
+//! returns a selector.
 
 use kross_api::SelectorRequirement;
 use kross_diagnostics::{Code, Path, Place, Problem};
@@ -46,7 +46,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What a selector has. Both ways to choose may be left out.
+/// The schema of a selector. Both fields are optional.
 fn schema() -> Schema {
     let text = || Schema::of(Kind::String);
     let requirement =

@@ -1,4 +1,4 @@
-//! The author's status and conditions: every leaf an expression that reads something, its schema inferred from its type.
+//! The author's status and conditions: every leaf is an expression, and its schema is inferred from its type.
 
 use kross_cel::ast::{Ast, Expr, Literal, Node};
 use kross_cel::types::Type;
@@ -13,7 +13,7 @@ use super::resource::{list, object};
 use crate::expression::Expression;
 use crate::template::Template;
 
-/// Conditions that kross keeps for every instance.
+/// The conditions that kross sets on every instance.
 const BUILT_IN: [&str; 4] = ["InstanceManaged", "GraphResolved", "ResourcesReady", "Ready"];
 
 /// The author's status.
@@ -70,7 +70,7 @@ impl Compiler<'_> {
                     .collect();
                 let mut schemas = compiled.iter().map(|(_, schema)| schema);
                 let first = schemas.next().cloned().unwrap_or_else(Schema::anything);
-                let item = schemas.fold(first, either);
+                let item = schemas.fold(first, merge_item_schemas);
                 (list(compiled.into_iter().map(|(template, _)| template).collect()), Schema::array(item))
             }
             Value::String(text) if text.contains("${") && !is_text(text) => {
@@ -111,7 +111,7 @@ impl Compiler<'_> {
 
     fn author_conditions(&mut self, value: &Value, path: &Path, variables: &Variables) -> Vec<Expression> {
         let Some(items) = value.as_list() else {
-            let message = format!("`conditions` takes a list of expressions, found {}", value.kind());
+            let message = format!("`conditions` must be a list of expressions, found {}", value.kind());
             self.report(Problem::new(Code::InvalidCondition, Place::value(path), message));
             return Vec::new();
         };
@@ -121,16 +121,16 @@ impl Compiler<'_> {
         for (at, item) in items.iter().enumerate() {
             let path = path.index(at);
             let Some(text) = item.as_str() else {
-                let message = format!("a condition is one `${{…}}`, found {}", item.kind());
+                let message = format!("a condition must be one `${{…}}` expression, found {}", item.kind());
                 self.report(Problem::new(Code::InvalidCondition, Place::value(&path), message));
                 continue;
             };
             let Some((ast, expression)) = self.condition(text, &path, &context) else {
                 continue;
             };
-            if !gives_conditions(&expression.result) {
+            if !is_conditions(&expression.result) {
                 let message = format!(
-                    "a condition must be made with `runtime.newCondition`, found {}",
+                    "a condition must be created with `runtime.newCondition`, found {}",
                     expression.result
                 );
                 let problem = Problem::new(Code::InvalidCondition, Place::value(&path), message);
@@ -144,7 +144,7 @@ impl Compiler<'_> {
         conditions
     }
 
-    /// The one expression of a condition, and its tree, which says more than its type.
+    /// The expression of a condition, and its syntax tree to check literals in.
     fn condition(&mut self, text: &str, path: &Path, context: &Context) -> Option<(Ast, Expression)> {
         let inner = self.standalone_range(text, path)?;
         let checking = self.checked(text, inner.clone(), path, context)?;
@@ -152,7 +152,7 @@ impl Compiler<'_> {
         Some((ast, self.lower(checking, inner.start, path)?))
     }
 
-    /// What can be said of a condition before it runs: literal types are unique, literal statuses are one of three.
+    /// Checks what is known before evaluation: literal types are unique, literal statuses are valid.
     fn check_condition_literals(&mut self, ast: &Ast, path: &Path, types: &mut Vec<(String, Path)>) {
         let mut found = Vec::new();
         new_conditions(&ast.root, &mut found);
@@ -160,7 +160,7 @@ impl Compiler<'_> {
             if let Some(status) =
                 fields.status.filter(|status| !["True", "False", "Unknown"].contains(status))
             {
-                let message = format!("`{status}` is not a status of a condition");
+                let message = format!("`{status}` is not a valid condition status");
                 let problem = Problem::new(Code::InvalidCondition, Place::value(path), message);
                 self.report(problem.help("use 'True', 'False' or 'Unknown'"));
             }
@@ -183,16 +183,14 @@ impl Compiler<'_> {
                     Place::value(path),
                     format!("two conditions have the type `{name}`"),
                 );
-                self.report(
-                    problem.also(Place::value(first), "the first one").help("make one condition of them"),
-                );
+                self.report(problem.also(Place::value(first), "the first one").help("merge the conditions"));
             } else {
                 types.push((name.to_owned(), path.clone()));
             }
         }
     }
 
-    /// `runtime.condition(schema, 'X')` reads what kross keeps, not what authors define.
+    /// `runtime.condition(schema, 'X')` reads the conditions that kross sets, not those that authors define.
     fn check_condition_references(&mut self, trees: &[(Ast, Path)], types: &[(String, Path)]) {
         for (ast, path) in trees {
             let mut found = Vec::new();
@@ -213,16 +211,16 @@ impl Compiler<'_> {
     }
 }
 
-fn gives_conditions(result: &Type) -> bool {
+fn is_conditions(result: &Type) -> bool {
     match result {
         Type::Dyn | Type::Error => true,
-        Type::List(item) => gives_conditions(item),
+        Type::List(item) => is_conditions(item),
         Type::Opaque(opaque) => opaque.name == "kro.run.Condition",
         _ => false,
     }
 }
 
-/// What a literal `runtime.newCondition({…})` says.
+/// The literal fields of a `runtime.newCondition({…})` call.
 #[derive(Default)]
 struct ConditionFields<'a> {
     names: Vec<&'a str>,
@@ -268,9 +266,9 @@ fn literal(expression: &Expr) -> Option<&str> {
     }
 }
 
-/// The schema of a list's items where they are not all alike: objects have the fields of all of them, and what is a mixture
-/// otherwise can be anything.
-fn either(left: Schema, right: &Schema) -> Schema {
+/// Merges the schemas of two list items: objects get the fields of both, any other mixture becomes a schema that accepts
+/// anything.
+fn merge_item_schemas(left: Schema, right: &Schema) -> Schema {
     if left == *right {
         return left;
     }
@@ -281,7 +279,7 @@ fn either(left: Schema, right: &Schema) -> Schema {
     let mut merged = left;
     for (key, field) in right.properties.iter() {
         let field = match merged.properties.get(key) {
-            Some(known) => either((**known).clone(), field),
+            Some(known) => merge_item_schemas((**known).clone(), field),
             None => (**field).clone(),
         };
         merged.properties.insert(key.clone(), field);

@@ -1,4 +1,4 @@
-//! What to say of calls: functions that do not exist, or that exist and do not take what they are given.
+//! The messages for calls: unknown functions, and arguments that no overload accepts.
 
 use kross_diagnostics::{Code, suggest};
 
@@ -17,7 +17,7 @@ impl Checker<'_> {
         types: &[Type],
     ) -> Type {
         let name = &*function.text;
-        let message = format!("expected the name of a function, found `{name}`, which does not exist");
+        let message = format!("unknown function `{name}`");
         let issue = Issue::new(Code::UnknownFunction, function.span, message);
         let issue = match foreign_name(name, types.first()) {
             Some(meant) => issue.help(format!("did you mean `{meant}`?")),
@@ -30,17 +30,16 @@ impl Checker<'_> {
         Type::Error
     }
 
-    /// A macro called without a list; its arguments mean nothing.
+    /// A macro that is called without a receiver; its arguments are not checked.
     pub(in crate::check) fn macro_without_receiver(&mut self, function: &Name) -> Type {
         let name = &function.text;
-        let message =
-            format!("expected the macro `{name}` to be called on a value, found a call without one");
+        let message = format!("the macro `{name}` must be called on a value");
         let issue = Issue::new(Code::WrongCallStyle, function.span, message);
         self.report(issue.help(format!("call it on a list or a map: `items.{name}(…)`")));
         Type::Error
     }
 
-    /// A function with a similar name that is called in the same way, on the same type if possible.
+    /// A function with a similar name and the same call style, on the same type if possible.
     fn similar_function(&self, name: &str, member: bool, types: &[Type]) -> Option<&'static str> {
         let functions = self.env.functions();
         let mut fitting: Vec<(bool, &'static str)> = functions
@@ -60,7 +59,7 @@ impl Checker<'_> {
         suggest(name, fitting.into_iter().map(|(_, known)| known))
     }
 
-    /// A function that exists, but not like this.
+    /// Reports why no overload of an existing function matches.
     pub(in crate::check) fn no_call(
         &mut self,
         expr: &Expr,
@@ -82,7 +81,7 @@ impl Checker<'_> {
         } else {
             let mut fitting: Vec<&DeclaredOverload> =
                 styled.into_iter().filter(|overload| overload.signature.takes(types.len())).collect();
-            // Of a function that many types have, only what this type has is of interest.
+            // Show only the overloads of the receiver's type.
             if member && fitting.iter().any(|overload| self.takes_at(overload, 0, types)) {
                 fitting.retain(|overload| self.takes_at(overload, 0, types));
             }
@@ -101,14 +100,13 @@ impl Checker<'_> {
         operands: &[&Expr],
     ) -> Issue {
         let texts: Vec<_> = operands.iter().map(|operand| self.text(operand)).collect();
-        let (expected, found, example) = if member {
-            ("given its argument", "called on it", format!("{name}({})", texts.join(", ")))
+        let (message, example) = if member {
+            (format!("`{name}` cannot be called on a value"), format!("{name}({})", texts.join(", ")))
         } else {
             let (receiver, rest) =
                 texts.split_first().map_or(("value", &[][..]), |(first, rest)| (&**first, rest));
-            ("called on a value", "a call without one", format!("{receiver}.{name}({})", rest.join(", ")))
+            (format!("`{name}` must be called on a value"), format!("{receiver}.{name}({})", rest.join(", ")))
         };
-        let message = format!("expected `{name}` to be {expected}, found {found}");
         let issue = Issue::new(Code::WrongCallStyle, function.span, message);
         if operands.is_empty() {
             return issue.help(format!("it is declared as {}", signatures(all)));
@@ -125,7 +123,7 @@ impl Checker<'_> {
         types: &[Type],
     ) -> Issue {
         let first = usize::from(fitting.first().is_some_and(|overload| overload.signature.member));
-        // One argument that fits no overload is the one to point at.
+        // If exactly one argument matches no overload, point at it.
         let wrong: Vec<usize> = (0..types.len())
             .filter(|position| !fitting.iter().any(|overload| self.takes_at(overload, *position, types)))
             .collect();
@@ -134,8 +132,13 @@ impl Checker<'_> {
         {
             let wanted = self.wanted_at(fitting, position);
             let found = self.show(found);
-            let what = if position < first { "to be called on" } else { "to be given" };
-            let message = format!("expected `{name}` {what} {wanted}, found {found}");
+            let message = if position < first {
+                format!("`{name}` must be called on {wanted}, found {found}")
+            } else if types.len() - first == 1 {
+                format!("the argument of `{name}` must be {wanted}, found {found}")
+            } else {
+                format!("argument {} of `{name}` must be {wanted}, found {found}", position - first + 1)
+            };
             let issue = Issue::new(Code::NoMatchingOverload, operand.span, message);
             if let (0, "contains", [items, value]) = (position, name, operands)
                 && matches!(types.first(), Some(Type::List(_) | Type::Map(_)))
@@ -148,12 +151,9 @@ impl Checker<'_> {
         let message = match types.first().filter(|_| first == 1) {
             Some(receiver) => {
                 let receiver = self.show(receiver);
-                format!(
-                    "expected types that `{name}` takes, found `({receiver}).{name}({})`",
-                    shown.join(", ")
-                )
+                format!("no overload of `{name}` matches `({receiver}).{name}({})`", shown.join(", "))
             }
-            None => format!("expected types that `{name}` takes, found `{name}({})`", shown.join(", ")),
+            None => format!("no overload of `{name}` matches `{name}({})`", shown.join(", ")),
         };
         let issue = Issue::new(Code::NoMatchingOverload, expr.span, message);
         issue.help(format!("it is declared as {}", signatures(fitting)))
@@ -199,7 +199,7 @@ fn wrong_count(function: &Name, name: &str, styled: &[&DeclaredOverload], found:
     counts.dedup();
     let shown: Vec<String> = counts.iter().map(ToString::to_string).collect();
     let plural = if counts == [1] { "" } else { "s" };
-    let message = format!("expected {} argument{plural} for `{name}`, found {found}", any_of(&shown));
+    let message = format!("`{name}` takes {} argument{plural}, found {found}", any_of(&shown));
     Issue::new(Code::WrongArgumentCount, function.span, message)
         .help(format!("it is declared as {}", signatures(styled)))
 }
@@ -235,7 +235,7 @@ pub(in crate::check) fn is_macro(name: &str) -> bool {
     )
 }
 
-/// What functions of other languages are called here.
+/// The CEL name of a function that has another name in other languages.
 fn foreign_name(name: &str, on: Option<&Type>) -> Option<&'static str> {
     Some(match name {
         "length" | "len" | "count" => "size",

@@ -1,4 +1,4 @@
-//! What to say of operators and conditionals whose sides do not fit each other.
+//! The messages for operators and conditionals whose operands have incompatible types.
 
 use kross_diagnostics::Code;
 
@@ -10,9 +10,9 @@ use crate::error::Issue;
 use crate::library::DeclaredOverload;
 use crate::types::Type;
 
-/// A way to make both sides the same type.
+/// A conversion that gives both operands the same type.
 struct Conversion {
-    /// What both sides are then.
+    /// The common type.
     to: Type,
     help: String,
     at: Span,
@@ -20,8 +20,8 @@ struct Conversion {
 }
 
 impl Conversion {
-    /// Points at what is to be replaced, so that the replacement can be applied.
-    fn offer(self, mut issue: Issue) -> Issue {
+    /// Adds the conversion to an issue, which then points at the operand to replace.
+    fn add_to(self, mut issue: Issue) -> Issue {
         issue.span = self.at;
         issue.help(self.help).replace(self.replacement)
     }
@@ -38,18 +38,17 @@ impl Checker<'_> {
     ) -> Type {
         let [first, second] = [self.show(&types[0]), self.show(&types[1])];
         let symbol = operator.symbol();
-        let message =
-            format!("expected both sides of `{symbol}` to have one type, found {first} and {second}");
+        let message = format!("both sides of `{symbol}` must have the same type, found {first} and {second}");
         let issue = Issue::new(Code::IncomparableTypes, expr.span, message);
         let issue = match (&types[0], &types[1]) {
             (Type::Null, _) | (_, Type::Null) => {
-                issue.help("a value of this type is never null; ask `has(…)` whether a field is there")
+                issue.help("a value of this type is never null; use `has(…)` to check whether a field is set")
             }
             (Type::Optional(_), _) | (_, Type::Optional(_)) => {
-                issue.help("take the value out of the optional with `orValue(…)`")
+                issue.help("unwrap the optional with `orValue(…)`")
             }
             (first, second) => match self.conversion([left, right], [first, second]) {
-                Some(conversion) => conversion.offer(issue),
+                Some(conversion) => conversion.add_to(issue),
                 None => issue,
             },
         };
@@ -64,22 +63,22 @@ impl Checker<'_> {
         types: &[Type; 2],
     ) -> Type {
         let [first, second] = [self.show(&types[0]), self.show(&types[1])];
-        let message = format!("expected both branches to have one type, found {first} and {second}");
+        let message = format!("both branches must have the same type, found {first} and {second}");
         let issue = Issue::new(Code::IncompatibleBranches, then.span.to(otherwise.span), message);
         let issue = match (&types[0], &types[1]) {
             (Type::Optional(inner), other) | (other, Type::Optional(inner)) if **inner == *other => {
-                issue.help("take the value out of the optional with `orValue(…)`")
+                issue.help("unwrap the optional with `orValue(…)`")
             }
             (first, second) => match self.conversion([then, otherwise], [first, second]) {
-                Some(conversion) => conversion.offer(issue),
-                None => issue.help(format!("if both are meant, write `dyn({})`", self.text(otherwise))),
+                Some(conversion) => conversion.add_to(issue),
+                None => issue.help(format!("to allow both types, write `dyn({})`", self.text(otherwise))),
             },
         };
         self.report(issue);
         Type::Error
     }
 
-    /// How to make two sides the same type, where there is an obvious way.
+    /// The conversion that gives two operands the same type, if there is an obvious one.
     fn conversion(&self, operands: [&Expr; 2], types: [&Type; 2]) -> Option<Conversion> {
         if let Some(literal) = self.unquoted(operands, types) {
             return Some(literal);
@@ -98,7 +97,7 @@ impl Checker<'_> {
         Some(Conversion { to, help, at: operand.span, replacement })
     }
 
-    /// A number or a bool in quotes next to one that is not.
+    /// The conversion of a quoted number or bool to the type of the other operand.
     fn unquoted(&self, operands: [&Expr; 2], types: [&Type; 2]) -> Option<Conversion> {
         let (Node::Literal(Literal::String(text)), other, operand) = (match types {
             [other, Type::String] => (&operands[1].node, other, operands[1]),
@@ -122,7 +121,7 @@ impl Checker<'_> {
         fits.then(|| Conversion { to: other.clone(), help, at: operand.span, replacement })
     }
 
-    /// An operator that does not take these types.
+    /// Reports an operator that is not defined for these types.
     pub(in crate::check) fn no_overload(
         &mut self,
         expr: &Expr,
@@ -139,7 +138,7 @@ impl Checker<'_> {
             (symbol, [left, right]) => (symbol, format!("{left} {symbol} {right}")),
             (symbol, _) => (symbol, shown.join(", ")),
         };
-        let message = format!("expected types that `{symbol}` takes, found `{found}`");
+        let message = format!("`{symbol}` is not defined for `{found}`");
         let issue = Issue::new(Code::NoMatchingOverload, expr.span, message);
         let issue = match (operands, types) {
             (&[left, right], [first, second]) => self.advise(issue, name, [left, right], [first, second]),
@@ -147,22 +146,22 @@ impl Checker<'_> {
         };
         let issue = match &issue.help {
             Some(_) => issue,
-            None => issue.help(format!("`{symbol}` takes {}", self.alternatives(name, types))),
+            None => issue.help(format!("`{symbol}` is defined for {}", self.alternatives(name, types))),
         };
         self.report(issue);
         Type::Error
     }
 
-    /// What to write instead of an operator, where it is clear what was meant.
+    /// Adds what to write instead of an operator, if the intent is clear.
     fn advise(&self, issue: Issue, name: &str, operands: [&Expr; 2], types: [&Type; 2]) -> Issue {
         let [left, right] = operands.map(|operand| self.text(operand));
         match types {
             [_, Type::String] if name == "in" => {
-                issue.help(format!("look into text with `{right}.contains({left})`"))
+                issue.help(format!("to search in a string, write `{right}.contains({left})`"))
             }
             [_, Type::Object(_)] if name == "in" => {
                 let field = left.trim_matches(['\'', '"']);
-                issue.help(format!("ask for a field with `has({right}.{field})`"))
+                issue.help(format!("to check for a field, write `has({right}.{field})`"))
             }
             _ if name == "in" => issue,
             [Type::Opaque(first), Type::Opaque(second)] if first == second => {
@@ -178,13 +177,13 @@ impl Checker<'_> {
                 issue.help(format!("write `{left}.{method}({right})`"))
             }
             _ => match self.conversion(operands, types) {
-                Some(conversion) if self.takes_two(name, &conversion.to) => conversion.offer(issue),
+                Some(conversion) if self.takes_two(name, &conversion.to) => conversion.add_to(issue),
                 _ => issue,
             },
         }
     }
 
-    /// Whether an operator takes two of this type.
+    /// Whether an operator is defined for two operands of this type.
     fn takes_two(&self, name: &str, of: &Type) -> bool {
         let functions = self.env.functions();
         let ids = functions.find(name).unwrap_or(&[]);
@@ -193,7 +192,7 @@ impl Checker<'_> {
         })
     }
 
-    /// The overloads of an operator, those that share a type with what was found first.
+    /// The overloads of an operator; only those that share a type with the operands, if there are any.
     fn alternatives(&self, name: &str, types: &[Type]) -> String {
         let ids = self.env.functions().find(name).unwrap_or(&[]);
         let overloads = ids.iter().filter_map(|id| self.env.functions().overload(*id));
@@ -204,7 +203,7 @@ impl Checker<'_> {
     }
 }
 
-/// The parameters of an operator around its symbol.
+/// The signature of an operator in infix notation.
 fn parameters(overload: &DeclaredOverload) -> String {
     match &*overload.signature.parameters {
         [left, right] => format!("{left} {} {right}", overload.function),

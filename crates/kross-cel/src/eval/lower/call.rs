@@ -1,4 +1,4 @@
-//! Calls: the code of each overload that may be meant, and the few functions that are nodes of their own.
+//! Lowers calls: the possible overloads, and the few functions that are nodes of their own.
 
 use super::super::node::{self, Node};
 use super::super::shape::Resolved;
@@ -24,7 +24,7 @@ impl Lowering<'_> {
             .collect::<Result<Vec<Node>, EvalError>>()?;
         let span = expr.span;
         match (function.text.as_str(), lowered.len(), receiver) {
-            // The same value; only the checker sees a difference.
+            // `dyn` matters only to the checker.
             ("dyn", 1, None) => return Ok(lowered.remove(0)),
             (name @ ("or" | "orValue"), 2, Some(_)) => {
                 let (other, operand) = (lowered.remove(1), lowered.remove(0));
@@ -37,7 +37,7 @@ impl Lowering<'_> {
         Ok(Node::Call(Box::new(call)))
     }
 
-    /// What the checker resolved, in its order.
+    /// The overloads that the checker resolved, in its order.
     fn overloads(&self, expr: &Expr) -> (Vec<Resolved>, bool) {
         let Reference::Function { overloads, namespaced } = self.checked.reference(expr.id) else {
             return (Vec::new(), false);

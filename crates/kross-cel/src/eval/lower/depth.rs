@@ -1,25 +1,25 @@
-//! Bounds how deeply nested a value an expression can build. `cel.bind` lets a short expression put a value into
-//! itself again and again, and a value is compared, written and dropped by walking it.
+//! Limits how deeply nested the values are that an expression can build. With `cel.bind` a short expression can nest a
+//! value many times, and values are compared, serialized and dropped recursively.
 
 use super::super::node::{Node, Root};
 use crate::Span;
 use crate::error::{EvalError, Fault};
 use crate::value::{List, Map, Value};
 
-/// How many levels an expression may add to what it is given.
-const MOST: usize = 400;
+/// The largest number of levels that an expression may add to its inputs.
+const MAX_LEVELS: usize = 400;
 
-/// Refuses an expression that could nest its values too deeply.
+/// Rejects an expression that could nest its values too deeply.
 pub(super) fn check(root: &Node, span: Span) -> Result<(), EvalError> {
     let mut locals = Vec::new();
-    if levels(root, &mut locals) <= MOST {
+    if levels(root, &mut locals) <= MAX_LEVELS {
         return Ok(());
     }
-    let fault = Fault::invalid(format!("the expression nests values more than {MOST} levels deep"));
+    let fault = Fault::invalid(format!("the expression nests values more than {MAX_LEVELS} levels deep"));
     Err(EvalError { fault, span })
 }
 
-/// At most how many levels the value of a node has on top of what variables hold.
+/// An upper bound of the levels that a node adds to the values of its variables.
 fn levels(node: &Node, locals: &mut Vec<usize>) -> usize {
     match node {
         Node::Constant(value) => value_levels(value),
@@ -31,20 +31,20 @@ fn levels(node: &Node, locals: &mut Vec<usize>) -> usize {
         },
         Node::Select(select) => 1 + levels(&select.operand, locals),
         Node::Index(index) => {
-            // The index gives nothing to the value, but what is bound inside it counts where it is used.
+            // The index is no part of the value, but variables bound inside it may be used elsewhere.
             levels(&index.index, locals);
             1 + levels(&index.operand, locals)
         }
         Node::Not(unary) | Node::Negate(unary) => levels(&unary.operand, locals),
-        Node::And(terms) | Node::Or(terms) | Node::Concat(terms) => most(&terms.terms, locals),
+        Node::And(terms) | Node::Or(terms) | Node::Concat(terms) => max_levels(&terms.terms, locals),
         Node::Binary(binary) => levels(&binary.left, locals).max(levels(&binary.right, locals)),
         Node::Conditional(conditional) => levels(&conditional.condition, locals)
             .max(levels(&conditional.then, locals))
             .max(levels(&conditional.otherwise, locals)),
-        Node::Call(call) => 1 + most(&call.arguments, locals),
+        Node::Call(call) => 1 + max_levels(&call.arguments, locals),
         Node::OrElse(or_else) => levels(&or_else.operand, locals).max(levels(&or_else.other, locals)),
-        Node::List(list) => 1 + most(list.items.iter().map(|(item, _)| item), locals),
-        Node::Map(map) => 1 + most(map.entries.iter().map(|entry| &entry.value), locals),
+        Node::List(list) => 1 + max_levels(list.items.iter().map(|(item, _)| item), locals),
+        Node::Map(map) => 1 + max_levels(map.entries.iter().map(|entry| &entry.value), locals),
         Node::Loop(inner) => {
             let range = levels(&inner.range, locals);
             set(inner.variable, range, locals);
@@ -66,7 +66,7 @@ fn levels(node: &Node, locals: &mut Vec<usize>) -> usize {
     }
 }
 
-/// Of a folded constant, which has no more levels than the expression it stood for.
+/// The levels of a folded constant, which are at most those of the original expression.
 fn value_levels(value: &Value) -> usize {
     match value {
         Value::List(List::Built(items)) => 1 + items.iter().map(value_levels).max().unwrap_or(0),
@@ -92,6 +92,6 @@ fn set(number: u32, levels: usize, locals: &mut Vec<usize>) {
     }
 }
 
-fn most<'a>(nodes: impl IntoIterator<Item = &'a Node>, locals: &mut Vec<usize>) -> usize {
+fn max_levels<'a>(nodes: impl IntoIterator<Item = &'a Node>, locals: &mut Vec<usize>) -> usize {
     nodes.into_iter().map(|node| levels(node, locals)).max().unwrap_or(0)
 }

@@ -1,18 +1,18 @@
-//! Computes what is constant, once. What fails or takes long is left for the run, which reports it in its place.
+//! Folds constants. What fails or costs too much is left to the evaluation, which reports it with its position.
 
 use super::super::Budget;
 use super::super::machine::Machine;
 use super::super::node::Node;
 
-/// Enough for what people write, too little to make a program slow or large.
+/// The cost limit of folding one node: enough for usual expressions, too little to make compilation slow.
 const UNITS: u64 = 1_000;
 
-/// The constant that a node stands for, or the node.
+/// The value of a constant node, or the node itself.
 pub(super) fn fold(node: Node) -> Node {
     if !is_constant(&node) {
         return node;
     }
-    // Strictly: what fails that way may not fail otherwise, and is left for the run, which knows.
+    // Fold in strict mode: what fails only in strict mode is left to the evaluation, which knows its mode.
     let computed = Machine::new(&[], 0, &[], &mut Budget::new(UNITS)).strict(true).run(&node);
     match computed {
         Ok(value) => Node::Constant(value),
@@ -20,7 +20,7 @@ pub(super) fn fold(node: Node) -> Node {
     }
 }
 
-/// Whether all parts are constants already; they were folded before.
+/// Whether all operands are constants; they were folded before.
 fn is_constant(node: &Node) -> bool {
     match node {
         Node::Not(unary) | Node::Negate(unary) => known(&unary.operand),

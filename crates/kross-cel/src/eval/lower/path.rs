@@ -1,15 +1,15 @@
-//! Gathers chains of fields and constant indexes into paths, which a run walks without copying what lies on the way.
+//! Merges chains of fields and constant indexes into paths, which are walked without cloning intermediate values.
 
-use super::super::node::{self, Node, Path, Step, StepKey};
+use super::super::node::{self, Node, Path, PathStep, StepKey};
 use super::{Lowering, root_of};
 use crate::ast::{Access, Expr};
 use crate::types::Type;
 use crate::value::Value;
 
 impl Lowering<'_> {
-    /// `node` and one step more. `operand` and `expr` are the parsed forms before and after the step.
+    /// Appends a step to `node`. `operand` and `expr` are the parsed nodes before and after the step.
     pub(super) fn extend(&self, node: Node, operand: &Expr, expr: &Expr, key: StepKey) -> Node {
-        let step = Step { key, span: expr.span };
+        let step = PathStep { key, span: expr.span };
         let leaf_type = convertible(self.checked.type_of(expr.id));
         if let Some(root) = root_of(&node) {
             let root_type = convertible(self.checked.type_of(operand.id));
@@ -26,9 +26,9 @@ impl Lowering<'_> {
     }
 }
 
-/// A step from something that is no variable.
-fn single(operand: Node, step: Step) -> Node {
-    let Step { key, span } = step;
+/// A step from a node that is not a variable.
+fn single(operand: Node, step: PathStep) -> Node {
+    let PathStep { key, span } = step;
     let index = match key {
         StepKey::Field(field) => {
             return Node::Select(Box::new(node::Select { operand, field, access: Access::Plain, span }));
@@ -39,7 +39,7 @@ fn single(operand: Node, step: Step) -> Node {
     Node::Index(Box::new(node::Index { operand, index: Node::Constant(index), optional: false, span }))
 }
 
-/// The type, where raw JSON has to be converted as it says.
+/// The type, if raw JSON has to be converted to it.
 fn convertible(found: &Type) -> Option<Type> {
     found.needs_conversion().then(|| found.clone())
 }

@@ -1,4 +1,4 @@
-//! Fields and elements of values, plain, tested and optional, also through optionals.
+//! Selects fields and elements of values: plain, `has()` and optional, also through optionals.
 
 use super::super::node::{Index, Node, Select};
 use super::walk::Walked;
@@ -11,7 +11,7 @@ use crate::value::{Map, Value};
 impl<'run> Machine<'run> {
     pub(super) fn select(&mut self, select: &'run Select) -> Outcome {
         self.spend(1, select.span)?;
-        // A question about a variable's field needs no copy of the variable.
+        // `has()` on a path needs no clone of the operand.
         if select.access == Access::Test
             && let Node::Path(path) = &select.operand
         {
@@ -44,7 +44,7 @@ impl<'run> Machine<'run> {
     }
 }
 
-/// `value.field`; of an optional, an optional.
+/// `value.field`; an optional if the value is one.
 pub(super) fn field(value: &Value, name: &str, strict: bool) -> Result<Value, Fault> {
     match value {
         Value::Map(map) => map.get_str(name).ok_or_else(|| missing_field(map, name)),
@@ -77,13 +77,13 @@ fn optional_field(value: &Value, name: &str, strict: bool) -> Result<Value, Faul
     }
 }
 
-/// Asked of null or a number, a field is just not there, as kro's settings of cel-go have it; or, as the language has
-/// it, that is an error. Of a list it is one in any case.
+/// A field of null or of a number is absent with kro's cel-go options; in strict mode, as the language specifies, it is an
+/// error. A field of a list is always an error.
 fn absent(value: &Value, name: &str, strict: bool) -> Result<(), Fault> {
     if strict || matches!(value, Value::List(_)) { Err(no_field(value, name)) } else { Ok(()) }
 }
 
-/// `value[key]`; of an optional, an optional.
+/// `value[key]`; an optional if the value is one.
 pub(super) fn element(value: &Value, key: &Value, strict: bool) -> Result<Value, Fault> {
     match value {
         Value::Optional(None) => Ok(Value::Optional(None)),
@@ -116,12 +116,12 @@ fn missing_field(map: &Map, name: &str) -> Fault {
     }
 }
 
-/// Null, above all, is what stands where an object is still to come: cel-go too speaks of a missing key.
+/// A field of a value without fields is reported as missing, as in cel-go: null often means that an object is not set yet.
 #[cold]
 fn no_field(value: &Value, name: &str) -> Fault {
     match value {
         Value::List(_) | Value::Opaque(_) => Fault::WrongType {
-            expected: format!("something with a field `{name}`"),
+            expected: format!("a value with a field `{name}`"),
             found: value.type_name().into(),
         },
         _ => Fault::NoSuchField { field: name.to_owned(), available: Vec::new() },

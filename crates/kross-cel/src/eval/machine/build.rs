@@ -58,12 +58,12 @@ impl<'run> Machine<'run> {
     }
 }
 
-/// A map of entries whose keys have yet to prove distinct.
+/// Builds a map; duplicate keys are an error.
 pub(super) fn built(entries: Vec<(Value, Value)>, span: Span) -> Outcome {
     BuiltMap::checked(entries).map(|map| Value::Map(MapValue::Built(Arc::new(map)))).map_err(at(span))
 }
 
-/// What an optional element holds.
+/// The value of an optional element.
 fn present(value: Value, span: Span) -> Outcome<Option<Value>> {
     match value {
         Value::Optional(inner) => Ok(inner.map(|inner| (*inner).clone())),

@@ -1,5 +1,5 @@
-//! `&&`, `||` and `?:`, which do not run what they do not need, and for which an error on one side is no error where
-//! the other side decides.
+//! `&&`, `||` and `?:`, which short-circuit. An error on one side of `&&` and `||` is ignored if the other side determines
+//! the result.
 
 use super::super::is_fatal;
 use super::super::node::{Conditional, Terms};
@@ -16,7 +16,7 @@ impl<'run> Machine<'run> {
         self.decide(terms, "||", true)
     }
 
-    /// The first term that is `decisive` decides; otherwise the first error, otherwise the opposite.
+    /// `decisive` if any term has that value; else the first error, else the opposite.
     fn decide(&mut self, terms: &'run Terms, operator: &str, decisive: bool) -> Outcome {
         let mut first_error = None;
         for term in &terms.terms {

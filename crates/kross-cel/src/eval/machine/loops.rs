@@ -1,4 +1,4 @@
-//! Runs the macros that go over lists and maps, each as the loop it is.
+//! Evaluates the macros over lists and maps as loops.
 
 use kross_value::Value as Data;
 
@@ -9,9 +9,9 @@ use crate::Span;
 use crate::ast::ComprehensionKind as Kind;
 use crate::error::Fault;
 use crate::types::Type;
-use crate::value::{ListIter, Value};
+use crate::value::{List, ListIter, Map, Value};
 
-/// What a loop makes of one element.
+/// Whether a loop continues after an element.
 enum Next {
     Continue,
     Break,
@@ -32,76 +32,106 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// Runs `body` with the variables set to each element in turn.
+    /// Runs `body` once for each element, with the loop's variables set to it.
     #[inline]
     fn each(
         &mut self,
         inner: &'run Loop,
         range: &Value,
-        mut body: impl FnMut(&mut Self) -> Outcome<Next>,
+        body: impl FnMut(&mut Self) -> Outcome<Next>,
     ) -> Outcome<()> {
         match (range, inner.second) {
-            (Value::List(list), None) => match list.iter() {
-                ListIter::Built(items) => {
-                    for item in items {
-                        self.spend(1, inner.span)?;
-                        self.set_local(inner.variable, item.clone());
-                        if let Next::Break = body(self)? {
-                            break;
-                        }
-                    }
-                }
-                ListIter::Data(items, read_as) => {
-                    for item in items {
-                        self.spend(1, inner.span)?;
-                        self.set_local_data(inner.variable, item, read_as);
-                        if let Next::Break = body(self)? {
-                            break;
-                        }
-                    }
-                }
-            },
-            (Value::List(list), Some(second)) => {
-                for (position, item) in list.iter().enumerate() {
+            (Value::List(list), None) => self.each_item(inner, list, body),
+            (Value::List(list), Some(second)) => self.each_indexed_item(inner, second, list, body),
+            (Value::Map(map), _) => self.each_entry(inner, map, body),
+            (other, _) => Err(at(inner.span)(Fault::WrongType {
+                expected: "a list or a map".into(),
+                found: other.type_name().into(),
+            })),
+        }
+    }
+
+    /// The items of a list, in one variable.
+    #[inline]
+    fn each_item(
+        &mut self,
+        inner: &'run Loop,
+        list: &List,
+        mut body: impl FnMut(&mut Self) -> Outcome<Next>,
+    ) -> Outcome<()> {
+        match list.iter() {
+            ListIter::Built(items) => {
+                for item in items {
                     self.spend(1, inner.span)?;
-                    let position = i64::try_from(position).unwrap_or(i64::MAX);
-                    self.set_local(inner.variable, Value::Int(position));
-                    self.set_local(second, item);
+                    self.set_local(inner.variable, item.clone());
                     if let Next::Break = body(self)? {
                         break;
                     }
                 }
             }
-            (Value::Map(map), second) => {
-                for position in 0..map.len() {
+            ListIter::Data(items, read_as) => {
+                for item in items {
                     self.spend(1, inner.span)?;
-                    match second {
-                        Some(second) => {
-                            let Some((key, value)) = map.entry(position) else { break };
-                            self.set_local(inner.variable, key);
-                            self.set_local(second, value);
-                        }
-                        None => {
-                            let Some(key) = map.key(position) else { break };
-                            self.set_local(inner.variable, key);
-                        }
-                    }
+                    self.set_local_data(inner.variable, item, read_as);
                     if let Next::Break = body(self)? {
                         break;
                     }
                 }
-            }
-            (other, _) => {
-                return Err(at(inner.span)(Fault::WrongType {
-                    expected: "a list or a map to go over".into(),
-                    found: other.type_name().into(),
-                }));
             }
         }
         Ok(())
     }
 
-    /// Sets a variable to raw JSON. A number is written in place: made elsewhere and moved, it takes twice the time.
+    /// The items of a list, with the index in the first variable and the item in the second.
+    #[inline]
+    fn each_indexed_item(
+        &mut self,
+        inner: &'run Loop,
+        second: u32,
+        list: &List,
+        mut body: impl FnMut(&mut Self) -> Outcome<Next>,
+    ) -> Outcome<()> {
+        for (position, item) in list.iter().enumerate() {
+            self.spend(1, inner.span)?;
+            let position = i64::try_from(position).unwrap_or(i64::MAX);
+            self.set_local(inner.variable, Value::Int(position));
+            self.set_local(second, item);
+            if let Next::Break = body(self)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of a map, with the key in the first variable and the value in the second, if there is one.
+    #[inline]
+    fn each_entry(
+        &mut self,
+        inner: &'run Loop,
+        map: &Map,
+        mut body: impl FnMut(&mut Self) -> Outcome<Next>,
+    ) -> Outcome<()> {
+        for position in 0..map.len() {
+            self.spend(1, inner.span)?;
+            match inner.second {
+                Some(second) => {
+                    let Some((key, value)) = map.entry(position) else { break };
+                    self.set_local(inner.variable, key);
+                    self.set_local(second, value);
+                }
+                None => {
+                    let Some(key) = map.key(position) else { break };
+                    self.set_local(inner.variable, key);
+                }
+            }
+            if let Next::Break = body(self)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a variable to raw JSON. Integers are written in place, because moving a value takes twice the time.
     #[inline]
     fn set_local_data(&mut self, number: u32, data: &Data, read_as: Option<&Type>) {
         let Some(local) = self.locals.get_mut(number as usize) else { return };
@@ -111,7 +141,7 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// The predicate of the current element.
+    /// Evaluates a predicate for the current element.
     #[inline]
     fn predicate(&mut self, node: &'run Node, span: Span) -> Outcome<bool> {
         match self.eval(node)? {
@@ -131,7 +161,7 @@ impl<'run> Machine<'run> {
         }
     }
 
-    /// `all` and `exists`: one element decides, and errors of others do not matter then.
+    /// `all` and `exists`: one decisive element determines the result, and errors of the others are ignored then.
     fn quantify(&mut self, inner: &'run Loop, range: &Value, decisive: bool) -> Outcome {
         let mut decided = false;
         let mut first_error = None;
@@ -207,7 +237,7 @@ impl<'run> Machine<'run> {
                     }
                     other => {
                         return Err(at(inner.body_span)(Fault::WrongType {
-                            expected: "a map of the new entries".into(),
+                            expected: "a map with the new entries".into(),
                             found: other.type_name().into(),
                         }));
                     }
@@ -225,7 +255,7 @@ impl<'run> Machine<'run> {
             keyed.push((key, machine.local(inner.variable).clone()));
             Ok(Next::Continue)
         })?;
-        // Compared once before, so that the sort itself cannot fail.
+        // Check comparability first, so that the sort itself cannot fail.
         if let Some((first, _)) = keyed.first() {
             for (key, _) in &keyed {
                 comparable(first, key).map_err(at(inner.body_span))?;
@@ -238,7 +268,7 @@ impl<'run> Machine<'run> {
     }
 }
 
-/// Keys must all be of one type that has an order.
+/// Checks that two keys have the same type, and that it has an order.
 fn comparable(first: &Value, key: &Value) -> Result<(), Fault> {
     if std::mem::discriminant(first) != std::mem::discriminant(key) {
         return Err(Fault::no_such_overload("sortBy", &[first.clone(), key.clone()]));

@@ -1,4 +1,4 @@
-//! Joins texts: the parts are written one after the other into a buffer, and become a value once.
+//! Concatenates strings: appends the parts to a buffer and creates one value.
 
 use std::cell::Cell;
 
@@ -12,11 +12,11 @@ use crate::error::Fault;
 use crate::library::operators;
 use crate::value::Value;
 
-/// A longer buffer is not kept.
-const KEPT: usize = 4 << 10;
+/// Longer buffers are not reused.
+const MAX_REUSED: usize = 4 << 10;
 
 thread_local! {
-    /// Texts are joined here before they become values, so that each takes one allocation.
+    /// Strings are concatenated here before they become values, so that each needs one allocation.
     static BUFFER: Cell<String> = const { Cell::new(String::new()) };
 }
 
@@ -30,7 +30,7 @@ impl<'run> Machine<'run> {
         }
         self.spend(1 + out.len() as u64 / 10, terms.span)?;
         let value = Value::string(out.as_str());
-        if out.capacity() <= KEPT {
+        if out.capacity() <= MAX_REUSED {
             BUFFER.set(out);
         }
         Ok(value)

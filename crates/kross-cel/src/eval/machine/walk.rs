@@ -1,8 +1,8 @@
-//! Walks paths: by reference through raw JSON and built maps, value by value where something else lies on the way.
+//! Walks paths: by reference through raw JSON and built maps, by value through everything else.
 
 use kross_value::{Object, Value as Data};
 
-use super::super::node::{Path, Root, Step, StepKey};
+use super::super::node::{Path, PathStep, Root, StepKey};
 use super::{Machine, Outcome, access, at};
 use crate::Span;
 use crate::error::{EvalError, Fault};
@@ -10,13 +10,13 @@ use crate::library::operators;
 use crate::types::Type;
 use crate::value::{List, Map, Value};
 
-/// What is at the end of a path.
+/// The leaf of a path.
 pub(super) enum Walked<'a> {
-    /// Raw JSON, and what it is read as.
+    /// Raw JSON, and the type to read it as.
     Data(&'a Data, Option<&'a Type>),
-    /// A value that is kept elsewhere.
+    /// A borrowed value.
     Borrowed(&'a Value),
-    /// A value made on the way.
+    /// A value created while walking.
     Owned(Value),
 }
 
@@ -32,21 +32,21 @@ impl Walked<'_> {
 }
 
 impl Path {
-    /// The whole path's text.
+    /// The position of the whole path.
     pub(super) fn span(&self) -> Span {
         self.steps.last().map(|step| step.span).unwrap_or_default()
     }
 }
 
 impl Machine<'_> {
-    /// Goes to the end of a path.
+    /// Walks a path to its leaf.
     pub(super) fn walk<'a>(&'a self, path: &'a Path) -> Outcome<Walked<'a>> {
         let mut current = match path.root {
             Root::Variable(slot, span) => self.variable(slot, span)?,
             Root::Local(number) | Root::Bound(number) => self.local(number),
         };
         let mut steps = path.steps.as_slice();
-        // The usual case: the variable is an object.
+        // Fast path: the variable is an object.
         if let Value::Map(map) = current
             && let Some((object, leaf)) = raw(map, path)
             && let Some((first, rest)) = steps.split_first()
@@ -66,15 +66,15 @@ impl Machine<'_> {
                 (Value::List(List::Data(items)), StepKey::Position(_)) => {
                     return walk_data(element(items, step)?, rest, None);
                 }
-                _ => return self.slowly(current, steps),
+                _ => return self.walk_by_value(current, steps),
             }
             steps = rest;
         }
         Ok(Walked::Borrowed(current))
     }
 
-    /// Step by step with values of their own: through typed views, optionals and opaque values.
-    fn slowly<'a>(&self, start: &Value, steps: &[Step]) -> Outcome<Walked<'a>> {
+    /// Walks by value: through typed views, optionals and opaque values.
+    fn walk_by_value<'a>(&self, start: &Value, steps: &[PathStep]) -> Outcome<Walked<'a>> {
         let mut current = start.clone();
         for step in steps {
             current = take(&current, &step.key, self.strict).map_err(at(step.span))?;
@@ -83,7 +83,7 @@ impl Machine<'_> {
     }
 }
 
-/// The raw object behind a path's root, and how to read what is at the path's end, if both are known.
+/// The raw object behind a path's root, and the type to read the leaf as, if both are known.
 #[inline]
 fn raw<'a>(map: &'a Map, path: &'a Path) -> Option<(&'a Object, Option<&'a Type>)> {
     match map {
@@ -95,7 +95,7 @@ fn raw<'a>(map: &'a Map, path: &'a Path) -> Option<(&'a Object, Option<&'a Type>
     }
 }
 
-fn walk_data<'a>(mut data: &'a Data, steps: &'a [Step], leaf: Option<&'a Type>) -> Outcome<Walked<'a>> {
+fn walk_data<'a>(mut data: &'a Data, steps: &'a [PathStep], leaf: Option<&'a Type>) -> Outcome<Walked<'a>> {
     for step in steps {
         data = match data {
             Data::Object(object) => field(object, step)?,
@@ -107,7 +107,7 @@ fn walk_data<'a>(mut data: &'a Data, steps: &'a [Step], leaf: Option<&'a Type>) 
 }
 
 #[inline]
-fn field<'a>(object: &'a Object, step: &Step) -> Outcome<&'a Data> {
+fn field<'a>(object: &'a Object, step: &PathStep) -> Outcome<&'a Data> {
     let found = match &step.key {
         StepKey::Field(key) | StepKey::Key(key) => object.get_key(key),
         StepKey::Position(_) => None,
@@ -116,7 +116,7 @@ fn field<'a>(object: &'a Object, step: &Step) -> Outcome<&'a Data> {
 }
 
 #[inline]
-fn element<'a>(items: &'a std::sync::Arc<[Data]>, step: &Step) -> Outcome<&'a Data> {
+fn element<'a>(items: &'a std::sync::Arc<[Data]>, step: &PathStep) -> Outcome<&'a Data> {
     let found = match &step.key {
         StepKey::Position(position) => {
             usize::try_from(*position).ok().and_then(|position| items.get(position))
@@ -134,12 +134,12 @@ fn take(value: &Value, key: &StepKey, strict: bool) -> Result<Value, Fault> {
     }
 }
 
-/// Why a step leads nowhere.
+/// The error of a step that finds nothing.
 #[cold]
-fn missing(value: &Value, step: &Step) -> Box<EvalError> {
+fn missing(value: &Value, step: &PathStep) -> Box<EvalError> {
     let fault = match take(value, &step.key, true) {
         Err(fault) => fault,
-        // Cannot be: the same look found nothing just before.
+        // Unreachable: the same lookup failed just before.
         Ok(_) => operators::missing(value, &Value::Null),
     };
     at(step.span)(fault)

@@ -1,4 +1,4 @@
-//! Digests of text, as bytes.
+//! Hashes of strings, as bytes.
 
 use md5::Md5;
 use sha2::{Digest as _, Sha256};
@@ -8,17 +8,17 @@ use super::super::{Call, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
-/// Digests.
+/// Hash functions.
 pub static LIBRARY: Library = Library {
     name: "hash",
     functions: functions! {
-        "hash.fnv64a": "The 64-bit FNV-1a digest: 8 bytes." {
+        "hash.fnv64a": "Returns the 64-bit FNV-1a hash: 8 bytes." {
             "hash.fnv64a(string) -> bytes" => |call, a| digest(call, a, |text| fnv64a(text).to_be_bytes().to_vec()),
         }
-        "hash.md5": "The MD5 digest: 16 bytes. Not for secrets." {
+        "hash.md5": "Returns the MD5 hash: 16 bytes. It is not secure." {
             "hash.md5(string) -> bytes" => |call, a| digest(call, a, |text| Md5::digest(text).to_vec()),
         }
-        "hash.sha256": "The SHA-256 digest: 32 bytes." {
+        "hash.sha256": "Returns the SHA-256 hash: 32 bytes." {
             "hash.sha256(string) -> bytes" => |call, a| digest(call, a, |text| Sha256::digest(text).to_vec()),
         }
     },

@@ -1,4 +1,4 @@
-//! JSON text into values and back, byte for byte as Go writes it.
+//! Parses and serializes JSON; the output is identical to Go's.
 
 use super::super::arguments::{any, charge_bytes, functions, text};
 use super::super::{Call, Library};
@@ -8,14 +8,14 @@ use crate::value::Value;
 mod read;
 mod write;
 
-/// JSON text.
+/// JSON functions.
 pub static LIBRARY: Library = Library {
     name: "json",
     functions: functions! {
-        "json.marshal": "The value as JSON, with sorted keys and without white space." {
+        "json.marshal": "Serializes a value to JSON, with sorted keys and without whitespace." {
             "json.marshal(dyn) -> string" => marshal,
         }
-        "json.unmarshal": "The value of JSON text. Numbers are doubles." {
+        "json.unmarshal": "Parses JSON. Numbers are doubles." {
             "json.unmarshal(string) -> dyn" => unmarshal,
         }
     },

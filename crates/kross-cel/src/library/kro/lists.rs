@@ -1,27 +1,27 @@
-//! Lists with one element changed, added or taken away.
+//! Copies of a list with one element replaced, inserted or removed.
 
 use super::super::arguments::{any, functions, int, items};
 use super::super::{Call, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
-/// Edits of lists.
+/// List updates.
 pub static LIBRARY: Library = Library {
     name: "kro.lists",
     functions: functions! {
-        "lists.insertAtIndex": "The list with the value put in at an index." {
+        "lists.insertAtIndex": "Returns the list with the value inserted at an index." {
             "lists.insertAtIndex(list(T), int, T) -> list(T)" => insert,
         }
-        "lists.removeAtIndex": "The list without the element at an index." {
+        "lists.removeAtIndex": "Returns the list without the element at an index." {
             "lists.removeAtIndex(list(T), int) -> list(T)" => remove,
         }
-        "lists.setAtIndex": "The list with the value in place of the element at an index." {
+        "lists.setAtIndex": "Returns the list with the element at an index replaced by the value." {
             "lists.setAtIndex(list(T), int, T) -> list(T)" => set,
         }
     },
 };
 
-/// The list and the index, which may be `past` the last element by so much.
+/// The list and the index, which may exceed the last index by `past`.
 fn list_and_index(
     call: &mut Call<'_>,
     arguments: &[Value],
@@ -32,8 +32,8 @@ fn list_and_index(
     let limit = items.len() + past;
     let at = usize::try_from(index).ok().filter(|at| *at < limit);
     let at = at.ok_or_else(|| {
-        // Not "out of bounds of a list", which would mean that the data is not there yet.
-        Fault::invalid(format!("{function}: the index {index} is not below {limit}"))
+        // Not `IndexOutOfBounds`, which means that data is only missing so far.
+        Fault::invalid(format!("{function}: the index {index} must be at least 0 and less than {limit}"))
     })?;
     Ok((items, at))
 }

@@ -1,21 +1,21 @@
-//! Maps put over one another, at the top or at every level.
+//! Merges maps, shallowly or deeply.
 
 use super::super::arguments::{entries, functions};
 use super::super::{Call, Library};
 use crate::error::Fault;
 use crate::value::{BuiltMap, Map, Value};
 
-/// How deep maps are merged.
+/// The largest depth to which maps are merged.
 const MAX_DEPTH: usize = 200;
 
-/// Merges of maps.
+/// Merging of maps.
 pub static LIBRARY: Library = Library {
     name: "maps",
     functions: functions! {
-        "deepMerge": "The entries of both maps; where both have a map, those are merged too, else the second wins." {
+        "deepMerge": "Merges two maps recursively; for a key that both have, maps are merged and other values are taken from the argument." {
             "(dyn).deepMerge(dyn) -> dyn" => |call, a| deep_merge(call, a, 0),
         }
-        "merge": "The entries of both maps; where both have a key, the second wins." {
+        "merge": "Merges two maps; for a key that both have, the value of the argument is taken." {
             "(map(K, V)).merge(map(K, V)) -> map(K, V)" => merge,
         }
     },

@@ -1,4 +1,4 @@
-//! `omit()`: a value that takes its field or element away. A library of its own, since a gate switches it.
+//! `omit()`: a value that omits its field or element. A library of its own, because it has a feature gate.
 
 use super::super::Library;
 use super::super::arguments::functions;
@@ -8,7 +8,7 @@ use crate::value::Value;
 pub static LIBRARY: Library = Library {
     name: "kro.omit",
     functions: functions! {
-        "omit": "Nothing: the field or element that this is the value of is left out of the object." {
+        "omit": "Omits the field or list element that it is the value of." {
             "omit() -> dyn" => |_, _| Ok(Value::omit()),
         }
     },

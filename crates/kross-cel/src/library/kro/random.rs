@@ -1,4 +1,4 @@
-//! Values that look random and are the same each time, because a seed decides them.
+//! Pseudo-random values that are determined by a seed.
 
 use sha2::{Digest as _, Sha256};
 
@@ -7,14 +7,14 @@ use super::super::{Call, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
-/// Values that a seed decides.
+/// Seeded random values.
 pub static LIBRARY: Library = Library {
     name: "random",
     functions: functions! {
-        "random.seededInt": "A whole number from the first up to, without, the second, decided by the seed." {
+        "random.seededInt": "Returns an integer from the first argument up to, but not including, the second, determined by the seed." {
             "random.seededInt(int, int, string) -> int" => seeded_int,
         }
-        "random.seededString": "Digits and lower case letters, as many as said, decided by the seed. They repeat after eight." {
+        "random.seededString": "Returns a string of the given length of digits and lower-case letters, determined by the seed. It repeats after eight characters." {
             "random.seededString(int, string) -> string" => seeded_string,
         }
     },
@@ -44,7 +44,7 @@ fn seeded_string(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Faul
     let length = length.ok_or_else(|| Fault::invalid("random.seededString: the length must be positive"))?;
     grow(call, "random.seededString", length)?;
     let hash = seed_hash(call, text(arguments, 1)?)?;
-    // Each character takes four bytes of the hash, which has 32: kro starts over with the same ones, and so do we.
+    // Each character uses four of the 32 bytes of the hash; like kro, repeat them.
     let (chunks, _) = hash.as_chunks::<4>();
     let letters = chunks.iter().map(|chunk| {
         let number = u32::from_be_bytes(*chunk) % 36;

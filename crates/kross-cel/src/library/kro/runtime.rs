@@ -1,5 +1,5 @@
-//! Conditions that authors declare: `runtime.newCondition({type: …, status: …})` and `runtime.condition(object, 'Ready')`.
-//! A library of its own, since only conditions may use it.
+//! Author-defined conditions: `runtime.newCondition({type: …, status: …})` and `runtime.condition(object, 'Ready')`. A
+//! library of its own, because only conditions may use it.
 
 use std::any::Any;
 
@@ -15,16 +15,16 @@ use crate::value::{Map, Opaque, Value};
 pub static LIBRARY: Library = Library {
     name: "kro.runtime",
     functions: functions! {
-        "condition": "The condition of that type in `status.conditions` of the object, or one with empty fields." {
+        "condition": "Returns the condition of the given type from `status.conditions` of the object, or one with empty fields." {
             "(kro.run.Runtime).condition(dyn, string) -> kro.run.Condition" => condition,
         }
-        "newCondition": "A condition. Keys are `type`, `status`, `reason` and `message`, written without quotes." {
+        "newCondition": "Creates a condition. The keys are `type`, `status`, `reason` and `message`, without quotes." {
             "(kro.run.Runtime).newCondition(map(string, string)) -> kro.run.Condition" => new_condition,
         }
     },
 };
 
-/// The name of the variable that the functions are called on.
+/// The name of the receiver variable.
 pub const VARIABLE: &str = "runtime";
 
 /// The fields of a condition; all are strings.
@@ -36,19 +36,13 @@ pub fn runtime_type() -> Type {
     Type::opaque("kro.run.Runtime")
 }
 
-/// The type of a condition.
-#[must_use]
-pub fn condition_type() -> Type {
-    Type::opaque("kro.run.Condition")
-}
-
-/// The type of a field of a type known by name alone, where it has such a field.
+/// The type of a field of an opaque type, if it has such a field.
 #[must_use]
 pub fn field_type(type_name: &str, field: &str) -> Option<Type> {
     (type_name == "kro.run.Condition" && FIELDS.contains(&field)).then_some(Type::String)
 }
 
-/// Whether a condition may have this status.
+/// Whether a condition can have this status.
 #[must_use]
 pub fn is_status(status: &str) -> bool {
     matches!(status, "True" | "False" | "Unknown")
@@ -72,7 +66,7 @@ impl Opaque for Runtime {
     }
 }
 
-/// A condition; fields that were not given are empty.
+/// A condition; missing fields are empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// `type`
@@ -113,7 +107,7 @@ impl Condition {
         }
     }
 
-    /// A condition out of an object's status. What is not a string is taken as empty.
+    /// A condition from an object's status. Fields that are not strings are empty.
     fn from_map(map: &Map) -> Self {
         let mut condition = Self::default();
         for field in FIELDS {
@@ -174,22 +168,22 @@ fn new_condition(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Faul
 
 fn condition(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let (object, wanted) = (any(arguments, 1)?, text(arguments, 2)?);
-    let refused = |what: &str, found: &Value| {
+    let invalid = |what: &str, found: &Value| {
         let found = found.type_name();
         Fault::invalid(format!("runtime.condition: {what}, found {found}"))
     };
     let Value::Map(object) = object else {
-        return Err(refused("the first argument must be an object", object));
+        return Err(invalid("the first argument must be an object", object));
     };
     let status = match object.get_str("status") {
         None => return Ok(Value::opaque(Condition::default())),
         Some(Value::Map(status)) => status,
-        Some(other) => return Err(refused("`status` must be an object", &other)),
+        Some(other) => return Err(invalid("`status` must be an object", &other)),
     };
     let conditions = match status.get_str("conditions") {
         None => return Ok(Value::opaque(Condition::default())),
         Some(Value::List(conditions)) => conditions,
-        Some(other) => return Err(refused("`status.conditions` must be a list", &other)),
+        Some(other) => return Err(invalid("`status.conditions` must be a list", &other)),
     };
     let mut found = None;
     for item in &conditions {
@@ -198,7 +192,7 @@ fn condition(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
             Value::Map(map) => Condition::from_map(map),
             other => match other.downcast::<Condition>() {
                 Some(condition) => condition.clone(),
-                None => return Err(refused("`status.conditions` must be a list of objects", other)),
+                None => return Err(invalid("`status.conditions` must be a list of objects", other)),
             },
         };
         if found.is_none() && candidate.kind == *wanted {

@@ -1,4 +1,4 @@
-//! Ranges of IP addresses such as `10.0.0.0/8`.
+//! CIDR ranges such as `10.0.0.0/8`.
 
 use std::any::Any;
 use std::net::IpAddr;
@@ -9,43 +9,43 @@ use super::ip::{self, Ip};
 use crate::error::Fault;
 use crate::value::{Opaque, Value};
 
-/// Ranges of IP addresses.
+/// CIDR ranges.
 pub static LIBRARY: Library = Library {
     name: "kubernetes.net.cidr",
     functions: functions! {
-        "cidr": "The range of addresses that the text names." {
+        "cidr": "Parses a CIDR range." {
             "cidr(string) -> net.CIDR" => cidr,
         }
-        "containsCIDR": "Whether the other range lies within this one." {
+        "containsCIDR": "Returns whether the range contains another range." {
             "(net.CIDR).containsCIDR(string) -> bool" => contains_cidr,
             "(net.CIDR).containsCIDR(net.CIDR) -> bool" => contains_cidr,
         }
-        "containsIP": "Whether the address lies within the range." {
+        "containsIP": "Returns whether the range contains an address." {
             "(net.CIDR).containsIP(string) -> bool" => contains_ip,
             "(net.CIDR).containsIP(net.IP) -> bool" => contains_ip,
         }
-        "ip": "The address part, as it was given." {
+        "ip": "Returns the address part, as given." {
             "(net.CIDR).ip() -> net.IP" => |_, a| Ok(Value::opaque(Ip(range(a)?.address))),
         }
-        "isCIDR": "Whether the text names a range of addresses." {
+        "isCIDR": "Returns whether the string is a CIDR range." {
             "isCIDR(string) -> bool" => is_cidr,
         }
-        "isMask": "Whether the address part is the first of the range." {
+        "isMask": "Returns whether the address part is the first address of the range." {
             "(net.CIDR).isMask() -> bool" => |_, a| Ok(Value::Bool(range(a)?.masked() == range(a)?)),
         }
-        "masked": "The range with the first of its addresses as address part." {
+        "masked": "Returns the range with its first address as the address part." {
             "(net.CIDR).masked() -> net.CIDR" => |_, a| Ok(Value::opaque(range(a)?.masked())),
         }
-        "prefixLength": "How many bits all addresses of the range have in common." {
+        "prefixLength": "Returns the prefix length in bits." {
             "(net.CIDR).prefixLength() -> int" => |_, a| Ok(Value::Int(i64::from(range(a)?.bits))),
         }
-        "string": "The range as text." {
+        "string": "Converts the range to a string." {
             "string(net.CIDR) -> string" => |_, a| Ok(Value::string(range(a)?.shown())),
         }
     },
 };
 
-/// A range: an address in it and how many bits are the same in all of it.
+/// A CIDR range: an address and a prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     address: IpAddr,
@@ -54,16 +54,15 @@ pub struct Cidr {
 
 impl Cidr {
     fn parse(text: &str) -> Result<Self, Fault> {
-        let refused =
-            || Fault::invalid(format!("`{text}` is not a range of IP addresses, such as `10.0.0.0/8`"));
-        let (address, bits) = text.rsplit_once('/').ok_or_else(refused)?;
+        let invalid = || Fault::invalid(format!("`{text}` is not a CIDR range such as `10.0.0.0/8`"));
+        let (address, bits) = text.rsplit_once('/').ok_or_else(invalid)?;
         let address = ip::parse(address)?;
         let digits = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
         if !digits || (bits.len() > 1 && bits.starts_with('0')) {
-            return Err(refused());
+            return Err(invalid());
         }
-        let bits: u8 = bits.parse().map_err(|_| refused())?;
-        if bits > width(address) { Err(refused()) } else { Ok(Self { address, bits }) }
+        let bits: u8 = bits.parse().map_err(|_| invalid())?;
+        if bits > width(address) { Err(invalid()) } else { Ok(Self { address, bits }) }
     }
 
     fn masked(self) -> Self {
@@ -153,26 +152,26 @@ mod tests {
     use super::super::super::arguments::testing::{err, ok, show};
     use super::*;
 
-    fn made(text: &str) -> Value {
+    fn range_of(text: &str) -> Value {
         Value::opaque(Cidr::parse(text).unwrap())
     }
 
     #[test]
-    fn ranges_contain_ranges_and_addresses_of_their_family() {
-        let contains = |outer: &str, inner: &str| ok(contains_cidr, [made(outer), Value::string(inner)]);
+    fn ranges_contain_ranges_and_addresses_of_the_same_family() {
+        let contains = |outer: &str, inner: &str| ok(contains_cidr, [range_of(outer), Value::string(inner)]);
         assert_eq!(contains("192.168.0.0/24", "192.168.0.0/25"), "true");
         assert_eq!(contains("192.168.0.0/24", "192.168.0.0/23"), "false");
         assert_eq!(contains("10.0.0.0/8", "10.0.0.0/8"), "true");
         assert_eq!(contains("::/0", "1.2.3.4/32"), "false");
-        assert_eq!(ok(contains_ip, [made("2001:db8::/32"), Value::string("2001:db8::1")]), "true");
-        assert_eq!(ok(contains_ip, [made("0.0.0.0/0"), Value::string("255.1.2.3")]), "true");
-        assert_eq!(ok(contains_ip, [made("10.0.0.7/32"), Value::string("10.0.0.8")]), "false");
-        assert!(err(contains_ip, [made("10.0.0.0/8"), Value::string("x")]).contains("not an IP address"));
+        assert_eq!(ok(contains_ip, [range_of("2001:db8::/32"), Value::string("2001:db8::1")]), "true");
+        assert_eq!(ok(contains_ip, [range_of("0.0.0.0/0"), Value::string("255.1.2.3")]), "true");
+        assert_eq!(ok(contains_ip, [range_of("10.0.0.7/32"), Value::string("10.0.0.8")]), "false");
+        assert!(err(contains_ip, [range_of("10.0.0.0/8"), Value::string("x")]).contains("not an IP address"));
     }
 
     #[test]
-    fn ranges_are_strict_but_may_have_host_bits() {
-        assert_eq!(show(&made("192.168.1.5/24")), "192.168.1.5/24");
+    fn ranges_are_parsed_strictly_but_may_have_host_bits() {
+        assert_eq!(show(&range_of("192.168.1.5/24")), "192.168.1.5/24");
         assert_eq!(Cidr::parse("192.168.1.5/24").unwrap().masked().shown(), "192.168.1.0/24");
         assert_eq!(Cidr::parse("2001:db8::1/128").unwrap().masked().shown(), "2001:db8::1/128");
         for wrong in [

@@ -1,4 +1,4 @@
-//! Pieces of text that match a regular expression, as Kubernetes finds them.
+//! Finds the matches of a regular expression, as in Kubernetes.
 
 use super::super::arguments::{functions, int, text};
 use super::super::extract::charge_search;
@@ -7,14 +7,14 @@ use super::super::{Call, Library};
 use crate::error::Fault;
 use crate::value::Value;
 
-/// Kubernetes' regular expressions.
+/// Kubernetes' functions for regular expressions.
 pub static LIBRARY: Library = Library {
     name: "kubernetes.regex",
     functions: functions! {
-        "find": "The first match, or the empty string." {
+        "find": "Returns the first match, or the empty string." {
             "(string).find(string) -> string" => find,
         }
-        "findAll": "All matches, or at most as many as said." {
+        "findAll": "Returns all matches, or at most as many as given." {
             "(string).findAll(string) -> list(string)" => find_all,
             "(string).findAll(string, int) -> list(string)" => find_all,
         }
@@ -56,11 +56,11 @@ mod tests {
         assert_eq!(ok(find_all, limited(1)), r#"["123"]"#);
         assert_eq!(ok(find_all, limited(0)), "[]");
         assert_eq!(ok(find_all, limited(-1)), r#"["123", "456"]"#);
-        assert!(err(find, find_in("(")).contains("is no regular expression"));
+        assert!(err(find, find_in("(")).contains("is not a valid regular expression"));
     }
 
     #[test]
-    fn empty_matches_next_to_a_match_are_left_out() {
+    fn empty_matches_next_to_a_match_are_skipped() {
         assert_eq!(ok(find_all, [Value::string("baac"), Value::string("a*")]), r#"["", "aa", ""]"#);
     }
 }

@@ -1,4 +1,4 @@
-//! Named formats of strings, with the complaints that Kubernetes itself makes.
+//! Named formats of strings, with Kubernetes' own error messages.
 
 use std::any::Any;
 
@@ -16,17 +16,17 @@ pub static LIBRARY: Library = Library {
         "format.date": "A date such as `2021-01-31`." { "format.date() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Date)) }
         "format.datetime": "A date and time such as `2021-01-31T12:00:00Z`." { "format.datetime() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Datetime)) }
         "format.dns1035Label": "A DNS label that starts with a letter." { "format.dns1035Label() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Dns1035Label)) }
-        "format.dns1035LabelPrefix": "The beginning of such a label; may end in a dash." { "format.dns1035LabelPrefix() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Dns1035LabelPrefix)) }
+        "format.dns1035LabelPrefix": "The prefix of a DNS label that starts with a letter; may end with a dash." { "format.dns1035LabelPrefix() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Dns1035LabelPrefix)) }
         "format.dns1123Label": "A DNS label." { "format.dns1123Label() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Dns1123Label)) }
-        "format.dns1123LabelPrefix": "The beginning of a DNS label; may end in a dash." { "format.dns1123LabelPrefix() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Dns1123LabelPrefix)) }
-        "format.dns1123Subdomain": "DNS labels with dots between them." { "format.dns1123Subdomain() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Dns1123Subdomain)) }
-        "format.dns1123SubdomainPrefix": "The beginning of a subdomain; may end in a dash." { "format.dns1123SubdomainPrefix() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Dns1123SubdomainPrefix)) }
+        "format.dns1123LabelPrefix": "The prefix of a DNS label; may end with a dash." { "format.dns1123LabelPrefix() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Dns1123LabelPrefix)) }
+        "format.dns1123Subdomain": "A DNS subdomain: labels separated by dots." { "format.dns1123Subdomain() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Dns1123Subdomain)) }
+        "format.dns1123SubdomainPrefix": "The prefix of a DNS subdomain; may end with a dash." { "format.dns1123SubdomainPrefix() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Dns1123SubdomainPrefix)) }
         "format.labelValue": "The value of a label." { "format.labelValue() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::LabelValue)) }
-        "format.named": "The format of that name, if there is one." { "format.named(string) -> optional(kubernetes.NamedFormat)" => named }
-        "format.qualifiedName": "The key of a label: a name with an optional domain and `/` in front." { "format.qualifiedName() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::QualifiedName)) }
-        "format.uri": "An absolute URL or path, as `isURL` decides." { "format.uri() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Uri)) }
+        "format.named": "Returns the format with the given name, if there is one." { "format.named(string) -> optional(kubernetes.NamedFormat)" => named }
+        "format.qualifiedName": "A qualified name such as a label key: a name with an optional DNS subdomain prefix and `/`." { "format.qualifiedName() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::QualifiedName)) }
+        "format.uri": "An absolute URL or path, as for `isURL`." { "format.uri() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Uri)) }
         "format.uuid": "A UUID, with or without dashes." { "format.uuid() -> kubernetes.NamedFormat" => |_, _| Ok(Value::opaque(Format::Uuid)) }
-        "validate": "What is wrong with the text; nothing where it has the format." {
+        "validate": "Returns the errors of the string; an empty optional if it has the format." {
             "(kubernetes.NamedFormat).validate(string) -> optional(list(string))" => validate,
         }
     },
@@ -91,10 +91,10 @@ impl Format {
         })
     }
 
-    /// What is wrong with a text that should have this format.
+    /// The errors of a text that should have this format.
     #[must_use]
-    pub fn complaints(self, text: &str) -> Vec<String> {
-        let unless = |fine: bool, complaint: &str| if fine { Vec::new() } else { vec![complaint.to_owned()] };
+    pub fn errors(self, text: &str) -> Vec<String> {
+        let unless = |valid: bool, error: &str| if valid { Vec::new() } else { vec![error.to_owned()] };
         match self {
             Self::Byte => unless(is_base64(text), "invalid base64"),
             Self::Date => unless(is_date(text), "invalid date"),
@@ -137,14 +137,14 @@ fn named(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 fn validate(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let (format, text) = (opaque::<Format>(arguments, 0, "kubernetes.NamedFormat")?, text(arguments, 1)?);
     charge_bytes(call, text.len())?;
-    let complaints = format.complaints(text);
-    if complaints.is_empty() {
+    let errors = format.errors(text);
+    if errors.is_empty() {
         return Ok(Value::Optional(None));
     }
-    Ok(Value::some(Value::list(complaints.into_iter().map(Value::string).collect())))
+    Ok(Value::some(Value::list(errors.into_iter().map(Value::string).collect())))
 }
 
-/// A prefix may end in a dash, since something will follow: the last two bytes count as one letter.
+/// A prefix may end with a dash, because more will follow: the last two bytes are replaced by one letter.
 fn masked(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(rest) if rest.ends_with(|last: char| last.is_ascii()) => {
@@ -157,7 +157,7 @@ fn masked(text: &str) -> String {
     }
 }
 
-/// Names are counted in characters, keys and values of labels in bytes; both mean bytes.
+/// Kubernetes' messages say "characters" for names and "bytes" for labels; both count bytes.
 fn too_long(length: usize, unit: &str) -> String {
     format!("must be no more than {length} {unit}")
 }
@@ -167,7 +167,7 @@ fn mismatch(rule: &str, pattern: &str, examples: &[&str]) -> String {
     format!("{rule} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
 }
 
-/// Letters and digits, with dashes between them; `first` decides about the first character.
+/// Letters and digits, with dashes between them; `first` checks the first character.
 fn is_label(text: &str, first: impl Fn(u8) -> bool) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.bytes().next().is_some_and(first)
@@ -185,42 +185,42 @@ fn is_subdomain(text: &str) -> bool {
 
 fn dns1123_label(text: &str) -> Vec<String> {
     const RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
-    let mut complaints = Vec::new();
+    let mut errors = Vec::new();
     if text.len() > 63 {
-        complaints.push(too_long(63, "characters"));
+        errors.push(too_long(63, "characters"));
     }
     if !is_label_1123(text) {
-        complaints.push(if is_subdomain(text) {
+        errors.push(if is_subdomain(text) {
             "must not contain dots".to_owned()
         } else {
             mismatch(RULE, LABEL, &["my-name", "123-abc"])
         });
     }
-    complaints
+    errors
 }
 
 fn dns1123_subdomain(text: &str, unit: &str) -> Vec<String> {
     const RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
-    let mut complaints = Vec::new();
+    let mut errors = Vec::new();
     if text.len() > 253 {
-        complaints.push(too_long(253, unit));
+        errors.push(too_long(253, unit));
     }
     if !is_subdomain(text) {
-        complaints.push(mismatch(RULE, SUBDOMAIN, &["example.com"]));
+        errors.push(mismatch(RULE, SUBDOMAIN, &["example.com"]));
     }
-    complaints
+    errors
 }
 
 fn dns1035_label(text: &str) -> Vec<String> {
     const RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character";
-    let mut complaints = Vec::new();
+    let mut errors = Vec::new();
     if text.len() > 63 {
-        complaints.push(too_long(63, "characters"));
+        errors.push(too_long(63, "characters"));
     }
     if !is_label(text, |byte| byte.is_ascii_lowercase()) {
-        complaints.push(mismatch(RULE, LABEL_1035, &["my-name", "abc-123"]));
+        errors.push(mismatch(RULE, LABEL_1035, &["my-name", "abc-123"]));
     }
-    complaints
+    errors
 }
 
 /// Letters and digits, with dashes, underscores and dots between them.
@@ -233,27 +233,27 @@ fn is_name(text: &str) -> bool {
 
 fn label_value(text: &str) -> Vec<String> {
     const RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
-    let mut complaints = Vec::new();
+    let mut errors = Vec::new();
     if text.len() > 63 {
-        complaints.push(too_long(63, "bytes"));
+        errors.push(too_long(63, "bytes"));
     }
     if !text.is_empty() && !is_name(text) {
-        complaints.push(mismatch(RULE, NAME_OR_EMPTY, &["MyValue", "my_value", "12345"]));
+        errors.push(mismatch(RULE, NAME_OR_EMPTY, &["MyValue", "my_value", "12345"]));
     }
-    complaints
+    errors
 }
 
 fn qualified_name(text: &str) -> Vec<String> {
     const RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
     let rule = mismatch(RULE, NAME, &["MyName", "my.name", "123-abc"]);
-    let mut complaints = Vec::new();
+    let mut errors = Vec::new();
     let name = match text.split('/').collect::<Vec<_>>().as_slice() {
         [name] => *name,
         [prefix, name] => {
             if prefix.is_empty() {
-                complaints.push("prefix part must be non-empty".to_owned());
+                errors.push("prefix part must be non-empty".to_owned());
             } else {
-                complaints.extend(
+                errors.extend(
                     dns1123_subdomain(prefix, "bytes").iter().map(|why| format!("prefix part {why}")),
                 );
             }
@@ -265,14 +265,14 @@ fn qualified_name(text: &str) -> Vec<String> {
         }
     };
     if name.is_empty() {
-        complaints.push("name part must be non-empty".to_owned());
+        errors.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        complaints.push(format!("name part {}", too_long(63, "bytes")));
+        errors.push(format!("name part {}", too_long(63, "bytes")));
     }
     if !is_name(name) {
-        complaints.push(format!("name part {rule}"));
+        errors.push(format!("name part {rule}"));
     }
-    complaints
+    errors
 }
 
 fn is_base64(text: &str) -> bool {
@@ -325,7 +325,7 @@ fn is_date(text: &str) -> bool {
         && (1..=days).contains(&day)
 }
 
-/// A date, a `t`, and a time with a zone. What follows a second `t` does not count.
+/// A date, a `t`, and a time with a zone. Text after a second `t` is ignored, as in Kubernetes.
 fn is_datetime(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');
@@ -342,7 +342,7 @@ fn is_time(text: &str) -> bool {
     if is_zone(rest) {
         return colons && hour <= "23" && minute <= "59" && second <= "59";
     }
-    // The fraction's point may be any character: the pattern in use forgets to escape it.
+    // The decimal point may be any character, because Kubernetes' pattern does not escape it.
     let mut characters = rest.chars();
     if characters.next().is_none_or(|point| point == '\n') {
         return false;
@@ -350,7 +350,7 @@ fn is_time(text: &str) -> bool {
     rest = characters.as_str();
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let zone = rest.get(digits..).unwrap_or_default();
-    // Signs of a zone are not digits, so that the fraction takes all digits there are.
+    // A zone does not start with a digit, so the fraction takes all digits.
     colons && digits > 0 && is_zone(zone) && hour <= "23" && minute <= "59" && second <= "59"
 }
 

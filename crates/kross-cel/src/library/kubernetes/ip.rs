@@ -1,4 +1,4 @@
-//! IP addresses: version 4 and 6, without zones and without one written as the other.
+//! IP addresses: IPv4 and IPv6, without zones and without IPv4-mapped IPv6 addresses.
 
 use std::any::Any;
 use std::net::IpAddr;
@@ -12,34 +12,34 @@ use crate::value::{Opaque, Value};
 pub static LIBRARY: Library = Library {
     name: "kubernetes.net.ip",
     functions: functions! {
-        "family": "4 or 6." {
+        "family": "Returns the IP version: 4 or 6." {
             "(net.IP).family() -> int" => |_, a| Ok(Value::Int(if address(a)?.is_ipv4() { 4 } else { 6 })),
         }
-        "ip": "The IP address that the text names." {
+        "ip": "Parses an IP address." {
             "ip(string) -> net.IP" => ip,
         }
-        "ip.isCanonical": "Whether the text is the one way to write its address that everybody agrees on." {
+        "ip.isCanonical": "Returns whether the string is the canonical form of its address." {
             "ip.isCanonical(string) -> bool" => is_canonical,
         }
-        "isGlobalUnicast": "Whether the address is neither unspecified, loopback, multicast, link-local nor broadcast." {
+        "isGlobalUnicast": "Returns whether the address is neither unspecified, loopback, multicast, link-local nor broadcast." {
             "(net.IP).isGlobalUnicast() -> bool" => |_, a| Ok(Value::Bool(is_global_unicast(address(a)?))),
         }
-        "isIP": "Whether the text names an IP address." {
+        "isIP": "Returns whether the string is an IP address." {
             "isIP(string) -> bool" => is_ip,
         }
-        "isLinkLocalMulticast": "Whether the address is in `224.0.0.0/24` or `ff02::/16`." {
+        "isLinkLocalMulticast": "Returns whether the address is in `224.0.0.0/24` or `ff02::/16`." {
             "(net.IP).isLinkLocalMulticast() -> bool" => |_, a| Ok(Value::Bool(is_link_local_multicast(address(a)?))),
         }
-        "isLinkLocalUnicast": "Whether the address is in `169.254.0.0/16` or `fe80::/10`." {
+        "isLinkLocalUnicast": "Returns whether the address is in `169.254.0.0/16` or `fe80::/10`." {
             "(net.IP).isLinkLocalUnicast() -> bool" => |_, a| Ok(Value::Bool(is_link_local_unicast(address(a)?))),
         }
-        "isLoopback": "Whether the address is in `127.0.0.0/8` or `::1`." {
+        "isLoopback": "Returns whether the address is in `127.0.0.0/8` or `::1`." {
             "(net.IP).isLoopback() -> bool" => |_, a| Ok(Value::Bool(address(a)?.is_loopback())),
         }
-        "isUnspecified": "Whether the address is `0.0.0.0` or `::`." {
+        "isUnspecified": "Returns whether the address is `0.0.0.0` or `::`." {
             "(net.IP).isUnspecified() -> bool" => |_, a| Ok(Value::Bool(address(a)?.is_unspecified())),
         }
-        "string": "The address as text." {
+        "string": "Converts the address to a string." {
             "string(net.IP) -> string" => |_, a| Ok(Value::string(address(a)?.to_string())),
         }
     },
@@ -71,7 +71,7 @@ fn address(arguments: &[Value]) -> Result<IpAddr, Fault> {
     Ok(opaque::<Ip>(arguments, 0, "net.IP")?.0)
 }
 
-/// The address that a text names.
+/// Parses an address.
 pub(super) fn parse(text: &str) -> Result<IpAddr, Fault> {
     if text.contains('%') {
         return Err(Fault::invalid(format!("the IP address `{text}` must not have a zone")));
@@ -81,9 +81,7 @@ pub(super) fn parse(text: &str) -> Result<IpAddr, Fault> {
     if let IpAddr::V6(six) = address
         && six.to_ipv4_mapped().is_some()
     {
-        return Err(Fault::invalid(format!(
-            "`{text}` is an IPv4 address written as IPv6, which is not allowed"
-        )));
+        return Err(Fault::invalid(format!("`{text}` is an IPv4-mapped IPv6 address, which is not allowed")));
     }
     Ok(address)
 }
@@ -144,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_strict() {
+    fn addresses_are_parsed_strictly() {
         assert_eq!(ok(ip, [Value::string("2001:DB8::0:1")]), "2001:db8::1");
         assert!(err(ip, [Value::string("fe80::1%en0")]).contains("zone"));
         assert!(err(ip, [Value::string("::ffff:1.2.3.4")]).contains("IPv4"));
@@ -161,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_addresses() {
+    fn addresses_are_classified() {
         assert_eq!((named("family", "1.2.3.4"), named("family", "::1")), ("4".into(), "6".into()));
         assert_eq!(named("isLinkLocalMulticast", "224.0.0.1"), "true");
         assert_eq!(named("isLinkLocalMulticast", "224.0.1.1"), "false");

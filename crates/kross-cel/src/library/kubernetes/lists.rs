@@ -1,4 +1,4 @@
-//! Sums, extremes, order and positions in lists, as Kubernetes has them.
+//! Sums, extremes, order and positions in lists, as in Kubernetes.
 
 use std::cmp::Ordering;
 
@@ -7,14 +7,14 @@ use super::super::{Call, Library};
 use crate::error::Fault;
 use crate::value::{Duration, Value};
 
-/// Kubernetes' functions of lists.
+/// Kubernetes' functions for lists.
 pub static LIBRARY: Library = Library {
     name: "kubernetes.lists",
     functions: functions! {
-        "indexOf": "The index of the first element that equals the value; -1 if there is none." {
+        "indexOf": "Returns the index of the first element that equals the argument; -1 if there is none." {
             "(list(A)).indexOf(A) -> int" => index_of,
         }
-        "isSorted": "Whether no element is greater than the next." {
+        "isSorted": "Returns whether the elements are in ascending order." {
             "(list(int)).isSorted() -> bool" => is_sorted,
             "(list(uint)).isSorted() -> bool" => is_sorted,
             "(list(double)).isSorted() -> bool" => is_sorted,
@@ -24,10 +24,10 @@ pub static LIBRARY: Library = Library {
             "(list(string)).isSorted() -> bool" => is_sorted,
             "(list(bytes)).isSorted() -> bool" => is_sorted,
         }
-        "lastIndexOf": "The index of the last element that equals the value; -1 if there is none." {
+        "lastIndexOf": "Returns the index of the last element that equals the argument; -1 if there is none." {
             "(list(A)).lastIndexOf(A) -> int" => last_index_of,
         }
-        "max": "The largest element." {
+        "max": "Returns the largest element." {
             "(list(int)).max() -> int" => max,
             "(list(uint)).max() -> uint" => max,
             "(list(double)).max() -> double" => max,
@@ -37,7 +37,7 @@ pub static LIBRARY: Library = Library {
             "(list(string)).max() -> string" => max,
             "(list(bytes)).max() -> bytes" => max,
         }
-        "min": "The smallest element." {
+        "min": "Returns the smallest element." {
             "(list(int)).min() -> int" => min,
             "(list(uint)).min() -> uint" => min,
             "(list(double)).min() -> double" => min,
@@ -47,7 +47,7 @@ pub static LIBRARY: Library = Library {
             "(list(string)).min() -> string" => min,
             "(list(bytes)).min() -> bytes" => min,
         }
-        "sum": "All elements added up; zero of an empty list." {
+        "sum": "Returns the sum of the elements; zero for an empty list." {
             "(list(int)).sum() -> int" => |call, a| sum(call, a, Value::Int(0)),
             "(list(uint)).sum() -> uint" => |call, a| sum(call, a, Value::UInt(0)),
             "(list(double)).sum() -> double" => |call, a| sum(call, a, Value::Double(0.0)),
@@ -80,8 +80,8 @@ fn last_index_of(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Faul
     Ok(position(None))
 }
 
-/// The order of two elements. Some have none, such as a number and a string in a list of anything; no function of
-/// Kubernetes minds, as long as each could have an order among its like.
+/// The order of two elements. Elements of different types have none, such as a number and a string in a list of `dyn`;
+/// Kubernetes accepts them as long as each has an ordered type.
 fn order(a: &Value, b: &Value) -> Result<Option<Ordering>, Fault> {
     for value in [a, b] {
         if let Err(fault @ Fault::NoSuchOverload { .. }) = value.compare(value) {
@@ -124,14 +124,14 @@ fn extreme(
             best = item;
         }
     }
-    // A single element must have an order too.
+    // The type of a single element must be ordered too.
     order(best, best)?;
     Ok(best.clone())
 }
 
 fn sum(call: &mut Call<'_>, arguments: &[Value], zero: Value) -> Result<Value, Fault> {
     let items = items(call, arguments, 0)?;
-    // A list of unknown type comes with the zero of the first overload, which its elements overrule.
+    // A list of `dyn` uses the zero of the first overload, so take it from the first element.
     let zero = match items.first() {
         Some(Value::UInt(_)) => Value::UInt(0),
         Some(Value::Double(_)) => Value::Double(0.0),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_stay_in_their_type() {
+    fn sums_keep_the_type_of_the_elements() {
         assert_eq!(ok(sum_int, [ints([1, 3])]), "4");
         assert_eq!(ok(sum_int, [ints([])]), "0");
         assert_eq!(ok(sum_int, [Value::list(vec![Value::Double(1.5), Value::Double(3.0)])]), "4.5");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn order_and_positions() {
+    fn order_and_positions_are_determined() {
         assert_eq!(ok(is_sorted, [ints([1, 2, 2])]), "true");
         assert_eq!(ok(is_sorted, [ints([2, 1])]), "false");
         assert_eq!(ok(is_sorted, [ints([])]), "true");

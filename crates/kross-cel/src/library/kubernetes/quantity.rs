@@ -1,4 +1,4 @@
-//! Quantities such as `1500m` and `2Gi`: exact arithmetic and comparison.
+//! Kubernetes quantities such as `1500m` and `2Gi`: exact arithmetic and comparison.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -13,46 +13,46 @@ mod decimal;
 
 pub use amount::Quantity;
 
-/// The longest text that is read as a quantity.
+/// The longest text that is parsed as a quantity.
 const MAX_LENGTH: usize = 1_000;
 
 /// Quantities.
 pub static LIBRARY: Library = Library {
     name: "kubernetes.quantity",
     functions: functions! {
-        "add": "The sum of two quantities, or of a quantity and a whole number." {
+        "add": "Adds a quantity or an integer." {
             "(kubernetes.Quantity).add(kubernetes.Quantity) -> kubernetes.Quantity" => add,
             "(kubernetes.Quantity).add(int) -> kubernetes.Quantity" => add,
         }
-        "asApproximateFloat": "The quantity as a double, which may lose precision." {
+        "asApproximateFloat": "Converts the quantity to a double, which may lose precision." {
             "(kubernetes.Quantity).asApproximateFloat() -> double" => |_, a| Ok(Value::Double(quantity_of(a)?.as_double())),
         }
-        "asInteger": "The quantity as a whole number; fails where `isInteger` says no." {
+        "asInteger": "Converts the quantity to an int; an error if `isInteger` is false." {
             "(kubernetes.Quantity).asInteger() -> int" => as_integer,
         }
-        "compareTo": "-1, 0 or 1: how the quantity compares to the other." {
+        "compareTo": "Returns -1, 0 or 1 if the quantity is less than, equal to or greater than the argument." {
             "(kubernetes.Quantity).compareTo(kubernetes.Quantity) -> int" => |_, a| Ok(Value::Int(order(a)? as i64)),
         }
-        "isGreaterThan": "Whether the quantity is larger than the other." {
+        "isGreaterThan": "Returns whether the quantity is greater than the argument." {
             "(kubernetes.Quantity).isGreaterThan(kubernetes.Quantity) -> bool" => |_, a| Ok(Value::Bool(order(a)?.is_gt())),
         }
-        "isInteger": "Whether the quantity can be read as a whole number without loss." {
+        "isInteger": "Returns whether the quantity can be converted to an int without loss." {
             "(kubernetes.Quantity).isInteger() -> bool" => |_, a| Ok(Value::Bool(quantity_of(a)?.as_int().is_some())),
         }
-        "isLessThan": "Whether the quantity is smaller than the other." {
+        "isLessThan": "Returns whether the quantity is less than the argument." {
             "(kubernetes.Quantity).isLessThan(kubernetes.Quantity) -> bool" => |_, a| Ok(Value::Bool(order(a)?.is_lt())),
         }
-        "isQuantity": "Whether the text is a quantity." {
+        "isQuantity": "Returns whether the string is a quantity." {
             "isQuantity(string) -> bool" => |call, a| succeeds(parsed(call, a)),
         }
-        "quantity": "The quantity that the text is." {
+        "quantity": "Parses a quantity." {
             "quantity(string) -> kubernetes.Quantity" => |call, a| parsed(call, a).map(Value::opaque),
         }
-        "sign": "-1, 0 or 1." {
+        "sign": "Returns -1, 0 or 1 for a negative, zero or positive quantity." {
             "sign(kubernetes.Quantity) -> int" => |_, a| Ok(Value::Int(quantity_of(a)?.sign())),
             "(kubernetes.Quantity).sign() -> int" => |_, a| Ok(Value::Int(quantity_of(a)?.sign())),
         }
-        "sub": "The difference of two quantities, or of a quantity and a whole number." {
+        "sub": "Subtracts a quantity or an integer." {
             "(kubernetes.Quantity).sub(kubernetes.Quantity) -> kubernetes.Quantity" => subtract,
             "(kubernetes.Quantity).sub(int) -> kubernetes.Quantity" => subtract,
         }
@@ -89,7 +89,7 @@ fn parsed(call: &mut Call<'_>, arguments: &[Value]) -> Result<Quantity, Fault> {
     let text = text(arguments, 0)?;
     charge_bytes(call, text.len())?;
     if text.len() > MAX_LENGTH {
-        return Err(Fault::invalid(format!("a quantity has at most {MAX_LENGTH} characters")));
+        return Err(Fault::invalid(format!("a quantity must not have more than {MAX_LENGTH} characters")));
     }
     Quantity::parse(text).map_err(Fault::InvalidArgument)
 }
@@ -97,7 +97,7 @@ fn parsed(call: &mut Call<'_>, arguments: &[Value]) -> Result<Quantity, Fault> {
 fn as_integer(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let quantity = quantity_of(arguments)?;
     quantity.as_int().map(Value::Int).ok_or_else(|| {
-        Fault::invalid(format!("the quantity {} is not a whole number that fits", quantity.shown()))
+        Fault::invalid(format!("the quantity {} cannot be converted to an int", quantity.shown()))
     })
 }
 
@@ -109,7 +109,7 @@ fn operand(arguments: &[Value]) -> Result<Quantity, Fault> {
 }
 
 fn too_large() -> Fault {
-    Fault::invalid("the quantities are too far apart to be added")
+    Fault::invalid("the result of the quantities' addition is too large")
 }
 
 fn add(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {

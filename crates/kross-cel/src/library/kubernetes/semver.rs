@@ -1,4 +1,4 @@
-//! Semantic versions, read as strictly as Kubernetes reads them, or normalized first.
+//! Semantic versions, parsed strictly as in Kubernetes, or normalized first.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -12,29 +12,29 @@ use crate::value::{Opaque, Value};
 pub static LIBRARY: Library = Library {
     name: "kubernetes.semver",
     functions: functions! {
-        "compareTo": "-1, 0 or 1: how the version compares to the other." {
+        "compareTo": "Returns -1, 0 or 1 if the version is earlier than, equal to or later than the argument." {
             "(kubernetes.Semver).compareTo(kubernetes.Semver) -> int" => |_, a| Ok(Value::Int(order(a)? as i64)),
         }
-        "isGreaterThan": "Whether the version is later than the other." {
+        "isGreaterThan": "Returns whether the version is later than the argument." {
             "(kubernetes.Semver).isGreaterThan(kubernetes.Semver) -> bool" => |_, a| Ok(Value::Bool(order(a)?.is_gt())),
         }
-        "isLessThan": "Whether the version is earlier than the other." {
+        "isLessThan": "Returns whether the version is earlier than the argument." {
             "(kubernetes.Semver).isLessThan(kubernetes.Semver) -> bool" => |_, a| Ok(Value::Bool(order(a)?.is_lt())),
         }
-        "isSemver": "Whether the text is a version; with `true`, also where it lacks parts, or has leading zeros or a `v`." {
+        "isSemver": "Returns whether the string is a semantic version; with `true` it is normalized first: missing numbers, leading zeros and a leading `v` are allowed." {
             "isSemver(string) -> bool" => is_semver,
             "isSemver(string, bool) -> bool" => is_semver,
         }
-        "major": "The first number." {
+        "major": "Returns the major version." {
             "(kubernetes.Semver).major() -> int" => |_, a| Ok(Value::Int(version(a, 0)?.major.cast_signed())),
         }
-        "minor": "The second number." {
+        "minor": "Returns the minor version." {
             "(kubernetes.Semver).minor() -> int" => |_, a| Ok(Value::Int(version(a, 0)?.minor.cast_signed())),
         }
-        "patch": "The third number." {
+        "patch": "Returns the patch version." {
             "(kubernetes.Semver).patch() -> int" => |_, a| Ok(Value::Int(version(a, 0)?.patch.cast_signed())),
         }
-        "semver": "The version that the text names; with `true`, parts may be missing, have leading zeros or a `v` in front." {
+        "semver": "Parses a semantic version; with `true` it is normalized first: missing numbers, leading zeros and a leading `v` are allowed." {
             "semver(string) -> kubernetes.Semver" => semver,
             "semver(string, bool) -> kubernetes.Semver" => semver,
         }
@@ -51,7 +51,7 @@ pub struct Semver {
     build: Vec<String>,
 }
 
-/// A part of a prerelease. Numbers come before words.
+/// An identifier of a prerelease. Numbers are ordered before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identifier {
     Number(u64),
@@ -60,37 +60,37 @@ enum Identifier {
 
 impl Semver {
     fn parse(text: &str) -> Result<Self, Fault> {
-        let refused = |why: &str| Fault::invalid(format!("`{text}` is not a semantic version: {why}"));
+        let invalid = |why: &str| Fault::invalid(format!("`{text}` is not a semantic version: {why}"));
         let mut parts = text.splitn(3, '.');
         let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(refused("it needs three numbers"));
+            return Err(invalid("it needs three numbers"));
         };
         let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
         let (patch, prerelease) =
             rest.split_once('-').map_or((rest, None), |(patch, rest)| (patch, Some(rest)));
         let numbers =
-            |text| number(text).ok_or_else(|| refused("its parts must be numbers without leading zeros"));
+            |text| number(text).ok_or_else(|| invalid("its parts must be numbers without leading zeros"));
         let words =
             |text: Option<&str>| text.map(|text| text.split('.').map(str::to_owned).collect::<Vec<_>>());
         let build = words(build).unwrap_or_default();
         if !build.iter().all(|word| is_word(word)) {
-            return Err(refused("its build must be of letters, digits and dashes"));
+            return Err(invalid("its build metadata must consist of letters, digits and dashes"));
         }
         let prerelease = words(prerelease)
             .unwrap_or_default()
             .into_iter()
             .map(identifier)
             .collect::<Option<Vec<_>>>()
-            .ok_or_else(|| refused("its prerelease must be of letters, digits and dashes"))?;
+            .ok_or_else(|| invalid("its prerelease must consist of letters, digits and dashes"))?;
         Ok(Self { major: numbers(major)?, minor: numbers(minor)?, patch: numbers(patch)?, prerelease, build })
     }
 
-    /// The order of versions, in which builds do not count.
+    /// The order of versions, ignoring build metadata.
     fn order(&self, other: &Self) -> Ordering {
         let numbers = |version: &Self| (version.major, version.minor, version.patch);
         let prereleases = match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
             (false, false) => self.prerelease.cmp(&other.prerelease),
-            // The release itself comes after its prereleases.
+            // A release is ordered after its prereleases.
             (mine, theirs) => mine.cmp(&theirs),
         };
         numbers(self).cmp(&numbers(other)).then(prereleases)
@@ -116,13 +116,13 @@ fn identifier(text: String) -> Option<Identifier> {
     }
 }
 
-/// Takes a `v` and leading zeros away and adds missing numbers.
+/// Removes a leading `v` and leading zeros, and adds missing numbers.
 fn normalized(text: &str) -> Result<String, Fault> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text.splitn(3, '.').map(without_leading_zeros).collect();
     if parts.len() < 3 && parts.last().is_some_and(|last| last.contains(['+', '-'])) {
         return Err(Fault::invalid(format!(
-            "the short version `{text}` must not have a prerelease or build"
+            "the version `{text}` needs three numbers to have a prerelease or build metadata"
         )));
     }
     parts.resize(3, "0".to_owned());

@@ -1,4 +1,4 @@
-//! URLs, read as Go reads them: that is what decides in Kubernetes, and it differs from what browsers do.
+//! URLs, parsed as Go's `net/url` does, which Kubernetes uses. It differs from browsers' URL parsing.
 
 use std::any::Any;
 
@@ -17,28 +17,28 @@ pub(super) use parse::check_request;
 pub static LIBRARY: Library = Library {
     name: "kubernetes.urls",
     functions: functions! {
-        "getEscapedPath": "The path, with escapes where they are needed; empty if there is none." {
+        "getEscapedPath": "Returns the path, percent-encoded where needed; empty if there is none." {
             "(kubernetes.URL).getEscapedPath() -> string" => |_, a| Ok(Value::string(url_of(a)?.escaped_path())),
         }
-        "getHost": "The host with its port; empty if there is none." {
+        "getHost": "Returns the host with its port; empty if there is none." {
             "(kubernetes.URL).getHost() -> string" => |_, a| Ok(lossy(&url_of(a)?.host)),
         }
-        "getHostname": "The host without port and without the brackets of IPv6; empty if there is none." {
+        "getHostname": "Returns the host without the port and the brackets of an IPv6 address; empty if there is none." {
             "(kubernetes.URL).getHostname() -> string" => |_, a| Ok(lossy(url_of(a)?.host_and_port().0)),
         }
-        "getPort": "The port; empty if there is none." {
+        "getPort": "Returns the port; empty if there is none." {
             "(kubernetes.URL).getPort() -> string" => |_, a| Ok(lossy(url_of(a)?.host_and_port().1)),
         }
-        "getQuery": "The parameters of the query, each with all values given for it." {
+        "getQuery": "Returns the query parameters, each with all of its values." {
             "(kubernetes.URL).getQuery() -> map(string, list(string))" => query,
         }
-        "getScheme": "The scheme in lower case; empty if there is none." {
+        "getScheme": "Returns the scheme in lower case; empty if there is none." {
             "(kubernetes.URL).getScheme() -> string" => |_, a| Ok(Value::string(url_of(a)?.scheme.as_str())),
         }
-        "isURL": "Whether the text is an absolute URL or an absolute path." {
+        "isURL": "Returns whether the string is an absolute URL or an absolute path." {
             "isURL(string) -> bool" => is_url,
         }
-        "url": "The URL that the text is: an absolute one, or an absolute path." {
+        "url": "Parses an absolute URL or an absolute path." {
             "url(string) -> kubernetes.URL" => url,
         }
     },
@@ -62,7 +62,7 @@ impl Opaque for Url {
     }
 }
 
-/// Unescaped parts can be any bytes; the language's strings cannot.
+/// Unescaped parts can be any bytes, but CEL strings are UTF-8.
 fn lossy(bytes: &[u8]) -> Value {
     Value::string(String::from_utf8_lossy(bytes).as_ref())
 }
@@ -74,9 +74,9 @@ fn url_of(arguments: &[Value]) -> Result<&Url, Fault> {
 fn parsed(call: &mut Call<'_>, arguments: &[Value]) -> Result<Url, Fault> {
     let text = text(arguments, 0)?;
     charge_bytes(call, text.len())?;
-    let refused = |why| Fault::invalid(format!("`{text}` is not a URL: {why}"));
-    check_request(text).map_err(refused)?;
-    Url::parse(text).map_err(refused)
+    let invalid = |why| Fault::invalid(format!("`{text}` is not a URL: {why}"));
+    check_request(text).map_err(invalid)?;
+    Url::parse(text).map_err(invalid)
 }
 
 fn url(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {

@@ -4,8 +4,8 @@ use crate::error::Fault;
 use crate::library::Call;
 use crate::value::{List, Map, Value, numeric_as_int};
 
-/// How many names a message lists.
-const SHOWN: usize = 5;
+/// The largest number of keys in a message.
+const MAX_LISTED: usize = 5;
 
 /// `value in collection`
 pub(crate) fn is_in(call: &mut Call<'_>, value: &Value, collection: &Value) -> Result<Value, Fault> {
@@ -42,10 +42,10 @@ fn list_index(list: &List, key: &Value) -> Result<Value, Fault> {
         Value::Int(position) => *position,
         Value::UInt(_) | Value::Double(_) => numeric_as_int(key)
             .and_then(|position| i64::try_from(position).ok())
-            .ok_or_else(|| Fault::invalid(format!("{key} is no position in a list")))?,
+            .ok_or_else(|| Fault::invalid(format!("{key} is not a valid list index")))?,
         other => {
             return Err(Fault::WrongType {
-                expected: "int as a position in a list".into(),
+                expected: "an int as list index".into(),
                 found: other.type_name().into(),
             });
         }
@@ -56,17 +56,17 @@ fn list_index(list: &List, key: &Value) -> Result<Value, Fault> {
         .ok_or_else(|| Fault::IndexOutOfBounds { index: position, length: list.len() })
 }
 
-/// Why there is nothing under a key of some value.
+/// The error of a missing key in any value.
 #[cold]
 pub(crate) fn missing(value: &Value, key: &Value) -> Fault {
     match value {
         Value::Map(map) => missing_key(map, key),
-        // Null, above all, is what stands where a map is still to come: cel-go too speaks of a missing key.
+        // A value without keys is reported as a missing key, as in cel-go: null often means that a map is not set yet.
         _ => Fault::NoSuchKey { key: shown(key), available: Vec::new() },
     }
 }
 
-/// Why there is nothing under a key.
+/// The error of a missing key in a map.
 #[cold]
 fn missing_key(map: &Map, key: &Value) -> Fault {
     match key {
@@ -80,12 +80,12 @@ fn missing_key(map: &Map, key: &Value) -> Fault {
     Fault::NoSuchKey { key: shown(key), available: some_keys(map) }
 }
 
-/// A few keys of a map, for messages.
+/// The first keys of a map, for messages.
 pub(crate) fn some_keys(map: &Map) -> Vec<String> {
-    map.keys().take(SHOWN).map(|key| shown(&key)).collect()
+    map.keys().take(MAX_LISTED).map(|key| shown(&key)).collect()
 }
 
-/// A key as a message names it, without quotes.
+/// A key in a message, without quotes.
 fn shown(key: &Value) -> String {
     if let Value::String(text) = key { text.to_string() } else { key.to_string() }
 }

@@ -1,4 +1,4 @@
-//! The arithmetic operators on values of any type: exact or refused, never wrapped around.
+//! The arithmetic operators on values of any type. Overflows are errors.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::error::Fault;
 use crate::library::Call;
 use crate::value::{List, Value};
 
-/// Of a string or bytes, in bytes, and of a list in elements: an object holds about a megabyte.
-const LONGEST: usize = 10 << 20;
+/// The largest string or bytes, in bytes, and the longest list, in elements. An object has about a megabyte.
+const MAX_LENGTH: usize = 10 << 20;
 
 #[cold]
 fn no_overload(function: &str, left: &Value, right: &Value) -> Fault {
@@ -89,12 +89,12 @@ fn join_lists(call: &mut Call<'_>, left: &List, right: &List) -> Result<Value, F
     Ok(Value::List(List::Built(Arc::new(items))))
 }
 
-/// Refuses results that nobody can have meant.
+/// Rejects results that are too long.
 pub(crate) fn check_length(length: usize) -> Result<(), Fault> {
-    if length <= LONGEST {
+    if length <= MAX_LENGTH {
         Ok(())
     } else {
-        Err(Fault::invalid(format!("the result is longer than {LONGEST}")))
+        Err(Fault::invalid(format!("the result is longer than the limit of {MAX_LENGTH}")))
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_the_range_are_refused() {
+    fn overflows_are_errors() {
         let (least, most) = (Value::Int(i64::MIN), Value::Int(i64::MAX));
         let minus_one = Value::Int(-1);
         let mut budget = 100;

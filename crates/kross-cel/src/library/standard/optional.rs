@@ -1,5 +1,5 @@
-//! Values that may not be there. `or` and `orValue` are also known to the evaluator, which leaves their argument alone
-//! where it is not needed.
+//! Optionals. The evaluator implements `or` and `orValue` itself, because they do not evaluate their argument if it is not
+//! needed.
 
 use super::{functions, one};
 use crate::error::Fault;
@@ -7,31 +7,31 @@ use crate::library::{Call, Function};
 use crate::value::{Timestamp, Value};
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
-    "optional.of", "An optional with this value.",
+    "optional.of", "Returns an optional with this value.",
         |_, arguments| one("optional.of", arguments, |value| Ok(Value::some(value.clone()))),
         ["optional.of(A) -> optional(A)"];
-    "optional.ofNonZeroValue", "An optional with this value, or none where it is null, zero, false or empty.",
+    "optional.ofNonZeroValue", "Returns an optional with this value, or an empty optional if it is null, zero, false or empty.",
         |_, arguments| one("optional.ofNonZeroValue", arguments, |value| {
             Ok(if is_zero(value) { Value::Optional(None) } else { Value::some(value.clone()) })
         }),
         ["optional.ofNonZeroValue(A) -> optional(A)"];
-    "optional.none", "An optional without a value.", |_, _| Ok(Value::Optional(None)),
+    "optional.none", "Returns an empty optional.", |_, _| Ok(Value::Optional(None)),
         ["optional.none() -> optional(A)"];
-    "hasValue", "Whether there is a value.", has_value, ["(optional(A)).hasValue() -> bool"];
-    "value", "The value; there must be one.", value, ["(optional(A)).value() -> A"];
-    "or", "This optional where it has a value, else the other.", or, ["(optional(A)).or(optional(A)) -> optional(A)"];
-    "orValue", "The value where there is one, else the other.", or_value, ["(optional(A)).orValue(A) -> A"];
-    "first", "The first element of a list, if there is one.",
+    "hasValue", "Returns whether the optional has a value.", has_value, ["(optional(A)).hasValue() -> bool"];
+    "value", "Returns the value; an error if the optional is empty.", value, ["(optional(A)).value() -> A"];
+    "or", "Returns this optional if it has a value, else the argument.", or, ["(optional(A)).or(optional(A)) -> optional(A)"];
+    "orValue", "Returns the value if there is one, else the argument.", or_value, ["(optional(A)).orValue(A) -> A"];
+    "first", "Returns the first element of a list, if there is one.",
         |_, arguments| end("first", arguments, |list| list.get(0)), ["(list(A)).first() -> optional(A)"];
-    "last", "The last element of a list, if there is one.",
+    "last", "Returns the last element of a list, if there is one.",
         |_, arguments| end("last", arguments, |list| list.get(list.len().checked_sub(1)?)),
         ["(list(A)).last() -> optional(A)"];
-    "optional.unwrap", "The values of the optionals that have one.", unwrap,
+    "optional.unwrap", "Returns the values of the optionals that are not empty.", unwrap,
         ["optional.unwrap(list(optional(A))) -> list(A)"];
-    "unwrapOpt", "The values of the optionals that have one.", unwrap, ["(list(optional(A))).unwrapOpt() -> list(A)"];
+    "unwrapOpt", "Returns the values of the optionals that are not empty.", unwrap, ["(list(optional(A))).unwrapOpt() -> list(A)"];
 };
 
-/// Whether a value is the one that its type has when nobody gave one.
+/// Whether a value is the zero value of its type.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) | Value::Int(0) | Value::UInt(0) => true,
@@ -57,7 +57,7 @@ fn value(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     match arguments {
         [Value::Optional(Some(inner))] => Ok((**inner).clone()),
         [Value::Optional(None)] => {
-            Err(Fault::invalid("the optional has no value, use `orValue` to say what to take instead"))
+            Err(Fault::invalid("the optional has no value, use `orValue` for a default"))
         }
         _ => Err(Fault::no_such_overload("value", arguments)),
     }

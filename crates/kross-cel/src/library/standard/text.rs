@@ -1,4 +1,4 @@
-//! Sizes, and questions about texts.
+//! `size`, and the matching of strings.
 
 use super::functions;
 use crate::error::Fault;
@@ -6,19 +6,19 @@ use crate::library::{Call, Function, pattern};
 use crate::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
-    "size", "How many characters a text has, how many bytes, elements or entries something else has.", size,
+    "size", "Returns the number of characters of a string, of bytes, of elements of a list or of entries of a map.", size,
         ["size(bytes) -> int", "(bytes).size() -> int", "size(list(A)) -> int", "(list(A)).size() -> int",
          "size(map(A, B)) -> int", "(map(A, B)).size() -> int", "size(string) -> int", "(string).size() -> int"];
-    "contains", "Whether the text has the other within it.",
+    "contains", "Returns whether the string contains the argument.",
         |call, arguments| ask("contains", call, arguments, |text, part| text.contains(part)),
         ["(string).contains(string) -> bool"];
-    "startsWith", "Whether the text begins with the other.",
+    "startsWith", "Returns whether the string starts with the argument.",
         |call, arguments| ask("startsWith", call, arguments, |text, part| text.starts_with(part)),
         ["(string).startsWith(string) -> bool"];
-    "endsWith", "Whether the text ends with the other.",
+    "endsWith", "Returns whether the string ends with the argument.",
         |call, arguments| ask("endsWith", call, arguments, |text, part| text.ends_with(part)),
         ["(string).endsWith(string) -> bool"];
-    "matches", "Whether a part of the text fits the regular expression (RE2).", matches_pattern,
+    "matches", "Returns whether a part of the string matches the regular expression (RE2).", matches_pattern,
         ["matches(string, string) -> bool", "(string).matches(string) -> bool"];
 };
 

@@ -1,4 +1,4 @@
-//! The parts of times: year, hour and so on, in UTC or in a time zone by name or offset.
+//! The components of timestamps and durations, in UTC or in a time zone by name or offset.
 
 use std::sync::LazyLock;
 
@@ -10,45 +10,45 @@ use crate::library::{Call, Function};
 use crate::value::{Timestamp, Value, civil};
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
-    "getFullYear", "The year.", |_, arguments| part("getFullYear", arguments, |local| local.year),
+    "getFullYear", "Returns the year.", |_, arguments| part("getFullYear", arguments, |local| local.year),
         ["(timestamp).getFullYear() -> int", "(timestamp).getFullYear(string) -> int"];
-    "getMonth", "The month, from 0.", |_, arguments| part("getMonth", arguments, |local| local.month - 1),
+    "getMonth", "Returns the month, starting at 0.", |_, arguments| part("getMonth", arguments, |local| local.month - 1),
         ["(timestamp).getMonth() -> int", "(timestamp).getMonth(string) -> int"];
-    "getDayOfYear", "The day of the year, from 0.",
+    "getDayOfYear", "Returns the day of the year, starting at 0.",
         |_, arguments| part("getDayOfYear", arguments, |local| local.day_of_year),
         ["(timestamp).getDayOfYear() -> int", "(timestamp).getDayOfYear(string) -> int"];
-    "getDayOfMonth", "The day of the month, from 0.",
+    "getDayOfMonth", "Returns the day of the month, starting at 0.",
         |_, arguments| part("getDayOfMonth", arguments, |local| local.day - 1),
         ["(timestamp).getDayOfMonth() -> int", "(timestamp).getDayOfMonth(string) -> int"];
-    "getDate", "The day of the month, from 1.", |_, arguments| part("getDate", arguments, |local| local.day),
+    "getDate", "Returns the day of the month, starting at 1.", |_, arguments| part("getDate", arguments, |local| local.day),
         ["(timestamp).getDate() -> int", "(timestamp).getDate(string) -> int"];
-    "getDayOfWeek", "The day of the week, from 0 for Sunday.",
+    "getDayOfWeek", "Returns the day of the week; Sunday is 0.",
         |_, arguments| part("getDayOfWeek", arguments, |local| local.day_of_week),
         ["(timestamp).getDayOfWeek() -> int", "(timestamp).getDayOfWeek(string) -> int"];
-    "getHours", "The hour of a time, or all the hours of a duration.",
+    "getHours", "Returns the hour of a timestamp, or a duration in hours.",
         |_, arguments| part_or_length("getHours", arguments, 3_600_000_000_000, |local| local.second / 3600),
         ["(timestamp).getHours() -> int", "(timestamp).getHours(string) -> int", "(duration).getHours() -> int"];
-    "getMinutes", "The minute of a time, or all the minutes of a duration.",
+    "getMinutes", "Returns the minute of a timestamp, or a duration in minutes.",
         |_, arguments| part_or_length("getMinutes", arguments, 60_000_000_000, |local| local.second / 60 % 60),
         ["(timestamp).getMinutes() -> int", "(timestamp).getMinutes(string) -> int",
          "(duration).getMinutes() -> int"];
-    "getSeconds", "The second of a time, or all the seconds of a duration.",
+    "getSeconds", "Returns the second of a timestamp, or a duration in seconds.",
         |_, arguments| part_or_length("getSeconds", arguments, 1_000_000_000, |local| local.second % 60),
         ["(timestamp).getSeconds() -> int", "(timestamp).getSeconds(string) -> int",
          "(duration).getSeconds() -> int"];
-    "getMilliseconds", "The milliseconds within the second of a time, or all those of a duration.", milliseconds,
+    "getMilliseconds", "Returns the milliseconds of a timestamp's second, or a duration in milliseconds.", milliseconds,
         ["(timestamp).getMilliseconds() -> int", "(timestamp).getMilliseconds(string) -> int",
          "(duration).getMilliseconds() -> int"];
 };
 
-/// A time as clocks and calendars of some place show it.
+/// The components of a time in a time zone.
 struct Local {
     year: i64,
     month: i64,
     day: i64,
     day_of_year: i64,
     day_of_week: i64,
-    /// Since midnight.
+    /// Seconds since midnight.
     second: i64,
 }
 
@@ -76,7 +76,7 @@ fn part_or_length(
     }
 }
 
-/// Offsets are whole seconds: the zone makes no difference, but it must be one.
+/// Offsets are whole seconds, so the zone makes no difference, but it must be valid.
 fn milliseconds(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     match arguments {
         [Value::Duration(length)] => Ok(Value::Int(length.nanoseconds / 1_000_000)),
@@ -108,7 +108,8 @@ fn local(seconds: i64) -> Local {
 
 /// Seconds east of UTC of a zone given as `Europe/Berlin`, `+01:00` or `01:00`.
 fn offset_of(time: Timestamp, zone: &str) -> Result<i64, Fault> {
-    let unknown = || Fault::invalid(format!("`{zone}` is no time zone such as `Europe/Berlin` or `+01:00`"));
+    let unknown =
+        || Fault::invalid(format!("`{zone}` is not a time zone such as `Europe/Berlin` or `+01:00`"));
     if let Some((hours, minutes)) = zone.split_once(':') {
         let (hours, minutes): (i64, i64) =
             (hours.parse().map_err(|_| unknown())?, minutes.parse().map_err(|_| unknown())?);
@@ -121,7 +122,7 @@ fn offset_of(time: Timestamp, zone: &str) -> Result<i64, Fault> {
     static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
     let name = if zone.is_empty() { "UTC" } else { zone };
     let zone = ZONES.get(name).map_err(|_| unknown())?;
-    // The last day of the year 9999 is past what the zones know; nothing changes on it.
+    // The last day of the year 9999 is out of range for the time zone database; use its last second.
     let seconds = time.seconds.clamp(jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
     let at = jiff::Timestamp::from_second(seconds).map_err(|_| unknown())?;
     Ok(i64::from(zone.to_offset(at).seconds()))
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_time_follow_the_zone() {
+    fn components_depend_on_the_time_zone() {
         let time = "2009-02-13T23:31:30.123Z";
         assert_eq!(ask("getDayOfYear", time, None), Ok(43));
         assert_eq!(ask("getDayOfWeek", time, None), Ok(5));

@@ -1,4 +1,4 @@
-//! Reads JSON as Go's `encoding/json` does: every number is a double, of repeated keys the last wins, and half of a
+//! Parses JSON as Go's `encoding/json` does: every number is a double, the last of duplicate keys wins, and half of a
 //! surrogate pair becomes the replacement character.
 
 use std::collections::BTreeMap;
@@ -7,17 +7,17 @@ use kross_value::Text;
 
 use crate::value::Value;
 
-/// How deep values may nest.
+/// The largest nesting depth.
 const MAX_DEPTH: usize = 500;
 
-/// Why text is not JSON, and where.
-type Refusal = (&'static str, usize);
+/// Why text is not JSON, and the position.
+type SyntaxError = (&'static str, usize);
 
-pub(super) fn read(text: &str) -> Result<Value, Refusal> {
+pub(super) fn read(text: &str) -> Result<Value, SyntaxError> {
     let mut reader = Reader { text, at: 0 };
     let value = reader.value(0)?;
     reader.skip_space();
-    if reader.at < text.len() { reader.refuse("unexpected text after the value") } else { Ok(value) }
+    if reader.at < text.len() { reader.error("unexpected text after the value") } else { Ok(value) }
 }
 
 struct Reader<'a> {
@@ -26,7 +26,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn refuse<T>(&self, why: &'static str) -> Result<T, Refusal> {
+    fn error<T>(&self, why: &'static str) -> Result<T, SyntaxError> {
         Err((why, self.at))
     }
 
@@ -44,16 +44,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Goes past a punctuation mark, if it is there.
+    /// Consumes a punctuation mark, if it is next.
     fn eat(&mut self, mark: u8) -> bool {
         let found = self.peek() == Some(mark);
         self.at += usize::from(found);
         found
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, Refusal> {
+    fn value(&mut self, depth: usize) -> Result<Value, SyntaxError> {
         if depth > MAX_DEPTH {
-            return self.refuse("values are nested too deeply");
+            return self.error("values are nested too deeply");
         }
         self.skip_space();
         match self.peek() {
@@ -62,11 +62,11 @@ impl<'a> Reader<'a> {
             Some(b'"') => self.string().map(Value::string),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(_) => self.word(),
-            None => self.refuse("unexpected end"),
+            None => self.error("unexpected end"),
         }
     }
 
-    fn word(&mut self) -> Result<Value, Refusal> {
+    fn word(&mut self) -> Result<Value, SyntaxError> {
         for (word, value) in
             [("null", Value::Null), ("true", Value::Bool(true)), ("false", Value::Bool(false))]
         {
@@ -75,10 +75,10 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        self.refuse("expected a value")
+        self.error("expected a value")
     }
 
-    fn list(&mut self, depth: usize) -> Result<Value, Refusal> {
+    fn list(&mut self, depth: usize) -> Result<Value, SyntaxError> {
         self.at += 1;
         let mut items = Vec::new();
         self.skip_space();
@@ -92,12 +92,12 @@ impl<'a> Reader<'a> {
                 return Ok(Value::list(items));
             }
             if !self.eat(b',') {
-                return self.refuse("expected `,` or `]`");
+                return self.error("expected `,` or `]`");
             }
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value, Refusal> {
+    fn object(&mut self, depth: usize) -> Result<Value, SyntaxError> {
         self.at += 1;
         let mut entries: BTreeMap<Text, Value> = BTreeMap::new();
         self.skip_space();
@@ -107,12 +107,12 @@ impl<'a> Reader<'a> {
         loop {
             self.skip_space();
             if self.peek() != Some(b'"') {
-                return self.refuse("expected a key in double quotes");
+                return self.error("expected a key in double quotes");
             }
             let key = self.string()?;
             self.skip_space();
             if !self.eat(b':') {
-                return self.refuse("expected `:`");
+                return self.error("expected `:`");
             }
             entries.insert(key.into(), self.value(depth + 1)?);
             self.skip_space();
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
                 ));
             }
             if !self.eat(b',') {
-                return self.refuse("expected `,` or `}`");
+                return self.error("expected `,` or `}`");
             }
         }
     }
@@ -135,19 +135,19 @@ impl<'a> Reader<'a> {
         self.at - start
     }
 
-    fn number(&mut self) -> Result<Value, Refusal> {
+    fn number(&mut self) -> Result<Value, SyntaxError> {
         let start = self.at;
         self.eat(b'-');
         if !self.eat(b'0') && self.digits() == 0 {
-            return self.refuse("expected a digit");
+            return self.error("expected a digit");
         }
         if self.eat(b'.') && self.digits() == 0 {
-            return self.refuse("expected a digit after the point");
+            return self.error("expected a digit after the point");
         }
         if self.eat(b'e') || self.eat(b'E') {
             let _ = self.eat(b'+') || self.eat(b'-');
             if self.digits() == 0 {
-                return self.refuse("expected a digit in the exponent");
+                return self.error("expected a digit in the exponent");
             }
         }
         let number: Option<f64> = self.text.get(start..self.at).and_then(|digits| digits.parse().ok());
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn string(&mut self) -> Result<String, Refusal> {
+    fn string(&mut self) -> Result<String, SyntaxError> {
         self.at += 1;
         let mut out = String::new();
         loop {
@@ -173,13 +173,13 @@ impl<'a> Reader<'a> {
                     return Ok(out);
                 }
                 Some(b'\\') => out.push(self.escape()?),
-                Some(_) => return self.refuse("a control character must be escaped"),
-                None => return self.refuse("the string is not closed"),
+                Some(_) => return self.error("a control character must be escaped"),
+                None => return self.error("the string is not closed"),
             }
         }
     }
 
-    fn escape(&mut self) -> Result<char, Refusal> {
+    fn escape(&mut self) -> Result<char, SyntaxError> {
         self.at += 1;
         let letter = self.peek();
         self.at += 1;
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
             Some(b'u') => return self.unicode(),
             _ => {
                 self.at -= 1;
-                return self.refuse("unknown escape");
+                return self.error("unknown escape");
             }
         })
     }
@@ -207,9 +207,9 @@ impl<'a> Reader<'a> {
             .flatten()
     }
 
-    fn unicode(&mut self) -> Result<char, Refusal> {
+    fn unicode(&mut self) -> Result<char, SyntaxError> {
         let Some(first) = self.four_digits(self.at) else {
-            return self.refuse("expected four hexadecimal digits");
+            return self.error("expected four hexadecimal digits");
         };
         self.at += 4;
         if (0xd800..0xdc00).contains(&first)

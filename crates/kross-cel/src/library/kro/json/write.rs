@@ -1,4 +1,4 @@
-//! Writes values as Go's `encoding/json` does: sorted keys, `<`, `>` and `&` escaped, doubles in their shortest form.
+//! Serializes values as Go's `encoding/json` does: sorted keys, `<`, `>` and `&` escaped, doubles in their shortest form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use super::super::super::arguments::grow;
 use crate::error::Fault;
 use crate::value::{Map, Value};
 
-/// How deep values may nest.
+/// The largest nesting depth.
 const MAX_DEPTH: usize = 500;
 
 pub(super) fn write(call: &mut Call<'_>, value: &Value) -> Result<String, Fault> {
@@ -26,7 +26,7 @@ fn write_value(call: &mut Call<'_>, out: &mut String, value: &Value, depth: usiz
             "json.marshal: the value is nested more than {MAX_DEPTH} levels deep"
         )));
     }
-    // Values can share parts many times over: the text must not outgrow its bound before the end.
+    // Parts can be shared many times, so check the size limit before every value.
     if out.len() > MAX_OUTPUT {
         return grow(call, "json.marshal", out.len());
     }
@@ -52,12 +52,12 @@ fn write_value(call: &mut Call<'_>, out: &mut String, value: &Value, depth: usiz
             out.push(']');
         }
         Value::Map(map) => write_map(call, out, map, depth)?,
-        // What kro's sentinel comes to when Go writes it.
+        // How Go serializes kro's sentinel.
         Value::Opaque(_) if value.is_omit() => out.push_str("{}"),
         Value::Type(_) | Value::Opaque(_) => {
             let found = value.type_name();
             return Err(Fault::invalid(format!(
-                "json.marshal: a value of type `{found}` has no form in JSON"
+                "json.marshal: a value of type `{found}` cannot be represented in JSON"
             )));
         }
     }
@@ -91,7 +91,7 @@ fn write_map(call: &mut Call<'_>, out: &mut String, map: &Map, depth: usize) -> 
 
 fn write_double(out: &mut String, number: f64) -> Result<(), Fault> {
     if !number.is_finite() {
-        return Err(Fault::invalid(format!("json.marshal: {number} has no form in JSON")));
+        return Err(Fault::invalid(format!("json.marshal: {number} cannot be represented in JSON")));
     }
     let size = number.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {

@@ -1,14 +1,14 @@
-//! A quantity's amount, read and written as Kubernetes does. Small ones are an int with a power of ten; which of the two
-//! forms an amount has shows in `isInteger`, so it is kept.
+//! The amount of a quantity, parsed and formatted as in Kubernetes. Small amounts are an int with a power of ten, others a
+//! decimal; `isInteger` depends on the representation, so it is preserved.
 
 use std::cmp::Ordering;
 
 use super::decimal::Decimal;
 
-/// The smallest power of ten that an amount keeps.
+/// The smallest power of ten of an amount.
 const NANO: i64 = -9;
 
-/// How a quantity was written, and is written again.
+/// The notation of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notation {
     /// `1k`, `1m`
@@ -34,14 +34,14 @@ pub(super) enum Amount {
 pub struct Quantity {
     amount: Amount,
     notation: Notation,
-    /// How it was written, where that is how it would be written.
+    /// The original text, if it is canonical.
     text: Option<String>,
 }
 
 /// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
-    /// Digits before the point, without leading zeros unless there is nothing else.
+    /// Digits before the point, without leading zeros; `0` if there are none.
     whole: &'a str,
     /// Digits after the point.
     fraction: &'a str,
@@ -69,7 +69,7 @@ fn parts(text: &str) -> Result<Parts<'_>, &'static str> {
     Ok(Parts { negative, whole: if whole.is_empty() { "0" } else { whole }, fraction, suffix })
 }
 
-/// What a suffix multiplies by, as a base of 2 or 10 and its power.
+/// The notation of a suffix and its exponent, to the base of 2 or 10.
 fn interpret(suffix: &str) -> Option<(Notation, i32)> {
     use Notation::{BinarySuffix, DecimalExponent, DecimalSuffix};
     Some(match suffix {
@@ -97,22 +97,22 @@ fn interpret(suffix: &str) -> Option<(Notation, i32)> {
 }
 
 impl Quantity {
-    /// Reads a quantity.
+    /// Parses a quantity.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let refused = |why: &str| format!("`{text}` is not a quantity: {why}");
+        let invalid = |why: &str| format!("`{text}` is not a quantity: {why}");
         if text.is_empty() {
-            return Err(refused("it is empty"));
+            return Err(invalid("it is empty"));
         }
-        let parts = parts(text).map_err(refused)?;
+        let parts = parts(text).map_err(invalid)?;
         let (notation, exponent) =
-            interpret(parts.suffix).ok_or_else(|| refused("its suffix is not one of `n`, `u`, `m`, `k`, `M`, `G`, `T`, `P`, `E`, `Ki` to `Ei`, or an exponent such as `e3`"))?;
+            interpret(parts.suffix).ok_or_else(|| invalid("its suffix is not one of `n`, `u`, `m`, `k`, `M`, `G`, `T`, `P`, `E`, `Ki` to `Ei`, or an exponent such as `e3`"))?;
         if let Some(quantity) = Self::small(text, &parts, notation, exponent) {
             return Ok(quantity);
         }
-        Self::big(&parts, notation, exponent).ok_or_else(|| refused("it is too large"))
+        Self::big(&parts, notation, exponent).ok_or_else(|| invalid("it is too large"))
     }
 
-    /// The quantity as an int with a power of ten, if it is small enough for that.
+    /// The quantity as an int with a power of ten, if it is small enough.
     fn small(text: &str, parts: &Parts<'_>, notation: Notation, exponent: i32) -> Option<Self> {
         let (whole, fraction) =
             (i32::try_from(parts.whole.len()).ok()?, i32::try_from(parts.fraction.len()).ok()?);
@@ -163,7 +163,7 @@ impl Quantity {
         Some(Self { amount: Amount::Big(amount), notation, text: None })
     }
 
-    /// A whole number.
+    /// An integral quantity.
     pub(super) fn from_int(value: i64) -> Self {
         Self { amount: Amount::Int { value, scale: 0 }, notation: Notation::DecimalExponent, text: None }
     }
@@ -183,7 +183,7 @@ impl Quantity {
         self.decimal().compare(&other.decimal())
     }
 
-    /// The sum, if it does not get too large to be written out.
+    /// The sum, unless it has too many digits.
     pub(super) fn plus(&self, other: &Self) -> Option<Self> {
         let notation = if self.sign() == 0 { other.notation } else { self.notation };
         if let (Amount::Int { value: a, scale: a_scale }, Amount::Int { value: b, scale: b_scale }) =
@@ -207,7 +207,7 @@ impl Quantity {
         self.plus(&Self { amount: negated, notation: other.notation, text: None })
     }
 
-    /// The whole number, where Kubernetes says that it is one: `1000m` is not, nor is what is kept as a decimal.
+    /// The integer, if Kubernetes treats it as one: `1000m` and amounts that are stored as decimals are not.
     pub(super) fn as_int(&self) -> Option<i64> {
         match self.amount {
             Amount::Int { value: 0, scale } if scale >= 0 => Some(0),
@@ -260,7 +260,7 @@ fn add_small((a, a_scale): (i64, i32), (b, b_scale): (i64, i32)) -> Option<Amoun
     Some(Amount::Int { value: scaled(a, a_scale)?.checked_add(scaled(b, b_scale)?)?, scale })
 }
 
-/// With a suffix such as `Ki`, for whole numbers that are not small.
+/// The text with a suffix such as `Ki`, for integers from 1024.
 fn show_binary(amount: &Decimal) -> Option<String> {
     let limit = Decimal::from_int(1024, 0);
     let small = amount.compare(&limit).is_lt() && amount.compare(&limit.negated()).is_gt();
@@ -277,7 +277,7 @@ fn show_binary(amount: &Decimal) -> Option<String> {
     Some(format!("{}{suffix}", number.unscaled().0))
 }
 
-/// With a suffix such as `k`, or an exponent that is a multiple of three.
+/// The text with a suffix such as `k`, or with an exponent that is a multiple of three.
 fn show_decimal(amount: Decimal, notation: Notation) -> String {
     let (mut amount, _) = amount.without_tens();
     while amount.unscaled().1 % 3 != 0 {
@@ -301,7 +301,7 @@ fn show_decimal(amount: Decimal, notation: Notation) -> String {
     format!("{digits}{suffix}")
 }
 
-/// Ten to a power, with the rounding of a product of two exact ones.
+/// A power of ten, with the rounding of Go's `math.Pow10`.
 fn power_of_ten(exponent: i64) -> f64 {
     let exact = |power: i64| format!("1e{power}").parse::<f64>().unwrap_or(f64::NAN);
     match exponent {

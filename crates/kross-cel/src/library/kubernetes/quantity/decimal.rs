@@ -1,11 +1,11 @@
-//! Decimal numbers of any size, exactly: digits and how many of them stand after the point.
+//! Exact decimal numbers of any size: digits, and the number of them after the point.
 
 use std::cmp::Ordering;
 
-/// The most digits that a number has. More than any quantity needs, and few enough to calculate with at once.
+/// The largest number of digits: more than any quantity needs, and few enough for fast arithmetic.
 const MAX_DIGITS: usize = 2_000;
 
-/// `digits × 10^-scale`, negative if said. Zero has no digits; other numbers start with one that is not zero.
+/// `digits × 10^-scale` with a sign. Zero has no digits; other numbers start with a non-zero digit.
 #[derive(Clone, Debug)]
 pub(super) struct Decimal {
     negative: bool,
@@ -14,13 +14,13 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// The number that these digits write, leading zeros included.
+    /// The number with these digits, which may have leading zeros.
     pub(super) fn new(negative: bool, digits: &str, scale: i64) -> Self {
         let digits = digits.bytes().map(|digit| digit.wrapping_sub(b'0').min(9)).collect();
         Self { negative, digits, scale }.trimmed()
     }
 
-    /// A whole number.
+    /// An integer with a scale.
     pub(super) fn from_int(value: i64, scale: i64) -> Self {
         Self::new(value < 0, &value.unsigned_abs().to_string(), scale)
     }
@@ -51,14 +51,14 @@ impl Decimal {
         self
     }
 
-    /// The digits, without a point, and the scale that says where it would be.
+    /// The digits without a point, and the scale.
     pub(super) fn unscaled(&self) -> (String, i64) {
         let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
         let sign = if self.negative { "-" } else { "" };
         (if digits.is_empty() { "0".to_owned() } else { format!("{sign}{digits}") }, self.scale)
     }
 
-    /// Where the first digit stands: 1 for units.
+    /// The position of the first digit: 1 for units.
     fn magnitude(&self) -> i64 {
         i64::try_from(self.digits.len()).unwrap_or(i64::MAX).saturating_sub(self.scale)
     }
@@ -77,7 +77,7 @@ impl Decimal {
         if self.negative { sizes.reverse() } else { sizes }
     }
 
-    /// The same number with more digits after the point, if it does not get too long.
+    /// The same number with more digits after the point, unless it has too many digits.
     fn rescaled(&self, scale: i64) -> Option<Self> {
         let zeros = usize::try_from(scale.checked_sub(self.scale)?).ok()?;
         let mut digits = self.digits.clone();
@@ -109,7 +109,7 @@ impl Decimal {
         Some((rounded, false))
     }
 
-    /// The sum, if it does not get too long.
+    /// The sum, unless it has too many digits.
     pub(super) fn plus(&self, other: &Self) -> Option<Self> {
         let scale = self.scale.max(other.scale);
         let (a, b) = (self.rescaled(scale)?, other.rescaled(scale)?);
@@ -122,7 +122,7 @@ impl Decimal {
         Some(Self { negative: larger.negative, digits, scale }.trimmed())
     }
 
-    /// Multiplied by two, `times` times over.
+    /// Multiplied by `2^times`.
     pub(super) fn doubled(mut self, times: u32) -> Self {
         for _ in 0..times {
             self.digits = sum(&self.digits, &self.digits);
@@ -130,7 +130,7 @@ impl Decimal {
         self
     }
 
-    /// Without zeros at the end, and how many there were.
+    /// Without trailing zeros, and how many there were.
     pub(super) fn without_tens(mut self) -> (Self, i64) {
         let zeros = self.digits.iter().rev().take_while(|digit| **digit == 0).count();
         self.digits.truncate(self.digits.len() - zeros);
@@ -139,14 +139,14 @@ impl Decimal {
         (self, zeros)
     }
 
-    /// With a zero added at the end of its digits.
+    /// With one more trailing zero.
     pub(super) fn with_ten(mut self) -> Self {
         self.digits.push(0);
         self.scale = self.scale.saturating_add(1);
         self
     }
 
-    /// Divided by 1024 if that leaves nothing; for whole numbers.
+    /// Divided by 1024 if there is no remainder; for integers.
     pub(super) fn divided_by_1024(&self) -> Option<Self> {
         let mut rest = 0_u32;
         let mut digits = Vec::with_capacity(self.digits.len());
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_compare_whatever_their_scale() {
+    fn numbers_of_different_scales_are_compared() {
         let order = |a: &str, b: &str| decimal(a).compare(&decimal(b));
         assert_eq!(order("1.50", "1.5"), Ordering::Equal);
         assert_eq!(order("-2", "-1.9"), Ordering::Less);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_goes_away_from_zero() {
+    fn numbers_are_rounded_away_from_zero() {
         let round = |text: &str| {
             let (rounded, exact) = decimal(text).rounded_up(1).unwrap();
             (rounded.unscaled().0, exact)
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_of_1024_come_off() {
+    fn powers_of_1024_are_divided_exactly() {
         assert_eq!(decimal("1048576").divided_by_1024().unwrap().unscaled().0, "1024");
         assert!(decimal("1000").divided_by_1024().is_none());
         assert_eq!(decimal("3").doubled(60).unscaled().0, "3458764513820540928");

@@ -1,4 +1,4 @@
-//! Percent escapes in the parts of a URL, each of which has characters of its own that need none.
+//! Percent-encoding in the parts of a URL, each of which allows different unescaped characters.
 
 /// The part of a URL that a text belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Whether the byte stands for itself in this part.
+    /// Whether the byte needs no escape in this part.
     fn is_plain(self, byte: u8) -> bool {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             return true;
@@ -28,7 +28,7 @@ impl Part {
     }
 }
 
-/// Writes escapes for all bytes that need them.
+/// Escapes all bytes that need it.
 pub(super) fn escape(bytes: &[u8], part: Part) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -41,7 +41,7 @@ pub(super) fn escape(bytes: &[u8], part: Part) -> String {
     out
 }
 
-/// Takes escapes away.
+/// Decodes escapes.
 pub(super) fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -63,7 +63,7 @@ pub(super) fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// The byte behind the two digits of an escape. Hosts may have few of them: those of bytes beyond ASCII and of `%`.
+/// The byte of an escape's two digits. Hosts may only have escapes of non-ASCII bytes and of `%`.
 fn escaped(rest: &[u8], part: Part) -> Result<(u8, &[u8]), String> {
     let wrong = |shown: &[u8]| format!("invalid URL escape \"%{}\"", String::from_utf8_lossy(shown));
     let (Some(digits), Some(tail)) = (rest.get(..2), rest.get(2..)) else { return Err(wrong(rest)) };
@@ -80,7 +80,7 @@ fn escaped(rest: &[u8], part: Part) -> Result<(u8, &[u8]), String> {
     if allowed { Ok((value, tail)) } else { Err(wrong(digits)) }
 }
 
-/// Whether escaped text may stay as it is.
+/// Whether text is a valid encoding.
 pub(super) fn is_valid_encoded(text: &str, part: Part) -> bool {
     text.bytes().all(|byte| b"!$&'()*+,;=:@[]%".contains(&byte) || part.is_plain(byte))
 }

@@ -1,13 +1,13 @@
-//! Takes a URL apart and puts it together again.
+//! Parses and formats URLs as Go does.
 
 use std::net::IpAddr;
 
 use super::escape::{Part, escape, is_valid_encoded, unescape};
 
-/// More parameters than this make a query unreadable.
+/// A query with more parameters is ignored.
 const MAX_PARAMETERS: usize = 10_000;
 
-/// The parts of a URL, unescaped where the name does not say otherwise.
+/// The parts of a URL, unescaped except for the `raw_` ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Url {
     pub(super) scheme: String,
@@ -29,7 +29,7 @@ pub(in super::super) fn check_request(text: &str) -> Result<(), String> {
 }
 
 impl Url {
-    /// Reads any URL, also relative ones.
+    /// Parses any URL, also relative ones.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
         let mut url = Self::parse_without_fragment(text, false)?;
@@ -89,7 +89,7 @@ impl Url {
         }
     }
 
-    /// Reads user and host, where there are any, and gives back the path.
+    /// Parses user and host, if there are any, and returns the path.
     fn take_authority<'a>(&mut self, rest: &'a str, request: bool) -> Result<&'a str, String> {
         let absolute = !self.scheme.is_empty();
         let expected = absolute || (!request && !rest.starts_with("///"));
@@ -122,7 +122,7 @@ impl Url {
         Ok(())
     }
 
-    /// The path with escapes: as it was given where that is proper.
+    /// The escaped path: the original one if it is a valid encoding.
     pub(super) fn escaped_path(&self) -> String {
         escaped(&self.path, &self.raw_path, Part::Path)
     }
@@ -141,7 +141,7 @@ impl Url {
         (bare, port)
     }
 
-    /// The parameters in order. Those that cannot be read are left out.
+    /// The parameters in order. Invalid ones are omitted.
     pub(super) fn query(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         if self.raw_query.matches('&').count() >= MAX_PARAMETERS {
             return Vec::new();
@@ -215,7 +215,7 @@ fn escaped(plain: &[u8], raw: &str, part: Part) -> String {
     }
 }
 
-/// The scheme and what follows it.
+/// The scheme and the remaining text.
 fn scheme(text: &str) -> Result<(&str, &str), String> {
     let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && !"+-.".contains(letter));
     let starts_well = text.starts_with(|letter: char| letter.is_ascii_alphabetic());
@@ -240,7 +240,7 @@ fn parse_host(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
         Some(_) => return Err("invalid IP-literal".to_owned()),
         None => {}
     }
-    // Of several colons, the first starts the port where a web server is meant, and the last elsewhere.
+    // With several colons, the port starts at the first one for HTTP and at the last one for other schemes, as in Go.
     let colon = if matches!(scheme, "http" | "https") { host.find(':') } else { host.rfind(':') };
     let port = colon.and_then(|colon| host.get(colon..)).unwrap_or_default();
     if is_optional_port(port) {
