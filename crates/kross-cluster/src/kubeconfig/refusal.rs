@@ -12,8 +12,7 @@ use std::fmt;
 /// assert_eq!(refusal.reason(), RefusalReason::NotAConfig);
 /// assert_eq!(
 ///     refusal.to_string(),
-///     "the kubeconfig is refused: `apiVersion` (line 1) is not that of a kubeconfig; write `apiVersion: v1` and `kind:
-/// Config`"
+///     "the kubeconfig is refused: `apiVersion` (line 1) is not that of a kubeconfig; write `apiVersion: v1` and `kind: Config`"
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
