@@ -37,16 +37,16 @@ impl Read {
     /// The text that the part `part` of the string at `path` comes from.
     fn within(&self, path: &str, part: &str) -> &str {
         let path = Self::path(path);
-        let steps: Vec<String> = path
-            .steps()
+        let segments: Vec<String> = path
+            .segments()
             .iter()
-            .map(|step| match step {
-                kross_diagnostics::Step::Key(key) => key.clone(),
-                kross_diagnostics::Step::Index(index) => index.to_string(),
+            .map(|segment| match segment {
+                kross_diagnostics::PathSegment::Key(key) => key.clone(),
+                kross_diagnostics::PathSegment::Index(index) => index.to_string(),
             })
             .collect();
-        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-        let string = self.documents[0].value().at(&steps).unwrap().as_str().unwrap();
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let string = self.documents[0].value().at(&segments).unwrap().as_str().unwrap();
         let start = string.find(part).unwrap_or_else(|| panic!("no {part:?} in {string:?}"));
         self.sources.slice(self.documents[0].span_within(&path, start..start + part.len()))
     }

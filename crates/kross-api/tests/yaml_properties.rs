@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use kross_api::yaml::{self, Document, Limits};
-use kross_diagnostics::{Diagnostics, Path, Severity, Sources, Step, render::Format};
+use kross_diagnostics::{Diagnostics, Path, PathSegment, Severity, Sources, render::Format};
 use kross_value::Value;
 use proptest::prelude::*;
 
@@ -78,7 +78,9 @@ fn strings(value: &Value, path: &Path, out: &mut Vec<(Path, String)>) {
             items.iter().enumerate().for_each(|(index, item)| strings(item, &path.index(index), out));
         }
         Value::Object(object) => {
-            object.iter().for_each(|(key, item)| strings(item, &path.then(Step::Key(key.to_string())), out));
+            object
+                .iter()
+                .for_each(|(key, item)| strings(item, &path.then(PathSegment::Key(key.to_string())), out));
         }
         _ => {}
     }

@@ -25,7 +25,7 @@ mod suggest;
 
 pub use code::Code;
 pub use diagnostic::{Diagnostic, Diagnostics, Edit, Help, Label, Severity};
-pub use path::{Path, PathError, Step};
+pub use path::{Path, PathError, PathSegment};
 pub use problem::{Locate, Part, Place, Problem};
 pub use source::{Position, SourceId, Sources, Span};
 pub use suggest::suggest;

@@ -4,9 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// One step down into a value.
+/// One segment down into a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Step {
+pub enum PathSegment {
     /// The entry of an object.
     Key(String),
     /// The item of an array, from 0.
@@ -16,7 +16,7 @@ pub enum Step {
 /// The place of a value in its document; empty for the document itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path {
-    steps: Vec<Step>,
+    segments: Vec<PathSegment>,
 }
 
 impl Path {
@@ -29,63 +29,63 @@ impl Path {
     /// The path of an entry of the object at this path.
     #[must_use]
     pub fn key(&self, key: impl Into<String>) -> Self {
-        self.then(Step::Key(key.into()))
+        self.then(PathSegment::Key(key.into()))
     }
 
     /// The path of an item of the array at this path.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        self.then(Step::Index(index))
+        self.then(PathSegment::Index(index))
     }
 
-    /// The path one step further down.
+    /// The path one segment further down.
     #[must_use]
-    pub fn then(&self, step: Step) -> Self {
-        let mut steps = Vec::with_capacity(self.steps.len() + 1);
-        steps.extend_from_slice(&self.steps);
-        steps.push(step);
-        Self { steps }
+    pub fn then(&self, segment: PathSegment) -> Self {
+        let mut segments = Vec::with_capacity(self.segments.len() + 1);
+        segments.extend_from_slice(&self.segments);
+        segments.push(segment);
+        Self { segments }
     }
 
     /// The path of this path under another one.
     #[must_use]
     pub fn under(&self, parent: &Self) -> Self {
-        Self { steps: parent.steps.iter().chain(&self.steps).cloned().collect() }
+        Self { segments: parent.segments.iter().chain(&self.segments).cloned().collect() }
     }
 
     /// The path of what contains the value; none for the document.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
-        let (_, steps) = self.steps.split_last()?;
-        Some(Self { steps: steps.to_vec() })
+        let (_, segments) = self.segments.split_last()?;
+        Some(Self { segments: segments.to_vec() })
     }
 
-    /// The steps from the document down.
+    /// The segments from the document down.
     #[must_use]
-    pub fn steps(&self) -> &[Step] {
-        &self.steps
+    pub fn segments(&self) -> &[PathSegment] {
+        &self.segments
     }
 
     /// Whether it is the document itself.
     #[must_use]
     pub fn is_root(&self) -> bool {
-        self.steps.is_empty()
+        self.segments.is_empty()
     }
 
-    /// Adds a step at the end, for walks that go down and up again with [`Path::pop`].
-    pub fn push(&mut self, step: Step) {
-        self.steps.push(step);
+    /// Adds a segment at the end, for walks that go down and up again with [`Path::pop`].
+    pub fn push(&mut self, segment: PathSegment) {
+        self.segments.push(segment);
     }
 
-    /// Takes the last step off.
-    pub fn pop(&mut self) -> Option<Step> {
-        self.steps.pop()
+    /// Takes the last segment off.
+    pub fn pop(&mut self) -> Option<PathSegment> {
+        self.segments.pop()
     }
 }
 
-impl FromIterator<Step> for Path {
-    fn from_iter<T: IntoIterator<Item = Step>>(steps: T) -> Self {
-        Self { steps: steps.into_iter().collect() }
+impl FromIterator<PathSegment> for Path {
+    fn from_iter<T: IntoIterator<Item = PathSegment>>(segments: T) -> Self {
+        Self { segments: segments.into_iter().collect() }
     }
 }
 
@@ -96,12 +96,12 @@ fn is_plain(key: &str) -> bool {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, step) in self.steps.iter().enumerate() {
-            match step {
-                Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Key(key) if is_plain(key) && position == 0 => f.write_str(key)?,
-                Step::Key(key) if is_plain(key) => write!(f, ".{key}")?,
-                Step::Key(key) => {
+        for (position, segment) in self.segments.iter().enumerate() {
+            match segment {
+                PathSegment::Index(index) => write!(f, "[{index}]")?,
+                PathSegment::Key(key) if is_plain(key) && position == 0 => f.write_str(key)?,
+                PathSegment::Key(key) if is_plain(key) => write!(f, ".{key}")?,
+                PathSegment::Key(key) => {
                     write!(f, "[{}]", serde_json::to_string(key).map_err(|_| fmt::Error)?)?;
                 }
             }
@@ -130,39 +130,39 @@ impl FromStr for Path {
     type Err = PathError;
 
     fn from_str(text: &str) -> Result<Self, PathError> {
-        let mut steps = Vec::new();
+        let mut segments = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
             let refused = || PathError { offset: text.len() - rest.len() };
-            let (step, after) = if let Some(bracket) = rest.strip_prefix('[') {
+            let (segment, after) = if let Some(bracket) = rest.strip_prefix('[') {
                 in_brackets(bracket).ok_or_else(refused)?
             } else {
-                let name = if steps.is_empty() { Some(rest) } else { rest.strip_prefix('.') };
+                let name = if segments.is_empty() { Some(rest) } else { rest.strip_prefix('.') };
                 let name = name.ok_or_else(refused)?;
                 let end = name.find(['.', '[', ']']).unwrap_or(name.len());
                 let (key, after) = name.split_at(end);
                 if key.is_empty() {
                     return Err(refused());
                 }
-                (Step::Key(key.to_owned()), after)
+                (PathSegment::Key(key.to_owned()), after)
             };
-            steps.push(step);
+            segments.push(segment);
             rest = after;
         }
-        Ok(Self { steps })
+        Ok(Self { segments })
     }
 }
 
 /// Reads `2]` or `"a.b/c"]` and gives what follows.
-fn in_brackets(text: &str) -> Option<(Step, &str)> {
+fn in_brackets(text: &str) -> Option<(PathSegment, &str)> {
     if !text.starts_with('"') {
         let (index, after) = text.split_once(']')?;
-        return Some((Step::Index(index.parse().ok()?), after));
+        return Some((PathSegment::Index(index.parse().ok()?), after));
     }
     let mut literals = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let key = literals.next()?.ok()?;
     let after = text.get(literals.byte_offset()..)?.strip_prefix(']')?;
-    Some((Step::Key(key), after))
+    Some((PathSegment::Key(key), after))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod format;
 mod lists;
 mod scalar;
 
-use kross_diagnostics::{Code, Path, Place, Problem, Step, suggest};
+use kross_diagnostics::{Code, Path, PathSegment, Place, Problem, suggest};
 use kross_value::{Object, Text, Value};
 
 use crate::assign::describe;
@@ -62,7 +62,7 @@ struct Checking<'a> {
 
 impl Checking<'_> {
     fn value(&mut self, value: &Value, target: Option<&SchemaView>) {
-        if self.path.steps().len() > MAX_DEPTH {
+        if self.path.segments().len() > MAX_DEPTH {
             return;
         }
         if let Value::String(text) = value {
@@ -82,20 +82,20 @@ impl Checking<'_> {
         match value {
             Value::List(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    self.inside(Step::Index(index), |this| this.value(item, None));
+                    self.inside(PathSegment::Index(index), |this| this.value(item, None));
                 }
             }
             Value::Object(object) => {
                 for (name, value) in object.iter() {
-                    self.inside(Step::Key(name.to_string()), |this| this.value(value, None));
+                    self.inside(PathSegment::Key(name.to_string()), |this| this.value(value, None));
                 }
             }
             _ => {}
         }
     }
 
-    fn inside(&mut self, step: Step, check: impl FnOnce(&mut Self)) {
-        self.path.push(step);
+    fn inside(&mut self, segment: PathSegment, check: impl FnOnce(&mut Self)) {
+        self.path.push(segment);
         check(self);
         self.path.pop();
     }
@@ -150,7 +150,7 @@ impl Checking<'_> {
 
     fn object(&mut self, object: &Object, target: &SchemaView) {
         for (name, value) in object.iter() {
-            self.path.push(Step::Key(name.to_string()));
+            self.path.push(PathSegment::Key(name.to_string()));
             match target.field(name) {
                 FieldView::Known(field) => self.value(value, Some(&field)),
                 FieldView::Free => self.value(value, None),

@@ -225,18 +225,18 @@ fn translate(dice: &mut Dice) {
     let root = Value::object([("spec", spec), ("types", types)]);
     for problem in &translation.problems {
         if let Part::Within(range) = &problem.place.part {
-            let steps: Vec<String> = problem
+            let segments: Vec<String> = problem
                 .place
                 .path
-                .steps()
+                .segments()
                 .iter()
-                .map(|step| match step {
-                    kross_diagnostics::Step::Key(key) => key.clone(),
-                    kross_diagnostics::Step::Index(index) => index.to_string(),
+                .map(|segment| match segment {
+                    kross_diagnostics::PathSegment::Key(key) => key.clone(),
+                    kross_diagnostics::PathSegment::Index(index) => index.to_string(),
                 })
                 .collect();
-            let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-            let text = root.at(&steps).and_then(Value::as_str).expect("a text at the path");
+            let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+            let text = root.at(&segments).and_then(Value::as_str).expect("a text at the path");
             assert!(text.get(range.clone()).is_some(), "{problem:?} is outside of {text:?}");
         }
     }

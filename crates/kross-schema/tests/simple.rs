@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use kross_diagnostics::{Part, Path, Problem, Step};
+use kross_diagnostics::{Part, Path, PathSegment, Problem};
 use kross_schema::simple;
 use kross_value::Value;
 use proptest::prelude::*;
@@ -61,8 +61,8 @@ fn shown(problems: &[Problem], texts: &[&Value]) -> String {
 
 fn find(root: &Value, problem: &Problem) -> Option<String> {
     let mut value = root;
-    for step in problem.place.path.steps().iter().skip(2) {
-        let Step::Key(key) = step else { return None };
+    for segment in problem.place.path.segments().iter().skip(2) {
+        let PathSegment::Key(key) = segment else { return None };
         value = value.get(key)?;
     }
     value.as_str().map(str::to_owned)

@@ -100,20 +100,20 @@ impl Document {
     }
 
     fn string_at(&self, path: &Path) -> Option<&str> {
-        use kross_diagnostics::Step;
-        path.steps()
+        use kross_diagnostics::PathSegment;
+        path.segments()
             .iter()
-            .try_fold(&self.value, |value, step| match step {
-                Step::Key(key) => value.get(key),
-                Step::Index(index) => value.as_list()?.get(*index),
+            .try_fold(&self.value, |value, segment| match segment {
+                PathSegment::Key(key) => value.get(key),
+                PathSegment::Index(index) => value.as_list()?.get(*index),
             })?
             .as_str()
     }
 
     fn walk(&self, path: &Path) -> Found<'_> {
         let mut found = Found { node: &self.root, key: None, complete: true, last_key: None };
-        for step in path.steps() {
-            let Some((node, key)) = found.node.child(step) else {
+        for segment in path.segments() {
+            let Some((node, key)) = found.node.child(segment) else {
                 found.complete = false;
                 break;
             };

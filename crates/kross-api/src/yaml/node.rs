@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use granit_parser::ScalarStyle;
-use kross_diagnostics::Step;
+use kross_diagnostics::PathSegment;
 use kross_value::Key;
 
 /// A range of bytes in the document's text.
@@ -35,11 +35,11 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// One step down: the part's node, and where its key stands if it has one.
-    pub(super) fn child(&self, step: &Step) -> Option<(&Self, Option<&Bytes>)> {
-        match (&self.kind, step) {
-            (Kind::List(items), Step::Index(index)) => Some((items.get(*index)?, None)),
-            (Kind::Map(entries), Step::Key(key)) => {
+    /// One segment down: the part's node, and where its key stands if it has one.
+    pub(super) fn child(&self, segment: &PathSegment) -> Option<(&Self, Option<&Bytes>)> {
+        match (&self.kind, segment) {
+            (Kind::List(items), PathSegment::Index(index)) => Some((items.get(*index)?, None)),
+            (Kind::Map(entries), PathSegment::Key(key)) => {
                 let at = entries.binary_search_by(|entry| entry.key.as_str().cmp(key)).ok()?;
                 entries.get(at).map(|entry| (&*entry.value, Some(&entry.key_bytes)))
             }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kross_diagnostics::{Code, Place, Step};
+use kross_diagnostics::{Code, PathSegment, Place};
 use kross_value::Value;
 
 use crate::view::SchemaView;
@@ -21,7 +21,7 @@ impl Checking<'_> {
         }
         let inner = target.items();
         for (index, item) in items.iter().enumerate() {
-            self.inside(Step::Index(index), |this| this.value(item, inner.as_ref()));
+            self.inside(PathSegment::Index(index), |this| this.value(item, inner.as_ref()));
         }
         match details.list_type.as_deref() {
             Some("set") => self.unique(items, "value", |item| Some(item.clone())),
@@ -52,7 +52,7 @@ impl Checking<'_> {
             let Some(first) = seen.insert(identity.to_string(), index) else { continue };
             seen.insert(identity.to_string(), first);
             let place = Place::value(&self.path.index(first));
-            self.path.push(Step::Index(index));
+            self.path.push(PathSegment::Index(index));
             let message = format!("the item has the same {what} as the item at index {first}");
             let problem = self.problem(Code::DuplicateListItem, message);
             self.problems.push(problem.also(place, "the same is here"));
