@@ -1,19 +1,19 @@
-//! Turns the place of a value in its document into text and back: `spec.resources[2].template.metadata["a.b/c"]`.
-//! Diagnostics of every stage carry such a text, and the document they are about turns it into a span.
+//! The path of a value in its document, and its text form: `spec.resources[2].template.metadata["a.b/c"]`.
+//! Diagnostics of every stage carry such a path, and the document converts it to a span.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One segment down into a value.
+/// One segment of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PathSegment {
-    /// The entry of an object.
+    /// The key of an object entry.
     Key(String),
-    /// The item of an array, from 0.
+    /// The index of an array item, from 0.
     Index(usize),
 }
 
-/// The place of a value in its document; empty for the document itself.
+/// The path of a value in its document; empty for the document itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path {
     segments: Vec<PathSegment>,
@@ -38,7 +38,7 @@ impl Path {
         self.then(PathSegment::Index(index))
     }
 
-    /// The path one segment further down.
+    /// The path of a direct child.
     #[must_use]
     pub fn then(&self, segment: PathSegment) -> Self {
         let mut segments = Vec::with_capacity(self.segments.len() + 1);
@@ -47,20 +47,20 @@ impl Path {
         Self { segments }
     }
 
-    /// The path of this path under another one.
+    /// This path, relative to `parent`.
     #[must_use]
     pub fn under(&self, parent: &Self) -> Self {
         Self { segments: parent.segments.iter().chain(&self.segments).cloned().collect() }
     }
 
-    /// The path of what contains the value; none for the document.
+    /// The path of the enclosing value; `None` for the document.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         let (_, segments) = self.segments.split_last()?;
         Some(Self { segments: segments.to_vec() })
     }
 
-    /// The segments from the document down.
+    /// The segments, starting at the document.
     #[must_use]
     pub fn segments(&self) -> &[PathSegment] {
         &self.segments
@@ -72,12 +72,12 @@ impl Path {
         self.segments.is_empty()
     }
 
-    /// Adds a segment at the end, for walks that go down and up again with [`Path::pop`].
+    /// Appends a segment, for traversals that remove it again with [`Path::pop`].
     pub fn push(&mut self, segment: PathSegment) {
         self.segments.push(segment);
     }
 
-    /// Takes the last segment off.
+    /// Removes the last segment.
     pub fn pop(&mut self) -> Option<PathSegment> {
         self.segments.pop()
     }
@@ -89,7 +89,7 @@ impl FromIterator<PathSegment> for Path {
     }
 }
 
-/// Whether a key stands in a path without quotes.
+/// Whether a key needs no quotes in a path.
 fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '$'))
 }
@@ -110,22 +110,22 @@ impl fmt::Display for Path {
     }
 }
 
-/// The text is no path.
+/// The text is not a valid path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathError {
-    /// Byte at which it stops to be one.
+    /// Offset of the first byte that cannot be parsed.
     pub offset: usize,
 }
 
 impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot read the path from byte {} on", self.offset)
+        write!(f, "invalid path at byte {}", self.offset)
     }
 }
 
 impl std::error::Error for PathError {}
 
-/// Reads what [`Path`] displays, and more: a key without quotes may hold anything but `.`, `[` and `]`.
+/// Parses what [`Path`] displays, and more: an unquoted key may contain anything but `.`, `[` and `]`.
 impl FromStr for Path {
     type Err = PathError;
 
@@ -133,16 +133,16 @@ impl FromStr for Path {
         let mut segments = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
-            let refused = || PathError { offset: text.len() - rest.len() };
+            let invalid = || PathError { offset: text.len() - rest.len() };
             let (segment, after) = if let Some(bracket) = rest.strip_prefix('[') {
-                in_brackets(bracket).ok_or_else(refused)?
+                in_brackets(bracket).ok_or_else(invalid)?
             } else {
                 let name = if segments.is_empty() { Some(rest) } else { rest.strip_prefix('.') };
-                let name = name.ok_or_else(refused)?;
+                let name = name.ok_or_else(invalid)?;
                 let end = name.find(['.', '[', ']']).unwrap_or(name.len());
                 let (key, after) = name.split_at(end);
                 if key.is_empty() {
-                    return Err(refused());
+                    return Err(invalid());
                 }
                 (PathSegment::Key(key.to_owned()), after)
             };
@@ -153,7 +153,7 @@ impl FromStr for Path {
     }
 }
 
-/// Reads `2]` or `"a.b/c"]` and gives what follows.
+/// Parses `2]` or `"a.b/c"]` and returns the rest of the text.
 fn in_brackets(text: &str) -> Option<(PathSegment, &str)> {
     if !text.starts_with('"') {
         let (index, after) = text.split_once(']')?;
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_written_and_read_back() {
+    fn a_path_round_trips_through_its_text() {
         let path =
             Path::root().key("spec").key("resources").index(2).key("a.b/c").key("größe").key("").key("x-y");
         assert_eq!(path.to_string(), r#"spec.resources[2]["a.b/c"].größe[""].x-y"#);
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_without_quotes_may_be_unusual() {
+    fn unquoted_keys_may_contain_special_characters() {
         let path: Path = "metadata.labels.app/name".parse().unwrap();
         assert_eq!(path.to_string(), r#"metadata.labels["app/name"]"#);
         assert_eq!("data.0".parse(), Ok(Path::root().key("data").key("0")));
     }
 
     #[test]
-    fn what_is_no_path_says_where_it_ends() {
+    fn an_invalid_path_reports_the_offset_of_the_error() {
         for (text, offset) in
             [("a..b", 1), ("a[x]", 1), ("a[1", 1), ("a]b", 1), (".a", 0), ("a[\"b]", 1), ("a[1]b", 4)]
         {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_go_down_and_up() {
+    fn paths_are_joined_and_have_parents() {
         let base: Path = "spec.resources".parse().unwrap();
         let inner: Path = "template.kind".parse().unwrap();
         assert_eq!(inner.under(&base.index(1)).to_string(), "spec.resources[1].template.kind");

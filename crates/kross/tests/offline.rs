@@ -74,7 +74,7 @@ fn every_mistake_of_a_file_is_reported_at_once_with_its_place() {
          <stdin>:18:31: error[K0603]: expected a field of `Web.spec`, found `nmae`\n\
          <stdin>:20:11: error[K0701]: `DeploymentSpec` has no field `replica`\n"
     );
-    assert_eq!(notes, "4 errors\n`kross explain K0304` says more, or any other code above\n");
+    assert_eq!(notes, "4 errors\nfor details, run `kross explain K0304` (or any other code above)\n");
 }
 
 #[test]
