@@ -2,12 +2,12 @@
 //! either can take over the other's objects.
 
 mod applyset;
-mod clusters;
+mod cluster_inventory;
 mod object;
 mod revision;
 
 pub use applyset::{GroupKind, Inventory, InventoryError, applyset_id, remote_applyset_id};
-pub use clusters::{ClusterInventory, RecordedCluster};
+pub use cluster_inventory::{ClusterInventory, RecordedCluster};
 pub use object::{ClusterId, ObjectKey};
 pub use revision::{revision_name, spec_hash};
 
