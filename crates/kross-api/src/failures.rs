@@ -7,9 +7,9 @@ use crate::vocabulary::FailureReason;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryClass {
     /// By itself, since it may pass: soon, then ever more slowly, at most a minute apart.
-    Passing,
+    Transient,
     /// It fails again until somebody changes something. What is watched is tried again at once when it changes.
-    Changing,
+    NeedsChange,
 }
 
 impl FailureReason {
@@ -18,14 +18,14 @@ impl FailureReason {
     pub const fn retry(self) -> RetryClass {
         match self {
             Self::Unreachable | Self::Conflict | Self::Throttled | Self::Timeout | Self::ServerError => {
-                RetryClass::Passing
+                RetryClass::Transient
             }
             Self::Credentials
             | Self::Unauthorized
             | Self::Forbidden
             | Self::NotFound
             | Self::Invalid
-            | Self::Expression => RetryClass::Changing,
+            | Self::Expression => RetryClass::NeedsChange,
         }
     }
 
@@ -142,8 +142,8 @@ pub fn failures_markdown() -> String {
     );
     for reason in FailureReason::ALL {
         let retry = match reason.retry() {
-            RetryClass::Passing => "by itself",
-            RetryClass::Changing => "when something changes",
+            RetryClass::Transient => "by itself",
+            RetryClass::NeedsChange => "when something changes",
         };
         let (sources, meaning, advice) = (reason.sources(), reason.meaning(), reason.advice());
         page.push_str(&format!("| `{reason}` | {sources} | {retry} | {meaning} | {advice} |\n"));
