@@ -152,7 +152,7 @@ impl Inventory {
     /// # Errors
     ///
     /// As there, or a part is missing or somebody else's.
-    pub fn parse_whole(
+    pub fn parse_complete(
         id: &str,
         labels: &BTreeMap<String, String>,
         annotations: &BTreeMap<String, String>,
@@ -176,7 +176,7 @@ impl Inventory {
 
     /// Whether an object has any part of an inventory.
     #[must_use]
-    pub fn is_begun(labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> bool {
+    pub fn is_present(labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> bool {
         let parts = [APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES, APPLYSET_TOOLING, INVENTORY_HASH];
         labels.contains_key(APPLYSET_ID) || parts.iter().any(|part| annotations.contains_key(*part))
     }
@@ -311,11 +311,14 @@ mod tests {
         let labels = BTreeMap::from([(APPLYSET_ID.to_owned(), ID.to_owned())]);
         let mut written = inventory(&[("", "ConfigMap")], &[]).annotations(ID);
         written.insert(APPLYSET_TOOLING.to_owned(), "kro/v0.9.4".to_owned());
-        assert_eq!(Inventory::parse_whole(ID, &labels, &written), Ok(inventory(&[("", "ConfigMap")], &[])));
+        assert_eq!(
+            Inventory::parse_complete(ID, &labels, &written),
+            Ok(inventory(&[("", "ConfigMap")], &[]))
+        );
         let without = |key: &str| {
             let mut changed = written.clone();
             changed.remove(key);
-            Inventory::parse_whole(ID, &labels, &changed)
+            Inventory::parse_complete(ID, &labels, &changed)
         };
         for key in [APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES] {
             assert_eq!(without(key), Err(InventoryError::Missing(key)));
@@ -323,9 +326,12 @@ mod tests {
         assert_eq!(without(APPLYSET_TOOLING), Err(InventoryError::Tooling(String::new())));
         assert!(without(INVENTORY_HASH).is_ok(), "older versions have none");
         let nobody = BTreeMap::new();
-        assert!(matches!(Inventory::parse_whole(ID, &nobody, &written), Err(InventoryError::Parent { .. })));
-        assert!(!Inventory::is_begun(&nobody, &nobody));
-        assert!(Inventory::is_begun(&labels, &nobody) && Inventory::is_begun(&nobody, &written));
+        assert!(matches!(
+            Inventory::parse_complete(ID, &nobody, &written),
+            Err(InventoryError::Parent { .. })
+        ));
+        assert!(!Inventory::is_present(&nobody, &nobody));
+        assert!(Inventory::is_present(&labels, &nobody) && Inventory::is_present(&nobody, &written));
     }
 
     #[test]
