@@ -69,7 +69,7 @@ pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapsh
 pub use selector::{LabelSelector, SelectorRequirement};
 pub use status::{ClusterStatus, ManagedResource, instance_status_schemas};
 pub use vocabulary::{
-    ConditionType, DOMAIN, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX,
-    KUBECONFIG_KEY, KUBECONFIG_NAME_SUFFIX, NodeState, Operation, Reason, ResourceState, SYSTEM_NAMESPACE,
-    SyncMode, annotations, labels, managers,
+    ConditionType, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX, KUBECONFIG_KEY,
+    KUBECONFIG_NAME_SUFFIX, NodeState, Operation, Reason, ResourceState, SYSTEM_NAMESPACE, SyncMode,
+    annotations, labels, managers,
 };

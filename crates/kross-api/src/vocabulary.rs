@@ -10,8 +10,6 @@ mod states;
 pub use conditions::{ConditionType, FailureReason, Operation, Reason};
 pub use states::{InstanceState, NodeState, ResourceState, SyncMode};
 
-/// The domain of the public API and the prefix of its keys.
-pub const DOMAIN: &str = "kro.run";
 /// Keys that templates may not set begin with this, or with [`INTERNAL_KEY_PREFIX`].
 pub const KEY_PREFIX: &str = "kro.run/";
 /// Keys of bookkeeping begin with this.

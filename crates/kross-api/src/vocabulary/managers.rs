@@ -2,8 +2,6 @@
 
 /// Writes children.
 pub const APPLYSET: &str = "kro.run/applyset";
-/// Writes the apply set's metadata on instances.
-pub const APPLYSET_PARENT: &str = "kro.run/applyset-parent";
 /// Writes finalizer and labels on instances.
 pub const LABELLER: &str = "kro.run/labeller";
 /// Writes state and message on instances whose type belongs to another controller.
