@@ -127,7 +127,7 @@ codes! {
     TypeShadowed = "K0309" Warning,
     /// The schema is too deep or too large.
     SchemaTooLarge = "K0310" Error,
-    /// A field is written as OpenAPI.
+    /// A field is written as an OpenAPI schema.
     OpenApiInSimpleSchema = "K0311" Error,
     /// A marker has no name or no value.
     MarkerIncomplete = "K0312" Error,
@@ -257,7 +257,7 @@ codes! {
     NamespaceOnClusterScoped = "K0723" Error,
     /// A namespaced object of a cluster-scoped instance has no namespace.
     NamespaceRequired = "K0724" Error,
-    /// A CustomResourceDefinition template has an expression outside of metadata.
+    /// A CustomResourceDefinition template has an expression outside `metadata`.
     ExpressionInCrd = "K0725" Error,
     /// omit() is used where nothing can be omitted.
     OmitNotAllowed = "K0726" Error,
@@ -289,9 +289,9 @@ codes! {
     TwoClusterReferences = "K0901" Error,
     /// A cluster on a resource and on its external reference.
     ClusterNamedTwice = "K0902" Error,
-    /// `kubeconfigSecret` beside `kubeconfigSecretRef`.
+    /// Both `kubeconfigSecret` and `kubeconfigSecretRef`.
     TwoKubeconfigSecrets = "K0903" Error,
-    /// `namespace` or `key` beside `kubeconfigSecret` or `kubeconfigSecretRef`.
+    /// `namespace` or `key` next to `kubeconfigSecret` or `kubeconfigSecretRef`.
     MisplacedSecretField = "K0904" Error,
     /// No protocol or several in `target`.
     TargetProtocol = "K0905" Error,
