@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use kross_value::Text;
+use parking_lot::RwLock;
 
 use crate::openapi::{Additional, Keep, Kind, Schema};
 use crate::types::TypeTable;
@@ -142,7 +143,7 @@ impl Library {
     /// One schema that says what the schema and all of its `allOf` say.
     fn merge(self: &Arc<Self>, schema: &Arc<Schema>) -> Arc<Schema> {
         let address = Arc::as_ptr(schema) as usize;
-        let known = self.merged.read().unwrap_or_else(PoisonError::into_inner).get(&address).cloned();
+        let known = self.merged.read().get(&address).cloned();
         if let Some(known) = known {
             return known;
         }
@@ -152,7 +153,7 @@ impl Library {
             let (_, part) = self.resolve_plain(part);
             merge_into(&mut merged, &part);
         }
-        let mut table = self.merged.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.merged.write();
         Arc::clone(table.entry(address).or_insert_with(|| Arc::new(merged)))
     }
 

@@ -2,7 +2,7 @@
 //! twice gives the same type.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use kross_cel::types::{ObjectType, Type, TypeId, TypeProvider};
 use kross_value::Text;
@@ -133,12 +133,11 @@ impl Library {
 
     fn type_id(&self, schema: &Arc<Schema>, named: Named<'_>) -> TypeId {
         let address = Arc::as_ptr(schema) as usize;
-        let known =
-            self.types.read().unwrap_or_else(PoisonError::into_inner).by_address.get(&address).copied();
+        let known = self.types.read().by_address.get(&address).copied();
         if let Some(id) = known {
             return id;
         }
-        let mut table = self.types.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.types.write();
         if let Some(id) = table.by_address.get(&address) {
             return *id;
         }
@@ -155,7 +154,7 @@ impl Library {
     }
 
     fn entry(&self, id: TypeId) -> Option<Arc<TypeEntry>> {
-        let table = self.types.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.types.read();
         table.entries.get(id.0 as usize).map(Arc::clone)
     }
 

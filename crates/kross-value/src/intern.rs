@@ -7,7 +7,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::LazyLock;
+
+use parking_lot::RwLock;
 
 use crate::Text;
 
@@ -29,10 +31,10 @@ impl Key {
         if name.len() > MAX_INTERNED_LENGTH {
             return Self(name.into());
         }
-        if let Some(shared) = TABLE.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+        if let Some(shared) = TABLE.read().get(name) {
             return Self(shared.clone());
         }
-        let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = TABLE.write();
         if let Some(shared) = table.get(name) {
             return Self(shared.clone());
         }
@@ -141,7 +143,7 @@ mod tests {
             let name = format!("hostile-{n}");
             assert_eq!(Key::new(&name).as_str(), name);
         }
-        assert!(TABLE.read().unwrap().len() <= MAX_INTERNED);
+        assert!(TABLE.read().len() <= MAX_INTERNED);
         assert_eq!(Key::new("after-the-flood"), Key::new("after-the-flood"));
     }
 }

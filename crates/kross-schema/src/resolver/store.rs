@@ -2,9 +2,10 @@
 //! of large CRDs cost no more than their compressed bytes.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
 use kross_value::Text;
+use parking_lot::RwLock;
 
 use crate::library::Library;
 
@@ -42,7 +43,7 @@ struct Pack {
 impl Store {
     /// The hash that a pack was put in with.
     pub(crate) fn hash(&self, name: &str) -> Option<Text> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state.packs.get(name).map(|pack| pack.hash.clone())
     }
 
@@ -56,7 +57,7 @@ impl Store {
     ) {
         let bytes = pack(name, kinds, definitions, LEVEL).into();
         let name = Text::from(name);
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         state.take(&name);
         for packed in kinds {
             state.by_kind.insert(packed.kind.clone(), (name.clone(), packed.clone()));
@@ -67,30 +68,30 @@ impl Store {
 
     /// Takes a pack out.
     pub(crate) fn remove(&self, name: &str) -> bool {
-        self.state.write().unwrap_or_else(PoisonError::into_inner).take(name)
+        self.state.write().take(name)
     }
 
     /// The names of all packs.
     pub(crate) fn names(&self) -> Vec<Text> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state.packs.keys().cloned().collect()
     }
 
     /// Every kind, sorted.
     pub(crate) fn kinds(&self) -> Vec<GroupVersionKind> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state.by_kind.keys().cloned().collect()
     }
 
     /// How many bytes the packs take, closed.
     pub(crate) fn packed_size(&self) -> usize {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state.packs.values().map(|pack| pack.bytes.len()).sum()
     }
 
     /// What is known of a kind.
     pub(crate) fn resolve(&self, kind: &GroupVersionKind) -> Option<Arc<ResolvedKind>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         let (name, packed) = state.by_kind.get(kind)?;
         let pack = state.packs.get(name)?;
         if let Some(library) = pack.opened.upgrade() {
@@ -100,7 +101,7 @@ impl Store {
         drop(state);
         // Opened without the lock: others may ask meanwhile, and the first to come back decides.
         let library = unpack(&bytes)?.library;
-        let library = self.state.write().unwrap_or_else(PoisonError::into_inner).keep(&name, library, &bytes);
+        let library = self.state.write().keep(&name, library, &bytes);
         packed.resolve(&library)
     }
 }
