@@ -109,7 +109,7 @@ fn what_cannot_be_found_out_exits_with_two() {
     for (arguments, says) in [
         (vec!["validate", "no/such/file.yaml"], "cannot read no/such/file.yaml"),
         (vec!["validate", "-"], "there is no ResourceGraphDefinition among the documents"),
-        (vec!["validate", "examples", "--kubernetes", "1.1"], "no schemas of Kubernetes 1.1 are included"),
+        (vec!["validate", "examples", "--kubernetes", "1.1"], "there are no schemas for Kubernetes 1.1"),
         (vec!["eval", "x", "--with", "x"], "write `--with NAME=PATH`"),
         (vec!["validate"], "required"),
     ] {

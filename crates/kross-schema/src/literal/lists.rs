@@ -1,4 +1,4 @@
-//! Checks a list: its items, their number, and that no two are the same where the list type says so.
+//! Checks a list: its items, their number, and that they are unique if the list type requires it.
 
 use std::collections::HashMap;
 
@@ -41,7 +41,7 @@ impl Checking<'_> {
         }
     }
 
-    /// Reports items whose identity was there before. Items with expressions in it are for run time.
+    /// Reports items with the identity of an earlier item. Identities with expressions are only known at run time.
     fn unique(&mut self, items: &[Value], what: &str, identity: impl Fn(&Value) -> Option<Value>) {
         let mut seen: HashMap<String, usize> = HashMap::new();
         for (index, item) in items.iter().enumerate() {
@@ -55,7 +55,7 @@ impl Checking<'_> {
             self.path.push(PathSegment::Index(index));
             let message = format!("the item has the same {what} as the item at index {first}");
             let problem = self.problem(Code::DuplicateListItem, message);
-            self.problems.push(problem.also(place, "the same is here"));
+            self.problems.push(problem.also(place, "first item"));
             self.path.pop();
         }
     }
