@@ -1,5 +1,5 @@
-//! The spellings of a reference to a cluster as they are written: `cluster` (short, long, long by string) and
-//! `target`. `placement` turns every one of them into the same [`ClusterReference`](crate::ClusterReference).
+//! The spellings of a cluster reference on the wire: `cluster` (short, long, long by string) and `target`. The
+//! `placement` module turns each of them into a [`ClusterReference`](crate::ClusterReference).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,29 +8,29 @@ use serde_json::{Value as Json, json};
 use crate::LabelSelector;
 use crate::openapi::{DURATION_PATTERN, rule};
 
-/// A cluster named by the Secret that holds its kubeconfig. Every string may be a `${}` expression, except those of
-/// `pollConfig`.
+/// A cluster, referenced by the Secret that contains its kubeconfig. Every string may contain `${}` expressions, except
+/// in `pollConfig`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = cluster_rules()))]
 pub struct Cluster {
-    /// Name of the Secret; or, beside `kubeconfigSecret` or `kubeconfigSecretRef`, the name that messages show.
+    /// Name of the Secret. If `kubeconfigSecret` or `kubeconfigSecretRef` is set, the display name of the cluster.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Namespace of the Secret. Left out: the instance's namespace, or `kro-system` for a cluster-scoped instance.
+    /// Namespace of the Secret. Defaults to the namespace of the instance, or to `kro-system` for a cluster-scoped instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Key in the Secret. Left out: `kubeconfig`.
+    /// Key in the Secret. Defaults to `kubeconfig`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The Secret, when `name` is only a name to show.
+    /// The Secret; `name` is then the display name of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig_secret: Option<KubeconfigSecret>,
-    /// The Secret as `name` or `namespace/name`, when `name` is only a name to show.
+    /// The Secret as `name` or `namespace/name`; `name` is then the display name of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub kubeconfig_secret_ref: Option<String>,
-    /// Polls the cluster instead of watching it.
+    /// Poll the cluster instead of watching it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_config: Option<PollConfig>,
 }
@@ -62,33 +62,33 @@ pub struct KubeconfigSecret {
     /// Namespace of the Secret.
     #[schemars(length(min = 1))]
     pub namespace: String,
-    /// Key in the Secret. Left out: `kubeconfig`.
+    /// Key in the Secret. Defaults to `kubeconfig`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// How often a cluster is polled.
+/// How often to poll a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PollConfig {
     /// Time between two polls, such as `30s` or `1m30s`.
     #[schemars(regex(pattern = DURATION_PATTERN))]
     pub interval: String,
-    /// The most that is added to an interval at random, so that polls do not bunch up.
+    /// Maximum random delay that is added to each interval, to spread the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = DURATION_PATTERN))]
     pub jitter: Option<String>,
 }
 
-/// Where objects live, by one protocol.
+/// The cluster of the objects, referenced through exactly one protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = target_rules()))]
 pub struct Target {
-    /// A cluster named by the Secret that holds its kubeconfig.
+    /// A cluster, referenced by the Secret that contains its kubeconfig.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterTarget>,
-    /// A cluster that was published as a `KubernetesTarget`.
+    /// A cluster, referenced by its `KubernetesTarget` object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes_target: Option<KubernetesTargetReference>,
 }
@@ -96,26 +96,26 @@ pub struct Target {
 fn target_rules() -> Json {
     json!([rule(
         "has(self.cluster) != has(self.kubernetesTarget)",
-        "`target` takes exactly one protocol: write `cluster` or `kubernetesTarget`"
+        "`target` requires exactly one protocol: set `cluster` or `kubernetesTarget`"
     )])
 }
 
-/// A cluster named by its Secret, in the words of `target`.
+/// A cluster, referenced by the Secret that contains its kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterTarget {
     /// Name of the Secret.
     #[schemars(length(min = 1))]
     pub kubeconfig_secret_name: String,
-    /// Namespace of the Secret. Left out: `kro-system`.
+    /// Namespace of the Secret. Defaults to `kro-system`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig_secret_namespace: Option<String>,
-    /// Polls the cluster instead of watching it.
+    /// Poll the cluster instead of watching it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_config: Option<PollConfig>,
 }
 
-/// A published cluster in the instance's namespace.
+/// A `KubernetesTarget` in the namespace of the instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = kubernetes_target_rules()))]
@@ -124,7 +124,7 @@ pub struct KubernetesTargetReference {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub name: Option<String>,
-    /// Chooses a `KubernetesTarget` by its labels.
+    /// Selects a `KubernetesTarget` by its labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 }
@@ -132,6 +132,6 @@ pub struct KubernetesTargetReference {
 fn kubernetes_target_rules() -> Json {
     json!([rule(
         "has(self.name) != has(self.selector)",
-        "`kubernetesTarget` takes exactly one of `name` and `selector`"
+        "`kubernetesTarget` requires exactly one of `name` and `selector`"
     )])
 }

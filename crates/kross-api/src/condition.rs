@@ -1,4 +1,4 @@
-//! One condition of a status, as kro writes it.
+//! A status condition, as kro writes it.
 
 mod set;
 #[cfg(test)]
@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One aspect of an object's state, and since when it is so.
+/// One aspect of an object's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What the condition is about, such as `Ready`.
+    /// Type of the condition, such as `Ready`.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
@@ -24,13 +24,14 @@ pub struct Condition {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub last_transition_time: Option<Timestamp>,
-    /// Why, in one word. Always written, also when empty, except by author-defined conditions.
+    // kro always writes reason and message, even if empty, except in author-defined conditions.
+    /// Machine-readable reason for the status, in CamelCase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why, in a sentence. Always written, also when empty, except by author-defined conditions.
+    /// Human-readable explanation of the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The generation that the condition speaks of.
+    /// The generation of the object that the condition is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
@@ -41,14 +42,14 @@ pub struct Condition {
 pub enum ConditionStatus {
     /// It holds.
     True,
-    /// It does not.
+    /// It does not hold.
     False,
-    /// Nobody knows yet.
+    /// It is not known whether it holds.
     Unknown,
 }
 
 impl ConditionStatus {
-    /// The word on the wire.
+    /// The value on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -59,7 +60,7 @@ impl ConditionStatus {
     }
 }
 
-/// Kubernetes writes times of conditions in whole seconds, and refuses none.
+/// Kubernetes writes condition times in whole seconds, and accepts any precision.
 mod seconds {
     use jiff::Timestamp;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! Turns the wire types into the CustomResourceDefinitions that an API server enforces, and those into YAML files.
+//! Generates the CustomResourceDefinitions of the wire types, and their YAML files.
 
 mod structural;
 mod text;
@@ -16,14 +16,14 @@ use crate::{
     ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus,
 };
 
-/// Every CustomResourceDefinition of this project, in the order to install them.
+/// Every CustomResourceDefinition of this project, in installation order.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let definition = root_schema::<ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus>(
-        "A graph of objects over any number of clusters, and the API whose instances bring it to life.",
+        "A graph of objects over any number of clusters, and the API whose instances create it.",
     );
     let revision = root_schema::<GraphRevisionSpec, GraphRevisionStatus>(
-        "A frozen copy of one revision of a ResourceGraphDefinition.",
+        "An immutable snapshot of one revision of a ResourceGraphDefinition.",
     );
     [(ResourceGraphDefinition::crd(), definition), (GraphRevision::crd(), revision)]
         .into_iter()
@@ -43,7 +43,7 @@ pub fn crds_yaml() -> String {
     crds().iter().map(|crd| format!("---\n{}", crd_yaml(crd))).collect()
 }
 
-/// Files of the repository that are generated from the types: path from its root, and contents.
+/// Files of the repository that are generated from the types: path from the root, and contents.
 #[must_use]
 pub fn generated_files() -> Vec<(String, String)> {
     let path =
@@ -57,7 +57,7 @@ fn root_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Json 
         "description": description,
         "required": ["spec"],
         "properties": {
-            "apiVersion": {"type": "string", "description": "Version of the schema that the object follows."},
+            "apiVersion": {"type": "string", "description": "API version of the object."},
             "kind": {"type": "string", "description": "Kind of the object."},
             "metadata": {"type": "object"},
             "spec": structural_schema::<Spec>(),
@@ -66,7 +66,7 @@ fn root_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Json 
     })
 }
 
-/// The derive macro makes everything but the schema: it takes none with `anyOf` rules.
+/// The derive macro generates everything but the schema: it does not support schemas with `anyOf`.
 fn with_schema(mut crd: CustomResourceDefinition, schema: &Json) -> CustomResourceDefinition {
     let schema = serde_json::from_value(json!({"openAPIV3Schema": schema})).ok();
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));

@@ -1,4 +1,4 @@
-//! `ResourceGraphDefinition`, as it is on the wire: kro's fields, and ours beside them.
+//! The `ResourceGraphDefinition` wire type: kro's fields, and the ones that kross adds.
 
 mod resource;
 mod schema;
@@ -16,7 +16,7 @@ pub use status::{DefinitionState, Dependency, ResourceGraphDefinitionStatus, Res
 use crate::openapi::rule;
 use crate::{Cluster, Lifecycle, List, Target};
 
-/// What a definition asks for: the API that it serves and the graph behind it.
+/// The API that the definition serves, and the graph of resources behind it.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "kro.run",
@@ -25,7 +25,7 @@ use crate::{Cluster, Lifecycle, List, Target};
     plural = "resourcegraphdefinitions",
     shortname = "rgd",
     status = "ResourceGraphDefinitionStatus",
-    doc = "A graph of objects over any number of clusters, and the API whose instances bring it to life.",
+    doc = "A graph of objects over any number of clusters, and the API whose instances create it.",
     derive = "PartialEq",
     schema = "disabled",
     crates(kube_core = "::kube_core"),
@@ -41,21 +41,21 @@ use crate::{Cluster, Lifecycle, List, Target};
 pub struct ResourceGraphDefinitionSpec {
     /// The API that the definition serves.
     pub schema: Schema,
-    /// The objects that every instance stands for.
+    /// The resources of the graph. Each instance creates or reads them.
     #[serde(default, skip_serializing_if = "List::is_absent")]
     pub resources: List<Resource>,
-    /// The cluster that resources without a reference of their own live in. Left out: the local one.
+    /// The cluster of resources that have no reference of their own. Defaults to the local cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Cluster>,
-    /// The cluster that resources without a reference of their own live in, in the words of `target`.
+    /// The cluster of resources that have no reference of their own, as an alternative to `cluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// Defaults for the lifecycle of every resource.
+    /// Default lifecycle of every resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
 }
 
-/// The rule of every level that a cluster can be named on.
+/// The validation rule of every level that can reference a cluster.
 pub(crate) fn one_reference() -> Json {
     rule(
         "!(has(self.cluster) && has(self.target))",
@@ -63,7 +63,7 @@ pub(crate) fn one_reference() -> Json {
     )
 }
 
-/// The rules of one resource.
+/// The validation rules of one resource.
 pub(crate) fn resource_rules() -> Json {
     json!([
         rule(
@@ -73,7 +73,7 @@ pub(crate) fn resource_rules() -> Json {
         one_reference(),
         rule(
             "!((has(self.cluster) || has(self.target)) && has(self.externalRef) && (has(self.externalRef.cluster) || has(self.externalRef.target)))",
-            "the cluster is named twice: keep it on the resource or on its `externalRef`"
+            "the cluster is set twice: set it either on the resource or on its `externalRef`"
         ),
     ])
 }

@@ -1,4 +1,4 @@
-//! References to objects that the graph reads and never writes, as written: one by name, or many by selector.
+//! References to existing objects that the graph reads but never writes: one by name, or many by a selector.
 
 use kross_value::Value;
 use schemars::JsonSchema;
@@ -9,46 +9,47 @@ use crate::definition::one_reference;
 use crate::openapi::{raw_value, rule};
 use crate::{Cluster, LabelSelector, Target};
 
-/// An existing object, or every existing object that a selector chooses.
+/// An existing object, or all objects that match a selector.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = external_rules()))]
 pub struct ExternalRef {
     /// API version of the object, such as `v1` or `apps/v1`.
     pub api_version: String,
-    /// Kind of the object, such as `ConfigMap`; with `selector` it may be written as a list, such as `ConfigMapList`.
+    /// Kind of the object, such as `ConfigMap`. With `selector` it may also be the list kind, such as `ConfigMapList`.
     pub kind: String,
-    /// Name or selector, and namespace. May be left out beside `selector`, or hold the namespace alone.
+    /// Name or selector, and namespace of the object. Optional if `selector` is set; may then contain only the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("anyOf" = [{"required": ["name"]}, {"required": ["selector"]}, {"required": ["namespace"]}]))]
     pub metadata: Option<ExternalRefMetadata>,
-    /// Chooses objects by their labels.
+    /// Selects objects by their labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// Chooses the namespaces to look in by their labels.
+    /// Selects the namespaces of the objects by their labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// The cluster to read from. Left out: the local one.
+    /// The cluster to read from. Defaults to the local cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Cluster>,
-    /// The cluster to read from, in the words of `target`. Left out: the local one.
+    /// The cluster to read from, as an alternative to `cluster`. Defaults to the local cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
 }
 
-/// Which object an external reference is about. Rules about `selector` are in JSON Schema: CEL does not see untyped fields.
+// The rules about `selector` are in JSON Schema, because CEL rules cannot access untyped fields.
+/// Identifies the object of an external reference.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("not" = {"required": ["name", "selector"]}))]
 pub struct ExternalRefMetadata {
-    /// Name of the object; not beside `selector`.
+    /// Name of the object. Mutually exclusive with `selector`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub name: Option<String>,
-    /// Namespace of the object. Left out: the instance's for a name, all of them for a selector.
+    /// Namespace of the object. With a name, defaults to the namespace of the instance; with a selector, to all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// A label selector, or an expression that gives one; not beside `name`.
+    /// A label selector, or an expression that returns one. Mutually exclusive with `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "raw_value")]
     pub selector: Option<Value>,
@@ -59,20 +60,20 @@ fn external_rules() -> Json {
         one_reference(),
         rule(
             "has(self.metadata) || has(self.selector)",
-            "externalRef needs `metadata` with `name` or `selector`, or a `selector` of its own"
+            "externalRef requires `metadata` with `name` or `selector`, or a `selector` of its own"
         ),
         rule(
             "!(has(self.selector) && has(self.metadata) && has(self.metadata.name))",
-            "`metadata.name` and `selector` exclude each other: keep one of them"
+            "`metadata.name` and `selector` are mutually exclusive: remove one of them"
         ),
         rule(
             "!has(self.namespaceSelector) || !has(self.metadata) || (!has(self.metadata.name) && !has(self.metadata.__namespace__))",
-            "`namespaceSelector` goes with a selector: remove `metadata.name` and `metadata.namespace`"
+            "`namespaceSelector` requires a selector: remove `metadata.name` and `metadata.namespace`"
         ),
     ])
 }
 
-/// An existing type whose objects are the instances, in place of a type that is made.
+/// An existing type whose objects are the instances, instead of a generated type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceRef {
@@ -82,7 +83,7 @@ pub struct InstanceRef {
     /// Kind of the type, such as `Deployment`.
     #[schemars(extend("x-kubernetes-validations" = crate::openapi::immutable("externalRef.kind")))]
     pub kind: String,
-    /// Which objects of the type: one by name, or those that a selector chooses.
+    /// Identifies the objects of the type: one by name, or all that match a selector.
     #[schemars(extend("anyOf" = [{"required": ["name"]}, {"required": ["selector"]}]))]
     pub metadata: ExternalRefMetadata,
 }

@@ -1,7 +1,7 @@
-//! Turns YAML into typed objects with source positions; holds every wire type, label, reason and CRD.
+//! The API: every wire type, label, annotation, reason and CRD, and the YAML parser that keeps source positions.
 //!
-//! The types read what people and kro write, and write it back without adding or losing a field. However a cluster is
-//! named, [`lower_placement`] gives one [`ClusterReference`].
+//! The types deserialize what users and kro write, and serialize it without adding or losing a field.
+//! [`lower_placement`] turns every spelling of a cluster reference into a [`ClusterReference`].
 //!
 //! ```
 //! use kross_api::{Place, PlacementOptions, ResourceGraphDefinition, Scope, lower_placement};
@@ -69,7 +69,7 @@ pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapsh
 pub use selector::{LabelSelector, SelectorRequirement};
 pub use status::{ClusterStatus, ManagedResource, instance_status_schemas};
 pub use vocabulary::{
-    ConditionType, DOMAIN, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX,
-    KUBECONFIG_KEY, KUBECONFIG_NAME_SUFFIX, NodeState, Operation, Reason, ResourceState, SYSTEM_NAMESPACE,
-    SyncMode, annotations, labels, managers,
+    ConditionType, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX, KUBECONFIG_KEY,
+    KUBECONFIG_NAME_SUFFIX, NodeState, Operation, Reason, ResourceState, SYSTEM_NAMESPACE, SyncMode,
+    annotations, labels, managers,
 };

@@ -1,4 +1,4 @@
-//! When a resource exists and how it goes: the `lifecycle` of a definition and of each resource, as written.
+//! The `lifecycle` of a definition and of each resource: when it is created and how it is deleted.
 
 use kross_value::Value;
 use schemars::JsonSchema;
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use crate::List;
 use crate::openapi::{DURATION_PATTERN, ID_PATTERN, int_or_string};
 
-/// Controls over a resource's life. On the definition it gives the defaults for every resource.
+/// Controls when a resource is created and how it is deleted. On the definition, it sets the defaults for all resources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
-    /// When the resource exists. Left out: `Active`.
+    /// The phase of the instance in which the resource exists. Defaults to `Active`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<LifecyclePhase>,
-    /// What happens to an object of the same name that is there already and belongs to nobody, such as one that an earlier
-    /// instance left behind. Left out: `Always`, it is taken over.
+    /// Whether to adopt an existing object of the same name that has no owner, such as one that an earlier instance
+    /// retained. Defaults to `Always`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt: Option<AdoptPolicy>,
     /// How the resource is deleted.
@@ -23,23 +23,23 @@ pub struct Lifecycle {
     pub delete: Option<DeleteLifecycle>,
 }
 
-/// The part of an instance's life in which a resource exists.
+/// The phase of an instance in which a resource exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum LifecyclePhase {
-    /// As long as the instance wants it.
+    /// As long as the instance includes it.
     #[default]
     Active,
-    /// Only while the instance is being deleted, such as a backup job.
+    /// Only while the instance is being deleted, such as a backup Job.
     Deletion,
 }
 
-/// Whether objects that are there already are taken over.
+/// Whether existing objects are adopted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum AdoptPolicy {
-    /// They are, unless they belong to another instance.
+    /// Adopt them, unless they belong to another instance.
     #[default]
     Always,
-    /// They are not: the resource fails with the reason `Conflict` until the object is gone.
+    /// Do not adopt them: the resource fails with the reason `Conflict` until the object is deleted.
     Never,
 }
 
@@ -47,39 +47,39 @@ pub enum AdoptPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteLifecycle {
-    /// `Delete`, `Retain`, or an expression that gives one of them. Left out: `Delete`.
+    /// `Delete`, `Retain`, or an expression that returns one of them. Defaults to `Delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^(Delete|Retain|\$\{[\s\S]*\})$"))]
     pub policy: Option<String>,
-    /// How long to wait for the object to go before it is left behind. Left out: for ever.
+    /// How long to wait for the deletion of the object before it is abandoned. By default, there is no timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = DURATION_PATTERN))]
     pub force_after: Option<String>,
-    /// Expressions that must all hold before the object is left behind.
+    /// Expressions that must all be true before the object is abandoned.
     #[serde(default, skip_serializing_if = "List::is_absent")]
     pub force_when: List<String>,
-    /// Ids that must be gone (or, for a resource of the `Deletion` phase, ready) before this one is deleted.
+    /// Ids of resources that must be deleted (or ready, if they exist only during deletion) before this one is deleted.
     #[serde(default, skip_serializing_if = "List::is_absent")]
     #[schemars(inner(regex(pattern = ID_PATTERN)))]
     pub after: List<String>,
-    /// An integer, or an expression that gives one; higher goes first, in place of the graph's reverse order.
+    /// An integer, or an expression that returns one. Higher values are deleted first, instead of in reverse graph order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "int_or_string")]
     pub order: Option<Value>,
 }
 
-/// What happens to an object whose instance is deleted: what `policy` comes out as.
+/// The evaluated `policy`: what happens to an object when its instance is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DeletePolicy {
     /// The object is deleted.
     #[default]
     Delete,
-    /// The object stays and loses its ownership labels.
+    /// The object is retained and its ownership labels are removed.
     Retain,
 }
 
 impl DeletePolicy {
-    /// Reads the word that a definition or an expression gives.
+    /// Parses the value of a definition or expression.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -89,7 +89,7 @@ impl DeletePolicy {
         }
     }
 
-    /// The word on the wire.
+    /// The value on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! A list field that remembers whether it was written. Turns a missing field into an empty list for readers and
-//! back into a missing field for the wire, so that no field appears or vanishes on the way through.
+//! A list field that remembers whether it was present. It dereferences to an empty slice if it was absent, and is
+//! omitted again when it is serialized, so that a round trip neither adds nor removes the field.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A list that may be absent from the wire; reading it is reading a slice.
+/// A list that may be absent on the wire; it dereferences to a slice.
 ///
 /// ```
 /// use kross_api::List;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct List<T>(Option<Vec<T>>);
 
 impl<T> List<T> {
-    /// Whether the field was not there at all.
+    /// Whether the field was absent.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         self.0.is_none()
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_empty_and_filled_lists_come_back_as_they_were() {
+    fn absent_empty_and_filled_lists_round_trip() {
         assert_eq!(through("{}"), "{}");
         assert_eq!(through(r#"{"items":[]}"#), r#"{"items":[]}"#);
         assert_eq!(through(r#"{"items":[1,2]}"#), r#"{"items":[1,2]}"#);

@@ -1,5 +1,5 @@
-//! Turns every spelling of a cluster reference into one [`ClusterReference`], and says what is wrong with a spelling.
-//! Where an object lives is then asked of [`Placement`] alone.
+//! Validates every spelling of a cluster reference and turns it into a [`ClusterReference`]. [`Placement`] then answers
+//! which cluster each resource belongs to.
 
 mod duration;
 mod lower;
@@ -14,30 +14,30 @@ pub use reference::{
 };
 pub use resolve::{ResolveError, ResolvedCluster, ResolvedCredentials, SecretAddress};
 
-/// The references of a definition, in place.
+/// The cluster references of a definition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placement {
-    /// The definition's own reference.
+    /// The reference of the definition itself.
     pub definition: Option<ClusterReference>,
-    /// Each resource's own reference, in the order of `spec.resources`; for an external reference the one to read from.
+    /// The reference of each resource, in the order of `spec.resources`; for an external reference, the cluster to read from.
     pub resources: Vec<Option<ClusterReference>>,
-    /// Which resources are external references, in the same order. They never inherit.
+    /// Which resources are external references, in the same order. They never inherit the cluster of the definition.
     pub external: Vec<bool>,
 }
 
-/// Where one resource lives.
+/// The cluster of one resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Place<'a> {
-    /// In the cluster of the instance.
+    /// The cluster of the instance.
     Local,
-    /// In the cluster that the definition names.
+    /// The cluster that the definition references.
     Inherited(&'a ClusterReference),
-    /// In the cluster that the resource names.
+    /// The cluster that the resource itself references.
     Own(&'a ClusterReference),
 }
 
 impl<'a> Place<'a> {
-    /// The reference, wherever it comes from.
+    /// The reference, whether inherited or the resource's own.
     #[must_use]
     pub fn reference(self) -> Option<&'a ClusterReference> {
         match self {
@@ -48,8 +48,8 @@ impl<'a> Place<'a> {
 }
 
 impl Placement {
-    /// Where the resource at `index` of `spec.resources` lives: its own reference goes before the definition's, and an
-    /// external reference does not inherit.
+    /// The cluster of the resource at `index` of `spec.resources`: its own reference takes precedence over the
+    /// definition's, and an external reference does not inherit.
     #[must_use]
     pub fn place(&self, index: usize) -> Place<'_> {
         if let Some(own) = self.resources.get(index).and_then(Option::as_ref) {
@@ -59,7 +59,7 @@ impl Placement {
         self.definition.as_ref().filter(|_| !external).map_or(Place::Local, Place::Inherited)
     }
 
-    /// Every reference with the index of its resource; the definition's own has none.
+    /// Every reference with the index of its resource; `None` for the definition's own reference.
     pub fn references(&self) -> impl Iterator<Item = (Option<usize>, &ClusterReference)> {
         let own = self.resources.iter().enumerate();
         let own =
@@ -67,7 +67,7 @@ impl Placement {
         self.definition.iter().map(|reference| (None, reference)).chain(own)
     }
 
-    /// Whether everything is local.
+    /// Whether all resources are in the local cluster.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.references().next().is_none()

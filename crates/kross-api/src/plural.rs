@@ -1,11 +1,11 @@
-//! Turns a kind into the plural that names its CustomResourceDefinition. The rules are those of Go's `flect`, which kro
-//! uses: an API that exists under one plural must not get another.
+//! Computes the plural of a kind, which names its CustomResourceDefinition. The rules are those of the Go library
+//! `flect`, which kro uses, because the plural of an existing API must not change.
 
 mod words;
 
 use words::{IRREGULAR, Irregular, SUFFIXES};
 
-/// The plural of a kind, in lower case: `Policy` gives `policies`.
+/// The plural of a kind, in lower case: `policies` for `Policy`.
 ///
 /// ```
 /// assert_eq!(kross_api::plural("WebApplication"), "webapplications");
@@ -29,7 +29,7 @@ pub fn crd_name(kind: &str, group: &str) -> String {
 }
 
 fn exact(word: &str) -> Option<String> {
-    // An acronym in flect, which its lower-case endings do not see.
+    // flect treats it as an acronym, to which its suffix rules do not apply.
     if word == "ssh" {
         return Some("sshs".to_owned());
     }
@@ -44,7 +44,7 @@ fn ending(word: &str, entry: &Irregular) -> Option<String> {
     replace(word, entry.singular, entry.plural)
 }
 
-/// A word that has the plural ending already stays.
+/// Replaces the singular suffix by the plural suffix; a word that already has the plural suffix is unchanged.
 fn replace(word: &str, singular: &str, plural: &str) -> Option<String> {
     if word.ends_with(plural) {
         return Some(word.to_owned());
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plurals_are_those_of_flect() {
+    fn plurals_are_the_same_as_flects() {
         let golden = include_str!("../tests/fixtures/plurals.txt");
         let wrong: Vec<String> = golden
             .lines()
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_named_by_plural_and_group() {
+    fn a_crd_is_named_by_plural_and_group() {
         assert_eq!(crd_name("CheckWebEmpty", "kro.run"), "checkwebempties.kro.run");
     }
 }

@@ -1,4 +1,4 @@
-//! `GraphRevision`, as it is on the wire: one frozen copy of a definition's spec, and what came of compiling it.
+//! The `GraphRevision` wire type: an immutable snapshot of a definition's spec, and the result of compiling it.
 
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::openapi::immutable;
 use crate::{Condition, List, ResourceGraphDefinitionSpec, ResourceInformation};
 
-/// Which revision of which definition, and its text. Never changes.
+/// The revision number and the snapshot of the definition. Immutable.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "internal.kro.run",
@@ -17,7 +17,7 @@ use crate::{Condition, List, ResourceGraphDefinitionSpec, ResourceInformation};
     shortname = "gr",
     status = "GraphRevisionStatus",
     selectable = ".spec.snapshot.name",
-    doc = "A frozen copy of one revision of a ResourceGraphDefinition.",
+    doc = "An immutable snapshot of one revision of a ResourceGraphDefinition.",
     derive = "PartialEq",
     schema = "disabled",
     crates(kube_core = "::kube_core"),
@@ -33,11 +33,11 @@ pub struct GraphRevisionSpec {
     /// Number of the revision, counting from 1.
     #[schemars(range(min = 1))]
     pub revision: i64,
-    /// The definition as it was.
+    /// The definition at the time of this revision.
     pub snapshot: Snapshot,
 }
 
-/// A definition as it was when the revision was made.
+/// A definition at the time its revision was created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
@@ -49,17 +49,17 @@ pub struct Snapshot {
     pub spec: ResourceGraphDefinitionSpec,
 }
 
-/// What came of compiling the revision.
+/// The result of compiling the revision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphRevisionStatus {
-    /// Ids in the order that resources are created in.
+    /// Ids of the resources, in the order of creation.
     #[serde(default, skip_serializing_if = "List::is_absent")]
     pub topological_order: List<String>,
     /// The resources that depend on others.
     #[serde(default, skip_serializing_if = "List::is_absent")]
     pub resources: List<ResourceInformation>,
-    /// What is known about the revision.
+    /// Conditions of the revision.
     #[serde(default, skip_serializing_if = "List::is_absent")]
     pub conditions: List<Condition>,
 }

@@ -1,4 +1,4 @@
-//! Label selectors as Kubernetes writes them, whose strings may be expressions here.
+//! Label selectors of Kubernetes, whose strings may contain expressions.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::List;
 
-/// Chooses objects by their labels; every requirement must hold, and no requirement chooses all.
+/// Selects objects by their labels. All requirements must be met; an empty selector matches all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct LabelSelector {
-    /// Labels and the values they must have.
+    /// Labels and their required values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub match_labels: Option<BTreeMap<String, String>>,
-    /// Requirements beyond equality.
+    /// Requirements other than equality.
     #[serde(default, skip_serializing_if = "List::is_absent")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub match_expressions: List<SelectorRequirement>,
 }
 
-/// One requirement on one label.
+/// A requirement for one label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectorRequirement {
@@ -36,7 +36,7 @@ pub struct SelectorRequirement {
 }
 
 impl LabelSelector {
-    /// What Kubernetes would refuse in it, if anything.
+    /// The first error for which Kubernetes would reject it.
     #[must_use]
     pub fn mistake(&self) -> Option<String> {
         let labels = self.match_labels.iter().flatten();
@@ -48,13 +48,13 @@ impl LabelSelector {
 }
 
 impl SelectorRequirement {
-    /// What Kubernetes would refuse in it, if anything.
+    /// The first error for which Kubernetes would reject it.
     #[must_use]
     pub fn mistake(&self) -> Option<String> {
         let Self { key, operator, values } = self;
         let of_operator = match (operator.as_str(), values.iter().next().is_some()) {
-            ("In" | "NotIn", false) => Some(format!("`{operator}` needs `values`")),
-            ("Exists" | "DoesNotExist", true) => Some(format!("`{operator}` takes no `values`")),
+            ("In" | "NotIn", false) => Some(format!("`{operator}` requires `values`")),
+            ("Exists" | "DoesNotExist", true) => Some(format!("`{operator}` does not allow `values`")),
             ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => None,
             _ => Some(format!("expected `In`, `NotIn`, `Exists` or `DoesNotExist`, found `{operator}`")),
         };
@@ -74,11 +74,11 @@ fn key_mistake(key: &str) -> Option<String> {
     };
     let is_prefix = |prefix: &str| prefix.len() <= 253 && prefix.split('.').all(is_part);
     let sound = !name.is_empty() && is_word(name) && prefix.is_none_or(is_prefix);
-    (!sound).then(|| format!("`{key}` cannot be the key of a label"))
+    (!sound).then(|| format!("`{key}` is not a valid label key"))
 }
 
 fn value_mistake(value: &str) -> Option<String> {
-    (!is_word(value)).then(|| format!("`{value}` cannot be the value of a label"))
+    (!is_word(value)).then(|| format!("`{value}` is not a valid label value"))
 }
 
 /// At most 63 letters, digits, dashes, underscores and dots, with a letter or digit at both ends.
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_held_to_what_kubernetes_takes() {
+    fn invalid_selectors_are_rejected_as_in_kubernetes() {
         for good in [
             json!({}),
             json!({"matchLabels": {"app.kubernetes.io/name": "web", "a_b.c": "", "tier": "A-1"}}),
@@ -112,18 +112,18 @@ mod tests {
             assert_eq!(mistake(good), None);
         }
         let requirement = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
-        for (bad, said) in [
+        for (bad, expected) in [
             (requirement("Like", json!(["b"])), "found `Like`"),
-            (requirement("In", json!([])), "`In` needs `values`"),
-            (requirement("Exists", json!(["b"])), "`Exists` takes no `values`"),
-            (requirement("NotIn", json!(["not one"])), "`not one` cannot be the value"),
-            (json!({"matchLabels": {"a": "-"}}), "`-` cannot be the value"),
-            (json!({"matchLabels": {"": "a"}}), "`` cannot be the key"),
-            (json!({"matchLabels": {"Not.Dns/a": "a"}}), "`Not.Dns/a` cannot be the key"),
-            (json!({"matchLabels": {"a": "x".repeat(64)}}), "cannot be the value"),
+            (requirement("In", json!([])), "`In` requires `values`"),
+            (requirement("Exists", json!(["b"])), "`Exists` does not allow `values`"),
+            (requirement("NotIn", json!(["not one"])), "`not one` is not a valid label value"),
+            (json!({"matchLabels": {"a": "-"}}), "`-` is not a valid label value"),
+            (json!({"matchLabels": {"": "a"}}), "`` is not a valid label key"),
+            (json!({"matchLabels": {"Not.Dns/a": "a"}}), "`Not.Dns/a` is not a valid label key"),
+            (json!({"matchLabels": {"a": "x".repeat(64)}}), "is not a valid label value"),
         ] {
             let found = mistake(bad).unwrap_or_default();
-            assert!(found.contains(said), "{found}");
+            assert!(found.contains(expected), "{found}");
         }
     }
 }

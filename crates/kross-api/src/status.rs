@@ -1,4 +1,4 @@
-//! What every instance reports beside its author's status: each resource and each cluster, in the order of the graph.
+//! The status that every instance has in addition to the author's fields: its resources and clusters, in graph order.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use serde_json::{Value as Json, json};
 use crate::crds::structural_schema;
 use crate::vocabulary::{FailureReason, Operation, ResourceState, SyncMode};
 
-/// One object of the graph, or the summary of a large collection: an entry of `status.managedResources`.
+/// An entry of `status.managedResources`: one object of the graph, or the summary of a large collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedResource {
     /// Id of the resource in the definition.
     pub id: String,
-    /// The cluster's name; left out for the local one.
+    /// Name of the cluster; not set for the local cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// API version of the object.
@@ -34,18 +34,18 @@ pub struct ManagedResource {
     /// `Ready`, `Pending`, `Blocked`, `Applying`, `Skipped`, `Deleting`, `Retained` or `Error`.
     #[schemars(with = "String")]
     pub state: ResourceState,
-    /// Class of the failure.
+    /// Reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub reason: Option<FailureReason>,
-    /// What is being waited for, or what went wrong.
+    /// What the resource is waiting for, or why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What was being done: `connect`, `get`, `create`, `update`, `delete` or `watch`.
+    /// The operation that failed: `connect`, `get`, `create`, `update`, `delete` or `watch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub operation: Option<Operation>,
-    /// The object's generation that was last seen.
+    /// The last observed generation of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// When state, reason or observed generation last changed.
@@ -54,7 +54,7 @@ pub struct ManagedResource {
 }
 
 impl ManagedResource {
-    /// Takes over the time of the entry before, unless state, reason or observed generation changed.
+    /// Keeps the time of the previous entry, unless state, reason or observed generation changed.
     #[must_use]
     pub fn since(mut self, before: Option<&Self>, now: &str) -> Self {
         let unchanged = before.filter(|before| {
@@ -67,40 +67,40 @@ impl ManagedResource {
     }
 }
 
-/// One cluster of the graph: an entry of `status.clusters`.
+/// An entry of `status.clusters`: one cluster of the graph.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// The name that messages use.
+    /// Name of the cluster in messages.
     pub name: String,
-    /// The kubeconfig's Secret, as `namespace/name`.
+    /// The kubeconfig Secret, as `namespace/name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// UID of the cluster's `kube-system` namespace, or its URL where that may not be read.
+    /// UID of the cluster's `kube-system` namespace, or the server URL if that namespace cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Whether `uid` is only the server's URL.
+    /// Whether `uid` is only the server URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unverified: Option<bool>,
     /// `Watch` or `Poll`.
     #[schemars(with = "String")]
     pub mode: SyncMode,
-    /// Whether the cluster answers.
+    /// Whether the cluster is connected.
     pub connected: bool,
-    /// Since when `connected` is as it is.
+    /// When `connected` last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// When the cluster last answered.
+    /// When the cluster last responded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_contact: Option<String>,
-    /// How many of the instance's resources there are ready.
+    /// Number of the instance's resources in this cluster that are ready.
     pub ready: i64,
-    /// How many of the instance's resources live there.
+    /// Number of the instance's resources in this cluster.
     pub total: i64,
 }
 
-/// Schemas of the status fields that every generated CustomResourceDefinition gets, unless its author has a field of the
-/// name: `state`, `conditions`, `managedResources`, `clusters`.
+/// Schemas of the status fields of every generated CustomResourceDefinition: `state`, `conditions`, `managedResources`,
+/// `clusters`. A field of the author with the same name takes precedence.
 #[must_use]
 pub fn instance_status_schemas() -> Vec<(&'static str, Json)> {
     let list = |items: Json| json!({"type": "array", "items": items});
@@ -112,7 +112,7 @@ pub fn instance_status_schemas() -> Vec<(&'static str, Json)> {
     ]
 }
 
-/// As kro has it in the types that it generates: nothing required, times as plain texts.
+/// The schema that kro generates: nothing is required, and times are plain strings.
 fn instance_condition_schema() -> Json {
     json!({
         "type": "object",
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_an_entry_moves_only_with_what_it_says() {
+    fn the_update_time_changes_only_with_state_reason_or_generation() {
         let before = resource(ResourceState::Pending).since(None, "one");
         assert_eq!(before.last_update_time.as_deref(), Some("one"));
         let mut same = resource(ResourceState::Pending);

@@ -1,5 +1,5 @@
-//! Every word that objects on the wire carry: keys of labels and annotations, field managers, states, condition types
-//! and reasons. Nothing else in the workspace spells one of them.
+//! All constants of the API: keys of labels and annotations, field managers, states, condition types and reasons. No
+//! other module in the workspace defines any of them.
 
 pub mod annotations;
 mod conditions;
@@ -10,23 +10,21 @@ mod states;
 pub use conditions::{ConditionType, FailureReason, Operation, Reason};
 pub use states::{InstanceState, NodeState, ResourceState, SyncMode};
 
-/// The domain of the public API and the prefix of its keys.
-pub const DOMAIN: &str = "kro.run";
-/// Keys that templates may not set begin with this, or with [`INTERNAL_KEY_PREFIX`].
+/// Prefix of label and annotation keys that templates must not set, like [`INTERNAL_KEY_PREFIX`].
 pub const KEY_PREFIX: &str = "kro.run/";
-/// Keys of bookkeeping begin with this.
+/// Prefix of label and annotation keys for internal bookkeeping.
 pub const INTERNAL_KEY_PREFIX: &str = "internal.kro.run/";
 /// The finalizer of definitions, revisions and instances.
 pub const FINALIZER: &str = "kro.run/finalizer";
-/// Where kubeconfig Secrets are looked for when neither the reference nor the instance gives a namespace.
+/// The namespace of kubeconfig Secrets if neither the reference nor the instance has one.
 pub const SYSTEM_NAMESPACE: &str = "kro-system";
-/// The key of a kubeconfig in its Secret when the reference gives none.
+/// The default key of the kubeconfig in its Secret.
 pub const KUBECONFIG_KEY: &str = "kubeconfig";
-/// Names of Secrets that may be used as credentials without the label end in this.
+/// Suffix of the names of Secrets that may be used as credentials without the label.
 pub const KUBECONFIG_NAME_SUFFIX: &str = "-kubeconfig";
 
-/// Declares an enum whose variants are words on the wire.
-macro_rules! words {
+/// Declares an enum whose variants are strings on the wire.
+macro_rules! wire_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,10 +33,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every word of the set.
+            /// Every variant.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The word on the wire.
+            /// The value on the wire.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -46,7 +44,7 @@ macro_rules! words {
                 }
             }
 
-            /// Reads a word from the wire.
+            /// Parses a value from the wire.
             #[must_use]
             pub fn parse(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|item| item.as_str() == word)
@@ -69,21 +67,21 @@ macro_rules! words {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let word = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
                 Self::parse(&word).ok_or_else(|| {
-                    serde::de::Error::custom(format_args!("`{word}` is not one of the words of {}", stringify!($name)))
+                    serde::de::Error::custom(format_args!("`{word}` is not a valid {}", stringify!($name)))
                 })
             }
         }
     };
 }
 
-use words;
+use wire_enum;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn words_come_back_from_the_wire() {
+    fn values_round_trip_through_json() {
         for state in ResourceState::ALL {
             let text = serde_json::to_string(state).unwrap();
             assert_eq!(serde_json::from_str::<ResourceState>(&text).unwrap(), *state);

@@ -1,11 +1,11 @@
-//! Turns YAML text into values that know where each of their parts stands in the text. Bad text becomes diagnostics;
-//! the other documents of the file are read all the same.
+//! Parses YAML into values with the source position of every part. Errors become diagnostics; the other documents of
+//! the file are still parsed.
 //!
-//! Plain scalars mean what kubectl takes them for, so that a file checked here and applied there is one object:
-//! YAML 1.1 booleans (`yes`, `on`, `n`; with a warning), octal numbers with `0` or `0o`, hexadecimal and binary ones,
-//! underscores in numbers, timestamps as text. Objects travel as JSON, so a float without fraction is a whole number,
-//! keys are text (`8080:` is `"8080"`), and `.inf` and `.nan` are mistakes. Merge keys (`<<`) are applied; entries
-//! written out win over merged ones.
+//! Plain scalars are parsed like kubectl does, so that a file that is checked here and applied there is the same object:
+//! YAML 1.1 booleans (`yes`, `on`, `n`; with a warning), octal numbers with `0` or `0o`, hexadecimal and binary numbers,
+//! underscores in numbers, timestamps as strings. Objects are sent as JSON, so a float without a fraction is an integer,
+//! keys are strings (`8080:` is `"8080"`), and `.inf` and `.nan` are errors. Merge keys (`<<`) are applied; explicit
+//! entries take precedence over merged ones.
 //!
 //! ```
 //! use kross_api::yaml;
@@ -35,30 +35,30 @@ pub use document::{Document, attach, attach_all};
 use granit_parser::{Event, Parser};
 use kross_diagnostics::{Code, Diagnostic, Diagnostics, SourceId, Sources, Span};
 
-/// What a file may hold at most.
+/// Limits for a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a file.
+    /// Maximum size of a file in bytes.
     pub bytes: usize,
-    /// Lists and mappings inside of each other, in one document, aliases included.
+    /// Maximum nesting depth of lists and mappings in one document, including aliases.
     pub depth: usize,
-    /// Values in one document, aliases counted as often as they are used.
+    /// Maximum number of values in one document; every use of an alias counts.
     pub nodes: usize,
-    /// Errors in the YAML itself after which the rest of the file is not read.
-    pub mistakes: usize,
+    /// Maximum number of YAML errors; parsing stops after that many.
+    pub errors: usize,
 }
 
 impl Default for Limits {
-    /// Room for every bundle of CRDs in use, and for nothing that would exhaust memory.
+    /// Enough for the largest common CRD bundles, but too little to exhaust memory.
     fn default() -> Self {
-        Self { bytes: 32 << 20, depth: 100, nodes: 2_000_000, mistakes: 100 }
+        Self { bytes: 32 << 20, depth: 100, nodes: 2_000_000, errors: 100 }
     }
 }
 
-/// Reads every document of a text; empty ones are left out. The text becomes part of `sources` under `name`.
+/// Parses every document of a text; empty documents are omitted. The text is added to `sources` under `name`.
 ///
-/// A document with a mistake that leaves its structure in doubt is left out; one with a mistake in a single value,
-/// such as a repeated key, is there without it.
+/// A document with a syntax error is omitted; a document with an error in a single value, such as a duplicate key, is
+/// returned without that value.
 pub fn parse(
     sources: &mut Sources,
     name: impl Into<Arc<str>>,
@@ -75,10 +75,10 @@ pub fn parse(
         return Vec::new();
     }
     let source = sources.add(name, Arc::clone(&text));
-    Reader { text, source, limits, found, mistakes: 0 }.documents()
+    Reader { text, source, limits, found, errors: 0 }.documents()
 }
 
-/// Reads every document of a file whose encoding is not known to be right.
+/// Parses every document of a file whose encoding has not been checked.
 pub fn parse_bytes(
     sources: &mut Sources,
     name: impl Into<Arc<str>>,
@@ -91,10 +91,10 @@ pub fn parse_bytes(
         Err(error) => {
             let kept = bytes.get(..bytes.len().min(limits.bytes)).unwrap_or_default();
             let source = sources.add(name, String::from_utf8_lossy(kept).into_owned());
-            // Up to the first bad byte the text is as long as the bytes; the sign for that byte takes three.
+            // Up to the first invalid byte, offsets are the same; the replacement character for that byte has three bytes.
             let start = offset(error.valid_up_to());
-            let diagnostic = Diagnostic::new(Code::InvalidEncoding, "the text is not UTF-8")
-                .labelled(Span::new(source, start, start.saturating_add(3)), "not UTF-8 from here on");
+            let diagnostic = Diagnostic::new(Code::InvalidEncoding, "the file is not valid UTF-8")
+                .labelled(Span::new(source, start, start.saturating_add(3)), "first invalid byte");
             found.push(diagnostic.help(encoding_help(bytes)));
             Vec::new()
         }
@@ -103,16 +103,14 @@ pub fn parse_bytes(
 
 fn encoding_help(bytes: &[u8]) -> &'static str {
     match bytes {
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "this looks like UTF-16; save the file as UTF-8",
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the file looks like UTF-16; save it as UTF-8",
         _ => "save the file as UTF-8",
     }
 }
 
 fn too_large(name: &str, size: usize, limits: &Limits, source: SourceId) -> Diagnostic {
-    let message = format!("`{name}` has {size} bytes; at most {} are read", limits.bytes);
-    Diagnostic::new(Code::YamlTooLarge, message)
-        .at(Span::new(source, 0, 0))
-        .help("split it into several files")
+    let message = format!("`{name}` has {size} bytes, but the limit is {}", limits.bytes);
+    Diagnostic::new(Code::YamlTooLarge, message).at(Span::new(source, 0, 0)).help("split the file")
 }
 
 /// An offset into a text that is known to be shorter than 4 GiB.
@@ -120,13 +118,13 @@ fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// Reads one text, document by document.
+/// Parses one text, document by document.
 struct Reader<'a> {
     text: Arc<str>,
     source: SourceId,
     limits: &'a Limits,
     found: &'a mut Diagnostics,
-    mistakes: usize,
+    errors: usize,
 }
 
 impl Reader<'_> {
@@ -140,7 +138,7 @@ impl Reader<'_> {
         };
         let mut parser = Parser::new_from_str_with_options(&text, options);
         let mut documents = Vec::new();
-        while self.mistakes < self.limits.mistakes {
+        while self.errors < self.limits.errors {
             match parser.next() {
                 Some(Ok((Event::DocumentStart(..), _))) => {
                     let mut builder = build::Builder::new(&text, self.source, self.limits);
@@ -153,7 +151,7 @@ impl Reader<'_> {
                 Some(Err(error)) => {
                     let before = syntax::Before { bracket: None, end: 0 };
                     self.found.push(syntax::describe(&error, &text, self.source, &before));
-                    self.mistakes += 1;
+                    self.errors += 1;
                     if !matches!(parser.proceed_next_document(), Ok(true)) {
                         break;
                     }
@@ -163,14 +161,14 @@ impl Reader<'_> {
         documents
     }
 
-    /// Reads one document up to its end; none when it is given up.
+    /// Parses one document to its end; `None` if parsing it was aborted.
     fn document<'t>(
         &mut self,
         parser: &mut Parser<'t, granit_parser::StrInput<'t>>,
         builder: &mut build::Builder<'t>,
     ) -> Option<build::Built> {
         loop {
-            let given_up = match parser.next()? {
+            let aborted = match parser.next()? {
                 Ok((Event::DocumentEnd, _)) => {
                     let built = builder.finish();
                     self.report(builder);
@@ -183,7 +181,7 @@ impl Reader<'_> {
                     true
                 }
             };
-            if given_up || self.mistakes + builder.errors >= self.limits.mistakes {
+            if aborted || self.errors + builder.errors >= self.limits.errors {
                 self.report(builder);
                 let _ = parser.proceed_next_document();
                 return None;
@@ -192,7 +190,7 @@ impl Reader<'_> {
     }
 
     fn report(&mut self, builder: &mut build::Builder<'_>) {
-        self.mistakes += builder.errors;
+        self.errors += builder.errors;
         self.found.extend(builder.found.drain(..));
     }
 }

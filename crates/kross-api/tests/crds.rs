@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions as they are shipped, and what must hold for all of them.
+//! Tests of the generated CustomResourceDefinitions, which are the files in `crds/`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::path::Path;
@@ -24,7 +24,7 @@ fn find<'a>(value: &'a Value, key: &str, path: &str, found: &mut Vec<(String, &'
     }
 }
 
-/// The files in `crds/` are the snapshot: a change of a type shows there.
+/// The files in `crds/` are the snapshot: every change of a type changes them.
 #[test]
 fn the_committed_files_are_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -35,20 +35,20 @@ fn the_committed_files_are_up_to_date() {
 }
 
 #[test]
-fn yaml_reads_back_as_the_definition() {
+fn the_yaml_parses_to_the_same_crd() {
     for crd in crds() {
         let read: Value = serde_saphyr::from_str(&crd_yaml(&crd)).unwrap();
         let mut written = serde_json::to_value(&crd).unwrap();
-        whole_numbers(&mut written);
+        floats_to_integers(&mut written);
         assert_eq!(read, written);
     }
 }
 
 /// `1.0` is written as `1`.
-fn whole_numbers(value: &mut Value) {
+fn floats_to_integers(value: &mut Value) {
     match value {
-        Value::Object(map) => map.values_mut().for_each(whole_numbers),
-        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(map) => map.values_mut().for_each(floats_to_integers),
+        Value::Array(items) => items.iter_mut().for_each(floats_to_integers),
         #[allow(clippy::cast_possible_truncation)]
         Value::Number(number) if number.is_f64() => *value = Value::from(number.as_f64().unwrap() as i64),
         _ => {}
@@ -56,7 +56,7 @@ fn whole_numbers(value: &mut Value) {
 }
 
 #[test]
-fn only_fields_of_kro_have_defaults() {
+fn only_fields_that_kro_defaults_have_defaults() {
     for crd in crds() {
         let crd = serde_json::to_value(&crd).unwrap();
         let mut found = Vec::new();
@@ -71,7 +71,7 @@ fn only_fields_of_kro_have_defaults() {
 }
 
 #[test]
-fn no_field_takes_null_and_every_rule_has_a_message() {
+fn no_field_is_nullable_and_every_rule_has_a_message() {
     for crd in crds() {
         let crd = serde_json::to_value(&crd).unwrap();
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What is written comes back as it was: nothing is lost on the way through the types and nothing is added.
+//! Tests that deserializing and serializing an object neither adds nor removes fields.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::path::Path;
@@ -18,7 +18,7 @@ fn fixtures(folder: &str) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn definitions_come_back_as_they_were_written() {
+fn definitions_round_trip() {
     let all: Vec<_> = fixtures("kro").into_iter().chain(fixtures("kross")).collect();
     assert!(all.len() >= 6);
     for (name, written) in all {
@@ -28,7 +28,7 @@ fn definitions_come_back_as_they_were_written() {
 }
 
 #[test]
-fn a_revision_holds_the_spec_as_it_was_written() {
+fn a_revision_snapshot_contains_the_unchanged_spec() {
     for (name, written) in fixtures("kro") {
         let definition: ResourceGraphDefinition = serde_json::from_value(written.clone()).expect(&name);
         let snapshot = Snapshot { name: name.clone(), generation: 1, spec: definition.spec };
@@ -37,7 +37,7 @@ fn a_revision_holds_the_spec_as_it_was_written() {
 }
 
 #[test]
-fn a_revision_comes_back_as_it_was_written() {
+fn a_revision_round_trips() {
     let written = json!({
         "apiVersion": "internal.kro.run/v1alpha1",
         "kind": "GraphRevision",

@@ -1,4 +1,5 @@
-//! A real API server takes the CustomResourceDefinitions, takes good objects as they are, and says of bad ones what is wrong.
+//! Tests against a real API server: it accepts the CRDs and valid objects unchanged, and rejects invalid objects with the
+//! expected messages.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::path::Path;
@@ -15,7 +16,7 @@ async fn install(client: &Client) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in crds() {
         let text: CustomResourceDefinition = serde_saphyr::from_str(&crd_yaml(&crd)).unwrap();
-        api.create(&PostParams::default(), &text).await.expect("the API server takes the definition");
+        api.create(&PostParams::default(), &text).await.expect("the API server accepts the CRD");
     }
     for crd in crds() {
         let name = crd.metadata.name.unwrap();
@@ -33,12 +34,12 @@ async fn install(client: &Client) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
-    // The server takes a moment to serve a kind that it has established.
+    // It takes a moment until the server serves an established kind.
     for api in [definitions(client), revisions(client)] {
         for attempt in 0.. {
             match api.list(&ListParams::default()).await {
                 Ok(_) => break,
-                Err(error) => assert!(attempt < 1200, "it is not served: {error}"),
+                Err(error) => assert!(attempt < 1200, "the kind is not served: {error}"),
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -61,7 +62,7 @@ fn dry_run() -> PostParams {
     PostParams { dry_run: true, ..PostParams::default() }
 }
 
-/// Sets values at JSON pointers, making objects on the way; `null` removes.
+/// Sets values at JSON pointers; `null` removes.
 fn edit(base: &Value, edits: &[(&str, Value)]) -> Value {
     let mut edited = base.clone();
     for (pointer, value) in edits {
@@ -92,11 +93,11 @@ fn definition() -> Value {
     })
 }
 
-/// What is wrong, the edits that make it so, and what the server's answer contains.
+/// A description of the error, the edits that cause it, and the expected part of the server's response.
 type Case = (&'static str, Vec<(&'static str, Value)>, &'static str);
 
-/// Definitions with one mistake each.
-fn bad_definitions() -> Vec<Case> {
+/// Definitions with one error each.
+fn invalid_definitions() -> Vec<Case> {
     const LEGS: &str = "/spec/resources/0";
     let kubeconfig = json!({"name": "eu", "namespace": "infra"});
     let by_secret = json!({"cluster": {"kubeconfigSecretName": "eu"}});
@@ -151,15 +152,15 @@ fn bad_definitions() -> Vec<Case> {
             "additionalPrinterColumns[0].jsonPath: Required value",
         ),
         (
-            "spec beside an existing type",
+            "spec and an existing type",
             vec![(
                 "/spec/schema/externalRef",
                 json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}),
             )],
-            "`spec` and `externalRef` exclude each other: keep `spec` to make a type, `externalRef` to use an existing one",
+            "`spec` and `externalRef` are mutually exclusive: set `spec` to define a new type, or `externalRef` to use an existing one",
         ),
         (
-            "an existing type without a choice",
+            "an existing type without a name or selector",
             vec![
                 ("/spec/schema/spec", Value::Null),
                 (
@@ -203,7 +204,7 @@ fn bad_definitions() -> Vec<Case> {
         (
             "an external reference without metadata",
             vec![("/spec/resources/1/externalRef/metadata", Value::Null)],
-            "externalRef needs `metadata` with `name` or `selector`, or a `selector` of its own",
+            "externalRef requires `metadata` with `name` or `selector`, or a `selector` of its own",
         ),
         (
             "an external reference with an empty name",
@@ -221,14 +222,14 @@ fn bad_definitions() -> Vec<Case> {
             "must not validate the schema (not)",
         ),
         (
-            "a name beside the outer selector",
+            "a name next to the outer selector",
             vec![("/spec/resources/1/externalRef/selector", json!({}))],
-            "`metadata.name` and `selector` exclude each other: keep one of them",
+            "`metadata.name` and `selector` are mutually exclusive: remove one of them",
         ),
         (
-            "a namespace selector beside a name",
+            "a namespace selector next to a name",
             vec![("/spec/resources/1/externalRef/namespaceSelector", json!({}))],
-            "`namespaceSelector` goes with a selector: remove `metadata.name` and `metadata.namespace`",
+            "`namespaceSelector` requires a selector: remove `metadata.name` and `metadata.namespace`",
         ),
         (
             "cluster and target on the definition",
@@ -257,7 +258,7 @@ fn bad_definitions() -> Vec<Case> {
                 ("/spec/resources/1/cluster", json!({"name": "eu"})),
                 ("/spec/resources/1/externalRef/target", by_secret.clone()),
             ],
-            "the cluster is named twice: keep it on the resource or on its `externalRef`",
+            "the cluster is set twice: set it either on the resource or on its `externalRef`",
         ),
         (
             "a cluster without a name",
@@ -265,7 +266,7 @@ fn bad_definitions() -> Vec<Case> {
             "spec.cluster.name: Required value",
         ),
         (
-            "two ways to name the Secret",
+            "two references to the Secret",
             vec![(
                 "/spec/cluster",
                 json!({"name": "eu", "kubeconfigSecret": kubeconfig, "kubeconfigSecretRef": "eu"}),
@@ -273,17 +274,17 @@ fn bad_definitions() -> Vec<Case> {
             "`kubeconfigSecret` and `kubeconfigSecretRef` both name the Secret: keep one of them",
         ),
         (
-            "a namespace beside the long spelling",
+            "a namespace next to the long spelling",
             vec![("/spec/cluster", json!({"name": "eu", "namespace": "a", "kubeconfigSecret": kubeconfig}))],
             "`namespace` belongs to the short spelling: write `kubeconfigSecret: {name: ..., namespace: ...}` instead",
         ),
         (
-            "a namespace beside the long spelling by string",
+            "a namespace next to the long spelling by string",
             vec![("/spec/cluster", json!({"name": "eu", "namespace": "a", "kubeconfigSecretRef": "eu"}))],
             "`namespace` belongs to the short spelling",
         ),
         (
-            "a key beside the long spelling",
+            "a key next to the long spelling",
             vec![(
                 "/spec/resources/0/cluster",
                 json!({"name": "eu", "key": "a", "kubeconfigSecret": kubeconfig}),
@@ -313,12 +314,12 @@ fn bad_definitions() -> Vec<Case> {
         (
             "an empty target",
             vec![("/spec/target", json!({}))],
-            "`target` takes exactly one protocol: write `cluster` or `kubernetesTarget`",
+            "`target` requires exactly one protocol: set `cluster` or `kubernetesTarget`",
         ),
         (
             "two protocols",
             vec![("/spec/target", edit(&by_secret, &[("/kubernetesTarget", json!({"name": "a"}))]))],
-            "`target` takes exactly one protocol: write `cluster` or `kubernetesTarget`",
+            "`target` requires exactly one protocol: set `cluster` or `kubernetesTarget`",
         ),
         (
             "a target without a Secret",
@@ -326,14 +327,14 @@ fn bad_definitions() -> Vec<Case> {
             "spec.resources[0].target.cluster.kubeconfigSecretName: Required value",
         ),
         (
-            "a published target without a choice",
+            "a published target without name or selector",
             vec![("/spec/target", json!({"kubernetesTarget": {}}))],
-            "`kubernetesTarget` takes exactly one of `name` and `selector`",
+            "`kubernetesTarget` requires exactly one of `name` and `selector`",
         ),
         (
-            "a published target with two choices",
+            "a published target with name and selector",
             vec![("/spec/target", json!({"kubernetesTarget": {"name": "a", "selector": {}}}))],
-            "`kubernetesTarget` takes exactly one of `name` and `selector`",
+            "`kubernetesTarget` requires exactly one of `name` and `selector`",
         ),
         (
             "another phase",
@@ -351,7 +352,7 @@ fn bad_definitions() -> Vec<Case> {
             r"should match '^([0-9]+(\.[0-9]+)?(s|m|h))+$'",
         ),
         (
-            "an id that cannot be waited for",
+            "an invalid id in after",
             vec![("/spec/resources/0/lifecycle", json!({"delete": {"after": ["Not-An-Id"]}}))],
             "should match '^[a-z][a-zA-Z0-9]*$'",
         ),
@@ -364,15 +365,15 @@ fn bad_definitions() -> Vec<Case> {
     ]
 }
 
-/// Changes that are not allowed.
-fn bad_changes() -> Vec<Case> {
+/// Changes of a definition that are not allowed.
+fn invalid_changes() -> Vec<Case> {
     vec![
         ("another kind", vec![("/spec/schema/kind", json!("Chair"))], "kind is immutable"),
         ("another apiVersion", vec![("/spec/schema/apiVersion", json!("v1"))], "apiVersion is immutable"),
         ("another group", vec![("/spec/schema/group", json!("example.com"))], "group is immutable"),
         ("another scope", vec![("/spec/schema/scope", json!("Cluster"))], "scope is immutable"),
         (
-            "an existing type in place of an own one",
+            "an existing type instead of a new one",
             vec![
                 ("/spec/schema/spec", Value::Null),
                 (
@@ -383,7 +384,7 @@ fn bad_changes() -> Vec<Case> {
             "externalRef cannot be added or removed",
         ),
         (
-            "an existing type in place of an own kind",
+            "an existing type instead of a new kind",
             vec![
                 ("/spec/schema/spec", Value::Null),
                 ("/spec/schema/kind", Value::Null),
@@ -402,15 +403,15 @@ fn answer(result: Result<DynamicObject, kube::Error>) -> Option<String> {
     match result {
         Ok(_) => None,
         Err(kube::Error::Api(status)) => Some(status.message.clone()),
-        Err(other) => panic!("the server gave no answer: {other}"),
+        Err(other) => panic!("the request failed: {other}"),
     }
 }
 
 fn check(failures: &mut Vec<String>, what: &str, answer: Option<String>, expected: &str) {
     match answer {
         Some(message) if message.contains(expected) => {}
-        Some(message) => failures.push(format!("{what}\n    expected: {expected}\n    answered: {message}")),
-        None => failures.push(format!("{what}\n    expected: {expected}\n    but it was taken")),
+        Some(message) => failures.push(format!("{what}\n    expected: {expected}\n    received: {message}")),
+        None => failures.push(format!("{what}\n    expected: {expected}\n    but it was accepted")),
     }
 }
 
@@ -425,21 +426,21 @@ fn fixtures(folder: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_enforces_what_the_types_promise() {
+async fn the_server_enforces_the_validation_rules() {
     let plane = ControlPlane::named("rules").start().await.unwrap();
     let client = plane.client().await.unwrap();
     install(&client).await;
     let mut failures = Vec::new();
-    good_definitions_come_back_unchanged(&client).await;
-    bad_definitions_are_refused(&client, &mut failures).await;
-    bad_changes_are_refused(&client, &mut failures).await;
-    revisions_are_frozen(&client, &mut failures).await;
-    status_is_apart(&client).await;
+    valid_definitions_are_stored_unchanged(&client).await;
+    invalid_definitions_are_rejected(&client, &mut failures).await;
+    invalid_changes_are_rejected(&client, &mut failures).await;
+    revisions_are_immutable(&client, &mut failures).await;
+    status_is_a_subresource(&client).await;
     plane.stop().await;
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-async fn good_definitions_come_back_unchanged(client: &Client) {
+async fn valid_definitions_are_stored_unchanged(client: &Client) {
     let api = definitions(client);
     for written in fixtures("kro").into_iter().chain(fixtures("kross")) {
         let name = written["metadata"]["name"].as_str().unwrap().to_owned();
@@ -457,26 +458,26 @@ async fn good_definitions_come_back_unchanged(client: &Client) {
     assert!(all.list(&ListParams::default()).await.unwrap().items.len() >= 6);
 }
 
-async fn bad_definitions_are_refused(client: &Client, failures: &mut Vec<String>) {
+async fn invalid_definitions_are_rejected(client: &Client, failures: &mut Vec<String>) {
     let api = definitions(client);
-    api.create(&dry_run(), &object(&definition())).await.expect("without a mistake it is taken");
-    for (what, edits, expected) in bad_definitions() {
+    api.create(&dry_run(), &object(&definition())).await.expect("a valid definition is accepted");
+    for (what, edits, expected) in invalid_definitions() {
         let bad = edit(&definition(), &edits);
         check(failures, what, answer(api.create(&dry_run(), &object(&bad)).await), expected);
     }
 }
 
-async fn bad_changes_are_refused(client: &Client, failures: &mut Vec<String>) {
+async fn invalid_changes_are_rejected(client: &Client, failures: &mut Vec<String>) {
     let api = definitions(client);
     let created = api.create(&PostParams::default(), &object(&definition())).await.unwrap();
     let created = serde_json::to_value(created).unwrap();
-    for (what, edits, expected) in bad_changes() {
+    for (what, edits, expected) in invalid_changes() {
         let changed = edit(&created, &edits);
         check(failures, what, answer(api.replace("table", &dry_run(), &object(&changed)).await), expected);
     }
     let grown =
         edit(&created, &[("/spec/schema/spec", json!({"size": "string"})), ("/spec/resources", json!([]))]);
-    api.replace("table", &dry_run(), &object(&grown)).await.expect("everything else may change");
+    api.replace("table", &dry_run(), &object(&grown)).await.expect("all other fields are mutable");
 
     let existing = serde_json::to_value(api.get("existing-type").await.unwrap()).unwrap();
     for (field, expected) in
@@ -493,7 +494,7 @@ async fn bad_changes_are_refused(client: &Client, failures: &mut Vec<String>) {
     }
 }
 
-async fn revisions_are_frozen(client: &Client, failures: &mut Vec<String>) {
+async fn revisions_are_immutable(client: &Client, failures: &mut Vec<String>) {
     let api = revisions(client);
     let revision = json!({
         "apiVersion": "internal.kro.run/v1alpha1",
@@ -501,7 +502,8 @@ async fn revisions_are_frozen(client: &Client, failures: &mut Vec<String>) {
         "metadata": {"name": "table-r00001", "labels": {"kro.run/graph-revision-hash": "abc"}},
         "spec": {"revision": 1, "snapshot": {"name": "table", "generation": 1, "spec": definition()["spec"]}},
     });
-    let created = api.create(&PostParams::default(), &object(&revision)).await.expect("a revision is taken");
+    let created =
+        api.create(&PostParams::default(), &object(&revision)).await.expect("a valid revision is accepted");
     let created = serde_json::to_value(created).unwrap();
     let changes = [
         ("/spec/revision", json!(2)),
@@ -530,7 +532,7 @@ async fn revisions_are_frozen(client: &Client, failures: &mut Vec<String>) {
         check(failures, pointer, answer(api.create(&dry_run(), &object(&edited)).await), expected);
     }
     let labelled = edit(&created, &[("/metadata/labels/more", json!("true"))]);
-    api.replace("table-r00001", &dry_run(), &object(&labelled)).await.expect("labels may change");
+    api.replace("table-r00001", &dry_run(), &object(&labelled)).await.expect("labels are mutable");
 
     revisions_are_selected_by_their_definition(client).await;
 }
@@ -544,19 +546,19 @@ async fn revisions_are_selected_by_their_definition(client: &Client) {
         if minor >= 31 {
             assert_eq!(found.unwrap(), expected);
         } else {
-            // Older servers take the definition without its selectable fields.
+            // Older servers ignore the selectable fields of the CRD.
             let error = found.unwrap_err().to_string();
             assert!(error.contains("field label not supported: spec.snapshot.name"), "{error}");
         }
     }
 }
 
-async fn status_is_apart(client: &Client) {
+async fn status_is_a_subresource(client: &Client) {
     let api = definitions(client);
     assert_eq!(
         api.get("fan-out").await.unwrap().data.get("status"),
         None,
-        "status is not written with the object"
+        "the status is ignored when the object is created"
     );
     let status =
         fixtures("kro").into_iter().find(|fixture| fixture["metadata"]["name"] == "fan-out").unwrap();

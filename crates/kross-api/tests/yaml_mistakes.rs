@@ -1,4 +1,4 @@
-//! What bad YAML looks like to the person who wrote it, as snapshots, and what the limits stop.
+//! Snapshots of the diagnostics for invalid YAML, and tests of the limits.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -23,9 +23,9 @@ macro_rules! snapshots {
 
 snapshots! {
     a_ternary_without_quotes: "value: ${schema.spec.tls ? \"https\" : \"http\"}\n",
-    a_line_too_far_to_the_right: "metadata:\n  name: web\n   labels: {}\n",
-    a_line_between_two_levels: "spec:\n    a: 1\n  b: 2\n",
-    an_item_between_two_levels: "- a: 1\n  b: 2\n c: 3\n",
+    a_line_with_too_much_indentation: "metadata:\n  name: web\n   labels: {}\n",
+    a_line_between_two_indentation_levels: "spec:\n    a: 1\n  b: 2\n",
+    an_item_between_two_indentation_levels: "- a: 1\n  b: 2\n c: 3\n",
     a_tab: "spec:\n\treplicas: 1\n",
     an_open_quote: "a: \"x\nb: 1\n",
     an_open_quote_before_another_document: "a: 'x\n---\nb: 1\n",
@@ -33,7 +33,7 @@ snapshots! {
     an_open_list_at_the_end: "args: [serve,\n",
     an_open_mapping: "labels: {app: web\n",
     a_wrong_bracket: "labels: {app: [web}\n",
-    a_bracket_too_many: "labels: ]\n",
+    an_unmatched_closing_bracket: "labels: ]\n",
     a_reserved_character: "name: @web\nother: `x`\n",
     a_percent_sign: "name: %web # why\n",
     text_after_a_quote: "name: \"web\" app\n",
@@ -47,15 +47,15 @@ snapshots! {
     a_null_key: "null: 1\n~: 2\n",
     an_unknown_alias: "a: &labels {}\nb: *lables\nc: *x\n",
     an_alias_of_itself: "a: &a\n  b: [*a]\n",
-    a_merge_of_text: "a: &a x\nb:\n  <<: *a\n",
-    a_number_without_json: "a: .inf\nb: -.Inf\nc: .nan\n",
+    a_merge_of_a_string: "a: &a x\nb:\n  <<: *a\n",
+    a_number_that_json_cannot_represent: "a: .inf\nb: -.Inf\nc: .nan\n",
     a_wrong_tag: "a: !!int many\nb: !!binary aGk=\nc: !!str {}\n",
     an_unknown_tag: "a: !Ref web\nb: !include {x: 1}\n",
     a_boolean_word: "country: no\n",
 }
 
 #[test]
-fn what_cannot_be_read_at_all() {
+fn files_that_exceed_a_limit_or_are_not_utf8() {
     let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
     let small = Limits { bytes: 40, depth: 3, nodes: 5, ..Limits::default() };
     yaml::parse_bytes(&mut sources, "latin.yaml", b"name: caf\xe9\n", &small, &mut found);
@@ -72,12 +72,12 @@ fn codes(text: &str, limits: &Limits) -> Vec<Code> {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_shown_where_they_are() {
+fn invalid_utf8_is_reported_at_its_position() {
     let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
     let documents =
         yaml::parse_bytes(&mut sources, "a.yaml", b"a: 1\nb: caf\xe9\n", &Limits::default(), &mut found);
     assert!(documents.is_empty());
-    assert_eq!(render::lines(&found, &sources), "a.yaml:2:7: error[K0110]: the text is not UTF-8\n");
+    assert_eq!(render::lines(&found, &sources), "a.yaml:2:7: error[K0110]: the file is not valid UTF-8\n");
     yaml::parse_bytes(&mut sources, "b.yaml", b"\xff\xfea\0", &Limits::default(), &mut found);
     assert!(Format::Plain.render(&found, &sources).contains("UTF-16"));
     let documents =
@@ -86,14 +86,14 @@ fn bytes_that_are_not_utf8_are_shown_where_they_are() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_not_read() {
+fn a_file_that_is_too_large_is_not_parsed() {
     let limits = Limits { bytes: 10, ..Limits::default() };
     assert_eq!(codes("a: 1234567890", &limits), [Code::YamlTooLarge]);
     assert_eq!(codes("a: 1", &limits), []);
 }
 
 #[test]
-fn aliases_of_aliases_are_counted() {
+fn nested_aliases_count_towards_the_size_limit() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..30 {
         let last = format!("*a{}, ", level - 1).repeat(10);
@@ -106,7 +106,7 @@ fn aliases_of_aliases_are_counted() {
 }
 
 #[test]
-fn aliases_inside_of_aliases_are_not_nested_without_end() {
+fn nested_aliases_count_towards_the_depth_limit() {
     let mut text = "- &a0 []\n".to_owned();
     for level in 1..200 {
         text.push_str(&format!("- &a{level} [*a{}]\n", level - 1));
@@ -115,7 +115,7 @@ fn aliases_inside_of_aliases_are_not_nested_without_end() {
 }
 
 #[test]
-fn brackets_are_not_nested_without_end() {
+fn nested_brackets_and_indentation_count_towards_the_depth_limit() {
     for (open, close) in [("[", "]"), ("{a: ", "}")] {
         let text = format!("{}{}", open.repeat(100_000), close.repeat(100_000));
         assert_eq!(codes(&text, &Limits::default()), [Code::YamlTooDeep]);
@@ -127,7 +127,7 @@ fn brackets_are_not_nested_without_end() {
 }
 
 #[test]
-fn after_many_mistakes_reading_stops() {
+fn parsing_stops_after_too_many_errors() {
     let text = "a: 1\n".repeat(10_000);
     assert_eq!(codes(&text, &Limits::default()).len(), 100);
     let text = "a: [\n---\n".repeat(10_000);
@@ -135,7 +135,7 @@ fn after_many_mistakes_reading_stops() {
 }
 
 #[test]
-fn many_warnings_do_not_stop_reading() {
+fn parsing_does_not_stop_after_many_warnings() {
     let text =
         format!("{}\nlast: {{a: 1, a: 2}}\n", (0..1000).map(|at| format!("a{at}: on\n")).collect::<String>());
     let found = codes(&text, &Limits::default());
@@ -144,7 +144,7 @@ fn many_warnings_do_not_stop_reading() {
 }
 
 #[test]
-fn a_tab_on_the_line_below_does_not_cut_a_character() {
+fn the_span_of_a_tab_is_at_character_boundaries() {
     let text = "-\ré\n\t*";
     let (mut sources, mut found) = (Sources::new(), Diagnostics::new());
     yaml::parse(&mut sources, "a.yaml", text, &Limits::default(), &mut found);

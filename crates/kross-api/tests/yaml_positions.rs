@@ -1,4 +1,4 @@
-//! Where values and parts of strings stand in the text.
+//! Tests of the source positions of values, keys and parts of strings.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -30,23 +30,23 @@ impl Read {
         self.sources.slice(self.documents[0].key_span(&Self::path(path)).unwrap())
     }
 
-    fn place(&self, path: &str) -> &str {
+    fn shown(&self, path: &str) -> &str {
         self.sources.slice(self.documents[0].span_of(&Self::path(path)))
     }
 
-    /// The text that the part `part` of the string at `path` comes from.
+    /// The source text of `part` in the string at `path`.
     fn within(&self, path: &str, part: &str) -> &str {
         let path = Self::path(path);
-        let steps: Vec<String> = path
-            .steps()
+        let segments: Vec<String> = path
+            .segments()
             .iter()
-            .map(|step| match step {
-                kross_diagnostics::Step::Key(key) => key.clone(),
-                kross_diagnostics::Step::Index(index) => index.to_string(),
+            .map(|segment| match segment {
+                kross_diagnostics::PathSegment::Key(key) => key.clone(),
+                kross_diagnostics::PathSegment::Index(index) => index.to_string(),
             })
             .collect();
-        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-        let string = self.documents[0].value().at(&steps).unwrap().as_str().unwrap();
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let string = self.documents[0].value().at(&segments).unwrap().as_str().unwrap();
         let start = string.find(part).unwrap_or_else(|| panic!("no {part:?} in {string:?}"));
         self.sources.slice(self.documents[0].span_within(&path, start..start + part.len()))
     }
@@ -75,7 +75,7 @@ next: document
 ";
 
 #[test]
-fn every_value_and_key_has_its_place() {
+fn every_value_and_key_has_its_span() {
     let read = read(RGD);
     assert_eq!(read.value("apiVersion"), "kro.run/v1alpha1");
     assert_eq!(read.key("apiVersion"), "apiVersion");
@@ -97,7 +97,7 @@ fn every_value_and_key_has_its_place() {
 }
 
 #[test]
-fn what_is_not_there_has_no_exact_place() {
+fn missing_values_have_no_exact_span() {
     let read = read(RGD);
     for path in ["spec.nothing", "spec.resources[2]", "spec.schema.kind.x", "apiVersion[0]", "next"] {
         assert_eq!(read.documents[0].exact_span(&Read::path(path)), None, "{path}");
@@ -107,28 +107,28 @@ fn what_is_not_there_has_no_exact_place() {
 }
 
 #[test]
-fn the_place_to_point_at_is_short_and_always_there() {
+fn every_path_has_a_short_span_to_show() {
     let read = read(RGD);
-    assert_eq!(read.place("spec.schema.kind"), "'Web'");
-    assert_eq!(read.place("spec.schema"), "schema");
-    assert_eq!(read.place("spec.schema.nothing.at.all"), "schema");
-    assert_eq!(read.place("spec.schema.kind.below"), "kind");
-    assert_eq!(read.place("spec.resources[0]"), "id: first");
-    assert_eq!(read.place("spec.resources[1].nothing"), "id: second");
-    assert_eq!(read.place("spec.resources[7]"), "resources");
-    assert_eq!(read.place("spec.resources[0].template.metadata.labels"), "{app: web, \"a.b/c\": größe}");
-    assert_eq!(read.place("spec.resources[0].template.metadata.labels.x"), "labels");
-    assert_eq!(read.place("nothing"), "apiVersion: kro.run/v1alpha1");
-    assert_eq!(read.place(""), "apiVersion: kro.run/v1alpha1");
+    assert_eq!(read.shown("spec.schema.kind"), "'Web'");
+    assert_eq!(read.shown("spec.schema"), "schema");
+    assert_eq!(read.shown("spec.schema.nothing.at.all"), "schema");
+    assert_eq!(read.shown("spec.schema.kind.below"), "kind");
+    assert_eq!(read.shown("spec.resources[0]"), "id: first");
+    assert_eq!(read.shown("spec.resources[1].nothing"), "id: second");
+    assert_eq!(read.shown("spec.resources[7]"), "resources");
+    assert_eq!(read.shown("spec.resources[0].template.metadata.labels"), "{app: web, \"a.b/c\": größe}");
+    assert_eq!(read.shown("spec.resources[0].template.metadata.labels.x"), "labels");
+    assert_eq!(read.shown("nothing"), "apiVersion: kro.run/v1alpha1");
+    assert_eq!(read.shown(""), "apiVersion: kro.run/v1alpha1");
 }
 
 #[test]
-fn a_diagnostic_with_a_path_gets_its_place() {
+fn a_diagnostic_with_a_path_gets_its_span() {
     let read = read(RGD);
     let diagnostic = Diagnostic::new(Code::InvalidKind, "no").path("spec.schema.kind");
     let attached = yaml::attach(diagnostic.clone(), &read.documents[0]);
     assert_eq!(read.sources.slice(attached.primary.clone().unwrap().span), "'Web'");
-    // A place that is there stays, and so does a diagnostic without a path.
+    // An existing span is kept, and a diagnostic without a path is unchanged.
     let elsewhere = attached.clone().path("apiVersion");
     assert_eq!(yaml::attach(elsewhere.clone(), &read.documents[0]), elsewhere);
     let nowhere = Diagnostic::new(Code::InvalidKind, "no");
@@ -139,7 +139,7 @@ fn a_diagnostic_with_a_path_gets_its_place() {
 }
 
 #[test]
-fn aliases_and_merges_lead_to_the_text_they_repeat() {
+fn aliases_and_merges_have_the_spans_of_their_anchors() {
     let read = read("a: &x\n  b: ${c}\nd: *x\ne:\n  <<: *x\n");
     assert_eq!(
         read.documents[0].exact_span(&Read::path("d.b")),
@@ -153,7 +153,7 @@ fn aliases_and_merges_lead_to_the_text_they_repeat() {
 }
 
 #[test]
-fn parts_of_plain_text_are_found() {
+fn parts_of_plain_scalars_have_spans() {
     let read = read("a: ${x + y}\nb: größe ${x}\nc: one\n  two\n\n  three   \n   four\n");
     assert_eq!(read.within("a", "x + y"), "x + y");
     assert_eq!(read.within("b", "${x}"), "${x}");
@@ -163,7 +163,7 @@ fn parts_of_plain_text_are_found() {
 }
 
 #[test]
-fn parts_of_quoted_text_are_found() {
+fn parts_of_quoted_scalars_have_spans() {
     let read = read(
         "a: 'it''s ${x}'\nb: \"\\u00e9\\t${y} \\\"\\ud83e\\udd80\\x41\\U0001F980 z\"\nc: \"one\n   two \\\n   three\n\n   four\"\nd: ''\ne: 'x\n\n  y'\n",
     );
@@ -183,7 +183,7 @@ fn parts_of_quoted_text_are_found() {
 }
 
 #[test]
-fn parts_of_literal_blocks_are_found() {
+fn parts_of_literal_blocks_have_spans() {
     let read = read(
         "a: |\n  ${\n    x +\n\n    y\n  }\nb: |2-\n    indented\n  less\nc: |+\n\n\n  after\n\nd: |\n    \n  \n    x\ne: 1\n",
     );
@@ -199,7 +199,7 @@ fn parts_of_literal_blocks_are_found() {
 }
 
 #[test]
-fn parts_of_folded_blocks_are_found() {
+fn parts_of_folded_blocks_have_spans() {
     let read = read(
         "a: >-\n  one\n  two\n\n  three\n    more\n    lines\n\n  four\n  five\nb: >\n\n  first\n\n\n  second\n",
     );
@@ -213,7 +213,7 @@ fn parts_of_folded_blocks_are_found() {
 }
 
 #[test]
-fn windows_line_ends_do_not_move_places() {
+fn windows_line_endings_do_not_shift_spans() {
     let read = read("a: |\r\n  x\r\n\r\n  y\r\nb: one\r\n  two\r\nc: \"x\r\n  y\"\r\nd: >\r\n  p\r\n  q\r\n");
     assert_eq!(read.within("a", "y"), "y");
     assert_eq!(read.within("b", "two"), "two");
@@ -222,7 +222,7 @@ fn windows_line_ends_do_not_move_places() {
 }
 
 #[test]
-fn a_range_outside_of_the_string_ends_with_it() {
+fn a_range_is_clamped_to_the_string() {
     let read = read("a: 'xyz'\nb: 12\n");
     let path = Read::path("a");
     assert_eq!(read.sources.slice(read.documents[0].span_within(&path, 1..99)), "yz");

@@ -1,9 +1,9 @@
-//! What holds for every text: no panic, values come back as they went in, and places lead to the text they are for.
+//! Property tests: no input panics, values round-trip, and spans point to the text of their values.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use kross_api::yaml::{self, Document, Limits};
-use kross_diagnostics::{Diagnostics, Path, Severity, Sources, Step, render::Format};
+use kross_diagnostics::{Diagnostics, Path, PathSegment, Severity, Sources, render::Format};
 use kross_value::Value;
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// Writes a value as block YAML, strings in JSON's quotes.
+/// Writes a value as block YAML, with JSON strings.
 fn block(value: &serde_json::Value, indent: usize, out: &mut String) {
     let pad = " ".repeat(indent);
     match value {
@@ -78,14 +78,16 @@ fn strings(value: &Value, path: &Path, out: &mut Vec<(Path, String)>) {
             items.iter().enumerate().for_each(|(index, item)| strings(item, &path.index(index), out));
         }
         Value::Object(object) => {
-            object.iter().for_each(|(key, item)| strings(item, &path.then(Step::Key(key.to_string())), out));
+            object
+                .iter()
+                .for_each(|(key, item)| strings(item, &path.then(PathSegment::Key(key.to_string())), out));
         }
         _ => {}
     }
 }
 
-/// Each character of each string is, at the place it is mapped to, itself, an escape or white space.
-fn places_agree(text: &str) -> Result<(), TestCaseError> {
+/// The source text at the span of each character is the character itself, an escape or white space.
+fn spans_agree(text: &str) -> Result<(), TestCaseError> {
     let (documents, _, sources) = read(text);
     for document in &documents {
         let mut all = Vec::new();
@@ -106,7 +108,7 @@ fn places_agree(text: &str) -> Result<(), TestCaseError> {
                     || letter.is_whitespace() && source.trim_matches(['\\', '"']).trim().is_empty();
                 prop_assert!(
                     agrees,
-                    "{path}: {letter:?} at {at} of {string:?} leads to {source:?} in {text:?}"
+                    "{path}: {letter:?} at {at} of {string:?} maps to {source:?} in {text:?}"
                 );
                 last = span.start;
             }
@@ -148,7 +150,7 @@ proptest! {
             let span = document.span();
             prop_assert!(text.get(span.start as usize..span.end as usize).is_some());
         }
-        places_agree(&text)?;
+        spans_agree(&text)?;
     }
 
     #[test]
@@ -159,24 +161,24 @@ proptest! {
     }
 
     #[test]
-    fn json_comes_back(value in value()) {
+    fn json_round_trips(value in value()) {
         let text = value.to_string();
         same(&text, &value)?;
-        places_agree(&text)?;
+        spans_agree(&text)?;
         let text = serde_json::to_string_pretty(&value).unwrap();
         same(&text, &value)?;
     }
 
     #[test]
-    fn block_yaml_comes_back(value in value()) {
+    fn block_yaml_round_trips(value in value()) {
         let mut text = String::new();
         block(&value, 0, &mut text);
         same(&text, &value)?;
-        places_agree(&text)?;
+        spans_agree(&text)?;
     }
 
     #[test]
-    fn literal_blocks_come_back(lines in prop::collection::vec("[a-z${}'\":#é ]{0,8}", 1..6), indent in 1usize..5, keep in "[-+]?") {
+    fn literal_blocks_round_trip(lines in prop::collection::vec("[a-z${}'\":#é ]{0,8}", 1..6), indent in 1usize..5, keep in "[-+]?") {
         let content: Vec<String> = lines.iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect();
         let text = format!("key: |{indent}{keep}\n{}\nend: 1\n", content.join("\n"));
         let (documents, found, sources) = read(&text);
@@ -184,16 +186,16 @@ proptest! {
         let body = documents[0].value().get("key").unwrap().as_str().unwrap().to_owned();
         let joined = lines.join("\n");
         prop_assert_eq!(body.trim_end_matches('\n'), joined.trim_end_matches('\n'));
-        places_agree(&text)?;
+        spans_agree(&text)?;
     }
 
     #[test]
-    fn folded_and_quoted_text_keeps_its_places(
+    fn spans_agree_in_folded_and_quoted_scalars(
         lines in prop::collection::vec("[a-z${}]{0,3} ?[a-z]{1,3} {0,2}|", 1..6),
         style in prop::sample::select(vec![">", ">-", ">+", "\"", "'", ""]),
     ) {
         let mut body = lines.join("\n    ");
         if style.starts_with('>') { body = format!("{style}\n    {body}"); } else { body = format!("{style}{body}{style}"); }
-        places_agree(&format!("key: {body}\nend: 1\n"))?;
+        spans_agree(&format!("key: {body}\nend: 1\n"))?;
     }
 }

@@ -181,8 +181,8 @@ impl ApiError {
             return Retry::After(wait);
         }
         match self.0.reason.retry() {
-            RetryClass::Passing => Retry::Backoff,
-            RetryClass::Changing => Retry::WhenChanged,
+            RetryClass::Transient => Retry::Backoff,
+            RetryClass::NeedsChange => Retry::WhenChanged,
         }
     }
 

@@ -1,13 +1,13 @@
-//! The diagnostic itself: what is wrong, where, why, and what to type instead. Plain data without a renderer.
+//! The diagnostic type: what is wrong, where, why, and what to type instead. Plain data, independent of the renderers.
 
 use crate::{Code, Span};
 
-/// How much a diagnostic matters.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// The text is refused.
+    /// The input is rejected.
     Error,
-    /// The text is accepted, but probably not what was meant.
+    /// The input is accepted, but probably not what was meant.
     Warning,
 }
 
@@ -22,56 +22,56 @@ impl Severity {
     }
 }
 
-/// A remark on a piece of text.
+/// A span with a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The piece of text.
+    /// The span.
     pub span: Span,
-    /// What to say about it; may be empty for a primary span that speaks for itself.
+    /// The text; may be empty for a primary span.
     pub text: String,
 }
 
-/// A replacement that mends the text.
+/// A text edit that fixes the problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What to replace; a point inserts.
+    /// The span to replace; an empty span inserts.
     pub span: Span,
-    /// The text to put there.
+    /// The new text.
     pub replacement: String,
 }
 
-/// Advice, with the corrected text where it is known.
+/// A help text, with an edit if the fix is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Help {
     /// What to do.
     pub text: String,
-    /// The corrected text.
+    /// The edit that does it.
     pub edit: Option<Edit>,
 }
 
-/// A mistake in the user's text.
+/// A problem in the user's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Stable identifier of the kind of mistake.
+    /// The kind of problem.
     pub code: Code,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// One sentence, lower case, without a final period.
+    /// One sentence, lower-case, without a final period.
     pub message: String,
     /// Path of the value in its document, such as `spec.resources[2].template`, for outputs without source text.
     pub path: Option<String>,
-    /// The text at fault.
+    /// The span at fault.
     pub primary: Option<Label>,
-    /// Other pieces of text that explain it.
+    /// Other spans that help to explain it.
     pub secondary: Vec<Label>,
     /// What to do about it.
     pub help: Vec<Help>,
-    /// Background that is neither place nor advice.
+    /// Additional background.
     pub notes: Vec<String>,
 }
 
 impl Diagnostic {
-    /// A diagnostic without a place yet, with the severity its code has.
+    /// Creates a diagnostic without a location, with the default severity of its code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -85,41 +85,41 @@ impl Diagnostic {
         }
     }
 
-    /// Points at the text at fault.
+    /// Sets the span at fault.
     #[must_use]
     pub fn at(self, span: Span) -> Self {
         self.labelled(span, "")
     }
 
-    /// Points at the text at fault with a remark.
+    /// Sets the span at fault and the text shown there.
     #[must_use]
     pub fn labelled(mut self, span: Span, text: impl Into<String>) -> Self {
         self.primary = Some(Label { span, text: text.into() });
         self
     }
 
-    /// Points at another piece of text that explains the mistake.
+    /// Adds another span that helps to explain the problem.
     #[must_use]
     pub fn also(mut self, span: Span, text: impl Into<String>) -> Self {
         self.secondary.push(Label { span, text: text.into() });
         self
     }
 
-    /// Names the value's path in its document.
+    /// Sets the path of the value in its document.
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
         self
     }
 
-    /// Says what to do.
+    /// Adds a help text.
     #[must_use]
     pub fn help(mut self, text: impl Into<String>) -> Self {
         self.help.push(Help { text: text.into(), edit: None });
         self
     }
 
-    /// Says what to do, with the corrected text.
+    /// Adds a help text with the edit that fixes the problem.
     #[must_use]
     pub fn fix(mut self, text: impl Into<String>, span: Span, replacement: impl Into<String>) -> Self {
         self.help
@@ -127,7 +127,7 @@ impl Diagnostic {
         self
     }
 
-    /// Adds background.
+    /// Adds a note.
     #[must_use]
     pub fn note(mut self, text: impl Into<String>) -> Self {
         self.notes.push(text.into());
@@ -135,25 +135,25 @@ impl Diagnostic {
     }
 }
 
-/// Every mistake found so far. Stages take it by `&mut` and go on after a mistake.
+/// The diagnostics found so far. Stages take it by `&mut` and continue after an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     items: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// Nothing found.
+    /// Creates an empty collection.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one.
+    /// Adds a diagnostic.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.items.push(diagnostic);
     }
 
-    /// Whether any of them refuses the text.
+    /// Whether any of them is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.items.iter().any(|item| item.severity == Severity::Error)
@@ -171,12 +171,12 @@ impl Diagnostics {
         self.items.len()
     }
 
-    /// Orders by place in the text, then by code, keeping the order of discovery otherwise.
+    /// Sorts by position in the source, then by code; the sort is stable.
     pub fn sort(&mut self) {
         self.items.sort_by_key(|item| (item.primary.as_ref().map(|label| label.span), item.code));
     }
 
-    /// All of them.
+    /// Iterates over all of them.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.items.iter()
     }

@@ -1,7 +1,7 @@
-//! Turns a mistake in the user's text into a code, a span, a help text and every output format.
+//! Reports problems in the user's text with a code, a span and a help text, in every output format.
 //!
-//! A [`Diagnostic`] is plain data: stages collect them in a [`Diagnostics`], and renderers in [`render`] turn
-//! the collection into what a terminal, a pull request, a machine or a status condition shows.
+//! A [`Diagnostic`] is plain data: compiler stages collect them in a [`Diagnostics`], and the renderers in [`render`]
+//! format the collection for terminals, pull requests, machines and status conditions.
 //!
 //! ```
 //! use kross_diagnostics::{Code, Diagnostic, Sources, Span};
@@ -25,7 +25,7 @@ mod suggest;
 
 pub use code::Code;
 pub use diagnostic::{Diagnostic, Diagnostics, Edit, Help, Label, Severity};
-pub use path::{Path, PathError, Step};
+pub use path::{Path, PathError, PathSegment};
 pub use problem::{Locate, Part, Place, Problem};
 pub use source::{Position, SourceId, Sources, Span};
 pub use suggest::suggest;

@@ -1,22 +1,22 @@
-//! Turns the place of a value in its document into text and back: `spec.resources[2].template.metadata["a.b/c"]`.
-//! Diagnostics of every stage carry such a text, and the document they are about turns it into a span.
+//! The path of a value in its document, and its text form: `spec.resources[2].template.metadata["a.b/c"]`.
+//! Diagnostics of every stage carry such a path, and the document converts it to a span.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One step down into a value.
+/// One segment of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Step {
-    /// The entry of an object.
+pub enum PathSegment {
+    /// The key of an object entry.
     Key(String),
-    /// The item of an array, from 0.
+    /// The index of an array item, from 0.
     Index(usize),
 }
 
-/// The place of a value in its document; empty for the document itself.
+/// The path of a value in its document; empty for the document itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path {
-    steps: Vec<Step>,
+    segments: Vec<PathSegment>,
 }
 
 impl Path {
@@ -29,79 +29,79 @@ impl Path {
     /// The path of an entry of the object at this path.
     #[must_use]
     pub fn key(&self, key: impl Into<String>) -> Self {
-        self.then(Step::Key(key.into()))
+        self.then(PathSegment::Key(key.into()))
     }
 
     /// The path of an item of the array at this path.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        self.then(Step::Index(index))
+        self.then(PathSegment::Index(index))
     }
 
-    /// The path one step further down.
+    /// The path of a direct child.
     #[must_use]
-    pub fn then(&self, step: Step) -> Self {
-        let mut steps = Vec::with_capacity(self.steps.len() + 1);
-        steps.extend_from_slice(&self.steps);
-        steps.push(step);
-        Self { steps }
+    pub fn then(&self, segment: PathSegment) -> Self {
+        let mut segments = Vec::with_capacity(self.segments.len() + 1);
+        segments.extend_from_slice(&self.segments);
+        segments.push(segment);
+        Self { segments }
     }
 
-    /// The path of this path under another one.
+    /// This path, relative to `parent`.
     #[must_use]
     pub fn under(&self, parent: &Self) -> Self {
-        Self { steps: parent.steps.iter().chain(&self.steps).cloned().collect() }
+        Self { segments: parent.segments.iter().chain(&self.segments).cloned().collect() }
     }
 
-    /// The path of what contains the value; none for the document.
+    /// The path of the enclosing value; `None` for the document.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
-        let (_, steps) = self.steps.split_last()?;
-        Some(Self { steps: steps.to_vec() })
+        let (_, segments) = self.segments.split_last()?;
+        Some(Self { segments: segments.to_vec() })
     }
 
-    /// The steps from the document down.
+    /// The segments, starting at the document.
     #[must_use]
-    pub fn steps(&self) -> &[Step] {
-        &self.steps
+    pub fn segments(&self) -> &[PathSegment] {
+        &self.segments
     }
 
     /// Whether it is the document itself.
     #[must_use]
     pub fn is_root(&self) -> bool {
-        self.steps.is_empty()
+        self.segments.is_empty()
     }
 
-    /// Adds a step at the end, for walks that go down and up again with [`Path::pop`].
-    pub fn push(&mut self, step: Step) {
-        self.steps.push(step);
+    /// Appends a segment, for traversals that remove it again with [`Path::pop`].
+    pub fn push(&mut self, segment: PathSegment) {
+        self.segments.push(segment);
     }
 
-    /// Takes the last step off.
-    pub fn pop(&mut self) -> Option<Step> {
-        self.steps.pop()
-    }
-}
-
-impl FromIterator<Step> for Path {
-    fn from_iter<T: IntoIterator<Item = Step>>(steps: T) -> Self {
-        Self { steps: steps.into_iter().collect() }
+    /// Removes the last segment.
+    pub fn pop(&mut self) -> Option<PathSegment> {
+        self.segments.pop()
     }
 }
 
-/// Whether a key stands in a path without quotes.
+impl FromIterator<PathSegment> for Path {
+    fn from_iter<T: IntoIterator<Item = PathSegment>>(segments: T) -> Self {
+        Self { segments: segments.into_iter().collect() }
+    }
+}
+
+/// Whether a key needs no quotes in a path.
 fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '$'))
 }
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, step) in self.steps.iter().enumerate() {
-            match step {
-                Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Key(key) if is_plain(key) && position == 0 => f.write_str(key)?,
-                Step::Key(key) if is_plain(key) => write!(f, ".{key}")?,
-                Step::Key(key) => {
+        for (position, segment) in self.segments.iter().enumerate() {
+            match segment {
+                PathSegment::Index(index) => write!(f, "[{index}]")?,
+                PathSegment::Key(key) if is_plain(key) && position == 0 => f.write_str(key)?,
+                PathSegment::Key(key) if is_plain(key) => write!(f, ".{key}")?,
+                PathSegment::Key(key) => {
                     write!(f, "[{}]", serde_json::to_string(key).map_err(|_| fmt::Error)?)?;
                 }
             }
@@ -110,59 +110,59 @@ impl fmt::Display for Path {
     }
 }
 
-/// The text is no path.
+/// The text is not a valid path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathError {
-    /// Byte at which it stops to be one.
+    /// Offset of the first byte that cannot be parsed.
     pub offset: usize,
 }
 
 impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot read the path from byte {} on", self.offset)
+        write!(f, "invalid path at byte {}", self.offset)
     }
 }
 
 impl std::error::Error for PathError {}
 
-/// Reads what [`Path`] displays, and more: a key without quotes may hold anything but `.`, `[` and `]`.
+/// Parses what [`Path`] displays, and more: an unquoted key may contain anything but `.`, `[` and `]`.
 impl FromStr for Path {
     type Err = PathError;
 
     fn from_str(text: &str) -> Result<Self, PathError> {
-        let mut steps = Vec::new();
+        let mut segments = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
-            let refused = || PathError { offset: text.len() - rest.len() };
-            let (step, after) = if let Some(bracket) = rest.strip_prefix('[') {
-                in_brackets(bracket).ok_or_else(refused)?
+            let invalid = || PathError { offset: text.len() - rest.len() };
+            let (segment, after) = if let Some(bracket) = rest.strip_prefix('[') {
+                in_brackets(bracket).ok_or_else(invalid)?
             } else {
-                let name = if steps.is_empty() { Some(rest) } else { rest.strip_prefix('.') };
-                let name = name.ok_or_else(refused)?;
+                let name = if segments.is_empty() { Some(rest) } else { rest.strip_prefix('.') };
+                let name = name.ok_or_else(invalid)?;
                 let end = name.find(['.', '[', ']']).unwrap_or(name.len());
                 let (key, after) = name.split_at(end);
                 if key.is_empty() {
-                    return Err(refused());
+                    return Err(invalid());
                 }
-                (Step::Key(key.to_owned()), after)
+                (PathSegment::Key(key.to_owned()), after)
             };
-            steps.push(step);
+            segments.push(segment);
             rest = after;
         }
-        Ok(Self { steps })
+        Ok(Self { segments })
     }
 }
 
-/// Reads `2]` or `"a.b/c"]` and gives what follows.
-fn in_brackets(text: &str) -> Option<(Step, &str)> {
+/// Parses `2]` or `"a.b/c"]` and returns the rest of the text.
+fn in_brackets(text: &str) -> Option<(PathSegment, &str)> {
     if !text.starts_with('"') {
         let (index, after) = text.split_once(']')?;
-        return Some((Step::Index(index.parse().ok()?), after));
+        return Some((PathSegment::Index(index.parse().ok()?), after));
     }
     let mut literals = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let key = literals.next()?.ok()?;
     let after = text.get(literals.byte_offset()..)?.strip_prefix(']')?;
-    Some((Step::Key(key), after))
+    Some((PathSegment::Key(key), after))
 }
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_written_and_read_back() {
+    fn a_path_round_trips_through_its_text() {
         let path =
             Path::root().key("spec").key("resources").index(2).key("a.b/c").key("größe").key("").key("x-y");
         assert_eq!(path.to_string(), r#"spec.resources[2]["a.b/c"].größe[""].x-y"#);
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_without_quotes_may_be_unusual() {
+    fn unquoted_keys_may_contain_special_characters() {
         let path: Path = "metadata.labels.app/name".parse().unwrap();
         assert_eq!(path.to_string(), r#"metadata.labels["app/name"]"#);
         assert_eq!("data.0".parse(), Ok(Path::root().key("data").key("0")));
     }
 
     #[test]
-    fn what_is_no_path_says_where_it_ends() {
+    fn an_invalid_path_reports_the_offset_of_the_error() {
         for (text, offset) in
             [("a..b", 1), ("a[x]", 1), ("a[1", 1), ("a]b", 1), (".a", 0), ("a[\"b]", 1), ("a[1]b", 4)]
         {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_go_down_and_up() {
+    fn paths_are_joined_and_have_parents() {
         let base: Path = "spec.resources".parse().unwrap();
         let inner: Path = "template.kind".parse().unwrap();
         assert_eq!(inner.under(&base.index(1)).to_string(), "spec.resources[1].template.kind");

@@ -1,28 +1,28 @@
-//! A mistake placed by path instead of by position: stages that see values and not text report these, and whoever
-//! has the document turns them into diagnostics that point into the text.
+//! A problem located by path instead of by source position. Stages that see values but not text report problems, and
+//! the caller that has the document turns them into diagnostics that point into the text.
 
 use std::ops::Range;
 
 use crate::{Code, Diagnostic, Path, Span};
 
-/// Which part of the place at a path is meant.
+/// The part of a value that a place refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// The value, whole.
+    /// The whole value.
     #[default]
     Value,
-    /// The key that the value stands under.
+    /// The key of the value.
     Key,
-    /// These bytes of the string at the path.
+    /// A byte range of the string at the path.
     Within(Range<usize>),
 }
 
-/// A value of a document, or a part of it.
+/// The location of a value in a document, or of a part of the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The value.
+    /// Path of the value.
     pub path: Path,
-    /// The part.
+    /// Part of the value.
     pub part: Part,
 }
 
@@ -46,35 +46,35 @@ impl Place {
     }
 }
 
-/// Knows where in a text a place is.
+/// Maps places to source positions.
 pub trait Locate {
-    /// The text of a place, or of the closest value around it that has one.
+    /// The span of a place, or of the closest enclosing value that has one.
     fn locate(&self, place: &Place) -> Option<Span>;
 }
 
-/// A mistake in the user's text, placed by path.
+/// A problem in the user's text, located by path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What kind of mistake.
+    /// The kind of problem.
     pub code: Code,
-    /// Where.
+    /// Where it is.
     pub place: Place,
-    /// One sentence, lower case, without a final period.
+    /// One sentence, lower-case, without a final period.
     pub message: String,
-    /// A remark on the place itself.
+    /// Text shown at the place itself.
     pub label: String,
     /// What to do.
     pub help: Option<String>,
-    /// The text to put in its place, where it is known.
+    /// The replacement text, if known.
     pub replacement: Option<String>,
-    /// Other places that explain it.
+    /// Other places that help to explain it.
     pub also: Vec<(Place, String)>,
-    /// Background.
+    /// Additional background.
     pub notes: Vec<String>,
 }
 
 impl Problem {
-    /// A mistake without advice yet.
+    /// Creates a problem without help or notes.
     pub fn new(code: Code, place: Place, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -88,21 +88,21 @@ impl Problem {
         }
     }
 
-    /// Remarks on the place.
+    /// Sets the text shown at the place.
     #[must_use]
     pub fn label(mut self, text: impl Into<String>) -> Self {
         self.label = text.into();
         self
     }
 
-    /// Says what to do.
+    /// Sets the help text.
     #[must_use]
     pub fn help(mut self, text: impl Into<String>) -> Self {
         self.help = Some(text.into());
         self
     }
 
-    /// Gives the corrected text.
+    /// Sets the replacement text.
     #[must_use]
     pub fn replace(mut self, text: impl Into<String>) -> Self {
         self.replacement = Some(text.into());
@@ -116,14 +116,14 @@ impl Problem {
         self
     }
 
-    /// Narrows the place to the key that its value stands under.
+    /// Narrows the place to the key of its value.
     #[must_use]
     pub fn on_key(mut self) -> Self {
         self.place.part = Part::Key;
         self
     }
 
-    /// Points to the name that was probably meant, if there is one.
+    /// Suggests the name that was probably meant, if there is one.
     #[must_use]
     pub fn did_you_mean(self, meant: Option<&str>) -> Self {
         match meant {
@@ -132,21 +132,21 @@ impl Problem {
         }
     }
 
-    /// Points at another place that explains the mistake.
+    /// Adds another place that helps to explain the problem.
     #[must_use]
     pub fn also(mut self, place: Place, text: impl Into<String>) -> Self {
         self.also.push((place, text.into()));
         self
     }
 
-    /// Adds background.
+    /// Adds a note.
     #[must_use]
     pub fn note(mut self, text: impl Into<String>) -> Self {
         self.notes.push(text.into());
         self
     }
 
-    /// The diagnostic, with positions where `document` knows them.
+    /// Converts to a diagnostic, with the spans that `document` knows.
     #[must_use]
     pub fn diagnostic(&self, document: Option<&dyn Locate>) -> Diagnostic {
         let locate = |place: &Place| document.and_then(|document| document.locate(place));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_document_a_problem_speaks_of_paths() {
+    fn without_a_document_a_diagnostic_has_paths_only() {
         let diagnostic = problem().diagnostic(None);
         assert_eq!(diagnostic.path.as_deref(), Some("spec.kind"));
         assert!(diagnostic.primary.is_none() && diagnostic.secondary.is_empty());
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_document_it_points_and_mends() {
+    fn with_a_document_a_diagnostic_has_spans_and_an_edit() {
         let mut sources = Sources::new();
         let span = Span::new(sources.add("a.yaml", "kind: web"), 6, 9);
         let diagnostic = problem().diagnostic(Some(&Everywhere(span)));

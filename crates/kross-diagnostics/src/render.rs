@@ -1,4 +1,4 @@
-//! Turns a collection of diagnostics into what a terminal, a pull request, a machine or a status condition shows.
+//! Formats diagnostics for terminals, pull requests, machines and status conditions.
 //! One module per output; all of them neutralise control characters in the user's text.
 
 mod condition;
@@ -21,28 +21,28 @@ pub use terminal::{Colour, terminal};
 
 use crate::{Diagnostics, Sources};
 
-/// The outputs a person can choose between.
+/// The output formats that a user can choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Excerpts of the source, without colour.
+    /// Source excerpts, without colour.
     Plain,
-    /// Excerpts of the source, in colour.
+    /// Source excerpts, in colour.
     Coloured,
-    /// One line each.
+    /// One line per diagnostic.
     Lines,
     /// A JSON array.
     Json,
     /// A JSON object per line.
     JsonLines,
-    /// Workflow commands that GitHub shows beside the changed lines.
+    /// Workflow commands that GitHub shows next to the changed lines.
     Github,
 }
 
 impl Format {
-    /// The names that [`Format::from_str`] takes, colour being the terminal's business.
+    /// The names that [`Format::from_str`] accepts; whether to use colour depends on the terminal.
     pub const NAMES: &'static [&'static str] = &["full", "short", "json", "jsonl", "github"];
 
-    /// Renders all of `diagnostics`; empty when there are none, except for JSON, whose array is then empty.
+    /// Renders all of `diagnostics`; the result is empty if there are none, except for JSON, which is an empty array.
     #[must_use]
     pub fn render(self, diagnostics: &Diagnostics, sources: &Sources) -> String {
         match self {

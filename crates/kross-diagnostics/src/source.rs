@@ -1,4 +1,4 @@
-//! Turns byte offsets into files, lines and columns. Holds the texts that spans point into.
+//! The source texts that spans point into, and the conversion of byte offsets to files, lines and columns.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,22 +11,22 @@ pub struct SourceId(u32);
 /// A range of bytes in one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
-    /// The text that the range is in.
+    /// The source that contains the range.
     pub source: SourceId,
     /// First byte.
     pub start: u32,
-    /// One past the last byte; equal to `start` for a point.
+    /// One past the last byte; equal to `start` for an empty span.
     pub end: u32,
 }
 
 impl Span {
-    /// A span over `start..end` of `source`; an inverted range becomes a point at `start`.
+    /// A span over `start..end` of `source`; an inverted range becomes an empty span at `start`.
     #[must_use]
     pub fn new(source: SourceId, start: u32, end: u32) -> Self {
         Self { source, start, end: end.max(start) }
     }
 
-    /// The smallest span that covers both, which must be of the same source; else `self`.
+    /// The smallest span that covers both; `self` if they are in different sources.
     #[must_use]
     pub fn to(self, other: Self) -> Self {
         if self.source != other.source {
@@ -36,7 +36,7 @@ impl Span {
     }
 }
 
-/// A place a person can go to. Lines and columns count from 1, columns in characters.
+/// A human-readable position: lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Name of the source, usually a path.
@@ -57,7 +57,7 @@ impl fmt::Display for Position {
 struct Source {
     name: Arc<str>,
     text: Arc<str>,
-    /// Byte offset at which each line begins.
+    /// Byte offset of the start of each line.
     lines: Vec<u32>,
 }
 
@@ -68,13 +68,13 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// No texts.
+    /// Creates an empty collection.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a text under the name that positions show.
+    /// Adds a text under the name that is shown in positions.
     pub fn add(&mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> SourceId {
         let text: Arc<str> = text.into();
         let starts = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
@@ -97,25 +97,25 @@ impl Sources {
         self.get(id).map_or("", |source| &source.text)
     }
 
-    /// The text under a span; empty when the span is outside of it.
+    /// The text of a span; empty if the span is out of bounds.
     #[must_use]
     pub fn slice(&self, span: Span) -> &str {
         self.text(span.source).get(span.start as usize..span.end as usize).unwrap_or("")
     }
 
-    /// Where a span begins.
+    /// The start of a span.
     #[must_use]
     pub fn position(&self, span: Span) -> Position {
         self.place(span.source, span.start)
     }
 
-    /// Where a span ends.
+    /// The end of a span.
     #[must_use]
     pub fn end_position(&self, span: Span) -> Position {
         self.place(span.source, span.end)
     }
 
-    /// The bytes of the lines `first..=last`, counted from 1, cut to the lines that exist.
+    /// The byte range of the lines `first..=last`, counted from 1, clamped to the lines that exist.
     #[must_use]
     pub fn line_range(&self, id: SourceId, first: u32, last: u32) -> Range<usize> {
         let Some(source) = self.get(id) else { return 0..0 };
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_past_the_end_is_still_a_position() {
+    fn an_offset_past_the_end_has_a_position() {
         let mut sources = Sources::new();
         let id = sources.add("a.yaml", "x");
         assert_eq!(sources.position(Span::new(id, 90, 91)).line, 1);

@@ -1,5 +1,5 @@
-//! Turns a name that does not exist into the existing one that was probably meant. Everything that says "did you
-//! mean" asks here, so that all of them are equally daring.
+//! Finds the existing name that was probably meant by an unknown one. Every "did you mean" uses this function, so that
+//! all of them apply the same threshold.
 
 /// Names longer than this are not compared: nobody mistypes them by hand, and the comparison is quadratic.
 const LONGEST: usize = 256;
@@ -18,22 +18,22 @@ const LONGEST: usize = 256;
 /// ```
 #[must_use]
 pub fn suggest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let typed: Vec<char> = folded(word)?;
+    let typed = Folded::of(word)?;
     let mut best: Option<(usize, &'a str)> = None;
     for candidate in candidates {
         if candidate == word {
             continue;
         }
-        let Some(meant) = folded(candidate) else { continue };
-        let allowed = match typed.len().max(meant.len()) {
+        let Some(meant) = Folded::of(candidate) else { continue };
+        let allowed = match typed.length.max(meant.length) {
             0 | 1 => 0,
             longer => (longer / 3).max(1),
         };
-        if typed.len().abs_diff(meant.len()) > allowed {
+        if typed.length.abs_diff(meant.length) > allowed {
             continue;
         }
-        let distance = distance(&typed, &meant);
-        if distance == 0 || distance <= allowed && distance < typed.len().min(meant.len()) {
+        let distance = strsim::osa_distance(&typed.text, &meant.text);
+        if distance == 0 || distance <= allowed && distance < typed.length.min(meant.length) {
             if best.is_none_or(|(least, _)| distance < least) {
                 best = Some((distance, candidate));
             }
@@ -45,42 +45,20 @@ pub fn suggest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-fn folded(word: &str) -> Option<Vec<char>> {
-    if word.is_empty() || word.len() > LONGEST {
-        return None;
-    }
-    Some(word.chars().flat_map(char::to_lowercase).collect())
+/// A name in lower case, and its number of characters.
+struct Folded {
+    text: String,
+    length: usize,
 }
 
-/// Damerau-Levenshtein distance in its restricted form: no letter takes part in two edits.
-fn distance(from: &[char], to: &[char]) -> usize {
-    let mut before: Vec<usize> = vec![0; to.len() + 1];
-    let mut last: Vec<usize> = (0..=to.len()).collect();
-    for (row, letter) in from.iter().enumerate() {
-        let mut current = Vec::with_capacity(to.len() + 1);
-        let mut left = row + 1;
-        current.push(left);
-        for (column, other) in to.iter().enumerate() {
-            let diagonal = at(&last, column) + usize::from(letter != other);
-            let mut least = diagonal.min(at(&last, column + 1) + 1).min(left + 1);
-            let swapped = row > 0
-                && column > 0
-                && from.get(row - 1) == Some(other)
-                && to.get(column - 1) == Some(letter)
-                && letter != other;
-            if swapped {
-                least = least.min(at(&before, column - 1) + 1);
-            }
-            current.push(least);
-            left = least;
+impl Folded {
+    fn of(word: &str) -> Option<Self> {
+        if word.is_empty() || word.len() > LONGEST {
+            return None;
         }
-        before = std::mem::replace(&mut last, current);
+        let text: String = word.chars().flat_map(char::to_lowercase).collect();
+        Some(Self { length: text.chars().count(), text })
     }
-    at(&last, to.len())
-}
-
-fn at(row: &[usize], column: usize) -> usize {
-    row.get(column).copied().unwrap_or(usize::MAX / 2)
 }
 
 #[cfg(test)]
@@ -89,9 +67,9 @@ mod tests {
 
     #[test]
     fn a_swap_of_neighbours_is_one_edit() {
-        let distance = |from: &str, to: &str| {
-            distance(&from.chars().collect::<Vec<_>>(), &to.chars().collect::<Vec<_>>())
-        };
+        use strsim::osa_distance as distance;
+
+        assert_eq!(suggest("spce", ["spec"]), Some("spec"));
         assert_eq!(distance("spce", "spec"), 1);
         assert_eq!(distance("spec", "spec"), 0);
         assert_eq!(distance("", "spec"), 4);
@@ -120,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_itself_and_the_empty_word_are_no_answer() {
+    fn the_word_itself_and_the_empty_word_are_never_suggested() {
         assert_eq!(suggest("spec", ["spec"]), None);
         assert_eq!(suggest("", ["a"]), None);
         assert_eq!(suggest("a", [""]), None);

@@ -1,4 +1,4 @@
-//! Keeps the table of codes and their explanations in order.
+//! Checks the table of codes and their explanations.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -13,7 +13,7 @@ const BLOCKS: std::ops::RangeInclusive<u32> = 1..=11;
 fn identifiers_are_well_formed_sorted_and_unique() {
     for code in Code::ALL {
         let id = code.id();
-        let digits = id.strip_prefix('K').unwrap_or_else(|| panic!("{id} does not begin with K"));
+        let digits = id.strip_prefix('K').unwrap_or_else(|| panic!("{id} does not start with K"));
         assert_eq!(digits.len(), 4, "{id} is not K and four digits");
         let block = digits[..2].parse().unwrap_or_else(|_| panic!("{id} is not K and four digits"));
         assert!(BLOCKS.contains(&block), "{id} is in no block of src/code.rs");
@@ -23,12 +23,12 @@ fn identifiers_are_well_formed_sorted_and_unique() {
         );
     }
     for pair in Code::ALL.windows(2) {
-        assert!(pair[0].id() < pair[1].id(), "{} stands before {}", pair[0].id(), pair[1].id());
+        assert!(pair[0].id() < pair[1].id(), "{} comes before {}", pair[0].id(), pair[1].id());
     }
 }
 
 #[test]
-fn a_code_is_found_by_its_identifier_in_any_case() {
+fn a_code_is_found_by_its_identifier_ignoring_case() {
     for code in Code::ALL {
         assert_eq!(Code::find(code.id()), Some(*code));
         assert_eq!(Code::find(&format!(" {} ", code.id().to_lowercase())), Some(*code));
@@ -41,7 +41,7 @@ fn every_code_has_a_title_and_an_explanation_with_an_example() {
     for code in Code::ALL {
         let id = code.id();
         let text = code.explanation();
-        assert!(text.starts_with("# "), "{id}.md does not begin with a title");
+        assert!(text.starts_with("# "), "{id}.md does not start with a title");
         assert!((5..=80).contains(&code.title().chars().count()), "{id}.md: title of 5 to 80 characters");
         assert!(!code.title().ends_with('.'), "{id}.md: the title ends with a period");
         assert_eq!(text.lines().nth(1), Some(""), "{id}.md: no empty line after the title");

@@ -1,4 +1,4 @@
-//! What each output shows, as snapshots, and that no text and no span breaks any of them.
+//! Snapshots of every output format, and property tests that no text or span breaks any of them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -29,7 +29,7 @@ fn find(sources: &Sources, id: SourceId, text: &str, nth: usize) -> Span {
     Span::new(id, start as u32, (start + text.len()) as u32)
 }
 
-fn mistakes() -> (Diagnostics, Sources) {
+fn diagnostics() -> (Diagnostics, Sources) {
     let mut sources = Sources::new();
     let rgd = sources.add("graphs/web, eu.yaml", RGD);
     let other = sources.add("crds/web.yaml", "spec:\n  names:\n    kind: WebApplication\n");
@@ -37,7 +37,7 @@ fn mistakes() -> (Diagnostics, Sources) {
     let kind = find(&sources, rgd, "webApplication", 0);
     found.push(
         Diagnostic::new(Code::InvalidKind, "`webApplication` is not a valid kind")
-            .labelled(kind, "begins with a small letter")
+            .labelled(kind, "starts with a lower-case letter")
             .also(find(&sources, other, "WebApplication", 0), "the existing kind")
             .path("spec.schema.kind")
             .fix("start the kind with a capital letter", kind, "WebApplication")
@@ -56,19 +56,19 @@ fn mistakes() -> (Diagnostics, Sources) {
             .help("remove it\nor use it");
     warning.severity = Severity::Warning;
     found.push(warning);
-    found.push(Diagnostic::new(Code::InvalidKind, "nothing is known about the place"));
+    found.push(Diagnostic::new(Code::InvalidKind, "a diagnostic without a location"));
     (found, sources)
 }
 
 #[test]
 fn terminal_without_colour() {
-    let (found, sources) = mistakes();
+    let (found, sources) = diagnostics();
     insta::assert_snapshot!(Format::Plain.render(&found, &sources));
 }
 
 #[test]
 fn terminal_with_colour() {
-    let (found, sources) = mistakes();
+    let (found, sources) = diagnostics();
     insta::assert_snapshot!(Format::Coloured.render(&found, &sources).replace('\u{1b}', "ESC"));
 }
 
@@ -100,20 +100,20 @@ fn terminal_shows_the_end_of_the_file() {
 }
 
 #[test]
-fn one_line_each() {
-    let (found, sources) = mistakes();
+fn one_line_per_diagnostic() {
+    let (found, sources) = diagnostics();
     insta::assert_snapshot!(Format::Lines.render(&found, &sources));
 }
 
 #[test]
 fn json_array() {
-    let (found, sources) = mistakes();
+    let (found, sources) = diagnostics();
     insta::assert_snapshot!(Format::Json.render(&found, &sources));
 }
 
 #[test]
 fn json_object_per_line() {
-    let (found, sources) = mistakes();
+    let (found, sources) = diagnostics();
     let lines = Format::JsonLines.render(&found, &sources);
     assert_eq!(lines.lines().count(), found.len());
     let objects: Vec<serde_json::Value> =
@@ -123,7 +123,7 @@ fn json_object_per_line() {
 }
 
 #[test]
-fn json_escapes_what_a_terminal_would_obey() {
+fn json_escapes_what_a_terminal_would_interpret() {
     let mut found = Diagnostics::new();
     found.push(Diagnostic::new(Code::InvalidKind, "\u{1b}[2J \u{9b}2J \u{7f} \u{202e}"));
     let text = Format::JsonLines.render(&found, &Sources::new());
@@ -134,34 +134,34 @@ fn json_escapes_what_a_terminal_would_obey() {
 
 #[test]
 fn github_annotations() {
-    let (found, sources) = mistakes();
+    let (found, sources) = diagnostics();
     insta::assert_snapshot!(Format::Github.render(&found, &sources));
 }
 
 #[test]
 fn condition_message() {
-    let (found, _) = mistakes();
+    let (found, _) = diagnostics();
     insta::assert_snapshot!(render::condition(&found, render::CONDITION_LIMIT));
 }
 
 #[test]
-fn condition_message_counts_what_does_not_fit() {
-    let (found, _) = mistakes();
+fn condition_message_counts_diagnostics_that_do_not_fit() {
+    let (found, _) = diagnostics();
     insta::assert_snapshot!(render::condition(&found, 200));
 }
 
 #[test]
-fn condition_message_cuts_the_first_mistake_short_before_leaving_it_out() {
+fn condition_message_truncates_the_first_diagnostic_instead_of_omitting_it() {
     let mut found = Diagnostics::new();
     found.push(Diagnostic::new(Code::InvalidKind, "ü".repeat(3000)).path("spec").help("shorten it"));
     found.push(Diagnostic::new(Code::InvalidKind, "x".repeat(90)));
     let text = render::condition(&found, 1024);
     assert!(text.len() <= 1024, "{}", text.len());
-    assert!(text.ends_with("… [K0201]; and 1 error more"), "{text}");
+    assert!(text.ends_with("… [K0201]; and 1 more error"), "{text}");
 }
 
 #[test]
-fn nothing_found_renders_as_nothing() {
+fn no_diagnostics_render_as_empty_output() {
     let (found, sources) = (Diagnostics::new(), Sources::new());
     for format in [Format::Plain, Format::Coloured, Format::Lines, Format::JsonLines, Format::Github] {
         assert_eq!(format.render(&found, &sources), "");
@@ -174,9 +174,9 @@ fn nothing_found_renders_as_nothing() {
 
 #[test]
 fn the_summary_counts_by_severity() {
-    let (found, _) = mistakes();
+    let (found, _) = diagnostics();
     assert_eq!(render::summary(&found), "3 errors, 1 warning");
-    assert_eq!(render::explain_hint(&found).unwrap(), "`kross explain K0201` says more");
+    assert_eq!(render::explain_hint(&found).unwrap(), "for details, run `kross explain K0201`");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn formats_are_chosen_by_name() {
     );
 }
 
-fn obeys_nothing(output: &str) -> bool {
+fn is_inert(output: &str) -> bool {
     !output.chars().any(|letter| letter != '\n' && (letter.is_control() || letter == '\u{202e}'))
 }
 
@@ -219,10 +219,10 @@ proptest! {
         );
         for format in [Format::Plain, Format::Lines, Format::Json, Format::JsonLines, Format::Github] {
             let output = format.render(&found, &sources);
-            prop_assert!(obeys_nothing(&output), "{format:?}: {output:?}");
+            prop_assert!(is_inert(&output), "{format:?}: {output:?}");
         }
         let _ = render::terminal(&found, &sources, Colour::Always, Some(width));
-        prop_assert!(obeys_nothing(&render::condition(&found, 200)));
+        prop_assert!(is_inert(&render::condition(&found, 200)));
         prop_assert!(render::condition(&found, 200).len() <= 200);
     }
 }

@@ -1,5 +1,5 @@
-//! Whether what an expression gives can be written into a field: the type against the field's schema, part by part,
-//! with the part that differs.
+//! Checks whether the result of an expression can be assigned to a field: compares its type with the field's schema, and
+//! reports the part that differs.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use kross_diagnostics::{Path, suggest};
 use crate::openapi::{Kind, Schema};
 use crate::view::{FieldView, SchemaView};
 
-/// Deeper than any schema that is not recursive.
+/// Maximum depth; only recursive schemas are nested more deeply.
 const MAX_DEPTH: usize = 64;
 
-/// How a value that fits is written.
+/// How an assignable value is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Written {
-    /// As it is.
+    /// Unchanged.
     #[default]
     AsIs,
-    /// With its bytes as base64, which is what the field holds.
+    /// With its bytes encoded as base64, as the field expects.
     BytesAsBase64,
 }
 
-/// Why a type does not fit a field.
+/// Why a type cannot be assigned to a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The part that differs, from the field down; the root for the whole. Items of lists and values of maps are `[]`.
+    /// The path of the part that differs, relative to the field. Items of lists and values of maps are `[]`.
     pub path: Path,
-    /// What the schema takes there.
+    /// The expected type.
     pub expected: String,
-    /// What the expression gives there.
+    /// The type of the expression.
     pub found: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
@@ -46,17 +46,17 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Whether a value of type `found` can be written where `target` is expected.
+/// Whether a value of type `found` can be assigned to a field with the schema `target`.
 ///
 /// # Errors
-/// The part that does not fit.
+/// The part that differs.
 pub fn assignable(found: &Type, target: &SchemaView) -> Result<Written, Mismatch> {
     let mut assigning = Assigning { path: Path::root(), around: Vec::new(), written: Written::AsIs };
     assigning.check(found, target)?;
     Ok(assigning.written)
 }
 
-/// What a schema takes, in words: `string`, `list of integer`, `integer or string`.
+/// The type of a schema in messages: `string`, `list of integer`, `integer or string`.
 #[must_use]
 pub fn describe(target: &SchemaView) -> String {
     let schema = target.schema();
@@ -77,7 +77,7 @@ pub fn describe(target: &SchemaView) -> String {
         Some(kind) => kind.as_str().to_owned(),
         None => {
             let choices: Vec<String> = target.choices().iter().map(describe).collect();
-            if choices.is_empty() { "anything".to_owned() } else { choices.join(" or ") }
+            if choices.is_empty() { "any value".to_owned() } else { choices.join(" or ") }
         }
     }
 }
@@ -93,7 +93,7 @@ fn describe_string(schema: &Schema) -> String {
 
 struct Assigning {
     path: Path,
-    /// The pairs that are being compared, for types inside themselves.
+    /// The enclosing pairs that are being compared, to stop at recursive types.
     around: Vec<(ObjectType, SchemaView)>,
     written: Written,
 }
@@ -135,7 +135,7 @@ impl Assigning {
         self.check_kind(found, target)
     }
 
-    /// Anything that has a form in JSON may be written where nothing is said.
+    /// A field without a type accepts any value that can be represented in JSON.
     fn check_free(&mut self, found: &Type, target: &SchemaView) -> Checked {
         match found {
             Type::Bytes => Err(self.mismatch(found, target)),
@@ -144,7 +144,7 @@ impl Assigning {
                 self.check_key(found, &entry.0, target)?;
                 self.inside(|this| this.check(&entry.1, target))
             }
-            // Fields of objects that were read are written as they were read.
+            // Objects that were read can be written as they are.
             _ => Ok(()),
         }
     }
@@ -184,14 +184,14 @@ impl Assigning {
         }
     }
 
-    /// Runs a check one step inside a list or map.
+    /// Checks the items of a list or the values of a map.
     fn inside(&mut self, check: impl FnOnce(&mut Self) -> Checked) -> Checked {
         self.at("[]", check)
     }
 
-    fn at(&mut self, step: &str, check: impl FnOnce(&mut Self) -> Checked) -> Checked {
+    fn at(&mut self, segment: &str, check: impl FnOnce(&mut Self) -> Checked) -> Checked {
         let outer = self.path.clone();
-        self.path = outer.key(step);
+        self.path = outer.key(segment);
         let checked = check(self);
         self.path = outer;
         checked
@@ -204,7 +204,8 @@ impl Assigning {
         }
     }
 
-    /// A map whose keys are known only at run time: its values must fit the map's, or at least one of the fields.
+    /// Checks a map whose keys are known only at run time: its values must be assignable to the values of the target map,
+    /// or to at least one of its fields.
     fn check_map(&mut self, found: &Type, value: &Type, target: &SchemaView) -> Checked {
         if let Some(values) = target.values() {
             return self.inside(|this| this.check(value, &values));
@@ -251,7 +252,7 @@ impl Assigning {
                         path: self.path.clone(),
                         expected: describe(target),
                         found: format!("`{}` with a field `{name}`", object.name()),
-                        help: meant.map(|meant| format!("the closest field is `{meant}`")),
+                        help: meant.map(|meant| format!("did you mean `{meant}`?")),
                     });
                 }
             }
@@ -260,7 +261,7 @@ impl Assigning {
     }
 }
 
-/// The function that makes of a value what the field takes.
+/// The function that converts a value to the type of the field.
 fn conversion(found: &Type, target: &SchemaView) -> Option<String> {
     let schema = target.schema();
     let function = match (found, schema.kind) {

@@ -1,5 +1,5 @@
-//! Turns two CRDs into the list of what changed, each change breaking or harmless: an instance that the old one takes
-//! must still be taken by the new one. What the API server fills in by itself is no change.
+//! Compares two CRDs and classifies every change as breaking or harmless: an instance that is valid for the old CRD must
+//! be valid for the new one. Fields that the API server defaults are not changes.
 
 mod change;
 mod schemas;
@@ -14,45 +14,45 @@ use crate::openapi::{Keep, Schema};
 
 pub use change::{Change, ChangeKind};
 
-/// How many breaking changes a summary names.
+/// Maximum number of breaking changes in a summary.
 const SUMMARY: usize = 3;
 
-/// What changed from one CRD to another.
+/// The changes from one CRD to another.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     changes: Vec<Change>,
 }
 
 impl Report {
-    /// Every change, in the order of the schema.
+    /// All changes, in the order of the schema.
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// The changes that an instance, or a client of the API, may not survive.
+    /// The changes that may break an instance or a client of the API.
     pub fn breaking(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| change.breaking)
     }
 
-    /// The changes that hurt nobody.
+    /// The changes that break nothing.
     pub fn harmless(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| !change.breaking)
     }
 
-    /// Whether nothing breaks.
+    /// Whether there are no breaking changes.
     #[must_use]
     pub fn is_compatible(&self) -> bool {
         self.breaking().next().is_none()
     }
 
-    /// Whether nothing changed at all.
+    /// Whether there are no changes at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// The breaking changes as diagnostics, by path in the served API.
+    /// The breaking changes as diagnostics, with their path in the served API.
     #[must_use]
     pub fn diagnostics(&self) -> Diagnostics {
         let mut diagnostics = Diagnostics::new();
@@ -68,7 +68,7 @@ impl Report {
     }
 }
 
-/// The first breaking changes, and how many more there are.
+/// The first breaking changes, and the number of the others.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let breaking: Vec<&Change> = self.breaking().collect();
@@ -84,7 +84,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What changes when instances are held to `new` in place of `old`.
+/// Compares two schemas of instances.
 #[must_use]
 pub fn compare_schemas(old: &Schema, new: &Schema) -> Report {
     let mut report = Report::default();
@@ -92,8 +92,8 @@ pub fn compare_schemas(old: &Schema, new: &Schema) -> Report {
     report
 }
 
-/// What changes when the CRD `new` takes the place of `old`, which may come from a cluster with all that the API server
-/// adds. Labels and annotations that only `old` has are others', and no change.
+/// Compares two CRDs. `old` may come from a cluster, with everything that the API server adds. Labels and annotations
+/// that only `old` has belong to others and are not changes.
 #[must_use]
 pub fn compare_crds(old: &Value, new: &Value) -> Report {
     let mut report = Report::default();
@@ -154,9 +154,9 @@ fn compare_names(old: &Value, new: &Value, report: &mut Report) {
     for name in ["singular", "listKind", "shortNames", "categories"] {
         let path = ["spec", "names", name];
         let (before, after) = (old.at(&path), new.at(&path));
-        // The API server fills in what is left out.
-        let filled_in = after.is_none() && matches!(name, "singular" | "listKind");
-        if before != after && !filled_in {
+        // The API server sets defaults for these fields.
+        let defaulted = after.is_none() && matches!(name, "singular" | "listKind");
+        if before != after && !defaulted {
             let shown = |value: Option<&Value>| value.map(ToString::to_string).unwrap_or_default();
             report.add(false, ChangeKind::NamesChanged, &path.join("."), shown(before), shown(after));
         }
@@ -205,16 +205,16 @@ fn compare_versions(old: &Value, new: &Value, report: &mut Report) {
     }
 }
 
-/// Printer columns without what says nothing: a priority of 0, an empty description.
+/// Printer columns without fields that have their default: a priority of 0, an empty description.
 fn columns(version: &Value) -> Vec<Value> {
     let columns = version.get("additionalPrinterColumns").and_then(Value::as_list).unwrap_or_default();
-    let says = |value: &Value| !matches!(value, Value::Int(0) | Value::Null) && value.as_str() != Some("");
-    let settle = |column: &Value| match column {
+    let is_set = |value: &Value| !matches!(value, Value::Int(0) | Value::Null) && value.as_str() != Some("");
+    let normalize = |column: &Value| match column {
         Value::Object(entries) => {
-            let entries = entries.iter().filter(|(_, value)| says(value));
+            let entries = entries.iter().filter(|(_, value)| is_set(value));
             Value::Object(entries.map(|(key, value)| (key.clone(), value.clone())).collect::<Object>())
         }
         other => other.clone(),
     };
-    columns.iter().map(settle).collect()
+    columns.iter().map(normalize).collect()
 }

@@ -1,5 +1,5 @@
-//! Turns the schema of a definition into the CustomResourceDefinition that serves it, as kro makes it: names, printer
-//! columns and status fields are the same, so that either can take over the other's.
+//! Generates the CustomResourceDefinition of a definition. Names, printer columns and status fields are the same as in
+//! kro, so that kro and kross can take over each other's CRDs.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,14 +9,14 @@ use kross_value::{Key, Value};
 
 use crate::openapi::{Keep, Kind, Schema};
 
-/// The status fields that every instance has, unless its author defines a field of the name.
+/// The status fields that every instance has, unless its author defines a field with the same name.
 static STATUS_FIELDS: LazyLock<Vec<(&'static str, Schema)>> = LazyLock::new(|| {
     let schemas = kross_api::instance_status_schemas().into_iter();
     let read = |json: serde_json::Value| Schema::from_value(&Value::from(json), Keep::Everything);
     schemas.filter_map(|(name, json)| Some((name, read(json).ok()?))).collect()
 });
 
-/// Columns that `kubectl get` shows where the definition names none: heading, type, path, description.
+/// The default columns of `kubectl get`: heading, type, path, description.
 const COLUMNS: [[&str; 4]; 3] = [
     ["State", "string", ".status.state", "The state of a ResourceGraphDefinition instance"],
     [
@@ -28,8 +28,8 @@ const COLUMNS: [[&str; 4]; 3] = [
     ["Age", "date", ".metadata.creationTimestamp", "Age of the resource"],
 ];
 
-/// The CustomResourceDefinition of a definition's schema: `spec` is what its SimpleSchema comes to, `status` what its
-/// status expressions give. Labels of ownership are the controller's to add.
+/// Generates the CustomResourceDefinition of a definition's schema: `spec` is its translated SimpleSchema, `status` the
+/// inferred schema of its status expressions. The controller adds the ownership labels.
 #[must_use]
 pub fn synthesize(definition: &DefinitionSchema, spec: &Schema, status: &Schema) -> Value {
     let plural = kross_api::plural(&definition.kind);
@@ -61,7 +61,7 @@ pub fn synthesize(definition: &DefinitionSchema, spec: &Schema, status: &Schema)
     ])
 }
 
-/// The schema of an instance: what its CRD has as `openAPIV3Schema`.
+/// The schema of an instance: the `openAPIV3Schema` of its CRD.
 #[must_use]
 pub fn instance_schema(spec: &Schema, status: &Schema) -> Schema {
     Schema::object([
@@ -73,7 +73,7 @@ pub fn instance_schema(spec: &Schema, status: &Schema) -> Schema {
     ])
 }
 
-/// A status with the fields that every instance has; the author's own win.
+/// Adds the fields that every instance has to a status; the author's own fields take precedence.
 fn with_status_fields(status: &Schema) -> Schema {
     let mut status = status.clone();
     status.kind = Some(Kind::Object);

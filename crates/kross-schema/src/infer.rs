@@ -1,4 +1,4 @@
-//! Turns the types of expressions back into OpenAPI: the schema of a status is what its expressions give.
+//! Infers OpenAPI schemas from CEL types: the schema of a status follows from the types of its expressions.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use kross_value::Key;
 
 use crate::openapi::{Kind, Properties, Schema};
 
-/// Deeper than any API nests; what lies below is left open.
+/// Maximum depth; deeper values are not restricted. No API is nested more deeply.
 const MAX_DEPTH: usize = 24;
 
-/// The schema of values of a type. What is known only at run time is left open.
+/// The schema of a type. Parts that are known only at run time are not restricted.
 #[must_use]
 pub fn schema_of(found: &Type) -> Schema {
     infer(found, &mut Vec::new())
@@ -42,7 +42,7 @@ fn infer(found: &Type, around: &mut Vec<ObjectType>) -> Schema {
 }
 
 fn infer_object(object: &ObjectType, around: &mut Vec<ObjectType>) -> Schema {
-    // A type inside itself has no end, and a CRD cannot refer back.
+    // A recursive type would be infinite, because a CRD cannot contain references.
     if around.len() >= MAX_DEPTH || around.contains(object) {
         return Schema::free_object();
     }

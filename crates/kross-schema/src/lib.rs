@@ -1,5 +1,4 @@
-//! Turns SimpleSchema into OpenAPI, OpenAPI into CEL types, definitions into CRDs, and two CRDs into a compatibility
-//! report.
+//! Converts SimpleSchema to OpenAPI, OpenAPI to CEL types and definitions to CRDs, and compares CRDs for compatibility.
 //!
 //! ```
 //! use kross_schema::simple;

@@ -1,21 +1,22 @@
 //! Definitions that refer to each other by name: the schemas of one OpenAPI document, one CRD, or one instance. Each is
-//! parsed when it is first asked for, and every object in it is one type for all who ask.
+//! parsed on first use, and every object in it has exactly one CEL type.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use kross_value::Text;
+use parking_lot::RwLock;
 
 use crate::openapi::{Additional, Keep, Kind, Schema};
 use crate::types::TypeTable;
 
-/// The definition of an object's metadata. One for all libraries, so that metadata is of one type everywhere.
+/// The definition of an object's metadata. All libraries share it, so that metadata has the same type everywhere.
 pub const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-/// The same without a namespace, for instances of cluster scope.
+/// The same without a namespace, for cluster-scoped instances.
 pub const CLUSTER_OBJECT_META: &str = "run.kross.cluster.ObjectMeta";
-/// Definitions of Kubernetes' own begin with this.
+/// Prefix of the definitions of built-in kinds.
 const BUILT_IN: &str = "io.k8s.";
 
 /// Definitions by name.
@@ -33,7 +34,7 @@ struct Entry {
 }
 
 impl Library {
-    /// Definitions that are there already.
+    /// Creates a library of parsed schemas.
     pub fn of_schemas(schemas: impl IntoIterator<Item = (Text, Schema)>) -> Arc<Self> {
         let entries = schemas
             .into_iter()
@@ -41,7 +42,7 @@ impl Library {
         Self::new(String::new(), entries.collect())
     }
 
-    /// Definitions as lines of a name, a tab and a schema in JSON. Nothing is parsed yet.
+    /// Creates a library of lines that consist of a name, a tab and a JSON schema. The schemas are parsed on first use.
     #[must_use]
     pub fn of_lines(text: String) -> Arc<Self> {
         let mut index = HashMap::new();
@@ -67,13 +68,13 @@ impl Library {
         })
     }
 
-    /// The library of metadata, which all others share.
+    /// The library of metadata definitions, which all other libraries share.
     pub fn metadata() -> &'static Arc<Self> {
         static METADATA: LazyLock<Arc<Library>> = LazyLock::new(metadata_library);
         &METADATA
     }
 
-    /// The definition of a name, and the library that it belongs to.
+    /// The definition with a name, and the library that contains it.
     #[must_use]
     pub fn definition(&self, name: &str) -> Option<(Arc<Self>, Arc<Schema>)> {
         let metadata = Self::metadata_of(name);
@@ -83,31 +84,31 @@ impl Library {
         Some((library.me.upgrade()?, Arc::clone(schema)))
     }
 
-    /// The library of metadata, if it is the one that defines the name.
+    /// The library of metadata definitions, if it contains the name.
     fn metadata_of(name: &str) -> Option<Arc<Self>> {
-        // Asking for the library while it is being made would never end.
+        // Check the name first: accessing the library during its own initialization would deadlock.
         let shared = name.starts_with("io.k8s.apimachinery.pkg.apis.meta.v1.") || name == CLUSTER_OBJECT_META;
         let library = shared.then(Self::metadata)?;
         library.index.contains_key(name).then(|| Arc::clone(library))
     }
 
-    /// A definition that cannot be read allows anything: the API server wrote it, so it means something.
+    /// Parses a definition. One that cannot be parsed allows any value, because the API server considers it valid.
     fn parse(&self, name: &str, entry: &Entry) -> Schema {
         let text = self.text.get(entry.source.clone()).unwrap_or("");
         let mut schema = Schema::from_json(text, Keep::Meaning).unwrap_or_else(|_| Schema::anything());
         if name.starts_with(BUILT_IN) && is_bare_object(&schema) {
-            // Kubernetes writes what holds any object, such as a raw extension, as an object without properties.
+            // Kubernetes describes fields for arbitrary objects, such as a raw extension, as objects without properties.
             schema.preserve_unknown = true;
         }
         schema
     }
 
-    /// The names of all definitions, in no order.
+    /// The names of all definitions, in no particular order.
     pub fn names(&self) -> impl Iterator<Item = &Text> {
         self.index.keys()
     }
 
-    /// How many definitions have been parsed.
+    /// The number of definitions that have been parsed.
     #[must_use]
     pub fn parsed(&self) -> usize {
         self.index.values().filter(|entry| entry.parsed.get().is_some()).count()
@@ -117,9 +118,9 @@ impl Library {
         self.me.upgrade()
     }
 
-    /// Follows references and folds `allOf` in, until a schema stands for itself.
+    /// Resolves references and merges `allOf`.
     pub(crate) fn resolve(self: &Arc<Self>, schema: &Arc<Schema>) -> (Arc<Self>, Arc<Schema>) {
-        /// No definition of any API goes through as many names; a circle of names alone does.
+        /// Maximum number of references; only a cycle of references has more.
         const MAX_HOPS: usize = 32;
         let mut at = (Arc::clone(self), Arc::clone(schema));
         for _ in 0..MAX_HOPS {
@@ -129,7 +130,7 @@ impl Library {
             } else {
                 match schema.details().all_of.as_slice() {
                     [] => return at,
-                    [only] if says_nothing_else(schema) => Some((Arc::clone(library), Arc::clone(only))),
+                    [only] if only_wraps(schema) => Some((Arc::clone(library), Arc::clone(only))),
                     _ => return (Arc::clone(library), library.merge(schema)),
                 }
             };
@@ -139,10 +140,10 @@ impl Library {
         (Arc::clone(self), Arc::new(Schema::anything()))
     }
 
-    /// One schema that says what the schema and all of its `allOf` say.
+    /// Merges a schema with all of its `allOf`.
     fn merge(self: &Arc<Self>, schema: &Arc<Schema>) -> Arc<Schema> {
         let address = Arc::as_ptr(schema) as usize;
-        let known = self.merged.read().unwrap_or_else(PoisonError::into_inner).get(&address).cloned();
+        let known = self.merged.read().get(&address).cloned();
         if let Some(known) = known {
             return known;
         }
@@ -152,11 +153,11 @@ impl Library {
             let (_, part) = self.resolve_plain(part);
             merge_into(&mut merged, &part);
         }
-        let mut table = self.merged.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.merged.write();
         Arc::clone(table.entry(address).or_insert_with(|| Arc::new(merged)))
     }
 
-    /// Follows references only.
+    /// Resolves references only.
     fn resolve_plain(self: &Arc<Self>, schema: &Arc<Schema>) -> (Arc<Self>, Arc<Schema>) {
         match &schema.reference {
             Some(name) => {
@@ -176,15 +177,15 @@ impl fmt::Debug for Library {
 fn is_bare_object(schema: &Schema) -> bool {
     schema.kind == Some(Kind::Object)
         && schema.properties.is_empty()
-        && schema.additional == Additional::Unsaid
+        && schema.additional == Additional::Unspecified
 }
 
-/// Whether a schema with `allOf` says nothing that changes the type of what it wraps.
-fn says_nothing_else(schema: &Schema) -> bool {
+/// Whether a schema with `allOf` does not change the type of the schema that it wraps.
+fn only_wraps(schema: &Schema) -> bool {
     schema.kind.is_none()
         && schema.properties.is_empty()
         && schema.items.is_none()
-        && schema.additional == Additional::Unsaid
+        && schema.additional == Additional::Unspecified
         && !schema.nullable
         && !schema.preserve_unknown
         && !schema.int_or_string
@@ -199,14 +200,14 @@ fn merge_into(merged: &mut Schema, part: &Schema) {
     merged.embedded |= part.embedded;
     merged.format = merged.format.take().or_else(|| part.format.clone());
     merged.items = merged.items.take().or_else(|| part.items.clone());
-    if merged.additional == Additional::Unsaid {
+    if merged.additional == Additional::Unspecified {
         merged.additional = part.additional.clone();
     }
     if merged.values.is_empty() {
         merged.values.clone_from(&part.values);
     }
     for (name, property) in part.properties.iter() {
-        // In a CRD `allOf` repeats properties only to add a constraint to them.
+        // In a CRD, `allOf` repeats properties only to add constraints.
         if merged.properties.get(name).is_none() {
             merged.properties.insert(name.clone(), Arc::clone(property));
         }

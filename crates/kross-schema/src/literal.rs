@@ -1,35 +1,35 @@
-//! Checks the values that a template or default writes down against the schema of their field, and shows every text
-//! with the schema that it has to satisfy, so that whoever finds expressions in it can check those.
+//! Checks the literals of a template or default against the schema of their field. Passes every string with its schema to
+//! a callback, which checks the expressions in it.
 
 mod format;
 mod lists;
 mod scalar;
 
-use kross_diagnostics::{Code, Path, Place, Problem, Step, suggest};
+use kross_diagnostics::{Code, Path, PathSegment, Place, Problem, suggest};
 use kross_value::{Object, Text, Value};
 
 use crate::assign::describe;
 use crate::openapi::Kind;
 use crate::view::{FieldView, SchemaView};
 
-/// Deeper values are not looked into.
+/// Maximum depth; deeper values are not checked.
 const MAX_DEPTH: usize = 128;
 
-/// A text in the value that is checked.
+/// A string in the value that is checked.
 #[derive(Debug)]
 pub struct FoundText<'a> {
-    /// Where it stands.
+    /// Its path.
     pub path: &'a Path,
-    /// The text.
+    /// The string.
     pub text: &'a Text,
-    /// What it has to satisfy; none where nothing is known or the field is unknown.
+    /// The schema of the field; `None` if there is none or the field is unknown.
     pub target: Option<&'a SchemaView>,
 }
 
-/// Takes every text of a value, and says whether it holds expressions: those are not checked as literals.
+/// Is called for every string; returns whether it contains expressions and must not be checked as a literal.
 pub type Texts<'a> = &'a mut dyn FnMut(FoundText<'_>) -> bool;
 
-/// Checks a template against the schema of its kind. Missing fields are no mistake: others may own them.
+/// Checks a template against the schema of its kind. Missing fields are not reported, because others may own them.
 pub fn check_template(
     value: &Value,
     target: &SchemaView,
@@ -56,13 +56,13 @@ struct Checking<'a> {
     path: Path,
     texts: Texts<'a>,
     problems: &'a mut Vec<Problem>,
-    /// The code for required fields that are not there.
+    /// The code for missing required fields, if they are reported.
     missing: Option<Code>,
 }
 
 impl Checking<'_> {
     fn value(&mut self, value: &Value, target: Option<&SchemaView>) {
-        if self.path.steps().len() > MAX_DEPTH {
+        if self.path.segments().len() > MAX_DEPTH {
             return;
         }
         if let Value::String(text) = value {
@@ -77,32 +77,32 @@ impl Checking<'_> {
         }
     }
 
-    /// Looks for texts where nothing is known.
+    /// Visits the strings in a value without a schema.
     fn children(&mut self, value: &Value) {
         match value {
             Value::List(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    self.inside(Step::Index(index), |this| this.value(item, None));
+                    self.inside(PathSegment::Index(index), |this| this.value(item, None));
                 }
             }
             Value::Object(object) => {
                 for (name, value) in object.iter() {
-                    self.inside(Step::Key(name.to_string()), |this| this.value(value, None));
+                    self.inside(PathSegment::Key(name.to_string()), |this| this.value(value, None));
                 }
             }
             _ => {}
         }
     }
 
-    fn inside(&mut self, step: Step, check: impl FnOnce(&mut Self)) {
-        self.path.push(step);
+    fn inside(&mut self, segment: PathSegment, check: impl FnOnce(&mut Self)) {
+        self.path.push(segment);
         check(self);
         self.path.pop();
     }
 
     fn typed(&mut self, value: &Value, target: &SchemaView) {
         let schema = target.schema();
-        // An empty key in YAML is null, and the API server takes null for a field that is not there.
+        // A key without a value in YAML is null, and the API server treats null as an absent field.
         if value.is_null() {
             return;
         }
@@ -132,7 +132,7 @@ impl Checking<'_> {
         }
     }
 
-    /// The value has to satisfy one of several schemas.
+    /// Checks that the value satisfies one of several schemas.
     fn choose(&mut self, value: &Value, target: &SchemaView, choices: &[SchemaView]) {
         let fits = choices.iter().any(|choice| {
             let mut problems = Vec::new();
@@ -150,7 +150,7 @@ impl Checking<'_> {
 
     fn object(&mut self, object: &Object, target: &SchemaView) {
         for (name, value) in object.iter() {
-            self.path.push(Step::Key(name.to_string()));
+            self.path.push(PathSegment::Key(name.to_string()));
             match target.field(name) {
                 FieldView::Known(field) => self.value(value, Some(&field)),
                 FieldView::Free => self.value(value, None),
@@ -185,7 +185,7 @@ impl Checking<'_> {
             (Some(_), _) => problem.did_you_mean(meant),
             (None, Some(owner)) => problem.help(format!("it is a field of `{owner}`")),
             (None, None) => match listed(target) {
-                Some(fields) => problem.help(format!("the fields are {fields}")),
+                Some(fields) => problem.help(format!("the available fields are {fields}")),
                 None => problem,
             },
         };
@@ -201,7 +201,7 @@ impl Checking<'_> {
         let problem = Problem::new(Code::WrongKind, Place::value(&self.path), message);
         self.problems.push(match (value, target.schema().kind) {
             (Value::Bool(_) | Value::Int(_) | Value::Float(_), Some(Kind::String)) => {
-                problem.help("put it into quotes").replace(format!("\"{value}\""))
+                problem.help("put it in quotes").replace(format!("\"{value}\""))
             }
             (Value::String(text), Some(Kind::Integer | Kind::Number | Kind::Boolean)) => {
                 let unquoted: Option<Value> = serde_json::from_str(text).ok();
@@ -211,9 +211,9 @@ impl Checking<'_> {
                         | (Some(Value::Float(_)), Some(Kind::Number))
                         | (Some(Value::Bool(_)), Some(Kind::Boolean))
                 );
-                if fits { problem.help("write it without quotes").replace(text.as_str()) } else { problem }
+                if fits { problem.help("remove the quotes").replace(text.as_str()) } else { problem }
             }
-            (Value::Object(_), Some(Kind::Array)) => problem.help("begin each item of the list with `-`"),
+            (Value::Object(_), Some(Kind::Array)) => problem.help("start each item of the list with `-`"),
             _ => problem,
         });
     }
@@ -227,7 +227,7 @@ impl Checking<'_> {
     }
 }
 
-/// The field of the target that has a field of this name: it was written one level too high.
+/// The field of the target that has a field with this name, which is probably one level too high.
 fn owner(name: &str, target: &SchemaView) -> Option<String> {
     let properties = target.field_names().filter(|property| !matches!(*property, "metadata" | "status"));
     for property in properties {
@@ -239,14 +239,14 @@ fn owner(name: &str, target: &SchemaView) -> Option<String> {
     None
 }
 
-/// The names of all fields, if they are few enough to read.
+/// The names of all fields, if there are only a few.
 fn listed(target: &SchemaView) -> Option<String> {
     const MOST: usize = 12;
     let names: Vec<String> = target.field_names().map(|name| format!("`{name}`")).collect();
     (!names.is_empty() && names.len() <= MOST).then(|| names.join(", "))
 }
 
-/// A scalar as it is shown in a message.
+/// A scalar as shown in a message, truncated.
 fn shortened(value: &Value) -> String {
     const MOST: usize = 40;
     let text = match value {

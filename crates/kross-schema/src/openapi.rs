@@ -1,5 +1,5 @@
-//! An OpenAPI schema as Kubernetes uses it, compact and shared: what is rare is boxed, and descriptions are dropped
-//! where nobody reads them. Read from OpenAPI v3 documents and CRDs, written back to CRDs exactly.
+//! A compact, shared representation of Kubernetes' OpenAPI schemas: rare keywords are boxed, and descriptions are dropped
+//! if they are not needed. Parsed from OpenAPI v3 documents and CRDs, and serialized to CRDs without loss.
 
 mod read;
 mod value_reader;
@@ -12,7 +12,7 @@ use kross_value::{Key, Object, Text, Value};
 pub use read::Keep;
 pub(crate) use write::{same_json, write_number};
 
-/// What JSON calls the value.
+/// The JSON type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `string`
@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word in a schema.
+    /// The value of `type` in a schema.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// The kind that a word in a schema means.
+    /// Parses the value of `type` in a schema.
     #[must_use]
     pub fn find(word: &str) -> Option<Self> {
         [Self::String, Self::Integer, Self::Number, Self::Boolean, Self::Object, Self::Array]
@@ -52,77 +52,77 @@ impl Kind {
     }
 }
 
-/// What may stand in an object beside its named properties.
+/// The additional properties that an object allows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Additional {
-    /// Nothing is said.
+    /// Not specified.
     #[default]
-    Unsaid,
-    /// Anything, or nothing.
+    Unspecified,
+    /// Any or none.
     Allowed(bool),
     /// Values of a schema: the object is a map.
     Schema(Arc<Schema>),
 }
 
-/// A rule in the expression language that a value must satisfy.
+/// A CEL validation rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validation {
     /// The expression.
     pub rule: Text,
-    /// What to say when it is false.
+    /// The message if it is false.
     pub message: Option<Text>,
     /// Everything else: `reason`, `fieldPath`, `messageExpression`, `optionalOldSelf`.
     pub rest: Object,
 }
 
 impl Validation {
-    /// A rule, and what to say when it is false.
+    /// Creates a rule with a message.
     #[must_use]
     pub fn new(rule: &str, message: &str) -> Self {
         Self { rule: rule.into(), message: Some(message.into()), rest: Object::new() }
     }
 }
 
-/// What few schemas say.
+/// Keywords that only few schemas have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Details {
-    /// For people.
+    /// Documentation.
     pub title: Option<Text>,
-    /// For people.
+    /// Documentation.
     pub description: Option<Text>,
     /// Regular expression for strings.
     pub pattern: Option<Text>,
-    /// Smallest number.
+    /// Minimum of a number.
     pub minimum: Option<f64>,
-    /// Whether `minimum` itself is too small.
+    /// Whether `minimum` itself is not allowed.
     pub exclusive_minimum: bool,
-    /// Largest number.
+    /// Maximum of a number.
     pub maximum: Option<f64>,
-    /// Whether `maximum` itself is too large.
+    /// Whether `maximum` itself is not allowed.
     pub exclusive_maximum: bool,
-    /// The number is a multiple of this.
+    /// The number must be a multiple of this.
     pub multiple_of: Option<f64>,
-    /// Shortest string.
+    /// Minimum length of a string.
     pub min_length: Option<i64>,
-    /// Longest string.
+    /// Maximum length of a string.
     pub max_length: Option<i64>,
-    /// Shortest array.
+    /// Minimum number of array items.
     pub min_items: Option<i64>,
-    /// Longest array.
+    /// Maximum number of array items.
     pub max_items: Option<i64>,
-    /// No element twice. Forbidden in CRDs; a list type of `set` says it there.
+    /// Whether items must be unique. Forbidden in CRDs, which use the list type `set` instead.
     pub unique_items: bool,
-    /// Fewest entries.
+    /// Minimum number of object entries.
     pub min_properties: Option<i64>,
-    /// Most entries.
+    /// Maximum number of object entries.
     pub max_properties: Option<i64>,
-    /// All of these hold too.
+    /// All of these must be satisfied.
     pub all_of: Vec<Arc<Schema>>,
-    /// At least one of these holds.
+    /// At least one of these must be satisfied.
     pub any_of: Vec<Arc<Schema>>,
-    /// Exactly one of these holds.
+    /// Exactly one of these must be satisfied.
     pub one_of: Vec<Arc<Schema>>,
-    /// This does not hold.
+    /// This must not be satisfied.
     pub not: Option<Arc<Schema>>,
     /// `x-kubernetes-list-type`
     pub list_type: Option<Text>,
@@ -132,11 +132,11 @@ pub struct Details {
     pub map_type: Option<Text>,
     /// `x-kubernetes-validations`
     pub validations: Vec<Validation>,
-    /// `example` and `externalDocs`: kept so that a CRD survives the round trip.
+    /// `example` and `externalDocs`, kept so that a CRD round-trips.
     pub rest: Object,
 }
 
-/// Details that say nothing.
+/// Empty details.
 static NO_DETAILS: LazyLock<Details> = LazyLock::new(Details::default);
 
 /// A schema.
@@ -148,13 +148,13 @@ pub struct Schema {
     pub nullable: bool,
     /// `x-kubernetes-preserve-unknown-fields`
     pub preserve_unknown: bool,
-    /// `x-kubernetes-int-or-string`, or the format that says the same
+    /// `x-kubernetes-int-or-string`, or the equivalent format
     pub int_or_string: bool,
     /// `x-kubernetes-embedded-resource`
     pub embedded: bool,
     /// `format`
     pub format: Option<Text>,
-    /// `$ref`, cut to the definition's name
+    /// `$ref`, shortened to the name of the definition
     pub reference: Option<Text>,
     /// `properties`
     pub properties: Properties,
@@ -173,26 +173,26 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema that says the kind alone.
+    /// A schema with only a type.
     #[must_use]
     pub fn of(kind: Kind) -> Self {
         Self { kind: Some(kind), ..Self::default() }
     }
 
-    /// An object of these properties.
+    /// An object with these properties.
     pub fn object<'a>(properties: impl IntoIterator<Item = (&'a str, Self)>) -> Self {
         let properties =
             properties.into_iter().map(|(name, schema)| (Key::new(name), Arc::new(schema))).collect();
         Self::of_properties(properties)
     }
 
-    /// An object of these properties.
+    /// An object with these properties.
     #[must_use]
     pub fn of_properties(properties: Properties) -> Self {
         Self { properties, ..Self::of(Kind::Object) }
     }
 
-    /// The same, or null.
+    /// The same schema, but nullable.
     #[must_use]
     pub fn or_null(mut self) -> Self {
         self.nullable = true;
@@ -204,54 +204,54 @@ impl Schema {
         Self { items: Some(items.into()), ..Self::of(Kind::Array) }
     }
 
-    /// An object whose entries have any name.
+    /// A map: an object with arbitrary keys.
     pub fn map(values: impl Into<Arc<Self>>) -> Self {
         Self { additional: Additional::Schema(values.into()), ..Self::of(Kind::Object) }
     }
 
-    /// An object of which nothing is known.
+    /// An object with arbitrary fields.
     #[must_use]
     pub fn free_object() -> Self {
         Self { preserve_unknown: true, ..Self::of(Kind::Object) }
     }
 
-    /// Any value at all.
+    /// Any value.
     #[must_use]
     pub fn anything() -> Self {
         Self { preserve_unknown: true, ..Self::default() }
     }
 
-    /// A string of a format.
+    /// A string with a format.
     #[must_use]
     pub fn format(format: &str) -> Self {
         Self { format: Some(format.into()), ..Self::of(Kind::String) }
     }
 
-    /// What is defined under a name elsewhere.
+    /// A reference to a definition.
     #[must_use]
     pub fn reference(name: &str) -> Self {
         Self { reference: Some(name.into()), ..Self::default() }
     }
 
-    /// What few schemas say; says nothing if this one does not.
+    /// The rare keywords of the schema.
     #[must_use]
     pub fn details(&self) -> &Details {
         self.details.as_deref().unwrap_or(&NO_DETAILS)
     }
 
-    /// What few schemas say, for editing.
+    /// Mutable access to the rare keywords of the schema.
     pub fn details_mut(&mut self) -> &mut Details {
         self.details.get_or_insert_default()
     }
 
-    /// Whether a property must be there.
+    /// Whether a property is required.
     #[must_use]
     pub fn requires(&self, property: &str) -> bool {
         self.required.iter().any(|name| name == property)
     }
 
-    /// Forgets details that say nothing, so that equal schemas are equal.
-    fn settle(&mut self) {
+    /// Drops empty details, so that equivalent schemas compare equal.
+    fn normalize(&mut self) {
         if self.details.as_deref().is_some_and(|details| *details == *NO_DETAILS) {
             self.details = None;
         }
@@ -270,7 +270,7 @@ impl Properties {
         self.0.get(at).map(|(_, schema)| schema)
     }
 
-    /// The schema of a property, and its position among them.
+    /// The schema of a property, and its position.
     pub(crate) fn find(&self, name: &str) -> Option<(usize, &Arc<Schema>)> {
         let at = self.position(name).ok()?;
         self.0.get(at).map(|(_, schema)| (at, schema))
@@ -289,13 +289,13 @@ impl Properties {
         }
     }
 
-    /// How many there are.
+    /// The number of properties.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no properties.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -316,7 +316,7 @@ impl Properties {
     }
 }
 
-/// Of several properties with one name the last wins, as in JSON.
+/// For duplicate names the last property wins, as in JSON.
 impl FromIterator<(Key, Arc<Schema>)> for Properties {
     fn from_iter<T: IntoIterator<Item = (Key, Arc<Schema>)>>(entries: T) -> Self {
         let mut sorted: Vec<_> = entries.into_iter().collect();

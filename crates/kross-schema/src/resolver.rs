@@ -1,5 +1,5 @@
-//! Where the schemas of kinds come from: the bundle of built-in kinds, CRDs, a live cluster, or several of them, the
-//! first that knows a kind deciding. Asking never waits: what has to be fetched is fetched before.
+//! Resolves the schemas of kinds: from the bundle of built-in kinds, from CRDs, from a live cluster, or from several of
+//! them, of which the first one that has a kind takes precedence. Resolving never blocks: documents are fetched before.
 
 mod bundle;
 mod crds;
@@ -22,10 +22,10 @@ pub use document::DocumentError;
 pub use live::LiveSchemas;
 pub use nearest::{Nearest, nearest};
 
-/// A kind in a version of its group.
+/// A group, version and kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
-    /// The group; empty for Kubernetes' core.
+    /// The group; empty for the core group.
     pub group: Text,
     /// The version.
     pub version: Text,
@@ -34,14 +34,14 @@ pub struct GroupVersionKind {
 }
 
 impl GroupVersionKind {
-    /// A kind from an object's `apiVersion` and `kind`.
+    /// Creates it from an object's `apiVersion` and `kind`.
     #[must_use]
     pub fn new(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// What an object of the kind has as `apiVersion`.
+    /// The `apiVersion` of its objects.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -58,25 +58,25 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
-/// A kind and everything that is known of it.
+/// A kind with its schema, scope and plural.
 #[derive(Clone, Debug)]
 pub struct ResolvedKind {
     /// The kind.
     pub kind: GroupVersionKind,
-    /// The schema of its objects. Its [`SchemaView::cel_type`] is the type in expressions.
+    /// The schema of its objects. [`SchemaView::cel_type`] is their type in expressions.
     pub schema: SchemaView,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
-    /// What the API calls it in paths: `deployments`.
+    /// Its plural in API paths: `deployments`.
     pub plural: Text,
 }
 
-/// Knows the schemas of kinds.
+/// Resolves the schemas of kinds.
 pub trait SchemaResolver: fmt::Debug + Send + Sync {
-    /// What is known of a kind. The same kind gives the same types every time, until its schema changes.
+    /// Resolves a kind. The same kind has the same types every time, until its schema changes.
     fn resolve(&self, kind: &GroupVersionKind) -> Option<Arc<ResolvedKind>>;
 
-    /// Every kind it knows, sorted, for suggestions.
+    /// All known kinds, sorted, for suggestions.
     fn kinds(&self) -> Vec<GroupVersionKind>;
 }
 
@@ -90,14 +90,14 @@ impl<T: SchemaResolver + ?Sized> SchemaResolver for Arc<T> {
     }
 }
 
-/// Several resolvers, the first that knows a kind deciding.
+/// Several resolvers; the first one that has a kind takes precedence.
 #[derive(Clone, Debug, Default)]
 pub struct Overlay {
     resolvers: Vec<Arc<dyn SchemaResolver>>,
 }
 
 impl Overlay {
-    /// These resolvers, the first deciding.
+    /// Creates an overlay; earlier resolvers take precedence.
     #[must_use]
     pub fn new(resolvers: Vec<Arc<dyn SchemaResolver>>) -> Self {
         Self { resolvers }

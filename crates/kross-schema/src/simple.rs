@@ -1,11 +1,11 @@
-//! Turns SimpleSchema into OpenAPI: `replicas: integer | default=3` into a schema that a CRD can carry. Every mistake
-//! is reported, and what is mistaken becomes a schema that allows anything, so that nothing else is.
+//! Translates SimpleSchema, such as `replicas: integer | default=3`, to OpenAPI. Every error is reported; an invalid
+//! field becomes a schema that allows any value, so that it does not cause further errors.
 
 mod apply;
 mod custom;
+mod field_checks;
 mod marker_text;
 mod rules;
-mod together;
 mod type_text;
 
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use kross_diagnostics::{Path, Place, Problem};
 use custom::CustomTypes;
 use type_text::{Shape, TypeText};
 
-/// How deep structs may nest, custom types included.
+/// Maximum nesting depth of structs, including custom types.
 const MAX_STRUCT_DEPTH: usize = 64;
-/// How many fields all of it may come to once custom types are written out: types that use types twice double with
-/// every step, and a CRD has to fit into a request.
+/// Maximum number of fields after custom types are expanded. Types that use other types twice grow exponentially, and a
+/// CRD must fit into one request.
 const MAX_FIELDS: usize = 50_000;
 
-/// A schema, and what is wrong with the text it came from.
+/// A translated schema, and the problems in its SimpleSchema.
 #[derive(Clone, Debug)]
 pub struct Translation {
-    /// The schema; where the text is mistaken, anything is allowed.
+    /// The schema; invalid fields allow any value.
     pub schema: Schema,
-    /// Every mistake.
+    /// All problems.
     pub problems: Vec<Problem>,
 }
 
-/// Turns `spec` and the custom `types` it uses into OpenAPI. `at` is where both stand in the document: `spec.schema`.
+/// Translates `spec` and its custom `types` to OpenAPI. `at` is the path of both in the document: `spec.schema`.
 #[must_use]
 pub fn translate(spec: Option<&Value>, types: Option<&Value>, at: &Path) -> Translation {
     let mut problems = Vec::new();
@@ -58,17 +58,17 @@ pub fn translate(spec: Option<&Value>, types: Option<&Value>, at: &Path) -> Tran
 /// `a string`, `an integer`.
 fn article(kind: &str) -> String {
     match kind {
-        "null" => "nothing".to_owned(),
+        "null" => "null".to_owned(),
         "array" | "integer" | "object" => format!("an {kind}"),
         _ => format!("a {kind}"),
     }
 }
 
-/// What the text of one field comes to.
+/// The translation of one field.
 struct Field {
     schema: Arc<Schema>,
     required: bool,
-    /// How many fields it comes to, itself included.
+    /// Number of fields in it, including itself.
     size: usize,
 }
 
@@ -85,10 +85,10 @@ struct Builder<'a, 'b> {
 }
 
 impl Builder<'_, '_> {
-    /// A struct and how many fields it comes to.
+    /// Translates a struct, and counts its fields.
     fn structure(&mut self, fields: &Object, path: &Path, depth: usize) -> (Schema, usize) {
         if depth > MAX_STRUCT_DEPTH {
-            let message = format!("the schema nests more than {MAX_STRUCT_DEPTH} levels deep");
+            let message = format!("the schema is nested more than {MAX_STRUCT_DEPTH} levels deep");
             self.problems.push(Problem::new(Code::SchemaTooLarge, Place::value(path), message));
             return (Schema::anything(), 1);
         }
@@ -100,10 +100,9 @@ impl Builder<'_, '_> {
             let mut field = self.field(value, &path, depth);
             total += field.size;
             if total > MAX_FIELDS {
-                let message = format!(
-                    "the schema comes to more than {MAX_FIELDS} fields once custom types are written out"
-                );
-                // Whatever uses this type is too large as well; the first place is where it began.
+                let message =
+                    format!("the schema has more than {MAX_FIELDS} fields after custom types are expanded");
+                // Every type that uses this one is too large as well, so report only the first one.
                 if !self.problems.iter().any(|problem| problem.code == Code::SchemaTooLarge) {
                     self.problems.push(Problem::new(Code::SchemaTooLarge, Place::value(&path), message));
                 }
@@ -127,8 +126,9 @@ impl Builder<'_, '_> {
         match value {
             Value::String(text) => self.text(text, path, depth),
             Value::Object(fields) if looks_like_openapi(fields) => {
-                let message =
-                    format!("`{path}` is written as OpenAPI, but a field of this schema is one line of text");
+                let message = format!(
+                    "`{path}` is written as an OpenAPI schema, but fields are written in SimpleSchema"
+                );
                 let help = format!("write `{}`", inline_form(fields));
                 self.problems
                     .push(Problem::new(Code::OpenApiInSimpleSchema, Place::value(path), message).help(help));
@@ -140,8 +140,7 @@ impl Builder<'_, '_> {
             }
             other => {
                 let found = article(other.kind());
-                let message =
-                    format!("a field is a type such as `string`, or a map of fields, but this is {found}");
+                let message = format!("expected a type such as `string` or a map of fields, found {found}");
                 let problem = Problem::new(Code::FieldNotType, Place::value(path), message);
                 self.problems.push(match example_type(other) {
                     Some(example) => problem.help(format!("write `{example}`")),
@@ -152,7 +151,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// A field written as text: a type and its markers.
+    /// Translates a field that is written as a string: a type and its markers.
     fn text(&mut self, text: &str, path: &Path, depth: usize) -> Field {
         let (type_part, marker_part) = match text.split_once('|') {
             Some((before, after)) => (before, Some((before.len() + 1, after))),
@@ -163,7 +162,7 @@ impl Builder<'_, '_> {
             marker_text::parse(markers, offset, path, self.problems)
         });
         let Some(parsed) = parsed else {
-            // The type is unknown, so is what its markers may be; those that are misspelt are reported by now.
+            // Without a type, the markers cannot be checked; misspelled markers have already been reported.
             return Field::anything();
         };
         let Some(mut field) = self.shape(&parsed, path, depth) else {
@@ -203,8 +202,8 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Whether a map is an OpenAPI schema rather than a struct that happens to have a field `type`: every key is a
-/// keyword, and beside `type` at least one other is there.
+/// Whether a map is an OpenAPI schema and not a struct with a field `type`: every key is a keyword, and there is at
+/// least one keyword in addition to `type`.
 fn looks_like_openapi(fields: &Object) -> bool {
     const KEYWORDS: &[&str] = &[
         "additionalProperties",
@@ -230,7 +229,7 @@ fn looks_like_openapi(fields: &Object) -> bool {
     typed.is_some() && fields.len() > 1 && fields.keys().all(|key| KEYWORDS.contains(&key.as_str()))
 }
 
-/// The line that says what a small OpenAPI schema says.
+/// The SimpleSchema equivalent of a small OpenAPI schema.
 fn inline_form(fields: &Object) -> String {
     let word = |value: Option<&Value>| match value.and_then(|value| value.get("type")).and_then(Value::as_str)
     {
@@ -255,7 +254,7 @@ fn inline_form(fields: &Object) -> String {
     line
 }
 
-/// The type whose default a bare value probably was meant to be.
+/// The field definition that was probably meant by a bare value: a type with this default.
 fn example_type(value: &Value) -> Option<String> {
     match value {
         Value::Int(number) => Some(format!("integer | default={number}")),

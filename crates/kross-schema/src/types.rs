@@ -1,8 +1,8 @@
-//! Turns OpenAPI into the types of expressions. An object becomes a type when an expression first looks at it; asking
-//! twice gives the same type.
+//! Converts OpenAPI schemas to CEL types. The type of an object is created when an expression first uses it, and is then
+//! reused.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use kross_cel::types::{ObjectType, Type, TypeId, TypeProvider};
 use kross_value::Text;
@@ -10,11 +10,11 @@ use kross_value::Text;
 use crate::library::{Library, OBJECT_META};
 use crate::openapi::{Additional, Kind, Schema};
 
-/// The object types of a library that somebody asked for.
+/// The object types of a library that have been created.
 #[derive(Default)]
 pub(crate) struct TypeTable {
     entries: Vec<Arc<TypeEntry>>,
-    /// By the address of the schema, which the entry keeps alive.
+    /// Index by the address of the schema, which the entry keeps alive.
     by_address: HashMap<usize, TypeId>,
 }
 
@@ -22,13 +22,13 @@ struct TypeEntry {
     schema: Arc<Schema>,
     name: Text,
     needs_conversion: OnceLock<bool>,
-    /// The type of each property, in their order, as far as somebody asked.
+    /// The type of each property, in order, created on demand.
     fields: Vec<OnceLock<FieldType>>,
 }
 
-/// A type that does not keep its library alive: libraries would keep themselves alive.
+/// A type that does not keep its library alive, to avoid reference cycles.
 enum FieldType {
-    /// No object of a library is in it.
+    /// A type that contains no object of a library.
     Plain(Type),
     Object(Weak<Library>, TypeId),
     List(Box<Self>),
@@ -37,7 +37,7 @@ enum FieldType {
 }
 
 impl FieldType {
-    /// The type, unless its library is gone.
+    /// The type, unless its library was dropped.
     fn get(&self) -> Option<Type> {
         Some(match self {
             Self::Plain(plain) => plain.clone(),
@@ -51,10 +51,10 @@ impl FieldType {
     }
 }
 
-/// What a type is called if it is new: after its definition, or after the way from the type around it.
+/// The name of a new type: the name of its definition, or a path from the enclosing type.
 #[derive(Clone, Copy)]
 pub(crate) enum Named<'a> {
-    /// A definition's name, of which people use the last part.
+    /// The last part of the name of a definition.
     Definition(&'a str),
     /// This name.
     Exact(&'a str),
@@ -75,13 +75,13 @@ impl Named<'_> {
     }
 }
 
-/// `io.k8s.api.core.v1.PodSpec` is `PodSpec` to people.
+/// The last part of a definition's name: `PodSpec` for `io.k8s.api.core.v1.PodSpec`.
 pub(crate) fn short_name(definition: &str) -> &str {
     definition.rsplit('.').next().unwrap_or(definition)
 }
 
 impl Library {
-    /// The type of values of a schema.
+    /// The CEL type of a schema.
     pub(crate) fn type_of(self: &Arc<Self>, schema: &Arc<Schema>, named: Named<'_>) -> Type {
         self.field_type(schema, named).get().unwrap_or(Type::Dyn)
     }
@@ -123,9 +123,9 @@ impl Library {
             Additional::Allowed(true) if schema.properties.is_empty() => {
                 FieldType::Plain(Type::map(Type::String, Type::Dyn))
             }
-            // Named properties and others beside them: no type of the language says that.
+            // CEL has no type for an object with both named and additional properties.
             Additional::Schema(_) | Additional::Allowed(true) => FieldType::Plain(Type::Dyn),
-            Additional::Unsaid | Additional::Allowed(false) => {
+            Additional::Unspecified | Additional::Allowed(false) => {
                 FieldType::Object(Arc::downgrade(self), self.type_id(schema, named))
             }
         }
@@ -133,12 +133,11 @@ impl Library {
 
     fn type_id(&self, schema: &Arc<Schema>, named: Named<'_>) -> TypeId {
         let address = Arc::as_ptr(schema) as usize;
-        let known =
-            self.types.read().unwrap_or_else(PoisonError::into_inner).by_address.get(&address).copied();
+        let known = self.types.read().by_address.get(&address).copied();
         if let Some(id) = known {
             return id;
         }
-        let mut table = self.types.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.types.write();
         if let Some(id) = table.by_address.get(&address) {
             return *id;
         }
@@ -155,11 +154,11 @@ impl Library {
     }
 
     fn entry(&self, id: TypeId) -> Option<Arc<TypeEntry>> {
-        let table = self.types.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.types.read();
         table.entries.get(id.0 as usize).map(Arc::clone)
     }
 
-    /// Whether raw JSON of a schema must be converted for expressions, anywhere inside.
+    /// Whether raw JSON of a schema must be converted for expressions, at any depth.
     fn converts(self: &Arc<Self>, schema: &Arc<Schema>, seen: &mut HashSet<usize>) -> bool {
         let (library, schema) = self.resolve(schema);
         if schema.preserve_unknown || schema.int_or_string {
@@ -171,7 +170,7 @@ impl Library {
             Some(Kind::Integer | Kind::Boolean) => false,
             Some(Kind::Array) => schema.items.iter().any(|items| library.converts(items, seen)),
             Some(Kind::Object) | None => {
-                // What is being looked at already adds nothing to the answer.
+                // Stop at recursive schemas.
                 if !seen.insert(Arc::as_ptr(&schema) as usize) {
                     return false;
                 }
@@ -184,7 +183,7 @@ impl Library {
     }
 }
 
-/// The definition that a schema is but another name for.
+/// The definition that a schema only refers to.
 fn last_reference(schema: &Schema) -> Option<Text> {
     match (&schema.reference, schema.details().all_of.as_slice()) {
         (Some(name), _) => Some(name.clone()),

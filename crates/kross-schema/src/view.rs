@@ -1,4 +1,4 @@
-//! A schema with the library that its references lead into: what templates are checked against, step by step.
+//! A schema together with the library that resolves its references. Templates are checked against it.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use crate::library::{CLUSTER_OBJECT_META, Library, OBJECT_META};
 use crate::openapi::{Additional, Kind, Schema};
 use crate::types::{Named, short_name};
 
-/// A schema, references resolved. Cloning is two reference counts.
+/// A schema with resolved references. Cloning it is cheap.
 #[derive(Clone, Debug)]
 pub struct SchemaView {
     library: Arc<Library>,
     schema: Arc<Schema>,
-    /// What its type is called: the definition, or the way from one.
+    /// The name of its type: the name of a definition, or a path from one.
     name: Text,
 }
 
-/// What an object says about one of its fields.
+/// The schema of one field of an object.
 #[derive(Clone, Debug)]
 pub enum FieldView {
-    /// It is of this schema.
+    /// The field has this schema.
     Known(SchemaView),
-    /// It may be there, and nothing is known of it.
+    /// The field is allowed, but has no schema.
     Free,
     /// There is no such field.
     Unknown,
@@ -37,7 +37,7 @@ impl SchemaView {
         Some(Self::new(&library, &schema, short_name(name)))
     }
 
-    /// A schema by itself, called `name`.
+    /// A single schema with a name.
     #[must_use]
     pub fn of(name: &str, schema: Schema) -> Self {
         let library = Library::of_schemas([(name.into(), schema)]);
@@ -48,7 +48,7 @@ impl SchemaView {
         })
     }
 
-    /// An object as expressions see it: `apiVersion`, `kind`, `metadata`, and the given properties.
+    /// An object in expressions: `apiVersion`, `kind`, `metadata`, and the given properties.
     #[must_use]
     pub fn object<'a>(
         kind: &str,
@@ -75,7 +75,7 @@ impl SchemaView {
         &self.schema
     }
 
-    /// What people call it: `Deployment`, `Widget.spec.ports[]`.
+    /// Its name in messages: `Deployment`, `Widget.spec.ports[]`.
     #[must_use]
     pub fn name(&self) -> String {
         self.name.to_string()
@@ -98,7 +98,7 @@ impl SchemaView {
                 FieldView::Known(self.inner(values, Named::Items(&Named::Exact(&self.name))))
             }
             Additional::Allowed(true) => FieldView::Free,
-            Additional::Unsaid | Additional::Allowed(false) => self.unnamed_field(name),
+            Additional::Unspecified | Additional::Allowed(false) => self.unnamed_field(name),
         }
     }
 
@@ -122,7 +122,7 @@ impl SchemaView {
         self.schema.properties.names().map(|name| name.as_str())
     }
 
-    /// The schema of the elements of an array, where it is known.
+    /// The schema of the elements of an array, if known.
     #[must_use]
     pub fn items(&self) -> Option<Self> {
         let items = self.schema.items.as_ref()?;
@@ -134,11 +134,11 @@ impl SchemaView {
     pub fn values(&self) -> Option<Self> {
         match &self.schema.additional {
             Additional::Schema(values) => Some(self.inner(values, Named::Items(&Named::Exact(&self.name)))),
-            Additional::Unsaid | Additional::Allowed(_) => None,
+            Additional::Unspecified | Additional::Allowed(_) => None,
         }
     }
 
-    /// The schemas of which a value has to satisfy at least one, where the schema says no type itself.
+    /// The schemas of which a value must satisfy at least one, if the schema has no type itself.
     #[must_use]
     pub fn choices(&self) -> Vec<Self> {
         if self.schema.kind.is_some() || self.schema.int_or_string {
@@ -149,7 +149,7 @@ impl SchemaView {
         schemas.map(|schema| self.inner(schema, Named::Exact(&self.name))).collect()
     }
 
-    /// Whether a value of any shape may stand here, known properties aside.
+    /// Whether any value is allowed, apart from known properties.
     #[must_use]
     pub fn is_free(&self) -> bool {
         let details = self.schema.details();
@@ -157,7 +157,7 @@ impl SchemaView {
             || (self.schema.kind.is_none()
                 && !self.schema.int_or_string
                 && self.schema.properties.is_empty()
-                && self.schema.additional == Additional::Unsaid
+                && self.schema.additional == Additional::Unspecified
                 && details.one_of.is_empty()
                 && details.any_of.is_empty())
     }
@@ -170,7 +170,7 @@ impl SchemaView {
         let (library, resolved) = self.library.resolve(schema);
         let name = match (reference, resolved.kind) {
             (Some(reference), _) => short_name(reference).into(),
-            // Nobody asks what a string is called.
+            // The name of a scalar type is never shown.
             (None, Some(Kind::String | Kind::Integer | Kind::Number | Kind::Boolean)) => self.name.clone(),
             (None, Some(Kind::Object | Kind::Array) | None) => named.text().into(),
         };

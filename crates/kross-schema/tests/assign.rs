@@ -1,4 +1,4 @@
-//! Which types fit which fields, and which literals: hand-written lists of both.
+//! Tests of which CEL types and literals can be assigned to which fields.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -20,7 +20,7 @@ fn kind(api_version: &str, kind: &str) -> SchemaView {
     Bundle::latest().resolve(&GroupVersionKind::new(api_version, kind)).unwrap().schema.clone()
 }
 
-/// The schema at a path of a built-in kind; `[]` steps into a list or map.
+/// The schema at a path of a built-in kind; `[]` is the item of a list or the value of a map.
 fn field(api_version: &str, kind_name: &str, path: &str) -> SchemaView {
     path.split('.').fold(kind(api_version, kind_name), |view, step| {
         if step == "[]" {
@@ -38,7 +38,7 @@ fn source(json: &str) -> Type {
 }
 
 #[test]
-fn types_that_fit() {
+fn assignable_types() {
     let string = r#"{"type":"string"}"#;
     let int_or_string = r#"{"x-kubernetes-int-or-string":true}"#;
     let quantity = r#"{"oneOf":[{"type":"string"},{"type":"number"}]}"#;
@@ -94,13 +94,13 @@ fn types_that_fit() {
     ] {
         let target = view(target);
         if let Err(mismatch) = assignable(&found, &target) {
-            panic!("{found} does not fit {}: {mismatch}", target.schema().to_value());
+            panic!("{found} is not assignable to {}: {mismatch}", target.schema().to_value());
         }
     }
 }
 
 #[test]
-fn a_free_form_list_fits_a_typed_one() {
+fn a_list_without_item_type_is_assignable_to_a_typed_list() {
     let rules = field("rbac.authorization.k8s.io/v1", "ClusterRole", "rules");
     let free =
         source(r#"{"type":"array","items":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}"#);
@@ -108,7 +108,7 @@ fn a_free_form_list_fits_a_typed_one() {
 }
 
 #[test]
-fn what_a_kind_has_fits_the_same_field_of_another_kind() {
+fn a_field_is_assignable_to_the_same_field_of_another_kind() {
     let template = kind("apps/v1", "Deployment").cel_type();
     let Type::Object(deployment) = template else { panic!() };
     let Some(Type::Object(spec)) = deployment.field("spec") else { panic!() };
@@ -122,7 +122,7 @@ fn what_a_kind_has_fits_the_same_field_of_another_kind() {
 }
 
 #[test]
-fn types_that_do_not_fit_say_which_part() {
+fn a_mismatch_reports_the_part_that_differs() {
     let string = r#"{"type":"string"}"#;
     let person = r#"{"type":"object","properties":{"name":{"type":"string"},"address":{"type":"object","properties":{"zip":{"type":"integer"}}}}}"#;
     let mut shown = String::new();
@@ -177,7 +177,7 @@ fn types_that_do_not_fit_say_which_part() {
     insta::assert_snapshot!(shown);
 }
 
-/// Checks a template, skipping texts with expressions, and shows the problems and the targets of expressions.
+/// Checks a template, skipping strings with expressions, and shows the problems and the targets of the expressions.
 fn checked(value: &str, target: &SchemaView) -> String {
     let value: Value = serde_json::from_str(value).unwrap_or_else(|error| panic!("{error} in {value}"));
     let mut problems = Vec::new();
@@ -205,7 +205,7 @@ fn checked(value: &str, target: &SchemaView) -> String {
 }
 
 #[test]
-fn a_good_template_has_no_problems() {
+fn a_valid_template_has_no_problems() {
     let deployment = r#"{
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "web", "labels": {"app": "web"}, "annotations": null},
@@ -235,7 +235,7 @@ fn a_good_template_has_no_problems() {
 }
 
 #[test]
-fn every_mistake_in_a_template_is_reported_at_once() {
+fn every_error_in_a_template_is_reported_at_once() {
     let deployment = r#"{
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "${schema.spec.name}", "labels": {"port": 80, "on": true}, "nmae": "x"},
@@ -266,7 +266,7 @@ fn every_mistake_in_a_template_is_reported_at_once() {
 }
 
 #[test]
-fn literals_are_held_to_what_the_schema_says() {
+fn literals_are_checked_against_the_constraints_of_the_schema() {
     let target = view(
         r#"{"type":"object","maxProperties":20,"properties":{
             "size":{"type":"string","enum":["small","large"]},

@@ -1,4 +1,4 @@
-//! The CustomResourceDefinition of a definition, and what changes from one to another.
+//! Tests of generated CustomResourceDefinitions, and of the comparison of two of them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -42,7 +42,7 @@ fn a_definition_becomes_a_crd() {
 }
 
 #[test]
-fn names_scope_columns_and_metadata_are_the_definitions() {
+fn names_scope_columns_and_metadata_come_from_the_definition() {
     let full = crd(r#"{
         "kind": "Policy", "apiVersion": "v1", "group": "example.com", "scope": "Cluster",
         "spec": {"rules": "list<map>"},
@@ -58,7 +58,7 @@ fn names_scope_columns_and_metadata_are_the_definitions() {
 }
 
 #[test]
-fn a_status_field_of_the_author_wins() {
+fn a_status_field_of_the_author_takes_precedence() {
     let definition: DefinitionSchema = serde_json::from_str(WEB).unwrap();
     let status =
         Schema::object([("state", Schema::of(Kind::Integer)), ("clusters", Schema::of(Kind::String))]);
@@ -72,7 +72,7 @@ fn a_status_field_of_the_author_wins() {
 }
 
 #[test]
-fn a_crd_that_was_made_can_be_resolved() {
+fn a_generated_crd_can_be_resolved() {
     let crds = CrdSchemas::new();
     let kinds = crds.insert(&crd(WEB)).unwrap();
     let resolved = crds.resolve(&kinds[0]).unwrap();
@@ -101,14 +101,14 @@ fn as_the_server_returns_it(crd: &Value) -> Value {
 }
 
 #[test]
-fn what_the_api_server_adds_is_no_change() {
+fn fields_that_the_api_server_adds_are_not_changes() {
     let report = compare_crds(&as_the_server_returns_it(&crd(WEB)), &crd(WEB));
     assert!(report.is_empty(), "{:?}", report.changes());
     assert_eq!(report.to_string(), "no breaking changes");
 }
 
 #[test]
-fn every_edit_of_a_definition_is_seen() {
+fn every_edit_of_a_definition_is_classified() {
     let edits = [
         (r#""replicas": "integer | default=3", "#, "", true),
         ("default=3", "default=4", false),
@@ -169,7 +169,7 @@ fn schema(json: &str) -> Schema {
     Schema::from_json(json, Keep::Everything).unwrap()
 }
 
-/// Pairs of schemas: from the first to the second is breaking, the way back is harmless.
+/// Pairs of schemas: the change from the first to the second is breaking, the reverse is harmless.
 const TIGHTER: &[(&str, &str)] = &[
     (r#"{"type":"string"}"#, r#"{"type":"string","pattern":"a"}"#),
     (r#"{"type":"string"}"#, r#"{"type":"string","format":"uuid"}"#),
@@ -225,7 +225,7 @@ const TIGHTER: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_takes_fewer_values_breaks_and_the_way_back_does_not() {
+fn tightening_a_constraint_is_breaking_and_loosening_it_is_not() {
     for (loose, tight) in TIGHTER {
         let report = compare_schemas(&schema(loose), &schema(tight));
         assert!(!report.is_compatible(), "{loose} to {tight}");
@@ -235,7 +235,7 @@ fn what_takes_fewer_values_breaks_and_the_way_back_does_not() {
 }
 
 #[test]
-fn changes_of_type_break_both_ways() {
+fn type_changes_are_breaking_in_both_directions() {
     for (one, other) in [
         (r#"{"type":"string"}"#, r#"{"type":"integer"}"#),
         (r#"{"type":"string"}"#, r#"{"x-kubernetes-int-or-string":true}"#),
@@ -252,7 +252,7 @@ fn changes_of_type_break_both_ways() {
 }
 
 #[test]
-fn what_kro_says_less_of_in_a_status_is_no_obstacle() {
+fn less_specific_status_types_of_kro_are_compatible() {
     let anything = r#"{"x-kubernetes-preserve-unknown-fields":true}"#;
     let time = r#"{"type":"string","format":"date-time"}"#;
     let of = |part: &str, time: &str, namespace: &str, fields: &str| {
@@ -266,15 +266,15 @@ fn what_kro_says_less_of_in_a_status_is_no_obstacle() {
     let ours = |part: &str| of(part, time, "namespace", anything);
     let report = compare_schemas(&kros("status"), &ours("status"));
     assert!(report.is_compatible() && !report.is_empty(), "{report}");
-    // In a spec it is: others write it.
+    // In a spec the same change is breaking, because users write it.
     assert_eq!(compare_schemas(&kros("spec"), &ours("spec")).breaking().count(), 4);
-    // And what was there is there.
+    // Removing a status field is breaking.
     let without = schema(r#"{"type":"object","properties":{"status":{"type":"object"}}}"#);
     assert!(!compare_schemas(&kros("status"), &without).is_compatible());
 }
 
 #[test]
-fn what_means_the_same_is_no_change() {
+fn equivalent_schemas_are_not_changes() {
     for (one, other) in [
         (r#"{"type":"number","default":1}"#, r#"{"type":"number","default":1.0}"#),
         (r#"{"type":"integer","enum":[1]}"#, r#"{"type":"integer","enum":[1.0]}"#),
@@ -287,7 +287,7 @@ fn what_means_the_same_is_no_change() {
 }
 
 #[test]
-fn a_summary_names_three_changes_and_counts_the_rest() {
+fn a_summary_lists_three_changes_and_counts_the_rest() {
     let old = r#"{"type":"object","properties":{"spec":{"type":"object","properties":{
         "a":{"type":"string"},"b":{"type":"string"},"c":{"type":"integer"},"d":{"type":"string"},"e.f":{"type":"string"}}}}}"#;
     let new = r#"{"type":"object","properties":{"spec":{"type":"object","properties":{
@@ -299,7 +299,7 @@ fn a_summary_names_three_changes_and_counts_the_rest() {
 }
 
 #[test]
-fn names_of_changes_are_unique() {
+fn names_of_change_kinds_are_unique() {
     let names: BTreeSet<&str> = ChangeKind::ALL.iter().map(|kind| kind.as_str()).collect();
     assert_eq!(names.len(), ChangeKind::ALL.len());
 }

@@ -1,7 +1,6 @@
-//! Feeds everything that reads foreign text or foreign objects with what nobody would write. Nothing may panic, hang or
-//! overflow the stack.
+//! Fuzzes every parser of user input with random input. Nothing may panic, hang or overflow the stack.
 //!
-//! `KROSS_FUZZ_INPUTS` says how many inputs, `KROSS_FUZZ_SEED` where to start; run with `--release` for millions.
+//! `KROSS_FUZZ_INPUTS` sets the number of inputs, `KROSS_FUZZ_SEED` the seed; run with `--release` for millions.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -17,8 +16,8 @@ use kross_schema::{
 use kross_value::Value;
 
 const INPUTS: u64 = 20_000;
-/// No input may take this long, whatever else the machine does.
-const LONGEST: Duration = Duration::from_secs(30);
+/// Time limit for one input, generous enough for a busy machine.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Parts of SimpleSchema, of schemas and of objects.
 const PARTS: &[&str] = &[
@@ -156,10 +155,10 @@ const WORDS: &[&str] = &[
     "",
 ];
 
-/// A stream of numbers that is the same everywhere.
-struct Dice(u64);
+/// A reproducible random number generator (xorshift).
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -179,7 +178,7 @@ impl Dice {
         (0..self.below(14)).map(|_| self.pick(PARTS)).collect()
     }
 
-    /// A tree of keys and words that are likely to mean something.
+    /// A value with keys and words that are likely to have a meaning.
     fn value(&mut self, depth: usize) -> Value {
         match self.below(if depth == 0 { 6 } else { 12 }) {
             0 => Value::Null,
@@ -202,7 +201,7 @@ impl Dice {
         Value::object(entries)
     }
 
-    /// A spec of SimpleSchema, nested a little.
+    /// A slightly nested SimpleSchema.
     fn spec(&mut self, depth: usize) -> Value {
         let length = self.below(4);
         let entries: Vec<(&str, Value)> = (0..length)
@@ -219,34 +218,34 @@ impl Dice {
     }
 }
 
-fn translate(dice: &mut Dice) {
-    let (spec, types) = (dice.spec(2), dice.spec(2));
+fn translate(random: &mut Random) {
+    let (spec, types) = (random.spec(2), random.spec(2));
     let translation = simple::translate(Some(&spec), Some(&types), &Path::root());
     let root = Value::object([("spec", spec), ("types", types)]);
     for problem in &translation.problems {
         if let Part::Within(range) = &problem.place.part {
-            let steps: Vec<String> = problem
+            let segments: Vec<String> = problem
                 .place
                 .path
-                .steps()
+                .segments()
                 .iter()
-                .map(|step| match step {
-                    kross_diagnostics::Step::Key(key) => key.clone(),
-                    kross_diagnostics::Step::Index(index) => index.to_string(),
+                .map(|segment| match segment {
+                    kross_diagnostics::PathSegment::Key(key) => key.clone(),
+                    kross_diagnostics::PathSegment::Index(index) => index.to_string(),
                 })
                 .collect();
-            let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-            let text = root.at(&steps).and_then(Value::as_str).expect("a text at the path");
-            assert!(text.get(range.clone()).is_some(), "{problem:?} is outside of {text:?}");
+            let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+            let text = root.at(&segments).and_then(Value::as_str).expect("a string at the path");
+            assert!(text.get(range.clone()).is_some(), "{problem:?} is outside {text:?}");
         }
     }
-    // What comes out is a schema, whatever went in.
+    // The result is always a valid schema.
     let written = translation.schema.to_value();
     assert_eq!(Schema::from_value(&written, Keep::Everything).unwrap().to_value(), written);
 }
 
-fn read(dice: &mut Dice) {
-    let (one, other) = (dice.object(5), dice.object(5));
+fn read(random: &mut Random) {
+    let (one, other) = (random.object(5), random.object(5));
     let crds = CrdSchemas::new();
     let _ = crds.insert(&one);
     let _ = compare_crds(&one, &other);
@@ -264,29 +263,29 @@ fn read(dice: &mut Dice) {
     }
 }
 
-fn template(dice: &mut Dice, bundle: &Bundle, kinds: &[GroupVersionKind]) {
-    let kind = &kinds[dice.below(kinds.len())];
+fn template(random: &mut Random, bundle: &Bundle, kinds: &[GroupVersionKind]) {
+    let kind = &kinds[random.below(kinds.len())];
     let resolved = bundle.resolve(kind).unwrap();
     let texts = &mut |found: kross_schema::FoundText<'_>| found.text.contains("${");
-    check_template(&dice.object(5), &resolved.schema, &Path::root(), texts, &mut Vec::new());
+    check_template(&random.object(5), &resolved.schema, &Path::root(), texts, &mut Vec::new());
 }
 
 #[test]
-fn no_input_breaks_what_reads_it() {
+fn no_input_breaks_a_parser() {
     let number = |name: &str, default: u64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
     let (inputs, seed) = (number("KROSS_FUZZ_INPUTS", INPUTS), number("KROSS_FUZZ_SEED", 1));
-    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let bundle = Bundle::latest();
     let kinds = bundle.kinds();
     for input in 0..inputs {
         let before = Instant::now();
         match input % 4 {
-            0 | 1 => translate(&mut dice),
-            2 => read(&mut dice),
-            _ => template(&mut dice, &bundle, &kinds),
+            0 | 1 => translate(&mut random),
+            2 => read(&mut random),
+            _ => template(&mut random, &bundle, &kinds),
         }
-        assert!(before.elapsed() < LONGEST, "input {input} of seed {seed} takes too long");
+        assert!(before.elapsed() < TIME_LIMIT, "input {input} of seed {seed} takes too long");
     }
 }

@@ -1,4 +1,4 @@
-//! What a person sees of the mistakes that no definition shows: in CRDs, and between two versions of an API.
+//! Snapshots of diagnostics that do not come from a definition: for CRDs, and for changes between two versions of an API.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 

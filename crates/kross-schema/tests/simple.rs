@@ -1,10 +1,10 @@
-//! What SimpleSchema comes to as OpenAPI, and every mistake in it, as snapshots; and that no text breaks it.
+//! Tests and snapshots of the translation of SimpleSchema to OpenAPI and of its diagnostics, and property tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::fmt::Write as _;
 
-use kross_diagnostics::{Part, Path, Problem, Step};
+use kross_diagnostics::{Part, Path, PathSegment, Problem};
 use kross_schema::simple;
 use kross_value::Value;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn translate(spec: &str, types: &str) -> simple::Translation {
     simple::translate(Some(&parse(spec)), Some(&parse(types)), &at())
 }
 
-/// The schema of a spec without mistakes, compact.
+/// The schema of a valid spec, as compact JSON.
 fn schema(spec: &str, types: &str) -> String {
     let translation = translate(spec, types);
     assert_eq!(translation.problems, [], "{spec}");
@@ -61,8 +61,8 @@ fn shown(problems: &[Problem], texts: &[&Value]) -> String {
 
 fn find(root: &Value, problem: &Problem) -> Option<String> {
     let mut value = root;
-    for step in problem.place.path.steps().iter().skip(2) {
-        let Step::Key(key) = step else { return None };
+    for segment in problem.place.path.segments().iter().skip(2) {
+        let PathSegment::Key(key) = segment else { return None };
         value = value.get(key)?;
     }
     value.as_str().map(str::to_owned)
@@ -81,14 +81,14 @@ fn field_problems(texts: &[&str]) -> String {
         let spec = Value::object([("field", Value::from(*text))]);
         let root = Value::object([("spec", spec.clone())]);
         let translation = simple::translate(Some(&spec), None, &at());
-        assert!(!translation.problems.is_empty(), "nothing is wrong with {text:?}");
+        assert!(!translation.problems.is_empty(), "no problem is reported for {text:?}");
         writeln!(all, "{text:?}\n{}", shown(&translation.problems, &[&root])).unwrap();
     }
     all
 }
 
 #[test]
-fn types_become_openapi() {
+fn types_are_translated_to_openapi() {
     for (text, expected) in [
         ("string", r#"{"type":"string"}"#),
         ("  integer  ", r#"{"type":"integer"}"#),
@@ -107,12 +107,12 @@ fn types_become_openapi() {
     ] {
         assert_eq!(field(text), expected, "{text}");
     }
-    // As a seed writes it.
+    // As in an example of kro.
     assert_eq!(field("list<map>"), field("[]object"));
 }
 
 #[test]
-fn markers_become_openapi() {
+fn markers_are_translated_to_openapi() {
     for (text, expected) in [
         ("integer | default=3", r#"{"default":3,"type":"integer"}"#),
         ("string | default=kubeconfig", r#"{"default":"kubeconfig","type":"string"}"#),
@@ -189,7 +189,7 @@ fn markers_may_be_separated_by_pipes_and_followed_by_spaces() {
 }
 
 #[test]
-fn required_fields_are_sorted_and_structs_with_defaults_get_one() {
+fn required_fields_are_sorted_and_structs_with_defaults_get_a_default() {
     insta::assert_json_snapshot!(
         translate(
             r#"{
@@ -217,7 +217,7 @@ fn the_spec_itself_gets_a_default_like_any_struct() {
 }
 
 #[test]
-fn custom_types_are_written_out() {
+fn custom_types_are_expanded() {
     insta::assert_json_snapshot!(
         translate(
             r#"{
@@ -239,7 +239,7 @@ fn custom_types_are_written_out() {
 }
 
 #[test]
-fn mistakes_in_types_are_reported() {
+fn errors_in_types_are_reported() {
     insta::assert_snapshot!(field_problems(&[
         "",
         "  | default=3",
@@ -261,7 +261,7 @@ fn mistakes_in_types_are_reported() {
 }
 
 #[test]
-fn mistakes_in_markers_are_reported() {
+fn errors_in_markers_are_reported() {
     insta::assert_snapshot!(field_problems(&[
         "string |",
         "string | required=true |",
@@ -315,7 +315,7 @@ fn mistakes_in_markers_are_reported() {
 }
 
 #[test]
-fn every_mistake_is_reported_once_and_none_follows_from_another() {
+fn every_error_is_reported_once_without_follow_up_errors() {
     insta::assert_snapshot!(problems(
         r#"{
             "number": 3,
@@ -344,12 +344,12 @@ fn every_mistake_is_reported_once_and_none_follows_from_another() {
 }
 
 #[test]
-fn a_schema_that_is_no_map_is_reported() {
+fn a_schema_that_is_not_a_map_is_reported() {
     insta::assert_snapshot!(problems("\"string\"", "[]"));
 }
 
 #[test]
-fn types_that_double_are_stopped() {
+fn exponentially_growing_types_are_reported() {
     let mut types = vec![r#""T0": {"x": "string", "y": "string"}"#.to_owned()];
     for n in 1..40 {
         types.push(
@@ -385,7 +385,7 @@ proptest! {
     }
 
     #[test]
-    fn no_arrangement_of_the_languages_parts_breaks_it(
+    fn no_combination_of_tokens_breaks_the_translation(
         parts in prop::collection::vec(
             prop::sample::select(vec![
                 "string", "integer", "[]", "map[string]", "list<", ">", "|", " ", "=", "\"", "\\", "{", "}",

@@ -1,4 +1,4 @@
-//! What OpenAPI comes to as types of expressions, over the kinds that come with Kubernetes and over CRDs.
+//! Tests of the conversion of OpenAPI schemas to CEL types, for built-in kinds and CRDs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -16,7 +16,7 @@ fn built_in(api_version: &str, kind: &str) -> Arc<ResolvedKind> {
     Bundle::latest().resolve(&GroupVersionKind::new(api_version, kind)).expect("the kind is built in")
 }
 
-/// The type at a path of field names; `[]` steps into a list or map.
+/// The type at a path of field names; `[]` is the item of a list or the value of a map.
 fn at(root: &Type, path: &str) -> Option<Type> {
     path.split('.').filter(|step| !step.is_empty()).try_fold(root.clone(), |found, step| {
         match (found, step) {
@@ -65,21 +65,21 @@ fn built_in_kinds_have_their_types() {
 }
 
 #[test]
-fn one_definition_is_one_type_whoever_asks() {
+fn a_definition_has_one_type() {
     let deployment = built_in("apps/v1", "Deployment").schema.cel_type();
     assert_eq!(deployment, built_in("apps/v1", "Deployment").schema.cel_type());
     let stateful = built_in("apps/v1", "StatefulSet").schema.cel_type();
     assert_eq!(at(&deployment, "spec.template"), at(&stateful, "spec.template"));
     assert_eq!(at(&deployment, "metadata"), at(&stateful, "metadata"));
     assert_ne!(at(&deployment, "spec"), at(&stateful, "spec"));
-    // A type inside itself is itself.
+    // A recursive type refers to itself.
     let crd = built_in("apiextensions.k8s.io/v1", "CustomResourceDefinition").schema.cel_type();
     let schema = "spec.versions.[].schema.openAPIV3Schema";
     assert_eq!(at(&crd, schema), at(&crd, &format!("{schema}.properties.[].not")));
 }
 
 #[test]
-fn scope_and_plural_are_known() {
+fn built_in_kinds_have_their_scope_and_plural() {
     for (api_version, kind, plural, namespaced) in [
         ("v1", "Namespace", "namespaces", false),
         ("v1", "Pod", "pods", true),
@@ -104,16 +104,16 @@ fn scope_and_plural_are_known() {
     assert!(bundle.server_version().starts_with("v1.36."));
     assert!(bundle.kinds().len() > 60, "{} kinds", bundle.kinds().len());
     for list in ["PodList", "DeleteOptions", "WatchEvent", "Scale"] {
-        assert!(bundle.kinds().iter().all(|kind| kind.kind != list), "{list} is no resource");
+        assert!(bundle.kinds().iter().all(|kind| kind.kind != list), "{list} is not a resource");
     }
 }
 
 #[test]
-fn every_built_in_kind_can_be_walked() {
+fn every_built_in_kind_can_be_resolved() {
     for bundle in Bundle::versions().map(|version| Bundle::of_version(version).unwrap()) {
         for kind in bundle.kinds() {
             let resolved = bundle.resolve(&kind).unwrap();
-            let Type::Object(object) = resolved.schema.cel_type() else { panic!("{kind} is no object") };
+            let Type::Object(object) = resolved.schema.cel_type() else { panic!("{kind} is not an object") };
             for field in ["apiVersion", "kind"] {
                 assert_eq!(object.field(field), Some(Type::String), "{kind}.{field}");
             }
@@ -123,7 +123,7 @@ fn every_built_in_kind_can_be_walked() {
 }
 
 #[test]
-fn every_version_has_the_kinds_and_fields_of_its_time() {
+fn every_bundle_has_the_kinds_and_fields_of_its_version() {
     let [newest, oldest] = ["1.36", "1.30"].map(|version| Bundle::of_version(version).unwrap());
     assert_eq!(Bundle::versions().collect::<Vec<_>>(), [newest.minor(), oldest.minor()]);
     assert!(oldest.server_version().starts_with("v1.30."));
@@ -132,7 +132,7 @@ fn every_version_has_the_kinds_and_fields_of_its_time() {
     for (path, expected) in [
         ("spec.replicas", ["int", "int"]),
         ("spec.template.spec.containers.[].image", ["string", "string"]),
-        // Resources of whole Pods came with 1.32.
+        // Pod-level resources were added in 1.32.
         ("spec.template.spec.resources", ["ResourceRequirements", "none"]),
     ] {
         assert_eq!([shown(&new, path), shown(&old, path)], expected, "{path}");
@@ -154,11 +154,11 @@ fn a_bundle_is_found_by_version() {
     }
     assert_eq!(Bundle::of_version("v1.30.2").unwrap().minor(), "1.30");
     let error = Bundle::of_version("1.7").unwrap_err();
-    assert_eq!(error.to_string(), "no schemas of Kubernetes 1.7 are included, only of 1.36, 1.30");
+    assert_eq!(error.to_string(), "there are no schemas for Kubernetes 1.7; available versions: 1.36, 1.30");
 }
 
 #[test]
-fn raw_data_is_converted_only_where_a_type_says_so() {
+fn raw_data_is_converted_only_for_types_that_need_it() {
     let needs = |root: &Type, path: &str| match at(root, path) {
         Some(Type::Object(object)) => object.needs_conversion(),
         other => panic!("{path} is {other:?}"),
@@ -233,7 +233,7 @@ fn all_of_adds_fields_and_requirements() {
 }
 
 #[test]
-fn an_embedded_resource_has_what_every_object_has() {
+fn an_embedded_resource_has_the_fields_of_every_object() {
     let embedded = r#"{"type":"object","x-kubernetes-embedded-resource":true,
         "properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"}}}}}"#;
     let found = SchemaView::of("Thing", schema(embedded)).cel_type();
@@ -273,7 +273,7 @@ fn parse(json: &str) -> Value {
 }
 
 #[test]
-fn a_crd_gives_the_kinds_it_serves() {
+fn a_crd_provides_the_kinds_that_it_serves() {
     let crds = CrdSchemas::new();
     let kinds = crds.insert(&parse(WIDGET)).unwrap();
     let shown: Vec<String> = kinds.iter().map(ToString::to_string).collect();
@@ -292,7 +292,7 @@ fn a_crd_gives_the_kinds_it_serves() {
     ] {
         assert_eq!(self::shown(&found, path), expected, "{path}");
     }
-    // Metadata is of one type everywhere.
+    // Metadata has the same type everywhere.
     assert_eq!(at(&found, "metadata"), at(&built_in("v1", "Pod").schema.cel_type(), "metadata"));
     assert_eq!(crds.held_version("widgets.example.com").as_deref(), Some("7"));
     assert!(crds.remove("widgets.example.com"));
@@ -300,7 +300,7 @@ fn a_crd_gives_the_kinds_it_serves() {
 }
 
 #[test]
-fn a_mistaken_crd_is_reported_and_the_old_one_stays() {
+fn an_invalid_crd_is_reported_and_the_previous_one_is_kept() {
     let crds = CrdSchemas::new();
     crds.insert(&parse(WIDGET)).unwrap();
     let broken = WIDGET.replace(r#""type": "number""#, r#""type": "numbr""#).replace("Namespaced", "Global");
@@ -314,7 +314,7 @@ fn a_mistaken_crd_is_reported_and_the_old_one_stays() {
 }
 
 #[test]
-fn a_kind_has_one_type_as_long_as_somebody_uses_it() {
+fn a_kind_has_one_type_as_long_as_it_is_in_use() {
     let crds = CrdSchemas::new();
     let kind = GroupVersionKind::new("example.com/v1", "Widget");
     crds.insert(&parse(WIDGET)).unwrap();
@@ -354,10 +354,10 @@ fn document(kind: &str) -> String {
 }
 
 #[test]
-fn a_live_document_gives_kinds_and_is_kept_by_its_hash() {
+fn a_live_document_provides_kinds_and_is_replaced_when_its_hash_changes() {
     let live = LiveSchemas::new();
     assert!(live.insert("example.com/v1", "A", document("Widget").as_bytes()).unwrap());
-    assert!(!live.insert("example.com/v1", "A", b"is not even looked at").unwrap());
+    assert!(!live.insert("example.com/v1", "A", b"is not even parsed").unwrap());
     assert!(live.insert("example.com/v1", "B", b"{").is_err());
     assert_eq!(live.hash("example.com/v1").as_deref(), Some("A"));
     let shown: Vec<String> = live.kinds().iter().map(ToString::to_string).collect();
@@ -371,7 +371,7 @@ fn a_live_document_gives_kinds_and_is_kept_by_its_hash() {
     assert!(live.kinds().is_empty());
 }
 
-/// A CRD about as large as the largest in use: 12,000 fields with descriptions.
+/// A CRD about as large as the largest ones in practice: 12,000 fields with descriptions.
 fn large_crd(n: usize) -> Value {
     let fields = |count: usize, inner: &dyn Fn(usize) -> String| {
         (0..count).map(|at| format!(r#""field{at}": {}"#, inner(at))).collect::<Vec<_>>().join(",")
@@ -399,7 +399,7 @@ fn large_crd(n: usize) -> Value {
 }
 
 #[test]
-fn two_hundred_large_crds_would_fit_into_a_few_megabytes() {
+fn two_hundred_large_crds_fit_into_a_few_megabytes() {
     let crds = CrdSchemas::new();
     for n in 0..3 {
         crds.insert(&large_crd(n)).unwrap();
@@ -409,7 +409,7 @@ fn two_hundred_large_crds_would_fit_into_a_few_megabytes() {
 }
 
 #[test]
-fn the_first_resolver_that_knows_a_kind_decides() {
+fn the_first_resolver_that_has_a_kind_takes_precedence() {
     let crds = CrdSchemas::new();
     crds.insert(&parse(&WIDGET.replace("example.com", "apps").replace("Widget", "Deployment"))).unwrap();
     let overlay = Overlay::new(vec![Arc::new(crds), Bundle::latest()]);
@@ -420,7 +420,7 @@ fn the_first_resolver_that_knows_a_kind_decides() {
 }
 
 #[test]
-fn an_unknown_kind_leads_to_the_one_that_was_meant() {
+fn a_similar_kind_is_suggested_for_an_unknown_one() {
     let bundle = Bundle::latest();
     let nearest = |api_version, kind| resolver::nearest(&*bundle, &GroupVersionKind::new(api_version, kind));
     assert_eq!(nearest("v1", "Deployment"), resolver::Nearest::OtherApiVersions(vec!["apps/v1".to_owned()]));
@@ -434,7 +434,7 @@ fn an_unknown_kind_leads_to_the_one_that_was_meant() {
 }
 
 #[test]
-fn types_become_schemas() {
+fn schemas_are_inferred_from_types() {
     let object = SchemaView::of(
         "Thing",
         schema(r#"{"type":"object","properties":{"when":{"type":"string","format":"date-time"},"any":{}}}"#),
@@ -468,7 +468,7 @@ fn types_become_schemas() {
 }
 
 #[test]
-fn an_instance_of_cluster_scope_has_no_namespace() {
+fn a_cluster_scoped_instance_has_no_namespace() {
     let spec = schema(r#"{"type":"object","properties":{"name":{"type":"string"}}}"#);
     let namespaced = SchemaView::object("Web", true, [("spec", spec.clone())]).cel_type();
     let cluster = SchemaView::object("Web", false, [("spec", spec)]).cel_type();
@@ -481,7 +481,7 @@ fn an_instance_of_cluster_scope_has_no_namespace() {
 }
 
 #[test]
-fn schemas_are_written_as_they_were_read() {
+fn schemas_round_trip() {
     for json in [
         r#"{"default":{"a":1},"description":"d","format":"f","maxLength":3,"nullable":true,"pattern":"p","type":"string"}"#,
         r#"{"items":{"type":"string"},"maxItems":3,"minItems":1,"type":"array","x-kubernetes-list-map-keys":["a"],"x-kubernetes-list-type":"map"}"#,

@@ -1,5 +1,5 @@
-//! Interned object keys. Field names repeat in every object, so they are stored once; the table is bounded,
-//! because the keys of a hostile map never repeat.
+//! Interned object keys. Field names repeat in every object, so they are stored once. The table is bounded, because
+//! the keys of a malicious map never repeat.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -7,32 +7,34 @@ use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::LazyLock;
+
+use parking_lot::RwLock;
 
 use crate::Text;
 
-/// How many distinct keys are shared. Kubernetes' own APIs have about 6,000 field names.
+/// Maximum number of interned keys. The built-in Kubernetes APIs have about 6,000 field names.
 const MAX_INTERNED: usize = 32_768;
-/// Longer keys are data (annotations, file names), not field names.
+/// Maximum length of an interned key. Longer keys are data (annotations, file names), not field names.
 const MAX_INTERNED_LENGTH: usize = 64;
 
 static TABLE: LazyLock<RwLock<HashSet<Text>>> = LazyLock::new(RwLock::default);
 
-/// The name of an entry of an object.
+/// The key of an object entry.
 #[derive(Clone, Eq)]
 pub struct Key(Text);
 
 impl Key {
-    /// Interns a name, or keeps it as it is when the table is full.
+    /// Interns a name, or stores it without interning if it is long or the table is full.
     #[must_use]
     pub fn new(name: &str) -> Self {
         if name.len() > MAX_INTERNED_LENGTH {
             return Self(name.into());
         }
-        if let Some(shared) = TABLE.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+        if let Some(shared) = TABLE.read().get(name) {
             return Self(shared.clone());
         }
-        let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = TABLE.write();
         if let Some(shared) = table.get(name) {
             return Self(shared.clone());
         }
@@ -49,14 +51,14 @@ impl Key {
         &self.0
     }
 
-    /// Whether both are the same allocation. Equal keys need not be: long ones are not interned.
+    /// Whether both share one allocation. Equal keys may not: long keys are not interned.
     #[must_use]
     #[inline]
     pub fn is(&self, other: &Self) -> bool {
         std::ptr::eq(self.as_str(), other.as_str())
     }
 
-    /// The name as a shared text.
+    /// The name as a shared string.
     #[must_use]
     pub fn text(&self) -> &Text {
         &self.0
@@ -136,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_number_of_names_does_not_fill_the_table() {
+    fn the_table_stays_bounded_for_any_number_of_names() {
         for n in 0..MAX_INTERNED + 100 {
             let name = format!("hostile-{n}");
             assert_eq!(Key::new(&name).as_str(), name);
         }
-        assert!(TABLE.read().unwrap().len() <= MAX_INTERNED);
+        assert!(TABLE.read().len() <= MAX_INTERNED);
         assert_eq!(Key::new("after-the-flood"), Key::new("after-the-flood"));
     }
 }

@@ -1,7 +1,7 @@
-//! Turns JSON and YAML into a compact, shared tree with interned keys, and back.
+//! A compact, shared representation of JSON and YAML values with interned keys.
 //!
-//! Cloning any [`Value`] is a reference count: expressions, caches and plans share subtrees of one object instead of
-//! copying them. Objects keep their entries sorted by key, so equal trees are equal byte for byte when written.
+//! Cloning a [`Value`] only increments a reference count: expressions, caches and plans share subtrees of one object
+//! instead of copying them. Objects keep their entries sorted by key, so equal values serialize to the same bytes.
 //!
 //! ```
 //! use kross_value::Value;

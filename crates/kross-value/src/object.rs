@@ -1,37 +1,37 @@
-//! A JSON object: entries sorted by key, shared by reference count.
+//! A JSON object: entries sorted by key, shared by reference counting.
 
 use std::sync::Arc;
 
 use crate::{Key, Value};
 
-/// The entries of an object, sorted by key, each key once. Cloning shares them.
+/// The entries of an object, sorted by key, without duplicate keys. Clones share the entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object {
     entries: Arc<Vec<(Key, Value)>>,
 }
 
-/// Up to this many entries a look at each is faster than halving.
-const FEW: usize = 16;
+/// Up to this many entries, a linear scan is faster than a binary search.
+const LINEAR_SCAN_LIMIT: usize = 16;
 
 impl Object {
-    /// An object without entries.
+    /// Creates an empty object.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The value under a key.
+    /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         let at = self.entries.binary_search_by(|(name, _)| name.as_str().cmp(key)).ok()?;
         self.entries.get(at).map(|(_, value)| value)
     }
 
-    /// The value under a key that is interned as keys of objects are, which most often saves comparing any letter.
+    /// The value of an interned key. Usually compares pointers only.
     #[must_use]
     #[inline]
     pub fn get_key(&self, key: &Key) -> Option<&Value> {
-        if self.entries.len() <= FEW
+        if self.entries.len() <= LINEAR_SCAN_LIMIT
             && let Some((_, value)) = self.entries.iter().find(|(name, _)| name.is(key))
         {
             return Some(value);
@@ -39,13 +39,13 @@ impl Object {
         self.get(key)
     }
 
-    /// Whether there is an entry under a key.
+    /// Whether the object has a key.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Sets an entry and gives back the one it replaces. Copies the entries if they are shared.
+    /// Sets an entry and returns the value it replaces. Copies the entries if they are shared.
     pub fn insert(&mut self, key: impl Into<Key>, value: Value) -> Option<Value> {
         let key = key.into();
         let entries = Arc::make_mut(&mut self.entries);
@@ -58,25 +58,25 @@ impl Object {
         }
     }
 
-    /// Takes an entry out. Copies the entries if they are shared and the key is there.
+    /// Removes an entry. Copies the entries if they are shared and the key exists.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.entries.binary_search_by(|(name, _)| name.as_str().cmp(key)).ok()?;
         Some(Arc::make_mut(&mut self.entries).remove(at).1)
     }
 
-    /// The value under a key for editing. Copies the entries if they are shared.
+    /// Mutable access to the value of a key. Copies the entries if they are shared.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let at = self.entries.binary_search_by(|(name, _)| name.as_str().cmp(key)).ok()?;
         Arc::make_mut(&mut self.entries).get_mut(at).map(|(_, value)| value)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -98,14 +98,14 @@ impl Object {
         self.entries.iter().map(|(key, _)| key)
     }
 
-    /// Whether both are the same allocation, which makes them equal without a look inside.
+    /// Whether both share one allocation, and are therefore equal.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.entries, &other.entries)
     }
 }
 
-/// Of several entries with one key the last wins, as in JSON.
+/// For duplicate keys the last entry wins, as in JSON.
 impl<K: Into<Key>> FromIterator<(K, Value)> for Object {
     fn from_iter<T: IntoIterator<Item = (K, Value)>>(entries: T) -> Self {
         let mut sorted: Vec<(Key, Value)> =
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_repeated_keys_the_last_wins() {
+    fn the_last_of_duplicate_keys_wins() {
         let object: Object =
             [("b", Value::Int(1)), ("a", Value::Int(2)), ("b", Value::Int(3)), ("b", Value::Int(4))]
                 .into_iter()
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn editing_a_clone_leaves_the_original() {
+    fn editing_a_clone_does_not_change_the_original() {
         let original: Object = [("a", Value::Int(1))].into_iter().collect();
         let mut copy = original.clone();
         copy.insert("b", Value::Null);

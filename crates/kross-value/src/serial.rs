@@ -1,4 +1,4 @@
-//! Reading and writing the tree with serde, and the bridge to `serde_json::Value` for the edges that need it.
+//! Serde support, and conversions from and to `serde_json::Value`.
 
 use std::fmt;
 
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
         #[expect(
             clippy::cast_precision_loss,
-            reason = "a number beyond i64 is a double in JSON's usual reading"
+            reason = "JSON parsers usually read a number beyond i64 as a double"
         )]
         Ok(i64::try_from(value).map_or(Value::Float(value as f64), Value::Int))
     }
@@ -114,7 +114,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 }
 
-/// Interns straight from the reader's buffer, without an allocation for a name that is known already.
+/// Interns directly from the deserializer's buffer, without an allocation for a known name.
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct KeyVisitor;
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_whether_they_are_whole() {
+    fn integers_and_floats_stay_distinct() {
         let value: Value = serde_json::from_str("[1, 1.0, -3, 1e3, 18446744073709551615]").unwrap();
         assert_eq!(
             value,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_sorts_the_keys() {
+    fn serialized_keys_are_sorted() {
         let value: Value = serde_json::from_str(r#"{"b":1,"a":{"d":null,"c":[true,"x"]}}"#).unwrap();
         assert_eq!(value.to_string(), r#"{"a":{"c":[true,"x"],"d":null},"b":1}"#);
     }

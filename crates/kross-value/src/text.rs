@@ -1,4 +1,4 @@
-//! A shared, immutable string. Cloning one is a reference count.
+//! A shared, immutable string. Cloning it only increments a reference count.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -10,16 +10,10 @@ use std::sync::Arc;
 pub struct Text(Arc<str>);
 
 impl Text {
-    /// The text as a slice.
+    /// The string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// The shared allocation.
-    #[must_use]
-    pub fn into_arc(self) -> Arc<str> {
-        self.0
     }
 }
 

@@ -1,10 +1,10 @@
-//! The tree itself: a JSON value whose subtrees are shared.
+//! The value type: a JSON value whose subtrees are shared.
 
 use std::sync::Arc;
 
 use crate::{Object, Text};
 
-/// A JSON value. Whole numbers that fit are [`Value::Int`]; every other number is [`Value::Float`].
+/// A JSON value. Integers that fit are [`Value::Int`]; all other numbers are [`Value::Float`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
     /// `null`
@@ -12,7 +12,7 @@ pub enum Value {
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// A whole number written without fraction or exponent.
+    /// An integer, written without fraction or exponent.
     Int(i64),
     /// Any other number; always finite.
     Float(f64),
@@ -25,17 +25,17 @@ pub enum Value {
 }
 
 impl Value {
-    /// An array of these values.
+    /// Creates an array.
     pub fn list(items: impl IntoIterator<Item = Self>) -> Self {
         Self::List(items.into_iter().collect())
     }
 
-    /// An object of these entries.
+    /// Creates an object.
     pub fn object<'a>(entries: impl IntoIterator<Item = (&'a str, Self)>) -> Self {
         Self::Object(entries.into_iter().collect())
     }
 
-    /// The value under a key, if this is an object that has it.
+    /// The value of a key, if this is an object that has it.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_object().and_then(|object| object.get(key))
@@ -56,7 +56,7 @@ impl Value {
         if let Self::Bool(value) = self { Some(*value) } else { None }
     }
 
-    /// The whole number, if it is one.
+    /// The integer, if it is one.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         if let Self::Int(value) = self { Some(*value) } else { None }
@@ -80,7 +80,7 @@ impl Value {
         if let Self::Object(object) = self { Some(object) } else { None }
     }
 
-    /// The object for editing, if it is one.
+    /// Mutable access to the object, if it is one.
     pub fn as_object_mut(&mut self) -> Option<&mut Object> {
         if let Self::Object(object) = self { Some(object) } else { None }
     }
@@ -91,7 +91,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// What a person calls this kind of value: `null`, `boolean`, `integer`, `number`, `string`, `array`, `object`.
+    /// The name of the value's type in messages: `null`, `boolean`, `integer`, `number`, `string`, `array`, `object`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

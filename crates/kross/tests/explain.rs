@@ -37,7 +37,7 @@ fn lists_all_codes() {
     assert_eq!((code, notes.as_str()), (0, ""));
     assert_eq!(data.lines().count(), Code::ALL.len());
     assert!(data.contains("K0201  error    The kind is not a valid Kubernetes kind\n"), "{data}");
-    assert!(data.contains("K0113  warning  A word is read as a boolean\n"), "{data}");
+    assert!(data.contains("K0113  warning  The value is parsed as a boolean\n"), "{data}");
 }
 
 #[test]

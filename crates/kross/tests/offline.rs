@@ -74,7 +74,7 @@ fn every_mistake_of_a_file_is_reported_at_once_with_its_place() {
          <stdin>:18:31: error[K0603]: `Web.spec` has no field `nmae`\n\
          <stdin>:20:11: error[K0701]: `DeploymentSpec` has no field `replica`\n"
     );
-    assert_eq!(notes, "4 errors\n`kross explain K0304` says more, or any other code above\n");
+    assert_eq!(notes, "4 errors\nfor details, run `kross explain K0304` (or any other code above)\n");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_cannot_be_found_out_exits_with_two() {
     for (arguments, says) in [
         (vec!["validate", "no/such/file.yaml"], "cannot read no/such/file.yaml"),
         (vec!["validate", "-"], "there is no ResourceGraphDefinition among the documents"),
-        (vec!["validate", "examples", "--kubernetes", "1.1"], "no schemas of Kubernetes 1.1 are included"),
+        (vec!["validate", "examples", "--kubernetes", "1.1"], "there are no schemas for Kubernetes 1.1"),
         (vec!["eval", "x", "--with", "x"], "write `--with NAME=PATH`"),
         (vec!["validate"], "required"),
     ] {

@@ -1,5 +1,5 @@
-//! A set of conditions with `Ready` at its root, kept by kro's rules. Turns single findings into the list that status
-//! carries and the root that sums it up.
+//! A set of conditions that follows kro's rules: it maintains the list in the status, and `Ready` as the summary of all
+//! other conditions.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -9,7 +9,7 @@ use super::{Condition, ConditionStatus};
 use crate::List;
 use crate::vocabulary::{ConditionType, Reason};
 
-/// What the rules need to know of the object.
+/// The metadata of the object that the rules depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectFacts {
     /// `metadata.generation`.
@@ -20,14 +20,15 @@ pub struct ObjectFacts {
     pub deleting: bool,
 }
 
-/// The conditions of one object while it is being looked at.
+/// The conditions of one object while it is being reconciled.
 ///
 /// # Guarantees
 ///
-/// - `Ready` stands last, the others in the order of their transitions.
-/// - A transition time moves only with the status; a condition that was never seen before dates from the object's creation.
-/// - `Ready` is true when every other condition of the set is true for the current generation; else it repeats the worst
-///   of them: false before unknown, the newest first, and of those of the same second the one that the set names first.
+/// - `Ready` is last, the other conditions are ordered by transition time.
+/// - A transition time changes only with the status; the transition time of a new condition is the creation time of the
+///   object.
+/// - `Ready` is true if every other condition of the set is true for the current generation. Otherwise it repeats the
+///   worst of them: false before unknown, then the newest, then the first in the order of the set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConditionSet {
     dependents: Vec<ConditionType>,
@@ -38,8 +39,8 @@ pub struct ConditionSet {
 const ROOT: ConditionType = ConditionType::Ready;
 
 impl ConditionSet {
-    /// Takes up the conditions that an object has. Those of `dependents` that are missing begin as unknown; those that
-    /// belong to other sets of ours, or to older versions, are dropped; those of strangers stay.
+    /// Starts with the existing conditions of an object. Missing `dependents` are added as unknown; conditions of other
+    /// sets or older versions are dropped; conditions of other controllers are kept.
     #[must_use]
     pub fn new(
         dependents: impl IntoIterator<Item = ConditionType>,
@@ -65,7 +66,7 @@ impl ConditionSet {
         set
     }
 
-    /// Records a finding and sums up again. Gives whether anything changed.
+    /// Sets a condition and updates `Ready`. Returns whether anything changed.
     pub fn set(
         &mut self,
         kind: ConditionType,
@@ -77,7 +78,7 @@ impl ConditionSet {
         self.put(kind, status, Some(reason.as_str().to_owned()), Some(message.into()), now)
     }
 
-    /// The condition holds.
+    /// Sets a condition to true.
     pub fn set_true(
         &mut self,
         kind: ConditionType,
@@ -88,7 +89,7 @@ impl ConditionSet {
         self.set(kind, ConditionStatus::True, reason, message, now)
     }
 
-    /// The condition does not hold.
+    /// Sets a condition to false.
     pub fn set_false(
         &mut self,
         kind: ConditionType,
@@ -99,7 +100,7 @@ impl ConditionSet {
         self.set(kind, ConditionStatus::False, reason, message, now)
     }
 
-    /// Nobody knows whether the condition holds.
+    /// Sets a condition to unknown.
     pub fn set_unknown(
         &mut self,
         kind: ConditionType,
@@ -160,7 +161,7 @@ impl ConditionSet {
         let last_transition_time = match before {
             Some(before) if before.status == status => before.last_transition_time,
             Some(_) => Some(now),
-            // It was so from the start; only nobody had said it.
+            // As in kro, a new condition of the set holds since the creation of the object.
             None if kind == ROOT || self.dependents.contains(&kind) => self.facts.created,
             None => Some(now),
         };
@@ -178,26 +179,26 @@ impl ConditionSet {
         self.conditions.push(condition);
         self.conditions.sort_by(order);
         if kind != ROOT {
-            self.sum_up(now);
+            self.update_root(now);
         }
         true
     }
 
-    fn sum_up(&mut self, now: Timestamp) {
+    fn update_root(&mut self, now: Timestamp) {
         let mut unhealthy: Vec<&Condition> =
             self.conditions.iter().filter(|condition| self.is_unhealthy(condition)).collect();
         if unhealthy.is_empty() {
             self.set_true(ROOT, Reason::Ready, "", now);
             return;
         }
-        // Times lose their fractions on the wire, and what is said must not depend on which was set last.
+        // Times are truncated to seconds on the wire, so the order within a second must not depend on which was set last.
         let second = |condition: &Condition| condition.last_transition_time.map(Timestamp::as_second);
-        let place =
+        let position =
             |condition: &Condition| self.dependents.iter().position(|kind| condition.type_ == kind.as_str());
-        unhealthy.sort_by_key(|condition| (Reverse(second(condition)), place(condition)));
+        unhealthy.sort_by_key(|condition| (Reverse(second(condition)), position(condition)));
         let worst = |status| unhealthy.iter().find(|condition| condition.status == status);
         let worst = worst(ConditionStatus::False).or_else(|| worst(ConditionStatus::Unknown));
-        // Where all that is wrong is an old generation, the root keeps what it said.
+        // If conditions are only outdated, but neither false nor unknown, the root is unchanged.
         if let Some(worst) = worst.map(|worst| (*worst).clone()) {
             self.put(ROOT, worst.status, worst.reason, worst.message, now);
         }

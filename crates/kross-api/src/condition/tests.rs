@@ -1,4 +1,4 @@
-//! kro's rules for sets of conditions, one by one.
+//! Tests of kro's rules for condition sets.
 
 use jiff::Timestamp;
 
@@ -45,7 +45,7 @@ fn a_new_set_is_unknown_since_the_object_was_created() {
 }
 
 #[test]
-fn ready_is_last_and_the_others_follow_their_transitions() {
+fn ready_is_last_and_the_others_are_ordered_by_transition_time() {
     let mut set = fresh(1);
     set.set_true(ConditionType::ResourcesReady, Reason::AllResourcesReady, "", at(20));
     assert_eq!(types(&set), ["InstanceManaged", "GraphResolved", "ResourcesReady", "Ready"]);
@@ -54,7 +54,7 @@ fn ready_is_last_and_the_others_follow_their_transitions() {
 }
 
 #[test]
-fn ready_is_true_when_everything_is() {
+fn ready_is_true_when_every_other_condition_is() {
     let mut set = fresh(1);
     make_ready(&mut set, 20);
     assert!(set.is_ready());
@@ -74,11 +74,11 @@ fn ready_repeats_the_worst_condition_false_before_unknown_and_newest_first() {
     set.set_false(ConditionType::GraphResolved, Reason::ResolutionFailed, "newer", at(32));
     let root = set.get(ConditionType::Ready).unwrap();
     assert_eq!((root.status, root.message.as_deref()), (ConditionStatus::False, Some("newer")));
-    assert_eq!(root.last_transition_time, Some(at(31)), "false stays false");
+    assert_eq!(root.last_transition_time, Some(at(31)), "the status is still false");
 }
 
 #[test]
-fn of_conditions_of_the_same_second_ready_repeats_the_first_whichever_was_set_last() {
+fn ready_repeats_the_first_condition_of_the_set_within_the_same_second() {
     let mut set = fresh(1);
     make_ready(&mut set, 20);
     let later = at(30) + jiff::SignedDuration::from_millis(700);
@@ -92,7 +92,7 @@ fn of_conditions_of_the_same_second_ready_repeats_the_first_whichever_was_set_la
 }
 
 #[test]
-fn a_transition_time_moves_only_with_the_status() {
+fn a_transition_time_changes_only_with_the_status() {
     let mut set = fresh(1);
     set.set_false(ConditionType::ResourcesReady, Reason::NotReady, "one", at(20));
     assert!(set.set_false(ConditionType::ResourcesReady, Reason::NotReady, "two", at(30)));
@@ -105,7 +105,7 @@ fn a_transition_time_moves_only_with_the_status() {
 }
 
 #[test]
-fn a_condition_of_an_old_generation_does_not_make_ready() {
+fn ready_ignores_conditions_of_an_old_generation() {
     let mut set = fresh(1);
     make_ready(&mut set, 20);
     let mut next =
@@ -125,7 +125,7 @@ fn a_condition_of_an_old_generation_does_not_make_ready() {
 }
 
 #[test]
-fn while_deleting_one_condition_brings_all_to_the_current_generation() {
+fn during_deletion_setting_one_condition_updates_the_generation_of_all() {
     let mut set = fresh(1);
     make_ready(&mut set, 20);
     let facts = ObjectFacts { deleting: true, ..facts(2) };
@@ -136,7 +136,7 @@ fn while_deleting_one_condition_brings_all_to_the_current_generation() {
 }
 
 #[test]
-fn conditions_of_other_sets_go_and_those_of_strangers_stay() {
+fn conditions_of_other_sets_are_dropped_and_those_of_other_controllers_kept() {
     let condition = |type_: &str| Condition {
         type_: type_.to_owned(),
         status: ConditionStatus::True,
@@ -145,17 +145,16 @@ fn conditions_of_other_sets_go_and_those_of_strangers_stay() {
         message: None,
         observed_generation: None,
     };
-    let existing =
-        [condition("ResourceGraphAccepted"), condition("ClusterAccessible"), condition("Stranger")];
+    let existing = [condition("ResourceGraphAccepted"), condition("ClusterAccessible"), condition("Other")];
     let set = ConditionSet::new(ConditionType::DEFINITION.iter().copied(), facts(1), &existing, at(1));
     assert_eq!(
         types(&set),
-        ["Stranger", "GraphAccepted", "GraphRevisionsResolved", "KindReady", "ControllerReady", "Ready"]
+        ["Other", "GraphAccepted", "GraphRevisionsResolved", "KindReady", "ControllerReady", "Ready"]
     );
 }
 
 #[test]
-fn reason_and_message_are_written_also_when_empty() {
+fn empty_reasons_and_messages_are_written() {
     let mut set = fresh(1);
     make_ready(&mut set, 20);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Turns the JSON Schema of a Rust type into the structural schema that Kubernetes takes.
+//! Converts the JSON Schema of a Rust type to a structural schema, as Kubernetes requires.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 /// The structural schema of a type.
 ///
-/// An optional field is one that may be left out, not one that may be `null`: so kro has it, and API conventions too.
+/// An optional field may be omitted, but not be `null`, as in kro and in the Kubernetes API conventions.
 pub(crate) fn structural_schema<T: JsonSchema>() -> Json {
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.inline_subschemas = true;
@@ -24,7 +24,7 @@ fn make_structural(schema: &mut Json) {
     map.remove("title");
     map.remove("nullable");
     unwrap_optional(map);
-    gather_words(map);
+    merge_enum_values(map);
     for (key, value) in map.iter_mut() {
         match (key.as_str(), value) {
             ("properties", Json::Object(properties)) => properties.values_mut().for_each(make_structural),
@@ -35,7 +35,7 @@ fn make_structural(schema: &mut Json) {
     }
 }
 
-/// `anyOf: [T, null]` is `T`; what the field says beside it, such as its description, goes before what `T` says.
+/// Replaces `anyOf: [T, null]` by `T`. Keywords of the field itself, such as its description, override those of `T`.
 fn unwrap_optional(map: &mut Map<String, Json>) {
     let Some(Json::Array(choices)) = map.get_mut("anyOf") else {
         return;
@@ -60,21 +60,21 @@ fn is_null(schema: &Json) -> bool {
         || schema.get("type").is_some_and(|kind| kind == "null")
 }
 
-/// An enum with documented variants is a `oneOf` of constants; here it is one list of words.
-fn gather_words(map: &mut Map<String, Json>) {
+/// Merges the `oneOf` of constants that schemars generates for an enum with documented variants into one `enum`.
+fn merge_enum_values(map: &mut Map<String, Json>) {
     let Some(Json::Array(choices)) = map.get("oneOf") else {
         return;
     };
-    let word = |choice: &Json| {
-        let words = choice.get("enum").and_then(Json::as_array).map(Vec::as_slice);
-        choice.get("const").cloned().or(match words {
-            Some([word]) => Some(word.clone()),
+    let only_value = |choice: &Json| {
+        let values = choice.get("enum").and_then(Json::as_array).map(Vec::as_slice);
+        choice.get("const").cloned().or(match values {
+            Some([value]) => Some(value.clone()),
             _ => None,
         })
     };
-    if let Some(words) = choices.iter().map(word).collect::<Option<Vec<_>>>() {
+    if let Some(values) = choices.iter().map(only_value).collect::<Option<Vec<_>>>() {
         map.remove("oneOf");
         map.insert("type".to_owned(), "string".into());
-        map.insert("enum".to_owned(), words.into());
+        map.insert("enum".to_owned(), values.into());
     }
 }

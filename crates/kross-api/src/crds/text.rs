@@ -1,10 +1,10 @@
-//! Writes plain data as YAML in block style with sorted keys, so that generated files are the same every time.
+//! Writes YAML in block style with sorted keys, so that generated files are reproducible.
 
 use std::fmt::Write;
 
 use serde_json::{Number, Value as Json};
 
-/// One document, ending with a newline.
+/// Serializes one document, with a trailing newline.
 #[must_use]
 pub fn to_yaml(value: &Json) -> String {
     let mut text = String::new();
@@ -12,7 +12,7 @@ pub fn to_yaml(value: &Json) -> String {
     text
 }
 
-/// Writes a value whose first line begins at the current column, which is `indent`.
+/// Writes a value whose first line starts at the current column, which is `indent`.
 fn write_block(text: &mut String, value: &Json, indent: usize) {
     match value {
         Json::Object(map) if !map.is_empty() => {
@@ -44,7 +44,7 @@ fn write_block(text: &mut String, value: &Json, indent: usize) {
     }
 }
 
-/// What comes after `key:`. Lists stay at the key's own indentation, as Kubernetes' tools write them.
+/// Writes what follows after `key:`. Lists have the indentation of their key, as kubectl writes them.
 fn write_entry(text: &mut String, value: &Json, indent: usize) {
     match value {
         Json::Object(map) if !map.is_empty() => {
@@ -64,7 +64,7 @@ fn write_entry(text: &mut String, value: &Json, indent: usize) {
     }
 }
 
-/// A text of several lines, kept as it is where YAML can, else quoted.
+/// Writes a multi-line string as a literal block scalar if possible, otherwise quoted.
 fn write_literal(text: &mut String, string: &str, indent: usize) {
     let plain =
         !string.starts_with([' ', '\n', '\t']) && !string.chars().any(|c| c.is_control() && c != '\n');
@@ -102,7 +102,7 @@ fn inline(value: &Json) -> String {
     }
 }
 
-/// Bounds are floating-point numbers in a schema's Rust type; people write `minimum: 1`.
+/// Formats a number. Bounds in a schema are floats in Rust, but are conventionally written as `minimum: 1`.
 fn whole(number: &Number) -> String {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match number.as_f64() {
@@ -113,7 +113,7 @@ fn whole(number: &Number) -> String {
     }
 }
 
-/// A string, without quotes when no reader could take it for anything else.
+/// A string, without quotes if every YAML parser reads it as a string.
 fn scalar(string: &str) -> String {
     if is_plain(string) { string.to_owned() } else { quoted(string) }
 }
@@ -133,7 +133,7 @@ fn is_plain(string: &str) -> bool {
         && !string.chars().any(char::is_control)
 }
 
-/// Double quotes when escapes are needed, else single quotes, which read better around backslashes.
+/// Uses double quotes if escapes are needed, otherwise single quotes, in which backslashes need no escaping.
 fn quoted(string: &str) -> String {
     if !string.chars().any(char::is_control) {
         return format!("'{}'", string.replace('\'', "''"));
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shape_reads_back_as_it_was() {
+    fn every_value_round_trips() {
         let values = [
             json!({"a": {}, "b": [], "c": [[1, 2], [{"x": null}]], "d": {"e": {"f": true}}}),
             json!({"text": "one\ntwo\n\nfour", "kept": "one\n", "many": "one\n\n", "led": " one\ntwo", "only": "\n"}),

@@ -13,47 +13,47 @@ use super::resource_rules;
 use crate::openapi::{ID_PATTERN, raw_object};
 use crate::{Cluster, ExternalRef, Lifecycle, List, Target};
 
-/// A node of the graph.
+/// A resource of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = resource_rules()))]
 pub struct Resource {
-    /// The name that expressions call the resource by.
+    /// The name of the resource in expressions.
     #[schemars(regex(pattern = ID_PATTERN))]
     pub id: String,
-    /// The object to create, with `${}` expressions; not beside `externalRef`.
+    /// The object to create, with `${}` expressions. Mutually exclusive with `externalRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "raw_object")]
     pub template: Option<Value>,
-    /// Existing objects to read; not beside `template`.
+    /// Existing objects to read. Mutually exclusive with `template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_ref: Option<ExternalRef>,
-    /// Expressions that must all hold for the resource to be ready.
+    /// Expressions that must all be true for the resource to be ready.
     #[serde(default, skip_serializing_if = "List::is_absent")]
     pub ready_when: List<String>,
-    /// Expressions that must all hold for the resource to exist.
+    /// Expressions that must all be true for the resource to be created.
     #[serde(default, skip_serializing_if = "List::is_absent")]
     pub include_when: List<String>,
-    /// Makes a collection: one object for every combination of the variables' values.
+    /// Turns the resource into a collection with one object per combination of the variables' values.
     #[serde(default, skip_serializing_if = "List::is_absent")]
     pub for_each: List<ForEach>,
-    /// The cluster that the object lives in. Left out: the definition's.
+    /// The cluster of the object. Defaults to the cluster of the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Cluster>,
-    /// The cluster that the object lives in, in the words of `target`. Left out: the definition's.
+    /// The cluster of the object, as an alternative to `cluster`. Defaults to the cluster of the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// When the object exists and how it is deleted.
+    /// When the object is created and how it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
 }
 
-/// One dimension of a collection. On the wire a map with one entry: `{region: "${schema.spec.regions}"}`.
+/// One dimension of a collection. On the wire it is a map with one entry: `{region: "${schema.spec.regions}"}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForEach {
-    /// The variable that holds the current item.
+    /// The variable for the current item.
     pub variable: String,
-    /// The expression that gives the list.
+    /// The expression that returns the list.
     pub expression: String,
 }
 
@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for ForEach {
         let mut entries = BTreeMap::<String, String>::deserialize(deserializer)?.into_iter();
         match (entries.next(), entries.next()) {
             (Some((variable, expression)), None) => Ok(Self { variable, expression }),
-            _ => Err(D::Error::custom("an entry of `forEach` has exactly one variable")),
+            _ => Err(D::Error::custom("a `forEach` entry must have exactly one variable")),
         }
     }
 }
@@ -83,7 +83,7 @@ impl JsonSchema for ForEach {
     fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
         json_schema!({
             "type": "object",
-            "description": "One dimension of a collection: a variable, and the expression that gives the list.",
+            "description": "One dimension of a collection: a variable and the expression that returns the list.",
             "additionalProperties": {"type": "string"},
             "minProperties": 1,
             "maxProperties": 1,

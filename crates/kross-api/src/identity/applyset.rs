@@ -1,4 +1,4 @@
-//! Apply sets: their ids, and the inventory that an instance keeps of what belongs to it.
+//! Apply sets: their ids, and the inventory of an instance's objects in its own cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,13 +14,14 @@ use crate::vocabulary::labels::APPLYSET_ID;
 
 use super::TOOLING_PREFIX;
 
-/// The id of the apply set whose parent is the given instance; `namespace` is empty for a cluster-scoped one.
+/// The id of an instance's apply set in its own cluster; `namespace` is empty for a cluster-scoped instance.
 #[must_use]
 pub fn applyset_id(name: &str, namespace: &str, kind: &str, group: &str) -> String {
     format!("applyset-{}-v1", digest(&[name, namespace, kind, group].join(".")))
 }
 
-/// The id of an instance's apply set in a remote cluster. Names the hub, so that two hubs never prune each other.
+/// The id of an instance's apply set in a remote cluster. It includes the UID of the hub, so that two hubs never prune each
+/// other's objects.
 #[must_use]
 pub fn remote_applyset_id(name: &str, namespace: &str, kind: &str, group: &str, hub_uid: &str) -> String {
     format!("applyset-{}-v1", digest(&[name, namespace, kind, group, hub_uid].join(".")))
@@ -46,7 +47,7 @@ impl GroupKind {
         Self { kind: kind.to_owned(), group: group.to_owned() }
     }
 
-    /// Reads `Kind` or `Kind.group`.
+    /// Parses `Kind` or `Kind.group`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, group) = text.split_once('.').unwrap_or((text, ""));
@@ -65,7 +66,7 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// Which kinds in which namespaces an apply set contains.
+/// The kinds and namespaces of an apply set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Inventory {
     /// Kinds that are, or are about to be, applied.
@@ -74,55 +75,55 @@ pub struct Inventory {
     pub namespaces: BTreeSet<String>,
 }
 
-/// An inventory that cannot be trusted.
+/// An inventory that is invalid or cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InventoryError {
-    /// An entry is not a kind.
-    #[error("`{0}` in the inventory is not a kind")]
+    /// An entry is not a valid kind.
+    #[error("the inventory contains the invalid kind `{0}`")]
     GroupKind(String),
-    /// An entry is not a namespace.
-    #[error("`{0}` in the inventory is not a namespace")]
+    /// An entry is not a valid namespace.
+    #[error("the inventory contains the invalid namespace `{0}`")]
     Namespace(String),
-    /// The annotations were changed by somebody else.
+    /// Somebody else changed the annotations.
     #[error("the inventory does not match its hash")]
     Hash,
-    /// A part of the inventory was taken off.
-    #[error("the annotation `{0}` is missing, so that nobody knows what is left; put it back")]
+    /// A part of the inventory is missing.
+    #[error("the annotation `{0}` is missing, so the inventory is incomplete; restore it")]
     Missing(&'static str),
-    /// The inventory is that of another parent.
+    /// The inventory belongs to another parent.
     #[error(
-        "the label `{APPLYSET_ID}` is `{found}` and should be `{expected}`; correct it, or remove all labels and annotations of `applyset.kubernetes.io` from an instance that has no objects yet"
+        "the label `{APPLYSET_ID}` is `{found}`, expected `{expected}`; correct it, or, if the instance has no objects yet, remove all its labels and annotations of `applyset.kubernetes.io`"
     )]
     Parent {
-        /// What the label says.
+        /// The value of the label.
         found: String,
-        /// What it should say.
+        /// The expected value.
         expected: String,
     },
     /// The inventory was written by another tool.
-    #[error("the annotation `{APPLYSET_TOOLING}` is `{0}`, which is not kro's; set it to `kro/…`")]
+    #[error("the annotation `{APPLYSET_TOOLING}` is `{0}`, which belongs to another tool; set it to `kro/…`")]
     Tooling(String),
-    /// The inventory of remote clusters cannot be read.
-    #[error("the annotation `{CLUSTER_INVENTORY}` cannot be read: {0}")]
+    /// The inventory of remote clusters cannot be parsed.
+    #[error("cannot parse the annotation `{CLUSTER_INVENTORY}`: {0}")]
     Clusters(String),
-    /// The inventory of remote clusters was written by a later version.
-    #[error("the annotation `{CLUSTER_INVENTORY}` has version {0}, which this controller does not know")]
+    /// The inventory of remote clusters has an unknown version.
+    #[error("the annotation `{CLUSTER_INVENTORY}` has version {0}, which this controller does not support")]
     Version(u64),
     /// The inventory of remote clusters is too long for an annotation.
     #[error(
-        "the annotation `{CLUSTER_INVENTORY}` would have {size} bytes, and at most {limit} are allowed; use fewer clusters per instance"
+        "the annotation `{CLUSTER_INVENTORY}` would have {size} bytes, but the limit is {limit}; use fewer clusters per instance"
     )]
     TooLarge {
-        /// Its size.
+        /// Size of the annotation.
         size: usize,
-        /// The largest that is allowed.
+        /// Maximum size.
         limit: usize,
     },
 }
 
 impl Inventory {
-    /// Reads the annotations of a parent; `None` when it has no inventory. An inventory without a hash is from an
-    /// older kro and is taken as it is.
+    /// Parses the annotations of a parent; `None` if it has no inventory. An inventory without a hash was written by an
+    /// older kro and is accepted.
     ///
     /// # Errors
     ///
@@ -147,12 +148,13 @@ impl Inventory {
         }
     }
 
-    /// As [`parse`](Self::parse), for when nothing may be forgotten: every part must be there and be that of this parent.
+    /// Like [`parse`](Self::parse), but every part must be present and belong to this parent. Deletion needs this, so that
+    /// no object is forgotten.
     ///
     /// # Errors
     ///
-    /// As there, or a part is missing or somebody else's.
-    pub fn parse_whole(
+    /// The errors of [`parse`](Self::parse), or a part is missing or belongs to another parent or tool.
+    pub fn parse_complete(
         id: &str,
         labels: &BTreeMap<String, String>,
         annotations: &BTreeMap<String, String>,
@@ -174,14 +176,14 @@ impl Inventory {
         Ok(Self::parse(id, annotations)?.unwrap_or_default())
     }
 
-    /// Whether an object has any part of an inventory.
+    /// Whether a parent has any part of an inventory.
     #[must_use]
-    pub fn is_begun(labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> bool {
+    pub fn is_present(labels: &BTreeMap<String, String>, annotations: &BTreeMap<String, String>) -> bool {
         let parts = [APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES, APPLYSET_TOOLING, INVENTORY_HASH];
         labels.contains_key(APPLYSET_ID) || parts.iter().any(|part| annotations.contains_key(*part))
     }
 
-    /// The annotations that keep the inventory on its parent.
+    /// The annotations that store the inventory on its parent.
     #[must_use]
     pub fn annotations(&self, id: &str) -> BTreeMap<String, String> {
         BTreeMap::from([
@@ -191,19 +193,19 @@ impl Inventory {
         ])
     }
 
-    /// Adds what another inventory has.
+    /// Adds the entries of another inventory.
     pub fn extend(&mut self, other: &Self) {
         self.group_kinds.extend(other.group_kinds.iter().cloned());
         self.namespaces.extend(other.namespaces.iter().cloned());
     }
 
-    /// The hash over id, kinds and namespaces.
+    /// The hash of id, kinds and namespaces.
     #[must_use]
     pub fn hash(&self, id: &str) -> String {
         format!("sha256:{}", digest(&[id, &self.kinds_text(), &self.namespaces_text()].join("\0")))
     }
 
-    /// Sorted as texts: `A.x` before `A.y`, but `AB` before `A.x`, as kro sorts them.
+    /// The kinds of the annotation, sorted as strings, as in kro.
     pub(super) fn kinds_text(&self) -> String {
         let mut kinds: Vec<String> = self.group_kinds.iter().map(ToString::to_string).collect();
         kinds.sort();
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_those_of_kro() {
+    fn ids_and_hashes_are_the_same_as_kros() {
         for line in include_str!("../../tests/fixtures/applysets.txt").lines() {
             let parts: Vec<&str> = line.split('|').collect();
             match parts[0] {
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inventory_comes_back_from_its_annotations() {
+    fn an_inventory_round_trips_through_its_annotations() {
         for inventory in [
             inventory(&[], &[]),
             inventory(&[("", "ConfigMap"), ("apps", "Deployment"), ("", "ConfigMapList")], &["a", "b-c"]),
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_or_malformed_inventory_is_not_trusted() {
+    fn a_modified_or_malformed_inventory_is_rejected() {
         let written = inventory(&[("", "ConfigMap")], &["a"]).annotations(ID);
         let with = |key: &str, value: &str| {
             let mut changed = written.clone();
@@ -307,29 +309,35 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_may_be_forgotten_every_part_must_be_there_and_its_own() {
+    fn a_complete_inventory_has_every_part_and_belongs_to_its_parent() {
         let labels = BTreeMap::from([(APPLYSET_ID.to_owned(), ID.to_owned())]);
         let mut written = inventory(&[("", "ConfigMap")], &[]).annotations(ID);
         written.insert(APPLYSET_TOOLING.to_owned(), "kro/v0.9.4".to_owned());
-        assert_eq!(Inventory::parse_whole(ID, &labels, &written), Ok(inventory(&[("", "ConfigMap")], &[])));
+        assert_eq!(
+            Inventory::parse_complete(ID, &labels, &written),
+            Ok(inventory(&[("", "ConfigMap")], &[]))
+        );
         let without = |key: &str| {
             let mut changed = written.clone();
             changed.remove(key);
-            Inventory::parse_whole(ID, &labels, &changed)
+            Inventory::parse_complete(ID, &labels, &changed)
         };
         for key in [APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES] {
             assert_eq!(without(key), Err(InventoryError::Missing(key)));
         }
         assert_eq!(without(APPLYSET_TOOLING), Err(InventoryError::Tooling(String::new())));
-        assert!(without(INVENTORY_HASH).is_ok(), "older versions have none");
-        let nobody = BTreeMap::new();
-        assert!(matches!(Inventory::parse_whole(ID, &nobody, &written), Err(InventoryError::Parent { .. })));
-        assert!(!Inventory::is_begun(&nobody, &nobody));
-        assert!(Inventory::is_begun(&labels, &nobody) && Inventory::is_begun(&nobody, &written));
+        assert!(without(INVENTORY_HASH).is_ok(), "older versions write no hash");
+        let empty = BTreeMap::new();
+        assert!(matches!(
+            Inventory::parse_complete(ID, &empty, &written),
+            Err(InventoryError::Parent { .. })
+        ));
+        assert!(!Inventory::is_present(&empty, &empty));
+        assert!(Inventory::is_present(&labels, &empty) && Inventory::is_present(&empty, &written));
     }
 
     #[test]
-    fn annotations_are_sorted_texts() {
+    fn annotations_are_sorted() {
         let texts = inventory(&[("apps", "Deployment"), ("", "Secret"), ("", "DeploymentX")], &["b", "a"])
             .annotations(ID);
         assert_eq!(texts[APPLYSET_GROUP_KINDS], "Deployment.apps,DeploymentX,Secret");

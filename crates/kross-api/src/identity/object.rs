@@ -1,15 +1,15 @@
-//! What tells one object from every other, in whichever cluster.
+//! The identity of an object across clusters.
 
 use std::fmt;
 
 use kross_value::Text;
 
-/// Which cluster something is in. The local one is a value like any other.
+/// The id of a cluster. The local cluster has an id like any other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClusterId(Text);
 
 impl ClusterId {
-    /// A cluster by the id it is registered under.
+    /// Creates an id.
     #[must_use]
     pub fn new(id: &str) -> Self {
         Self(id.into())
@@ -40,17 +40,16 @@ impl fmt::Display for ClusterId {
     }
 }
 
-/// What identifies an object everywhere: in stores, queues, indexes, inventories and metrics. The version of its kind is
-/// no part of it.
+/// Identifies an object in caches, queues, indexes, inventories and metrics. It does not include the API version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// Where it is.
+    /// Its cluster.
     pub cluster: ClusterId,
     /// The API group of its kind; empty for the core group.
     pub group: Text,
     /// Its kind.
     pub kind: Text,
-    /// Its namespace, if it is in one.
+    /// Its namespace; `None` for a cluster-scoped object.
     pub namespace: Option<Text>,
     /// Its name.
     pub name: Text,
@@ -63,7 +62,7 @@ impl ObjectKey {
         if self.group.is_empty() { self.kind.to_string() } else { format!("{}.{}", self.kind, self.group) }
     }
 
-    /// `namespace/name`, or `name` outside namespaces.
+    /// `namespace/name`, or `name` for a cluster-scoped object.
     #[must_use]
     pub fn namespaced_name(&self) -> String {
         match &self.namespace {

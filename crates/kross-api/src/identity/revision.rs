@@ -1,4 +1,4 @@
-//! Revisions: their names, and the hash that tells whether a definition changed since the last one.
+//! Names of revisions, and the hash that detects changes of a definition since its last revision.
 
 use kross_value::Value;
 use serde_json::Value as Json;
@@ -8,7 +8,7 @@ use crate::{DEFAULT_GROUP, ResourceGraphDefinitionSpec, Scope};
 
 const MAX_NAME: usize = 253;
 
-/// The name of a definition's revision: `web-r00001`, shortened with a hash where it would be too long.
+/// The name of a definition's revision: `web-r00001`, truncated and with a hash if it would be too long.
 #[must_use]
 pub fn revision_name(definition: &str, revision: i64) -> String {
     let suffix = format!("-r{revision:05}");
@@ -16,7 +16,7 @@ pub fn revision_name(definition: &str, revision: i64) -> String {
         return format!("{definition}{suffix}");
     }
     let suffix = format!("{suffix}-{:08x}", fnv32a(definition));
-    // A valid name is ASCII; for anything else the cut moves back to a character's start.
+    // A valid name is ASCII; otherwise cut at a character boundary.
     let cut = definition.floor_char_boundary(MAX_NAME.saturating_sub(suffix.len()));
     let kept = definition.get(..cut).unwrap_or_default().trim_end_matches(['.', '-']);
     format!("{}{suffix}", if kept.is_empty() { "gr" } else { kept })
@@ -26,9 +26,9 @@ fn fnv32a(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A short hash over what a spec means. What kro's types leave out when they write (empty lists, empty texts), what
-/// the API server fills in (group, scope) and the order of resources, of `readyWhen` and of `includeWhen` make no
-/// difference.
+/// A short hash of a spec. It ignores differences without meaning: values that kro omits when it serializes (empty lists
+/// and strings), defaults that the API server sets (group, scope), and the order of resources, `readyWhen` and
+/// `includeWhen`.
 #[must_use]
 pub fn spec_hash(spec: &ResourceGraphDefinitionSpec) -> String {
     let mut spec = spec.clone();
@@ -41,13 +41,13 @@ pub fn spec_hash(spec: &ResourceGraphDefinitionSpec) -> String {
     }
     let mut json = serde_json::to_value(&spec).unwrap_or_default();
     drop_empty(&mut json);
-    // Written with sorted keys, whatever map `serde_json` is built with.
+    // Serialized with sorted keys, regardless of serde_json's `preserve_order` feature.
     let digest = Sha256::digest(Value::from(json).to_string());
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Free-form parts, which everybody keeps as they are. `selector` is one only under `metadata`, where kro keeps it raw,
-/// but an empty selector means something everywhere.
+/// Free-form fields, which are kept as they are. kro keeps `selector` raw only under `metadata`, but an empty selector
+/// has a meaning everywhere.
 const RAW: [&str; 5] = ["template", "spec", "types", "status", "selector"];
 
 fn drop_empty(json: &mut Json) {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_kro() {
+    fn names_are_the_same_as_kros() {
         for line in include_str!("../../tests/fixtures/revisions.txt").lines() {
             let parts: Vec<&str> = line.split('|').collect();
             assert_eq!(revision_name(parts[0], parts[1].parse().unwrap()), parts[2]);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_any_text_stay_in_bounds() {
+    fn names_are_limited_in_length() {
         assert!(revision_name(&"é".repeat(200), 1).len() <= MAX_NAME);
         assert!(revision_name(&"-".repeat(300), 1).starts_with("gr-r00001-"));
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_resources_and_conditions_makes_no_difference_but_that_of_axes_does() {
+    fn the_order_of_for_each_entries_makes_a_difference_but_not_that_of_resources_and_conditions() {
         let spec = |first: &str, second: &str, axes: [&str; 2]| {
             let axes = axes.map(|axis| json!({axis: "${[1]}"}));
             let a = json!({"id": "a", "template": {}, "readyWhen": [first, second], "includeWhen": [second, first]});

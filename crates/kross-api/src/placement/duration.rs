@@ -1,8 +1,8 @@
-//! Durations as `pollConfig` and `lifecycle` write them: `30s`, `1m30s`, `1.5h`.
+//! Parses the durations of `pollConfig` and `lifecycle`: `30s`, `1m30s`, `1.5h`.
 
 use std::time::Duration;
 
-/// Reads a duration: one or more numbers, each with `s`, `m` or `h`.
+/// Parses a duration: one or more numbers, each with the unit `s`, `m` or `h`.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
@@ -22,7 +22,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(total)
 }
 
-/// Digits with at most one point between them; stricter than what Rust reads as a number.
+/// Parses digits with at most one decimal point between them; stricter than Rust's `f64` parser.
 fn parse_decimal(text: &str) -> Option<f64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

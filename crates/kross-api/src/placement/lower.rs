@@ -1,5 +1,5 @@
-//! Lowers the `cluster` and `target` of every level, collecting what is wrong with them. Goes on after a mistake, so
-//! that all of them are reported at once.
+//! Lowers `cluster` and `target` on every level and collects diagnostics. Continues after an error, so that all of
+//! them are reported at once.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::{
     ResourceGraphDefinitionSpec, SelectorRequirement, Target,
 };
 
-/// What the controller allows.
+/// Limits that the controller sets.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacementOptions {
-    /// The shortest interval of a `pollConfig`.
+    /// Minimum interval of a `pollConfig`.
     pub min_poll_interval: Duration,
 }
 
@@ -28,8 +28,8 @@ impl Default for PlacementOptions {
     }
 }
 
-/// Lowers every reference of a definition. Mistakes carry the path of the field that is wrong; a reference with a
-/// mistake is lowered as far as it goes, or left out.
+/// Lowers every cluster reference of a definition. Diagnostics have the path of the invalid field; an invalid reference
+/// is lowered as far as possible, or omitted.
 #[must_use]
 pub fn lower_placement(
     spec: &ResourceGraphDefinitionSpec,
@@ -66,7 +66,10 @@ impl Lowering<'_> {
             self.diagnostics.push(
                 Diagnostic::new(
                     Code::ClusterNamedTwice,
-                    format!("`{}` names its cluster on the resource and on its `externalRef`", resource.id),
+                    format!(
+                        "`{}` sets its cluster both on the resource and on its `externalRef`",
+                        resource.id
+                    ),
                 )
                 .path(&*inner.path)
                 .help(format!("remove `{}` or `{}`", own.path, inner.path)),
@@ -75,7 +78,7 @@ impl Lowering<'_> {
         read_from.or(own)
     }
 
-    /// One level: `path` is the object that holds `cluster` and `target`.
+    /// Lowers one level: `path` is the object that contains `cluster` and `target`.
     fn level(
         &mut self,
         path: &str,
@@ -89,7 +92,7 @@ impl Lowering<'_> {
                     "`cluster` and `target` are two spellings of one reference",
                 )
                 .path(format!("{path}.target"))
-                .help("keep one of them and remove the other"),
+                .help("remove one of them"),
             );
         }
         let cluster = cluster.map(|cluster| self.cluster(&format!("{path}.cluster"), cluster));
@@ -130,19 +133,18 @@ impl Lowering<'_> {
 
     fn two_secrets(&mut self, path: String) {
         let message = "`kubeconfigSecret` and `kubeconfigSecretRef` both name the Secret";
-        let help =
-            "keep `kubeconfigSecret` for a name and a namespace, or `kubeconfigSecretRef` for one string";
+        let help = "keep `kubeconfigSecret` for a separate name and namespace, or `kubeconfigSecretRef` for one string";
         self.diagnostics.push(Diagnostic::new(Code::TwoKubeconfigSecrets, message).path(path).help(help));
     }
 
-    /// A field of the short spelling beside a long one.
+    /// Reports a field of the short spelling next to a long one.
     fn misplaced(&mut self, path: &str, field: &str, value: Option<&str>, spelling: Spelling) {
         let Some(value) = value else {
             return;
         };
-        let (beside, help) = match spelling {
+        let (other, help) = match spelling {
             Spelling::LongByString if field == "namespace" => {
-                let help = format!("write it before the name: `kubeconfigSecretRef: {value}/<name>`");
+                let help = format!("add it to the reference: `kubeconfigSecretRef: {value}/<name>`");
                 ("kubeconfigSecretRef", help)
             }
             Spelling::LongByString => {
@@ -153,7 +155,7 @@ impl Lowering<'_> {
             }
             _ => ("kubeconfigSecret", format!("move it to `kubeconfigSecret.{field}`")),
         };
-        let message = format!("`{field}` says where the Secret is, but `{beside}` does so already");
+        let message = format!("`{field}` cannot be combined with `{other}`");
         self.diagnostics.push(Diagnostic::new(Code::MisplacedSecretField, message).path(path).help(help));
     }
 
@@ -191,12 +193,12 @@ impl Lowering<'_> {
 
     fn target(&mut self, path: &str, target: &Target) -> Option<ClusterReference> {
         let wrong = match (&target.cluster, &target.kubernetes_target) {
-            (Some(_), Some(_)) => Some("`target` names two protocols"),
-            (None, None) => Some("`target` names no protocol"),
+            (Some(_), Some(_)) => Some("`target` sets two protocols"),
+            (None, None) => Some("`target` sets no protocol"),
             _ => None,
         };
         if let Some(message) = wrong {
-            let help = "write exactly one of `cluster` and `kubernetesTarget`";
+            let help = "set exactly one of `cluster` and `kubernetesTarget`";
             self.diagnostics.push(Diagnostic::new(Code::TargetProtocol, message).path(path).help(help));
         }
         let cluster =
@@ -227,8 +229,8 @@ impl Lowering<'_> {
 
     fn published(&mut self, path: &str, target: &KubernetesTargetReference) -> Option<ClusterReference> {
         if target.name.is_some() == target.selector.is_some() {
-            let message = "`kubernetesTarget` takes exactly one of `name` and `selector`";
-            let help = "write `name` for one target, or `selector` to choose one by its labels";
+            let message = "`kubernetesTarget` requires exactly one of `name` and `selector`";
+            let help = "set `name` to name the target, or `selector` to select it by its labels";
             self.diagnostics
                 .push(Diagnostic::new(Code::KubernetesTargetChoice, message).path(path).help(help));
         }
@@ -264,7 +266,7 @@ impl Lowering<'_> {
                 )
                 .path(format!("{path}.interval"))
                 .help(format!(
-                    "write `interval: {minimum}` or more, or leave `pollConfig` out to watch the cluster"
+                    "use `interval: {minimum}` or more, or remove `pollConfig` to watch the cluster instead"
                 )),
             );
         }
@@ -277,9 +279,9 @@ impl Lowering<'_> {
             let mut diagnostic =
                 Diagnostic::new(Code::InvalidPollConfig, format!("`{text}` is not a duration"))
                     .path(path)
-                    .help("write numbers with `s`, `m` or `h`, such as `30s` or `1m30s`");
+                    .help("use numbers with the unit `s`, `m` or `h`, such as `30s` or `1m30s`");
             if text.contains("${") {
-                diagnostic = diagnostic.note("`pollConfig` takes no expressions");
+                diagnostic = diagnostic.note("`pollConfig` does not support expressions");
             }
             self.diagnostics.push(diagnostic);
         }
@@ -288,25 +290,25 @@ impl Lowering<'_> {
 
     fn secret_name(&mut self, name: &str, path: String) -> Template {
         let valid = |name: &str| name.len() <= 253 && name.split('.').all(is_dns_label);
-        self.name(name, path, "the name of a Secret", valid)
+        self.name(name, path, "Secret name", valid)
     }
 
     fn namespace(&mut self, name: &str, path: String) -> Template {
-        self.name(name, path, "a namespace", |name| name.len() <= 63 && is_dns_label(name))
+        self.name(name, path, "namespace", |name| name.len() <= 63 && is_dns_label(name))
     }
 
     fn key(&mut self, key: Option<&str>, path: String) -> Option<Template> {
         let key = key.filter(|key| !key.is_empty())?;
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        Some(self.name(key, path, "a key of a Secret", |key| key.len() <= 253 && key.bytes().all(allowed)))
+        Some(self.name(key, path, "Secret key", |key| key.len() <= 253 && key.bytes().all(allowed)))
     }
 
     fn name(&mut self, name: &str, path: String, what: &str, valid: impl Fn(&str) -> bool) -> Template {
         let template = Template::new(name, path);
-        let help = "write it as it stands in the Secret, or an expression that gives it";
+        let help = format!("use the exact {what}, or an expression that returns it");
         if template.literal().is_some_and(|name| !valid(name)) {
             self.diagnostics.push(
-                Diagnostic::new(Code::InvalidSecretAddress, format!("`{name}` cannot be {what}"))
+                Diagnostic::new(Code::InvalidSecretAddress, format!("`{name}` is not a valid {what}"))
                     .path(template.path())
                     .help(help),
             );
@@ -316,7 +318,7 @@ impl Lowering<'_> {
 }
 
 fn lower_selector(path: &str, selector: &LabelSelector) -> SelectorTemplate {
-    // Keys of labels have dots and slashes, which a path quotes.
+    // Label keys contain dots and slashes, which must be quoted in a path.
     let path: Path = path.parse().unwrap_or_default();
     let (labels, expressions) = (path.key("matchLabels"), path.key("matchExpressions"));
     let label = |(key, value): (&String, &String)| {

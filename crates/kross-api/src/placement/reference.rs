@@ -1,4 +1,4 @@
-//! The one internal form of a cluster reference, with its strings as templates and the place of each in the document.
+//! The internal form of a cluster reference: its strings are templates with their paths in the document.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use kross_value::Text;
 
 use crate::vocabulary::KUBECONFIG_KEY;
 
-/// A string that may contain `${}` expressions, and where it is written.
+/// A string that may contain `${}` expressions, and its path in the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     text: Text,
@@ -14,7 +14,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// A string at a path of the document, such as `spec.cluster.name`.
+    /// Creates a template for a string at a path of the document, such as `spec.cluster.name`.
     #[must_use]
     pub fn new(text: impl Into<Text>, path: impl Into<Text>) -> Self {
         Self { text: text.into(), path: path.into() }
@@ -26,20 +26,20 @@ impl Template {
         &self.text
     }
 
-    /// Where it is written.
+    /// The path of the string in the document.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The string, if there is no expression in it.
+    /// The string, if it contains no expression.
     #[must_use]
     pub fn literal(&self) -> Option<&str> {
         (!self.text.contains("${")).then_some(&*self.text)
     }
 }
 
-/// How a reference was written. The spelling decides on defaults, on the name to show and on dependencies.
+/// How a reference is written. The spelling determines the defaults, the display name and the allowed dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spelling {
     /// `cluster: {name, namespace?, key?}`.
@@ -55,40 +55,40 @@ pub enum Spelling {
 }
 
 impl Spelling {
-    /// Whether templates that inherit a definition's reference in this spelling must do without dependencies.
+    /// Whether templates that inherit a definition's reference in this spelling must not have dependencies.
     #[must_use]
     pub fn is_long(self) -> bool {
         matches!(self, Self::Long | Self::LongByString)
     }
 }
 
-/// A cluster, named in whatever spelling.
+/// A reference to a cluster, in any spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterReference {
-    /// Where the reference is written, such as `spec.resources[2].cluster`.
+    /// The path of the reference in the document, such as `spec.resources[2].cluster`.
     pub path: Text,
-    /// How it was written.
+    /// How it is written.
     pub spelling: Spelling,
-    /// The name to show, of the long spellings.
+    /// The display name, in the long spellings.
     pub name: Option<Template>,
     /// Where the credentials are.
     pub credentials: Credentials,
-    /// Polls the cluster instead of watching it.
+    /// If set, the cluster is polled instead of watched.
     pub poll: Option<Poll>,
 }
 
 /// Where a cluster's credentials are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// In a Secret whose parts are known one by one.
+    /// In a Secret with separate name, namespace and key.
     Secret(SecretTemplate),
-    /// In a Secret that an expression gives as `name` or `namespace/name`.
+    /// In a Secret that is written as `name` or `namespace/name`.
     SecretByText(Template),
-    /// In the connection Secret of a `KubernetesTarget` of the instance's namespace.
+    /// In the connection Secret of a `KubernetesTarget` in the namespace of the instance.
     Published(Published),
 }
 
-/// A Secret, by parts.
+/// A Secret with separate name, namespace and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretTemplate {
     /// Name of the Secret.
@@ -102,24 +102,24 @@ pub struct SecretTemplate {
 /// The namespace of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretNamespace {
-    /// As written.
+    /// The given namespace.
     Given(Template),
-    /// The instance's, or `kro-system` for a cluster-scoped instance.
+    /// The namespace of the instance, or `kro-system` for a cluster-scoped instance.
     Instance,
     /// `kro-system`.
     System,
 }
 
-/// A published cluster.
+/// A cluster that is published as a `KubernetesTarget`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Published {
-    /// By the name of its `KubernetesTarget`.
+    /// Selected by the name of the `KubernetesTarget`.
     Name(Template),
-    /// By the labels of its `KubernetesTarget`.
+    /// Selected by the labels of the `KubernetesTarget`.
     Selector(SelectorTemplate),
 }
 
-/// A label selector whose values may be expressions.
+/// A label selector whose values may contain expressions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SelectorTemplate {
     /// Labels and the values they must have.
@@ -133,12 +133,12 @@ pub struct SelectorTemplate {
 pub struct Poll {
     /// Time between two polls.
     pub interval: Duration,
-    /// The most that is added to an interval at random.
+    /// Maximum random delay that is added to each interval.
     pub jitter: Duration,
 }
 
 impl ClusterReference {
-    /// Every string of the reference, for finding its expressions.
+    /// Every string of the reference that may contain expressions.
     #[must_use]
     pub fn templates(&self) -> Vec<&Template> {
         let mut all: Vec<&Template> = self.name.iter().collect();
@@ -160,7 +160,7 @@ impl ClusterReference {
         all
     }
 
-    /// Whether another reference leads to the same credentials for every instance, wherever and however it is written.
+    /// Whether another reference resolves to the same credentials for every instance, regardless of its path and spelling.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (&self.credentials, &other.credentials) {

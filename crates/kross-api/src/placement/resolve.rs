@@ -1,4 +1,4 @@
-//! Turns a cluster reference into an address: at once when it is static, else when its expressions have values.
+//! Resolves a cluster reference: immediately if it is static, otherwise once its expressions have values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,24 +19,24 @@ pub struct SecretAddress {
 }
 
 impl fmt::Display for SecretAddress {
-    /// `namespace/name`, the way messages name a reference.
+    /// `namespace/name`, as shown in messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
-/// A reference whose expressions have values.
+/// A cluster reference without expressions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedCluster {
-    /// The name that messages and status show.
+    /// The display name of the cluster in messages and status.
     pub display: String,
     /// Where the credentials are.
     pub credentials: ResolvedCredentials,
-    /// Polls the cluster instead of watching it.
+    /// If set, the cluster is polled instead of watched.
     pub poll: Option<Poll>,
 }
 
-/// Where the credentials are, without expressions.
+/// Where a cluster's credentials are, without expressions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolvedCredentials {
     /// In a Secret.
@@ -48,7 +48,7 @@ pub enum ResolvedCredentials {
         /// Its name.
         name: String,
     },
-    /// In the connection Secret of a `KubernetesTarget` that the selector chooses.
+    /// In the connection Secret of a `KubernetesTarget` that matches the selector.
     TargetSelector {
         /// Namespace of the `KubernetesTarget`.
         namespace: String,
@@ -67,24 +67,24 @@ impl fmt::Display for ResolvedCredentials {
     }
 }
 
-/// A reference that came out as no address.
+/// A cluster reference that cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError<E> {
-    /// An expression failed or is still waiting for data.
+    /// An expression failed or is waiting for data.
     #[error("cannot evaluate the cluster reference")]
     Expression(E),
-    /// An expression came out as an empty string.
-    #[error("`{path}` came out empty")]
+    /// An expression evaluated to an empty string.
+    #[error("`{path}` evaluated to an empty string")]
     Empty {
         /// The field.
         path: String,
     },
-    /// `kubeconfigSecretRef` came out as something else than `name` or `namespace/name`.
-    #[error("`{path}` came out as `{text}`, which is neither `name` nor `namespace/name`")]
+    /// `kubeconfigSecretRef` evaluated to something other than `name` or `namespace/name`.
+    #[error("`{path}` evaluated to `{text}`, which is neither `name` nor `namespace/name`")]
     Malformed {
         /// The field.
         path: String,
-        /// What it came out as.
+        /// The value.
         text: String,
     },
 }
@@ -108,27 +108,27 @@ impl ClusterReference {
         self.resolve(None, |template| template.literal().map(str::to_owned).ok_or(())).ok()
     }
 
-    /// The cluster, once `value` gives the values of templates and the instance's namespace is known (`None` for a
-    /// cluster-scoped instance).
+    /// Resolves the reference for an instance in a namespace (`None` for a cluster-scoped instance). `value` evaluates
+    /// the templates.
     ///
     /// # Errors
     ///
-    /// The first error of `value`, or a value that is no name.
+    /// The first error of `value`, or an unusable value.
     pub fn resolve<E>(
         &self,
         instance_namespace: Option<&str>,
         mut value: impl FnMut(&Template) -> Result<String, E>,
     ) -> Result<ResolvedCluster, ResolveError<E>> {
-        let mut filled = |template: &Template| match value(template) {
+        let mut non_empty = |template: &Template| match value(template) {
             Ok(text) if text.is_empty() => Err(ResolveError::Empty { path: template.path().to_owned() }),
             other => other.map_err(ResolveError::Expression),
         };
-        let home = instance_namespace.unwrap_or(SYSTEM_NAMESPACE);
-        let credentials = self.credentials.resolve(home, &mut filled)?;
-        let place = credentials.to_string();
+        let default_namespace = instance_namespace.unwrap_or(SYSTEM_NAMESPACE);
+        let credentials = self.credentials.resolve(default_namespace, &mut non_empty)?;
+        let address = credentials.to_string();
         let display = match &self.name {
-            Some(name) => format!("{} ({place})", filled(name)?),
-            None => place,
+            Some(name) => format!("{} ({address})", non_empty(name)?),
+            None => address,
         };
         Ok(ResolvedCluster { display, credentials, poll: self.poll })
     }
@@ -137,14 +137,14 @@ impl ClusterReference {
 impl Credentials {
     fn resolve<E>(
         &self,
-        home: &str,
+        default_namespace: &str,
         value: &mut impl FnMut(&Template) -> Result<String, ResolveError<E>>,
     ) -> Result<ResolvedCredentials, ResolveError<E>> {
         Ok(match self {
             Self::Secret(secret) => ResolvedCredentials::Secret(SecretAddress {
                 namespace: match &secret.namespace {
                     SecretNamespace::Given(namespace) => value(namespace)?,
-                    SecretNamespace::Instance => home.to_owned(),
+                    SecretNamespace::Instance => default_namespace.to_owned(),
                     SecretNamespace::System => SYSTEM_NAMESPACE.to_owned(),
                 },
                 name: value(&secret.name)?,
@@ -159,17 +159,17 @@ impl Credentials {
                     return Err(ResolveError::Malformed { path: template.path().to_owned(), text });
                 };
                 ResolvedCredentials::Secret(SecretAddress {
-                    namespace: namespace.unwrap_or(home).to_owned(),
+                    namespace: namespace.unwrap_or(default_namespace).to_owned(),
                     name: name.to_owned(),
                     key: KUBECONFIG_KEY.to_owned(),
                 })
             }
             Self::Published(Published::Name(name)) => {
-                ResolvedCredentials::Target { namespace: home.to_owned(), name: value(name)? }
+                ResolvedCredentials::Target { namespace: default_namespace.to_owned(), name: value(name)? }
             }
             Self::Published(Published::Selector(selector)) => {
                 let selector = selector.resolve(value)?;
-                ResolvedCredentials::TargetSelector { namespace: home.to_owned(), selector }
+                ResolvedCredentials::TargetSelector { namespace: default_namespace.to_owned(), selector }
             }
         })
     }
@@ -197,7 +197,7 @@ impl SelectorTemplate {
     }
 }
 
-/// Reads `name` or `namespace/name`.
+/// Parses `name` or `namespace/name`.
 pub(super) fn split_secret_text(text: &str) -> Option<(Option<&str>, &str)> {
     let (namespace, name) = match text.split_once('/') {
         Some((namespace, name)) => (Some(namespace), name),

@@ -1,4 +1,4 @@
-//! Every spelling on every level, and every mistake with its path.
+//! Tests of every spelling on every level, and of every diagnostic with its path.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn address(reference: &ClusterReference) -> (String, String) {
 }
 
 #[test]
-fn every_spelling_becomes_the_same_kind_of_reference() {
+fn every_spelling_is_lowered_to_a_cluster_reference() {
     let secret = |name: &str| json!({"name": name, "namespace": "platform"});
     let table = [
         (json!({"cluster": {"name": "eu"}}), Spelling::Short, "shop/eu", "shop/eu:kubeconfig", false),
@@ -145,7 +145,7 @@ fn a_selector_keeps_its_shape_when_it_is_resolved() {
     let resolved = reference
         .resolve(Some("shop"), |template| Ok::<_, ()>(template.as_str().replace(['$', '{', '}'], "")));
     let ResolvedCredentials::TargetSelector { namespace, selector } = resolved.unwrap().credentials else {
-        panic!("a selector stays a selector");
+        panic!("expected a target selector");
     };
     assert_eq!(namespace, "shop");
     assert_eq!(
@@ -155,7 +155,7 @@ fn a_selector_keeps_its_shape_when_it_is_resolved() {
 }
 
 #[test]
-fn an_own_reference_goes_first_and_external_references_do_not_inherit() {
+fn a_resources_own_reference_takes_precedence_and_external_references_do_not_inherit() {
     let external = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
     let mut remote = external.clone();
     remote["target"] = json!({"cluster": {"kubeconfigSecretName": "us"}});
@@ -166,7 +166,7 @@ fn an_own_reference_goes_first_and_external_references_do_not_inherit() {
             {"id": "own", "template": {}, "cluster": {"name": "us"}},
             {"id": "local", "externalRef": external},
             {"id": "remote", "externalRef": remote},
-            {"id": "beside", "externalRef": external, "cluster": {"name": "asia"}},
+            {"id": "outer", "externalRef": external, "cluster": {"name": "asia"}},
         ],
     }));
     assert!(diagnostics.is_empty());
@@ -193,7 +193,7 @@ fn an_own_reference_goes_first_and_external_references_do_not_inherit() {
 }
 
 #[test]
-fn poll_config_is_read() {
+fn poll_config_is_lowered() {
     let reference =
         good(json!({"cluster": {"name": "eu", "pollConfig": {"interval": "1m30s", "jitter": "5s"}}}));
     let poll = Poll { interval: Duration::from_secs(90), jitter: Duration::from_secs(5) };
@@ -202,7 +202,7 @@ fn poll_config_is_read() {
 }
 
 #[test]
-fn every_mistake_is_reported_at_its_place() {
+fn every_error_is_reported_with_its_path() {
     let secret = json!({"name": "eu", "namespace": "platform"});
     let external = |more: Json| {
         let mut external = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
@@ -237,7 +237,7 @@ fn every_mistake_is_reported_at_its_place() {
 }
 
 #[test]
-fn references_are_the_same_that_lead_to_the_same_secret_for_every_instance() {
+fn references_to_the_same_secret_are_the_same() {
     let short = |more: Json| good(json!({"cluster": more}));
     let same = [
         short(json!({"name": "eu", "namespace": "platform"})),

@@ -1,33 +1,33 @@
-//! The words that do not follow the rules, and the rules, both in the order that decides between them.
+//! Irregular plurals and suffix rules of `flect`, in the order of precedence.
 
-/// A word with a plural of its own.
+/// A word with an irregular plural.
 pub(super) struct Irregular {
     pub(super) singular: &'static str,
     pub(super) plural: &'static str,
-    /// Another plural that is known as one.
+    /// Another plural that is recognized as such.
     pub(super) alternative: &'static str,
-    /// Whether words that end in this one follow it, such as `webhouse`.
+    /// Whether it applies to compound words that end with this one, such as `webhouse`.
     pub(super) suffix: bool,
-    /// Whether the plural is known as one.
+    /// Whether the plural is recognized as such.
     pub(super) both_ways: bool,
 }
 
-/// Follows in compound words, and its plural is known as one.
+/// Applies to compound words, and its plural is recognized as such.
 const fn word(singular: &'static str, plural: &'static str, alternative: &'static str) -> Irregular {
     Irregular { singular, plural, alternative, suffix: true, both_ways: true }
 }
 
-/// Only the word by itself.
+/// Applies only to the word itself.
 const fn alone(singular: &'static str, plural: &'static str) -> Irregular {
     Irregular { singular, plural, alternative: "", suffix: false, both_ways: true }
 }
 
-/// The plural belongs to another word, or to none.
+/// The plural is not recognized as such.
 const fn one_way(singular: &'static str, plural: &'static str) -> Irregular {
     Irregular { singular, plural, alternative: "", suffix: true, both_ways: false }
 }
 
-/// For compound words the last entry that fits decides.
+/// For compound words, the last matching entry takes precedence.
 pub(super) const IRREGULAR: &[Irregular] = &[
     word("aircraft", "aircraft", ""),
     word("beef", "beef", "beefs"),
@@ -156,7 +156,7 @@ pub(super) const IRREGULAR: &[Irregular] = &[
     word("graffiti", "graffiti", ""),
 ];
 
-/// Endings and what they become; the first that fits decides.
+/// Singular and plural suffixes; the first match takes precedence.
 pub(super) const SUFFIXES: &[(&str, &str)] = &[
     ("tive", "tives"),
     ("eaf", "eaves"),

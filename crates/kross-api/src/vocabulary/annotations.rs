@@ -1,10 +1,10 @@
 //! Keys and values of annotations.
 
-/// `"true"` on a definition lets a breaking change of its schema through.
+/// `"true"` on a definition allows breaking changes of its schema.
 pub const ALLOW_BREAKING_CHANGES: &str = "kro.run/allow-breaking-changes";
 /// `"true"` on a definition that is being deleted deletes its instances first.
 pub const DELETE_INSTANCES: &str = "kro.run/delete-instances";
-/// On an instance: one of [`RECONCILE_PAUSED`] in any case leaves it alone.
+/// On an instance: a value of [`RECONCILE_PAUSED`], ignoring case, suspends its reconciliation.
 pub const RECONCILE: &str = "kro.run/reconcile";
 /// The values of [`RECONCILE`] that suspend an instance.
 pub const RECONCILE_PAUSED: [&str; 2] = ["suspended", "disabled"];
@@ -12,26 +12,26 @@ pub const RECONCILE_PAUSED: [&str; 2] = ["suspended", "disabled"];
 pub const APPLYSET_TOOLING: &str = "applyset.kubernetes.io/tooling";
 /// Kinds in the apply set.
 pub const APPLYSET_GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
-/// Namespaces of the apply set besides the parent's.
+/// Namespaces of the apply set in addition to the parent's.
 pub const APPLYSET_NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
-/// Hash over the apply set's id, kinds and namespaces.
+/// Hash of the apply set's id, kinds and namespaces.
 pub const INVENTORY_HASH: &str = "internal.kro.run/applyset-inventory-hash";
 /// On an instance: kinds and namespaces in each remote cluster, with the cluster's reference and UID.
 pub const CLUSTER_INVENTORY: &str = "internal.kro.run/cluster-inventory";
-/// On a child: its layer in the order of creation.
+/// On a child: its layer in the creation order.
 pub const APPLY_ORDER: &str = "internal.kro.run/apply-order";
-/// On a child: hash of the state that was last applied.
+/// On a child: hash of the last applied state.
 pub const DESIRED_HASH: &str = "internal.kro.run/desired-hash";
-/// On a child: the last known answers of its lifecycle expressions.
+/// On a child: the last known results of its lifecycle expressions.
 pub const LIFECYCLE: &str = "internal.kro.run/lifecycle";
-/// On an instance: when the removal of objects was first attempted that are not waited for for ever.
+/// On an instance: when the deletion of objects with a timeout was first attempted.
 pub const DELETE_ATTEMPTS: &str = "internal.kro.run/delete-attempts";
 /// On an object of an existing type that is an instance: its state.
 pub const STATE: &str = "kro.run/state";
-/// On an object of an existing type that is an instance: the message that goes with its state.
+/// On an object of an existing type that is an instance: the message for its state.
 pub const MESSAGE: &str = "kro.run/message";
-/// On an instance: the UID of the cluster that a Secret leads to now, where it led to another one before. Naming it confirms
-/// that what the instance had in the other one is given up.
+/// On an instance: the UID of the cluster that a Secret now points to, if it previously pointed to another one. Setting it
+/// confirms that the instance's objects in the previous cluster are abandoned.
 pub const CONFIRM_CLUSTER: &str = "kro.run/confirm-cluster";
 /// On a kubeconfig Secret: the namespaces whose instances may use it, separated by commas.
 pub const ALLOWED_NAMESPACES: &str = "kro.run/allowed-namespaces";

@@ -1,11 +1,11 @@
-//! Condition types and reasons, and the classes of failure that status and expressions speak of.
+//! Condition types and reasons, and the failure reasons and operations in status and expressions.
 
-use super::words;
+use super::wire_enum;
 
-words! {
-    /// What a condition is about.
+wire_enum! {
+    /// The type of a condition.
     ConditionType {
-        /// The root of every set.
+        /// The summary of every condition set.
         Ready = "Ready",
         /// Definition: the latest revision is known and compiled.
         GraphRevisionsResolved = "GraphRevisionsResolved",
@@ -15,17 +15,17 @@ words! {
         KindReady = "KindReady",
         /// Definition: instances are reconciled.
         ControllerReady = "ControllerReady",
-        /// Definition: the older name of `GraphAccepted`, removed on sight.
+        /// Definition: the old name of `GraphAccepted`; removed wherever it is found.
         ResourceGraphAccepted = "ResourceGraphAccepted",
-        /// Definition with a cluster reference: the cluster answers.
+        /// Definition with a cluster reference: the cluster is reachable.
         ClusterAccessible = "ClusterAccessible",
-        /// Definition with a cluster reference: Secret, key, kubeconfig and credentials are good.
+        /// Definition with a cluster reference: Secret, key, kubeconfig and credentials are valid.
         ClusterValidated = "ClusterValidated",
-        /// Definition with a cluster reference: the graph fits the cluster's schemas and permissions.
+        /// Definition with a cluster reference: the graph is valid for the cluster's schemas and permissions.
         StaticAnalysisComplete = "StaticAnalysisComplete",
         /// Revision: the graph compiles.
         GraphVerified = "GraphVerified",
-        /// Instance: finalizer and labels are there.
+        /// Instance: finalizer and labels are set.
         InstanceManaged = "InstanceManaged",
         /// Instance: the graph is resolved.
         GraphResolved = "GraphResolved",
@@ -41,29 +41,29 @@ words! {
 }
 
 impl ConditionType {
-    /// What a definition without a cluster reference carries besides `Ready`, in order.
+    /// Conditions of a definition in addition to `Ready`, in order.
     pub const DEFINITION: &'static [Self] =
         &[Self::GraphAccepted, Self::GraphRevisionsResolved, Self::KindReady, Self::ControllerReady];
-    /// What a definition with a cluster reference carries as well, in order.
+    /// Further conditions of a definition with a cluster reference, in order.
     pub const DEFINITION_CLUSTERS: &'static [Self] =
         &[Self::ClusterValidated, Self::ClusterAccessible, Self::StaticAnalysisComplete];
-    /// What a revision carries besides `Ready`.
+    /// Conditions of a revision in addition to `Ready`.
     pub const REVISION: &'static [Self] = &[Self::GraphVerified];
-    /// What an instance carries besides `Ready`, in order.
+    /// Conditions of an instance in addition to `Ready`, in order.
     pub const INSTANCE: &'static [Self] = &[Self::InstanceManaged, Self::GraphResolved, Self::ResourcesReady];
-    /// What an instance with remote resources carries as well, in order.
+    /// Further conditions of an instance with remote resources, in order.
     pub const INSTANCE_CLUSTERS: &'static [Self] =
         &[Self::ClusterResolved, Self::RemoteClusterConnected, Self::RemoteResourcesReady];
 }
 
-words! {
-    /// Why a condition is as it is.
+wire_enum! {
+    /// The reason of a condition.
     Reason {
-        /// Nothing was looked at yet.
+        /// The object has not been reconciled yet.
         AwaitingReconciliation = "AwaitingReconciliation",
-        /// The root: everything is well.
+        /// `Ready`: every other condition is true.
         Ready = "Ready",
-        /// `GraphRevisionsResolved`, `GraphResolved`, `ClusterResolved`: done.
+        /// `GraphRevisionsResolved`, `GraphResolved`, `ClusterResolved`: resolved.
         Resolved = "Resolved",
         /// `GraphRevisionsResolved`: revisions are still being deleted.
         WaitingForGraphRevisionSettlement = "WaitingForGraphRevisionSettlement",
@@ -71,7 +71,7 @@ words! {
         WaitingForGraphRevisionWarmup = "WaitingForGraphRevisionWarmup",
         /// `GraphRevisionsResolved`: the latest revision is being compiled.
         WaitingForGraphRevisionCompilation = "WaitingForGraphRevisionCompilation",
-        /// `GraphRevisionsResolved`, `KindReady`: did not work.
+        /// `GraphRevisionsResolved`, `KindReady`: failed.
         Failed = "Failed",
         /// `GraphAccepted`: the graph is valid.
         Valid = "Valid",
@@ -87,17 +87,17 @@ words! {
         Verified = "Verified",
         /// `GraphVerified`: the revision does not compile.
         InvalidGraph = "InvalidGraph",
-        /// `InstanceManaged`: finalizer and labels are there.
+        /// `InstanceManaged`: finalizer and labels are set.
         Managed = "Managed",
         /// `InstanceManaged`: finalizer and labels could not be written.
         ManagementFailed = "ManagementFailed",
-        /// `GraphResolved`, `ClusterResolved`: did not work.
+        /// `GraphResolved`, `ClusterResolved`: failed.
         ResolutionFailed = "ResolutionFailed",
         /// `ResourcesReady`, `RemoteResourcesReady`: all are ready.
         AllResourcesReady = "AllResourcesReady",
-        /// `ResourcesReady`, `RemoteResourcesReady`: some are not.
+        /// `ResourcesReady`, `RemoteResourcesReady`: some are not ready.
         NotReady = "NotReady",
-        /// `ResourcesReady`: a resource is being deleted by somebody.
+        /// `ResourcesReady`: somebody else is deleting a resource.
         ResourceDeleting = "ResourceDeleting",
         /// `ResourcesReady`: the instance is suspended.
         ReconciliationSuspended = "ReconciliationSuspended",
@@ -105,41 +105,41 @@ words! {
         UnderDeletion = "UnderDeletion",
         /// Cluster conditions of a definition: every reference depends on an instance.
         Deferred = "Deferred",
-        /// Cluster conditions: an earlier step did not succeed.
+        /// Cluster conditions: an earlier check did not succeed.
         NotReached = "NotReached",
-        /// `ClusterValidated`: kubeconfig and credentials are good.
+        /// `ClusterValidated`: kubeconfig and credentials are valid.
         Validated = "Validated",
-        /// `ClusterValidated`: the Secret is missing, not labelled, or not allowed here.
+        /// `ClusterValidated`: the Secret is missing, not labelled, or not allowed for this namespace.
         SecretNotAvailable = "SecretNotAvailable",
-        /// `ClusterValidated`: the Secret lacks the key.
+        /// `ClusterValidated`: the Secret does not have the key.
         SecretKeyMissing = "SecretKeyMissing",
-        /// `ClusterValidated`: the kubeconfig is refused.
+        /// `ClusterValidated`: the kubeconfig is rejected.
         KubeconfigInvalid = "KubeconfigInvalid",
-        /// `ClusterValidated`: the cluster refuses the credentials.
+        /// `ClusterValidated`: the cluster rejects the credentials.
         AuthenticationFailed = "AuthenticationFailed",
-        /// `ClusterAccessible`: the cluster answers.
+        /// `ClusterAccessible`: the cluster is reachable.
         Accessible = "Accessible",
-        /// `ClusterAccessible`: the cluster does not answer.
+        /// `ClusterAccessible`: the cluster is not reachable.
         Unreachable = "Unreachable",
-        /// `ClusterAccessible`, `RemoteClusterConnected`: the Secret leads to another cluster than before.
+        /// `ClusterAccessible`, `RemoteClusterConnected`: the Secret now points to another cluster.
         IdentityChanged = "IdentityChanged",
-        /// `StaticAnalysisComplete`: the graph fits.
+        /// `StaticAnalysisComplete`: the graph is valid for the cluster.
         Analyzed = "Analyzed",
-        /// `StaticAnalysisComplete`: the graph does not fit the cluster's schemas.
+        /// `StaticAnalysisComplete`: the graph does not match the cluster's schemas.
         SchemaMismatch = "SchemaMismatch",
         /// `StaticAnalysisComplete`: permissions are missing.
         PermissionsMissing = "PermissionsMissing",
         /// `RemoteClusterConnected`: every cluster is connected.
         Connected = "Connected",
-        /// `RemoteClusterConnected`: some cluster is not.
+        /// `RemoteClusterConnected`: a cluster is not connected.
         NotConnected = "NotConnected",
     }
 }
 
-words! {
-    /// The class of a failure, on a resource's status and in expressions.
+wire_enum! {
+    /// The reason of a failure in the status of a resource and in expressions.
     FailureReason {
-        /// The cluster does not answer.
+        /// The cluster is not reachable.
         Unreachable = "Unreachable",
         /// The Secret or its kubeconfig cannot be used.
         Credentials = "Credentials",
@@ -147,25 +147,25 @@ words! {
         Unauthorized = "Unauthorized",
         /// The credentials do not permit the operation.
         Forbidden = "Forbidden",
-        /// The object, its namespace or its kind is not there.
+        /// The object, its namespace or its kind does not exist.
         NotFound = "NotFound",
-        /// The object is refused by schema or admission.
+        /// The object is rejected by its schema or by admission.
         Invalid = "Invalid",
         /// Somebody else owns the object or a field of it.
         Conflict = "Conflict",
-        /// The cluster asks for fewer requests.
+        /// The cluster throttles requests.
         Throttled = "Throttled",
-        /// No answer came in time.
+        /// The cluster did not respond in time.
         Timeout = "Timeout",
-        /// The cluster failed on its side.
+        /// The cluster responded with a server error.
         ServerError = "ServerError",
         /// An expression failed.
         Expression = "Expression",
     }
 }
 
-words! {
-    /// What was being done when something went wrong.
+wire_enum! {
+    /// The operation that failed.
     Operation {
         /// Opening the connection.
         Connect = "connect",
@@ -173,11 +173,11 @@ words! {
         Get = "get",
         /// Creating an object.
         Create = "create",
-        /// Changing an object.
+        /// Updating an object.
         Update = "update",
         /// Deleting an object.
         Delete = "delete",
-        /// Following a kind's objects.
+        /// Watching the objects of a kind.
         Watch = "watch",
     }
 }

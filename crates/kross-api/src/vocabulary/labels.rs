@@ -1,10 +1,10 @@
 //! Keys and values of labels.
 
-/// `"true"` on everything that the controller owns.
+/// `"true"` on every object that the controller owns.
 pub const OWNED: &str = "kro.run/owned";
 /// The value of [`OWNED`].
 pub const OWNED_TRUE: &str = "true";
-/// The kro version that the controller stands for.
+/// The kro version that the controller implements.
 pub const KRO_VERSION: &str = "kro.run/kro-version";
 /// UID of the definition.
 pub const DEFINITION_ID: &str = "kro.run/resource-graph-definition-id";
@@ -28,7 +28,7 @@ pub const INSTANCE_KIND: &str = "kro.run/instance-kind";
 pub const NODE_ID: &str = "kro.run/node-id";
 /// Position of an item in its collection.
 pub const COLLECTION_INDEX: &str = "kro.run/collection-index";
-/// How many items the collection has.
+/// Number of items in the collection.
 pub const COLLECTION_SIZE: &str = "kro.run/collection-size";
 /// Who manages the object, as Kubernetes recommends.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -38,5 +38,5 @@ pub const MANAGED_BY_KRO: &str = "kro";
 pub const APPLYSET_ID: &str = "applyset.kubernetes.io/id";
 /// Id of the apply set that an object is part of.
 pub const APPLYSET_PART_OF: &str = "applyset.kubernetes.io/part-of";
-/// `"true"` on Secrets that cluster references may name.
+/// `"true"` on Secrets that cluster references may use.
 pub const CLUSTER_CREDENTIALS: &str = "kro.run/cluster-credentials";

@@ -1,12 +1,11 @@
-//! Field managers. Changing one would leave fields of objects that exist already with nobody to remove them.
+//! Field managers. If one changed, nobody would remove the fields that it owns on existing objects.
 
 /// Writes children.
 pub const APPLYSET: &str = "kro.run/applyset";
-/// Writes the apply set's metadata on instances.
-pub const APPLYSET_PARENT: &str = "kro.run/applyset-parent";
+
 /// Writes finalizer and labels on instances.
 pub const LABELLER: &str = "kro.run/labeller";
 /// Writes state and message on instances whose type belongs to another controller.
 pub const STATE: &str = "kro.run/state";
-/// Writes definitions, revisions and CRDs: what the API server makes of kro's user agent.
+/// Writes definitions, revisions and CRDs. The API server derives this name from kro's user agent.
 pub const CONTROLLER: &str = "kro";

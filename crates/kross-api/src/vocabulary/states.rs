@@ -1,71 +1,71 @@
-//! States of instances, of nodes inside a reconcile, and of single resources in status.
+//! States of instances, of nodes during a reconcile, and of resources in the status.
 
-use super::words;
+use super::wire_enum;
 
-words! {
+wire_enum! {
     /// `status.state` of an instance.
     InstanceState {
         /// Every node is synced or skipped.
         Active = "ACTIVE",
-        /// Something is pending, unready, terminating or absent.
+        /// A node is pending, not ready, terminating or absent.
         InProgress = "IN_PROGRESS",
-        /// A node failed to evaluate or to apply.
+        /// The evaluation or the apply of a node failed.
         Error = "ERROR",
         /// The instance is being deleted.
         Deleting = "DELETING",
-        /// Known from older versions of kro, never written.
+        /// Used by older versions of kro, never written.
         Failed = "FAILED",
     }
 }
 
-words! {
-    /// State of a node inside one reconcile; not on the wire.
+wire_enum! {
+    /// State of a node during one reconcile; not on the wire.
     NodeState {
-        /// Not done yet.
+        /// Not finished yet.
         InProgress = "IN_PROGRESS",
         /// Being deleted.
         Deleting = "DELETING",
-        /// Left out by its conditions.
+        /// Excluded by `includeWhen`.
         Skipped = "SKIPPED",
         /// Failed.
         Error = "ERROR",
         /// As desired.
         Synced = "SYNCED",
-        /// Gone.
+        /// Deleted.
         Deleted = "DELETED",
         /// As desired, but not ready.
         WaitingForReadiness = "WAITING_FOR_READINESS",
     }
 }
 
-words! {
+wire_enum! {
     /// State of one resource in `status.managedResources`.
     ResourceState {
         /// As desired and ready.
         Ready = "Ready",
         /// As desired, not ready yet.
         Pending = "Pending",
-        /// Waits for another resource.
+        /// Waiting for another resource.
         Blocked = "Blocked",
-        /// Being written.
+        /// Being applied.
         Applying = "Applying",
-        /// Left out by its conditions.
+        /// Excluded by `includeWhen`.
         Skipped = "Skipped",
         /// Being deleted.
         Deleting = "Deleting",
-        /// Left behind on purpose.
+        /// Retained because of its deletion policy.
         Retained = "Retained",
         /// Failed.
         Error = "Error",
     }
 }
 
-words! {
-    /// How changes in a cluster are noticed.
+wire_enum! {
+    /// How changes in a cluster are detected.
     SyncMode {
-        /// By watches.
+        /// By watching.
         Watch = "Watch",
-        /// By lists, each interval.
+        /// By listing at an interval.
         Poll = "Poll",
     }
 }

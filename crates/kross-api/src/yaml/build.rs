@@ -1,5 +1,5 @@
-//! Turns the reader's events into a value and the tree of its places, without recursion. Mistakes in single values are
-//! collected; what exceeds a limit ends the document.
+//! Builds a value and the tree of its positions from the parser's events, without recursion. Errors in single values
+//! are collected; exceeding a limit aborts the document.
 
 mod values;
 
@@ -15,14 +15,14 @@ use super::node::{Bytes, Kind, Node};
 use super::syntax::Before;
 use super::{Limits, offset};
 
-/// A value with the places of its parts.
+/// A value with the positions of its parts.
 #[derive(Clone)]
 pub(super) struct Built {
     pub(super) value: Value,
     pub(super) node: Arc<Node>,
-    /// Values in it, itself included, aliases counted as often as they are used.
+    /// Number of values in it, including itself; every use of an alias counts.
     pub(super) size: usize,
-    /// Collections inside of each other, itself included.
+    /// Nesting depth of collections, including itself.
     pub(super) depth: usize,
 }
 
@@ -32,17 +32,17 @@ pub(super) struct Builder<'t> {
     source: SourceId,
     limits: &'t Limits,
     open: Vec<Collection>,
-    /// What aliases stand for; none while the value is being read.
+    /// The values of anchors; `None` while a value is being parsed.
     anchors: HashMap<usize, Option<Built>>,
     names: Vec<&'t str>,
     root: Option<Built>,
     size: usize,
-    /// Where the last event ends.
+    /// The end of the last event.
     read: u32,
     warnings: usize,
-    /// Errors found in the document.
+    /// Number of errors in the document.
     pub(super) errors: usize,
-    /// Mistakes found in the document.
+    /// Diagnostics of the document.
     pub(super) found: Vec<Diagnostic>,
 }
 
@@ -64,18 +64,18 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// The document, when all of its events have come.
+    /// The document, after all of its events.
     pub(super) fn finish(&mut self) -> Option<Built> {
         self.root.take()
     }
 
-    /// What is read so far, for the description of a refusal.
+    /// What was parsed so far, to describe a parser error.
     pub(super) fn before(&self) -> Before {
         let bracket = self.open.last().and_then(|collection| collection.bracket.clone());
         Before { bracket, end: self.read }
     }
 
-    /// Takes an event; false when the document is given up.
+    /// Processes an event; returns false if the document is aborted.
     pub(super) fn event(&mut self, event: Event<'t>, span: &granit_parser::Span) -> bool {
         let range = span.byte_range().unwrap_or_default();
         let bytes = offset(range.start)..offset(range.end);
@@ -119,13 +119,11 @@ impl<'t> Builder<'t> {
         let Some(collection) = self.open.pop() else { return true };
         let anchor = collection.anchor;
         let closed = collection.bracket.as_ref().map(|_| end);
-        let (built, refused) = collection.finish(closed);
-        for bytes in refused {
+        let (built, invalid_merges) = collection.finish(closed);
+        for bytes in invalid_merges {
             let diagnostic =
                 Diagnostic::new(Code::InvalidMerge, "only a mapping or a list of mappings can be merged");
-            self.push(
-                diagnostic.at(self.span(bytes)).help("let `<<` name a mapping, such as `<<: *defaults`"),
-            );
+            self.push(diagnostic.at(self.span(bytes)).help("merge a mapping, such as `<<: *defaults`"));
         }
         self.define(anchor, &built);
         let bytes = built.node.bytes.clone();
@@ -142,15 +140,15 @@ impl<'t> Builder<'t> {
         self.names.extend(name);
     }
 
-    /// Adds a value to the collection that is being read.
+    /// Adds a value to the collection that is being parsed.
     fn add(&mut self, built: Built, bytes: Bytes) -> bool {
-        // Values already counted as parts of a collection do not count again with it.
+        // The values inside a collection have already been counted.
         self.size = self.size.saturating_add(if built.depth == 0 { built.size } else { 1 });
         if self.size > self.limits.nodes {
             return self.too_large(bytes);
         }
         if self.open.len() + built.depth > self.limits.depth {
-            let diagnostic = Diagnostic::new(Code::YamlTooDeep, "the values are nested too deep");
+            let diagnostic = Diagnostic::new(Code::YamlTooDeep, "the values are nested too deeply");
             self.push(diagnostic.at(self.span(bytes)).help("close the brackets where they belong"));
             return false;
         }
@@ -158,10 +156,9 @@ impl<'t> Builder<'t> {
             self.root = Some(built);
             return true;
         };
-        if let Added::IsNoKey = collection.add(built, bytes.end) {
-            let diagnostic =
-                Diagnostic::new(Code::InvalidKey, "a list or mapping cannot be the key of an entry");
-            self.push(diagnostic.at(self.span(bytes)).help("if this is text, put it in quotes"));
+        if let Added::NotAKey = collection.add(built, bytes.end) {
+            let diagnostic = Diagnostic::new(Code::InvalidKey, "a list or mapping cannot be a key");
+            self.push(diagnostic.at(self.span(bytes)).help("quote it if it is a string"));
         }
         true
     }
@@ -169,7 +166,7 @@ impl<'t> Builder<'t> {
     fn too_large(&mut self, bytes: Bytes) -> bool {
         let message = format!("the document has more than {} values", self.limits.nodes);
         let diagnostic = Diagnostic::new(Code::YamlTooLarge, message).at(self.span(bytes));
-        self.push(diagnostic.help("split the document, or write out what aliases of aliases stand for"));
+        self.push(diagnostic.help("split the document, or write the values out instead of nesting aliases"));
         false
     }
 
@@ -177,7 +174,7 @@ impl<'t> Builder<'t> {
         match self.anchors.get(&id) {
             Some(Some(built)) => {
                 let built = built.clone();
-                // The value itself counts when it is added.
+                // The value itself is counted when it is added.
                 self.size = self.size.saturating_add(if built.depth == 0 { 0 } else { built.size - 1 });
                 if self.open.last().is_some_and(Collection::wants_key) {
                     return self.alias_as_key(&built.value, bytes);
@@ -185,12 +182,12 @@ impl<'t> Builder<'t> {
                 self.add(built, bytes)
             }
             _ => {
-                let diagnostic = Diagnostic::new(
-                    Code::UnknownAlias,
-                    "the alias stands inside of the value that it repeats",
-                );
+                let diagnostic =
+                    Diagnostic::new(Code::UnknownAlias, "the alias refers to the value that contains it");
                 self.push(
-                    diagnostic.at(self.span(bytes.clone())).help("write the value out, without the alias"),
+                    diagnostic
+                        .at(self.span(bytes.clone()))
+                        .help("write the value out instead of using an alias"),
                 );
                 self.add(null(bytes.clone()), bytes)
             }
@@ -200,7 +197,7 @@ impl<'t> Builder<'t> {
     fn alias_as_key(&mut self, value: &Value, bytes: Bytes) -> bool {
         match key_of(value) {
             Some(key) => self.set_key(&key, bytes),
-            None => self.refuse_key(bytes),
+            None => self.invalid_key(bytes),
         }
         true
     }
@@ -208,11 +205,12 @@ impl<'t> Builder<'t> {
     fn unknown_alias(&mut self, name: &str, bytes: Bytes) {
         let span = self.span(bytes);
         let diagnostic =
-            Diagnostic::new(Code::UnknownAlias, format!("nothing before this is marked `&{name}`")).at(span);
+            Diagnostic::new(Code::UnknownAlias, format!("there is no anchor `&{name}` before this alias"))
+                .at(span);
         let diagnostic = match suggest(name, self.names.iter().copied()) {
             Some(meant) => diagnostic.fix(format!("did you mean `*{meant}`?"), span, format!("*{meant}")),
             None => diagnostic.help(format!(
-                "mark the value with `&{name}` where it comes first; put text that begins with `*` in quotes"
+                "add the anchor `&{name}` to the first occurrence of the value; quote the text if `*` is part of it"
             )),
         };
         self.push(diagnostic);
@@ -236,7 +234,7 @@ impl<'t> Builder<'t> {
         }
         match key_of(&self.value(scalar, &bytes)) {
             Some(key) => self.set_key(&key, bytes),
-            None => self.refuse_key(bytes),
+            None => self.invalid_key(bytes),
         }
         true
     }
@@ -244,25 +242,25 @@ impl<'t> Builder<'t> {
     fn set_key(&mut self, key: &str, bytes: Bytes) {
         let first = self.open.last_mut().and_then(|collection| collection.key(Key::new(key), bytes.clone()));
         if let Some(first) = first {
-            let message = format!("the key `{key}` stands twice in this mapping");
+            let message = format!("duplicate key `{key}` in this mapping");
             let diagnostic = Diagnostic::new(Code::DuplicateKey, message)
-                .labelled(self.span(bytes), "again here")
-                .also(self.span(first), "first here")
-                .help("keep one of them, with everything that belongs to it");
+                .labelled(self.span(bytes), "repeated here")
+                .also(self.span(first), "first used here")
+                .help("merge the values under one key");
             self.push(diagnostic);
         }
     }
 
-    fn refuse_key(&mut self, bytes: Bytes) {
+    fn invalid_key(&mut self, bytes: Bytes) {
         if let Some(collection) = self.open.last_mut() {
-            collection.refuse_key();
+            collection.omit_next();
         }
         let diagnostic =
-            Diagnostic::new(Code::InvalidKey, "an entry needs a name for its key").at(self.span(bytes));
-        self.push(diagnostic.help("write a name before the `:`, in quotes if it is empty or `null`"));
+            Diagnostic::new(Code::InvalidKey, "the key is not a valid field name").at(self.span(bytes));
+        self.push(diagnostic.help("write a name before the `:`; quote it if it is empty or `null`"));
     }
 
-    /// Where a scalar's text really is: without the empty lines after a block, and behind the colon if it is empty.
+    /// The exact position of a scalar: without the empty lines after a block, and after the colon if it is empty.
     fn extent(&self, style: ScalarStyle, bytes: Bytes) -> Bytes {
         let slice = self.text.get(bytes.start as usize..bytes.end as usize).unwrap_or_default();
         match style {
@@ -285,7 +283,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// The dash that a list without indentation of its own begins with: the reader starts behind it.
+    /// The position of the first dash of a list without indentation of its own: the parser reports the position after it.
     fn dash(&self, start: u32) -> u32 {
         let before = self.text.get(..start as usize).unwrap_or_default();
         let at_dash = self.text.get(start as usize..).is_some_and(|rest| rest.starts_with('-'));
@@ -293,14 +291,14 @@ impl<'t> Builder<'t> {
         if !at_dash && trimmed.ends_with('-') { offset(trimmed.len() - 1) } else { start }
     }
 
-    /// Keeps a mistake. Errors end the document when there are too many; warnings are merely left out then.
+    /// Adds a diagnostic. Too many errors abort the document; further warnings are only dropped.
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
         let count = match diagnostic.severity {
             Severity::Error => &mut self.errors,
             Severity::Warning => &mut self.warnings,
         };
         *count += 1;
-        if *count <= self.limits.mistakes {
+        if *count <= self.limits.errors {
             self.found.push(diagnostic);
         }
     }
@@ -310,7 +308,7 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// A scalar as the reader gives it.
+/// A scalar of the parser.
 struct Scalar<'a> {
     text: &'a str,
     style: ScalarStyle,
@@ -328,7 +326,7 @@ fn null(bytes: Bytes) -> Built {
     Built { value: Value::Null, node: Arc::new(Node { bytes, kind }), size: 1, depth: 0 }
 }
 
-/// The name that a value becomes as a key.
+/// The field name for a value that is used as a key.
 fn key_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.to_string()),

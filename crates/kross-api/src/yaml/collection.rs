@@ -1,4 +1,4 @@
-//! A list or mapping while it is being read: gathers values and places, and puts them together at its end.
+//! A list or mapping that is being parsed: collects values and positions, and builds the collection at its end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use kross_value::{Key, Object, Value};
 use super::build::Built;
 use super::node::{Bytes, Entry, Kind, Node};
 
-/// A collection that is not at its end yet.
+/// A collection that is not complete yet.
 pub(super) struct Collection {
     pub(super) anchor: usize,
-    /// The bracket it begins with, if it does.
+    /// Its opening bracket, if it has one.
     pub(super) bracket: Option<Bytes>,
     start: u32,
     end: u32,
@@ -25,14 +25,14 @@ enum Content {
     Map(Mapping),
 }
 
-/// What the next value of a mapping belongs to.
+/// What the next value of a mapping is.
 enum Pending {
     /// The next value is a key.
     Nothing,
     Key(Key, Bytes),
     Merge(Bytes),
-    /// A key that was refused; its value is left out.
-    Refused,
+    /// The value of an invalid key, which is omitted.
+    Omitted,
 }
 
 struct Mapping {
@@ -43,12 +43,12 @@ struct Mapping {
     pending: Pending,
 }
 
-/// What came of adding a value.
+/// The result of adding a value.
 pub(super) enum Added {
-    /// It is there.
-    Fine,
-    /// It stands where a key should.
-    IsNoKey,
+    /// It was added.
+    Ok,
+    /// It is at the position of a key, but cannot be one.
+    NotAKey,
 }
 
 impl Collection {
@@ -76,7 +76,7 @@ impl Collection {
         matches!(&self.content, Content::Map(Mapping { pending: Pending::Nothing, .. }))
     }
 
-    /// Sets the key of the next value; gives the place of an earlier key of the same name.
+    /// Sets the key of the next value; returns the position of an earlier key with the same name.
     pub(super) fn key(&mut self, key: Key, bytes: Bytes) -> Option<Bytes> {
         self.end = self.end.max(bytes.end);
         let Content::Map(mapping) = &mut self.content else { return None };
@@ -84,14 +84,14 @@ impl Collection {
         mapping.keys.insert(key, bytes)
     }
 
-    /// The next value is to be merged into the mapping.
+    /// Merges the next value into the mapping.
     pub(super) fn merge(&mut self, bytes: Bytes) {
         self.pending(Pending::Merge(bytes));
     }
 
-    /// The next value is to be left out.
-    pub(super) fn refuse_key(&mut self) {
-        self.pending(Pending::Refused);
+    /// Omits the next value.
+    pub(super) fn omit_next(&mut self) {
+        self.pending(Pending::Omitted);
     }
 
     fn pending(&mut self, pending: Pending) {
@@ -100,7 +100,7 @@ impl Collection {
         }
     }
 
-    /// Adds a value, whose text ends at `end`.
+    /// Adds a value whose text ends at `end`.
     pub(super) fn add(&mut self, built: Built, end: u32) -> Added {
         self.end = self.end.max(end);
         self.size = self.size.saturating_add(built.size);
@@ -112,41 +112,41 @@ impl Collection {
             }
             Content::Map(mapping) => match std::mem::replace(&mut mapping.pending, Pending::Nothing) {
                 Pending::Nothing => {
-                    mapping.pending = Pending::Refused;
-                    return Added::IsNoKey;
+                    mapping.pending = Pending::Omitted;
+                    return Added::NotAKey;
                 }
                 Pending::Key(key, key_bytes) => {
                     mapping.values.push((key.clone(), built.value));
                     mapping.entries.push(Entry { key, key_bytes, value: built.node });
                 }
                 Pending::Merge(bytes) => mapping.merges.push((bytes, built)),
-                Pending::Refused => {}
+                Pending::Omitted => {}
             },
         }
-        Added::Fine
+        Added::Ok
     }
 
-    /// Puts the collection together, with the places of merges that are none. `end` is where its bracket closes.
+    /// Builds the collection, and returns the positions of invalid merges. `end` is the position of its closing bracket.
     pub(super) fn finish(self, end: Option<u32>) -> (Built, Vec<Bytes>) {
-        let mut refused = Vec::new();
+        let mut invalid_merges = Vec::new();
         let (value, kind) = match self.content {
             Content::List { values, nodes } => (Value::from(values), Kind::List(nodes)),
-            Content::Map(mapping) => mapping.finish(&mut refused),
+            Content::Map(mapping) => mapping.finish(&mut invalid_merges),
         };
         let bytes = self.start..end.unwrap_or(self.end).max(self.start);
         let node = Arc::new(Node { bytes, kind });
-        (Built { value, node, size: self.size, depth: self.depth + 1 }, refused)
+        (Built { value, node, size: self.size, depth: self.depth + 1 }, invalid_merges)
     }
 }
 
 impl Mapping {
-    fn finish(mut self, refused: &mut Vec<Bytes>) -> (Value, Kind) {
+    fn finish(mut self, invalid_merges: &mut Vec<Bytes>) -> (Value, Kind) {
         for (bytes, merged) in std::mem::take(&mut self.merges) {
             if !self.merge(&merged.value, &merged.node) {
-                refused.push(bytes);
+                invalid_merges.push(bytes);
             }
         }
-        // Of repeated keys the last wins, in values and in places.
+        // The last of duplicate keys wins, for values and for positions.
         self.entries.sort_by(|a, b| a.key.cmp(&b.key));
         self.entries.dedup_by(|later, first| {
             let repeated = later.key == first.key;
@@ -158,7 +158,7 @@ impl Mapping {
         (Value::Object(self.values.into_iter().collect::<Object>()), Kind::Map(self.entries))
     }
 
-    /// Takes the entries of a mapping, or of each mapping of a list, that are not there yet.
+    /// Adds the entries of a mapping, or of each mapping in a list, whose keys do not exist yet.
     fn merge(&mut self, value: &Value, node: &Node) -> bool {
         match (value, &node.kind) {
             (Value::Object(object), Kind::Map(entries)) => {

@@ -1,5 +1,5 @@
-//! A document's value together with the places of all its parts. Turns a path, or a range within the text at a path,
-//! into a span of the source.
+//! The value of a document together with its source positions. Converts a path, or a range of the string at a path,
+//! to a span.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,52 +22,52 @@ pub struct Document {
 }
 
 impl Document {
-    /// None for a document without content.
+    /// `None` for an empty document.
     pub(super) fn new(built: Built, source: SourceId, text: Arc<str>) -> Option<Self> {
         let Built { value, node: root, .. } = built;
         (!value.is_null()).then_some(Self { value, root, source, text })
     }
 
-    /// What the document says.
+    /// The value of the document.
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The document's value alone.
+    /// Converts to the value of the document.
     #[must_use]
     pub fn into_value(self) -> Value {
         self.value
     }
 
-    /// The text that the document is part of.
+    /// The source that contains the document.
     #[must_use]
     pub fn source(&self) -> SourceId {
         self.source
     }
 
-    /// The whole document.
+    /// The span of the whole document.
     #[must_use]
     pub fn span(&self) -> Span {
         self.at(&self.root.bytes)
     }
 
-    /// The exact extent of the value at a path, all lines of it; none if there is no such value.
+    /// The exact span of the value at a path, including all its lines; `None` if there is no such value.
     #[must_use]
     pub fn exact_span(&self, path: &Path) -> Option<Span> {
         let found = self.walk(path);
         found.complete.then(|| self.at(&found.node.bytes))
     }
 
-    /// The key of the value at a path; none if there is no such value, or if it is an item of a list.
+    /// The span of the key of the value at a path; `None` if there is no such value, or if it is a list item.
     #[must_use]
     pub fn key_span(&self, path: &Path) -> Option<Span> {
         let found = self.walk(path);
         found.key.filter(|_| found.complete).map(|key| self.at(key))
     }
 
-    /// The place to point at for a value: a scalar or a collection on one line itself, the key of a longer collection
-    /// (its first line if it has no key). If there is no such value, the same for the closest one that contains it.
+    /// The span to show for a value: the value itself if it is a scalar or fits on one line, otherwise its key (or its
+    /// first line if it has no key). If there is no such value, the span of the closest enclosing value.
     #[must_use]
     pub fn span_of(&self, path: &Path) -> Span {
         let Found { node, key, complete, last_key } = self.walk(path);
@@ -81,8 +81,8 @@ impl Document {
         }
     }
 
-    /// A part of the text at a path, by bytes of the string that the YAML stands for: quotes, escapes, folding and
-    /// indentation are reckoned with. The place of the value if it is no string, [`Document::span_of`] if there is none.
+    /// The span of a byte range of the decoded string at a path, taking quotes, escapes, folding and indentation into
+    /// account. Falls back to [`Document::span_of`] if there is no string at the path.
     #[must_use]
     pub fn span_within(&self, path: &Path, range: Range<usize>) -> Span {
         let found = self.walk(path);
@@ -100,20 +100,20 @@ impl Document {
     }
 
     fn string_at(&self, path: &Path) -> Option<&str> {
-        use kross_diagnostics::Step;
-        path.steps()
+        use kross_diagnostics::PathSegment;
+        path.segments()
             .iter()
-            .try_fold(&self.value, |value, step| match step {
-                Step::Key(key) => value.get(key),
-                Step::Index(index) => value.as_list()?.get(*index),
+            .try_fold(&self.value, |value, segment| match segment {
+                PathSegment::Key(key) => value.get(key),
+                PathSegment::Index(index) => value.as_list()?.get(*index),
             })?
             .as_str()
     }
 
     fn walk(&self, path: &Path) -> Found<'_> {
         let mut found = Found { node: &self.root, key: None, complete: true, last_key: None };
-        for step in path.steps() {
-            let Some((node, key)) = found.node.child(step) else {
+        for segment in path.segments() {
+            let Some((node, key)) = found.node.child(segment) else {
                 found.complete = false;
                 break;
             };
@@ -136,14 +136,14 @@ impl Document {
     }
 }
 
-/// How far a path could be followed.
+/// The deepest node that a path could be resolved to.
 struct Found<'a> {
     node: &'a Node,
     /// The key of `node`.
     key: Option<&'a Bytes>,
-    /// Whether the path ends here.
+    /// Whether the whole path was resolved.
     complete: bool,
-    /// The closest key on the way.
+    /// The last key on the path.
     last_key: Option<&'a Bytes>,
 }
 
@@ -157,7 +157,7 @@ impl Locate for Document {
     }
 }
 
-/// Gives a diagnostic that has a path and no place yet its place in the document.
+/// Adds the span in the document to a diagnostic that has only a path.
 #[must_use]
 pub fn attach(diagnostic: Diagnostic, document: &Document) -> Diagnostic {
     let path = diagnostic.path.as_deref().and_then(|path| path.parse::<Path>().ok());

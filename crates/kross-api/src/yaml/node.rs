@@ -1,16 +1,16 @@
-//! The positions of a document as a tree of the same shape as its value. A scalar keeps how it was written, so that
-//! a place inside its text can be found later.
+//! The source positions of a document, as a tree of the same shape as its value. A scalar keeps its style, so that an
+//! offset in its string can be mapped to the source later.
 
 use std::sync::Arc;
 
 use granit_parser::ScalarStyle;
-use kross_diagnostics::Step;
+use kross_diagnostics::PathSegment;
 use kross_value::Key;
 
 /// A range of bytes in the document's text.
 pub(super) type Bytes = std::ops::Range<u32>;
 
-/// Where a value stands, and where its parts do. Aliases share the node of what they repeat.
+/// The positions of a value and of its parts. Aliases share the node of their anchor.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) bytes: Bytes,
@@ -19,7 +19,7 @@ pub(super) struct Node {
 
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// A scalar: how it is written, and the indentation of a block scalar's lines.
+    /// A scalar: its style, and the indentation if it is a block scalar.
     Scalar { style: ScalarStyle, indent: u32 },
     /// The items of a list.
     List(Vec<Arc<Node>>),
@@ -35,11 +35,11 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// One step down: the part's node, and where its key stands if it has one.
-    pub(super) fn child(&self, step: &Step) -> Option<(&Self, Option<&Bytes>)> {
-        match (&self.kind, step) {
-            (Kind::List(items), Step::Index(index)) => Some((items.get(*index)?, None)),
-            (Kind::Map(entries), Step::Key(key)) => {
+    /// The child node at a path segment, and the position of its key if it has one.
+    pub(super) fn child(&self, segment: &PathSegment) -> Option<(&Self, Option<&Bytes>)> {
+        match (&self.kind, segment) {
+            (Kind::List(items), PathSegment::Index(index)) => Some((items.get(*index)?, None)),
+            (Kind::Map(entries), PathSegment::Key(key)) => {
                 let at = entries.binary_search_by(|entry| entry.key.as_str().cmp(key)).ok()?;
                 entries.get(at).map(|entry| (&*entry.value, Some(&entry.key_bytes)))
             }

@@ -1,5 +1,9 @@
-//! Turns offsets in the string that a scalar stands for into offsets in its text. Walks both side by side; where they
-//! should ever disagree, the rest of the string maps to the rest of the text.
+//! Maps offsets in the decoded string of a scalar to offsets in its source text. Walks both in parallel; if they ever
+//! disagree, the rest of the string maps to the rest of the text.
+//!
+//! It is hand-written because granit-parser reports only the position of a whole scalar and its decoded string, while
+//! diagnostics point at single characters of an expression inside quotes, escapes, folded lines and indentation. Other
+//! YAML parsers do not report offsets within a scalar either.
 
 mod block;
 mod flow;
@@ -8,16 +12,16 @@ use std::ops::Range;
 
 use granit_parser::ScalarStyle;
 
-/// A run of the decoded string and the text it comes from.
+/// A run of the decoded string and its source text.
 #[derive(Debug)]
 struct Piece {
     /// First byte in the decoded string.
     decoded: usize,
     /// First byte in the text.
     source: usize,
-    /// Bytes of the text.
+    /// Length in the text, in bytes.
     length: usize,
-    /// Whether text and string are the same, byte for byte; else all of the string stands for all of the text.
+    /// Whether text and string are the same, byte for byte; otherwise the whole text decodes to the whole string.
     verbatim: bool,
 }
 
@@ -25,14 +29,14 @@ struct Piece {
 #[derive(Debug)]
 pub(super) struct Offsets {
     pieces: Vec<Piece>,
-    /// Bytes of the decoded string that the pieces cover.
+    /// Number of bytes of the decoded string that the pieces cover.
     covered: usize,
-    /// Where in the text the content ends.
+    /// The end of the content in the text.
     end: usize,
 }
 
 impl Offsets {
-    /// Lines up the text of a scalar with the string it stands for.
+    /// Aligns the text of a scalar with its decoded string.
     pub(super) fn new(style: ScalarStyle, indent: usize, text: &str, decoded: &str) -> Self {
         let mut walk = Walk { text, decoded, at: 0, read: 0, pieces: Vec::new() };
         let end = match style {
@@ -45,14 +49,14 @@ impl Offsets {
         Self { covered: walk.read, pieces: walk.pieces, end }
     }
 
-    /// The part of the text that a part of the string comes from.
+    /// The range of the text that a range of the string was decoded from.
     pub(super) fn map(&self, range: Range<usize>) -> Range<usize> {
         let start = self.start(range.start);
         let end = if range.end > range.start { self.end_of(range.end - 1) } else { start };
         start..end.max(start)
     }
 
-    /// Where the byte at an offset of the string begins in the text.
+    /// The start in the text of the byte at an offset of the string.
     fn start(&self, offset: usize) -> usize {
         match self.piece(offset) {
             Some(piece) if piece.verbatim => piece.source + (offset - piece.decoded),
@@ -61,7 +65,7 @@ impl Offsets {
         }
     }
 
-    /// Where the byte at an offset of the string ends in the text.
+    /// The end in the text of the byte at an offset of the string.
     fn end_of(&self, offset: usize) -> usize {
         match self.piece(offset) {
             Some(piece) if piece.verbatim => piece.source + (offset - piece.decoded) + 1,
@@ -79,13 +83,13 @@ impl Offsets {
     }
 }
 
-/// The two texts and how far they have been read.
+/// Source text and decoded string, and the current position in both.
 struct Walk<'a> {
     text: &'a str,
     decoded: &'a str,
-    /// Bytes of the text that are done.
+    /// Position in the text.
     at: usize,
-    /// Bytes of the string that are done.
+    /// Position in the string.
     read: usize,
     pieces: Vec<Piece>,
 }
@@ -95,14 +99,14 @@ impl Walk<'_> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    fn due(&self) -> &str {
+    fn remaining(&self) -> &str {
         self.decoded.get(self.read..).unwrap_or_default()
     }
 
-    /// Takes `length` bytes that are the same in both; false if they are not.
+    /// Consumes `length` bytes that are the same in both; returns false if they are not.
     fn same(&mut self, length: usize) -> bool {
         let text = self.rest().get(..length);
-        if text.is_none() || text != self.due().get(..length) {
+        if text.is_none() || text != self.remaining().get(..length) {
             return false;
         }
         match self.pieces.last_mut() {
@@ -120,7 +124,7 @@ impl Walk<'_> {
         true
     }
 
-    /// Takes `length` bytes of the text that stand for `decoded` bytes of the string.
+    /// Consumes `length` bytes of the text that decode to `decoded` bytes of the string.
     fn other(&mut self, length: usize, decoded: usize) {
         if decoded > 0 {
             self.pieces.push(Piece { decoded: self.read, source: self.at, length, verbatim: false });
@@ -130,7 +134,7 @@ impl Walk<'_> {
     }
 }
 
-/// The length of the line break a text begins with; 0 if it does not.
+/// The length of the line break at the start of a text; 0 if there is none.
 fn line_break(text: &str) -> usize {
     match text.as_bytes() {
         [b'\r', b'\n', ..] => 2,

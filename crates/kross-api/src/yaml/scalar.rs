@@ -1,20 +1,20 @@
-//! Turns the text of a plain scalar into the value that kubectl takes it for. The rules are those of the YAML reader
-//! in Kubernetes' own tools, followed by the way through JSON, which knows no difference between 1 and 1.0.
+//! Parses plain scalars like kubectl does: with the rules of sigs.k8s.io/yaml, followed by a conversion to JSON, which
+//! does not distinguish 1 from 1.0.
 
 use kross_value::Value;
 
-/// What a plain scalar stands for.
+/// The parsed form of a plain scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Plain {
-    /// A value; everything that is nothing else is text.
+    /// A value; a string if it is nothing else.
     Value(Value),
-    /// A word that is a boolean in YAML 1.1 only.
+    /// A word that is a boolean only in YAML 1.1.
     Word(bool),
-    /// Infinity, or not a number.
+    /// Infinity or NaN.
     NotANumber,
 }
 
-/// Reads a plain scalar.
+/// Parses a plain scalar.
 pub(super) fn plain(text: &str) -> Plain {
     let value = match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -29,7 +29,7 @@ pub(super) fn plain(text: &str) -> Plain {
     Plain::Value(value)
 }
 
-/// Reads a number, if it is one.
+/// Parses a number, if it is one.
 pub(super) fn number(text: &str) -> Option<Value> {
     match text.as_bytes().first()? {
         b'0'..=b'9' | b'+' | b'-' => {
@@ -41,7 +41,7 @@ pub(super) fn number(text: &str) -> Option<Value> {
     }
 }
 
-/// Reads a whole number: decimal, `0x`, `0o` or `0`, `0b`, with a sign.
+/// Parses an integer: decimal, `0x`, `0o` or `0`, `0b`, with an optional sign.
 fn integer(text: &str) -> Option<Value> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
@@ -62,18 +62,18 @@ fn integer(text: &str) -> Option<Value> {
     let magnitude = i128::from_str_radix(digits, radix);
     match magnitude.map(|magnitude| if negative { -magnitude } else { magnitude }) {
         Ok(whole) => i64::try_from(whole).map(Value::Int).ok().or_else(|| finite(to_float(whole))),
-        // Beyond 128 bits only the decimal form is common enough to be worth a float.
+        // Beyond 128 bits, only decimal numbers are common enough to be converted to floats.
         Err(_) if radix == 10 => float(text),
         Err(_) => None,
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "JSON readers take whole numbers beyond 64 bits for doubles")]
+#[expect(clippy::cast_precision_loss, reason = "JSON parsers read integers beyond 64 bits as doubles")]
 fn to_float(whole: i128) -> f64 {
     whole as f64
 }
 
-/// Reads a number with a fraction or an exponent.
+/// Parses a number with a fraction or an exponent.
 fn float(text: &str) -> Option<Value> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let begins = unsigned.bytes().find(|byte| *byte != b'.')?.is_ascii_digit();
@@ -81,7 +81,7 @@ fn float(text: &str) -> Option<Value> {
     if !begins || !allowed { None } else { finite(text.parse().ok()?) }
 }
 
-/// A finite number as JSON carries it: without fraction it is whole.
+/// A finite number as in JSON: without a fraction it is an integer.
 pub(super) fn finite(number: f64) -> Option<Value> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if !number.is_finite() {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_mean_what_kubectl_takes_them_for() {
+    fn words_are_parsed_like_in_kubectl() {
         for text in ["", "~", "null", "Null", "NULL"] {
             assert_eq!(plain(text), Plain::Value(Value::Null), "{text}");
         }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_have_many_spellings() {
+    fn integers_have_many_spellings() {
         for (text, value) in [
             ("0", 0),
             ("-0", 0),
@@ -141,7 +141,7 @@ mod tests {
             ("-0b101", -5),
             ("9223372036854775807", i64::MAX),
             ("-9223372036854775808", i64::MIN),
-            // Whole, whatever the spelling: JSON has one kind of number.
+            // Integers in any spelling: JSON has only one type of number.
             ("1.0", 1),
             ("1.", 1),
             ("1e3", 1000),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_number_may_be_text() {
+    fn strings_that_look_like_numbers_are_not_numbers() {
         for text in [
             "1e400",
             "0x",

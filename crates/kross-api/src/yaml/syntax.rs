@@ -1,4 +1,4 @@
-//! Turns what the YAML reader refuses into a diagnostic that says what to type instead.
+//! Converts errors of the YAML parser to diagnostics that say how to fix them.
 
 use granit_parser::{ErrorKind, ScanError};
 use kross_diagnostics::{Code, Diagnostic, SourceId, Span};
@@ -6,18 +6,18 @@ use kross_diagnostics::{Code, Diagnostic, SourceId, Span};
 use super::node::Bytes;
 use super::offset;
 
-/// What was read before the refusal.
+/// What was parsed before the error.
 pub(super) struct Before {
-    /// The innermost bracket that is open.
+    /// The innermost open bracket.
     pub(super) bracket: Option<Bytes>,
-    /// Where the last thing that was understood ends.
+    /// The end of the last parsed token.
     pub(super) end: u32,
 }
 
-/// Describes a refusal.
+/// Describes a parser error.
 pub(super) fn describe(error: &ScanError, text: &str, source: SourceId, before: &Before) -> Diagnostic {
     let at = error.marker().byte_offset().unwrap_or(text.len()).min(text.len());
-    let place = Place { text, source, at: text.floor_char_boundary(at), before };
+    let place = ErrorLocation { text, source, at: text.floor_char_boundary(at), before };
     let diagnostic = place.diagnostic(error.kind());
     match &before.bracket {
         Some(bracket) if diagnostic.code == Code::UnclosedYaml => place.with_bracket(diagnostic, bracket),
@@ -25,14 +25,14 @@ pub(super) fn describe(error: &ScanError, text: &str, source: SourceId, before: 
     }
 }
 
-struct Place<'a> {
+struct ErrorLocation<'a> {
     text: &'a str,
     source: SourceId,
     at: usize,
     before: &'a Before,
 }
 
-impl Place<'_> {
+impl ErrorLocation<'_> {
     fn diagnostic(&self, kind: &ErrorKind) -> Diagnostic {
         match kind {
             ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement => self.unexpected_colon(),
@@ -50,17 +50,17 @@ impl Place<'_> {
             | ErrorKind::UnexpectedEofImplicitFlowMapping
             | ErrorKind::ExpectedFlowMappingSeparator
             | ErrorKind::ExpectedFlowSequenceSeparator
-            | ErrorKind::InvalidFlowScalarIndent => self.at_sign(Code::UnclosedYaml, "a list or mapping in brackets is not closed"),
+            | ErrorKind::InvalidFlowScalarIndent => self.at_character(Code::UnclosedYaml, "a list or mapping in brackets is not closed"),
             ErrorKind::MisplacedFlowCollectionEnd => {
-                self.at_sign(Code::InvalidYaml, "this bracket closes nothing").help("remove it, or put the text in quotes")
+                self.at_character(Code::InvalidYaml, "unmatched closing bracket").help("remove it, or quote the text")
             }
             ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
-                self.at_sign(Code::UnclosedYaml, format!("`{open}` cannot be closed by `{close}`"))
+                self.at_character(Code::UnclosedYaml, format!("mismatched brackets: `{open}` is closed by `{close}`"))
             }
             ErrorKind::UnexpectedCharacter { character } => self.reserved(*character),
             ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar => self
-                .at_sign(Code::InvalidYaml, "text follows the closing quote")
-                .help("put the whole value in quotes; inside of double quotes write a quote as `\\\"`, inside of single ones as `''`"),
+                .at_character(Code::InvalidYaml, "unexpected text after the closing quote")
+                .help("quote the whole value; escape a quote as `\\\"` in double quotes, or as `''` in single quotes"),
             ErrorKind::UnknownQuotedScalarEscape => self.unknown_escape(),
             ErrorKind::InvalidQuotedScalarHexEscape
             | ErrorKind::InvalidLowSurrogateHexEscape
@@ -68,13 +68,13 @@ impl Place<'_> {
             | ErrorKind::MissingLowSurrogate
             | ErrorKind::UnpairedLowSurrogate
             | ErrorKind::InvalidUnicodeEscape => self
-                .at_sign(Code::InvalidYaml, "an escape in this string stands for no character")
-                .help("write `\\u` with four hexadecimal digits, or the character itself"),
+                .at_character(Code::InvalidYaml, "invalid Unicode escape in this string")
+                .help("use `\\u` with four hexadecimal digits, or write the character itself"),
             ErrorKind::ExpectedDocumentStart => self
-                .at_sign(Code::InvalidYaml, "the document has ended before this text")
-                .help("put `---` on a line of its own between two documents"),
+                .at_character(Code::InvalidYaml, "unexpected text after the end of the document")
+                .help("separate two documents with a `---` line"),
             ErrorKind::RecursionLimitExceeded => {
-                self.at_sign(Code::YamlTooDeep, "the values are nested too deep").help("close the brackets where they belong")
+                self.at_character(Code::YamlTooDeep, "the values are nested too deeply").help("close the brackets where they belong")
             }
             ErrorKind::ExpectedBlockMappingKey
             | ErrorKind::ExpectedBlockSequenceEntry
@@ -84,49 +84,50 @@ impl Place<'_> {
             | ErrorKind::InvalidSimpleKey
             | ErrorKind::BlockSequenceEntryNotAllowed
             | ErrorKind::MappingKeyNotAllowed => self.indentation(),
-            other => self.at_sign(Code::InvalidYaml, format!("this is not YAML: {other}")),
+            other => self.at_character(Code::InvalidYaml, format!("invalid YAML: {other}")),
         }
     }
 
-    /// Says which bracket is open, and how to close it.
+    /// Adds which bracket is open and how to close it.
     fn with_bracket(&self, diagnostic: Diagnostic, bracket: &Bytes) -> Diagnostic {
         let sign = self.text.get(bracket.start as usize..bracket.end as usize).unwrap_or("[");
         let closing = if sign == "{" { "}" } else { "]" };
-        let help =
-            format!("close the `{sign}` with `{closing}`, or put the text in quotes if it is no collection");
+        let help = format!("close the `{sign}` with `{closing}`, or quote the value if it is a string");
         let span = Span::new(self.source, bracket.start, bracket.end);
         let shown = diagnostic.primary.as_ref().is_some_and(|label| label.span == span);
         let diagnostic = diagnostic.help(help);
-        if shown { diagnostic } else { diagnostic.also(span, format!("this `{sign}` is still open")) }
+        if shown { diagnostic } else { diagnostic.also(span, format!("this `{sign}` is not closed")) }
     }
 
     fn unexpected_colon(&self) -> Diagnostic {
         let line = self.line();
         if self.before.bracket.as_ref().is_some_and(|bracket| (bracket.start as usize) < line.start) {
-            return self
-                .at_sign(Code::UnclosedYaml, "a key cannot stand in a list or mapping that is not closed");
+            return self.at_character(
+                Code::UnclosedYaml,
+                "unexpected key: a list or mapping before it is not closed",
+            );
         }
         let before = self.text.get(line.start..self.at).unwrap_or_default();
-        let diagnostic = self.at_sign(Code::InvalidYaml, "`: ` cannot stand here");
+        let diagnostic = self.at_character(Code::InvalidYaml, "`: ` is not allowed here");
         let Some(key) = before.find(": ") else {
             return diagnostic.help(
-                "indent the line as far as the other keys of its mapping, or put the text above in quotes if it goes on here",
+                "align the line with the other keys of its mapping, or quote the text above if it continues here",
             );
         };
         let start = line.start + key + 2;
         let value = self.text.get(start..line.end).unwrap_or_default();
-        let blanks = value.len() - value.trim_start().len();
+        let spaces = value.len() - value.trim_start().len();
         let value = value.trim();
-        let advice = "put the value in quotes, since `: ` is part of it";
+        let advice = "quote the value, because it contains `: `";
         if value.contains(" #") || value.starts_with(['\'', '"', '[', '{', '&', '*', '!', '|', '>']) {
             return diagnostic.help(advice);
         }
-        let span = Span::new(self.source, offset(start + blanks), offset(start + blanks + value.len()));
+        let span = Span::new(self.source, offset(start + spaces), offset(start + spaces + value.len()));
         diagnostic.fix(advice, span, quoted(value))
     }
 
     fn tab(&self) -> Diagnostic {
-        // The reader may already be behind the tab.
+        // The parser may already be past the tab.
         let line = self.line();
         let before = self.text.get(line.start..self.at).unwrap_or_default();
         let after = self.text.get(self.at..line.end).unwrap_or_default();
@@ -143,30 +144,30 @@ impl Place<'_> {
         };
         let is_tab = self.text.as_bytes().get(start) == Some(&b'\t');
         let span =
-            if is_tab { Span::new(self.source, offset(start), offset(start + 1)) } else { self.sign() };
-        Diagnostic::new(Code::TabInYaml, "a tab stands where YAML wants blanks")
-            .at(span)
-            .help("use blanks in its place")
+            if is_tab { Span::new(self.source, offset(start), offset(start + 1)) } else { self.character() };
+        let indents = self.text.get(line.start..start).is_some_and(|before| before.trim().is_empty());
+        let message = if indents { "tab in indentation" } else { "tab where YAML requires spaces" };
+        Diagnostic::new(Code::TabInYaml, message).at(span).help("use spaces")
     }
 
     fn open_quote(&self) -> Diagnostic {
         let diagnostic = Diagnostic::new(Code::UnclosedYaml, "a quoted string is not closed");
         let unread = self.text.get(self.before.end as usize..).unwrap_or_default();
-        let Some(opening) = unread.find(['"', '\'']) else { return diagnostic.at(self.sign()) };
+        let Some(opening) = unread.find(['"', '\'']) else { return diagnostic.at(self.character()) };
         let start = self.before.end + offset(opening);
         let quote = unread.get(opening..=opening).unwrap_or("'");
-        let diagnostic = diagnostic.labelled(Span::new(self.source, start, start + 1), "begins here");
-        let diagnostic = if self.sign().start > start {
-            diagnostic.also(self.sign(), "reading stopped here")
+        let diagnostic = diagnostic.labelled(Span::new(self.source, start, start + 1), "starts here");
+        let diagnostic = if self.character().start > start {
+            diagnostic.also(self.character(), "parsing stopped here")
         } else {
             diagnostic
         };
         diagnostic.help(format!("close the string with `{quote}`"))
     }
 
-    /// The reader stops at the string's quote; the escape is somewhere behind it.
+    /// The parser reports the position of the opening quote; the invalid escape is somewhere after it.
     fn unknown_escape(&self) -> Diagnostic {
-        let message = "this escape is not known";
+        let message = "unknown escape sequence";
         let string = self.text.get(self.at..).unwrap_or_default();
         let mut letters = string.char_indices();
         while let Some((at, letter)) = letters.next() {
@@ -176,43 +177,45 @@ impl Place<'_> {
                 let span = Span::new(self.source, offset(start), offset(start + 1 + escaped.len_utf8()));
                 return Diagnostic::new(Code::InvalidYaml, message)
                     .at(span)
-                    .fix("write a backslash as two", span, format!("\\\\{escaped}"))
-                    .help("or put the text in single quotes, where a backslash needs no escape");
+                    .fix("escape the backslash", span, format!("\\\\{escaped}"))
+                    .help("or use single quotes, in which a backslash needs no escaping");
             }
         }
-        self.at_sign(Code::InvalidYaml, message).help("write a backslash as two")
+        self.at_character(Code::InvalidYaml, message).help("escape the backslash")
     }
 
     fn reserved(&self, character: char) -> Diagnostic {
         if character.is_control() {
             let message = format!("the character `{}` is not allowed in YAML", character.escape_unicode());
-            // The reader stops at the beginning of the text that it is in.
+            // The parser reports the start of the text that contains the character.
             let found = self.text.get(self.at..).and_then(|rest| rest.find(character)).unwrap_or(0);
-            let place = Place { at: self.at + found, ..*self };
-            return place.at_sign(Code::InvalidYaml, message).help("write it as an escape in double quotes");
+            let place = ErrorLocation { at: self.at + found, ..*self };
+            return place
+                .at_character(Code::InvalidYaml, message)
+                .help("use an escape sequence in double quotes");
         }
         let line = self.line();
         let value = self.text.get(self.at..line.end).unwrap_or_default().trim_end();
         let diagnostic = self
-            .at_sign(Code::InvalidYaml, format!("a value cannot begin with `{character}` without quotes"));
+            .at_character(Code::InvalidYaml, format!("an unquoted value cannot start with `{character}`"));
         if value.contains(" #") || value.contains(": ") {
-            return diagnostic.help("put the value in quotes");
+            return diagnostic.help("quote the value");
         }
         let span = Span::new(self.source, offset(self.at), offset(self.at + value.len()));
-        diagnostic.fix("put the value in quotes", span, quoted(value))
+        diagnostic.fix("quote the value", span, quoted(value))
     }
 
     fn indentation(&self) -> Diagnostic {
-        self.at_sign(Code::InvalidYaml, "this line does not fit the lines before it")
-            .help("give all entries of a mapping or list the same indentation, and each key a `:` followed by a blank")
+        self.at_character(Code::InvalidYaml, "this line does not match the structure of the lines before it")
+            .help("indent all entries of a mapping or list equally, and write `: ` after each key")
     }
 
-    fn at_sign(&self, code: Code, message: impl Into<String>) -> Diagnostic {
-        Diagnostic::new(code, message).at(self.sign())
+    fn at_character(&self, code: Code, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(code, message).at(self.character())
     }
 
-    /// The character at the place; the end of the last line with text if the place is the end of the file.
-    fn sign(&self) -> Span {
+    /// The span of the character at the error; at the end of the file, the end of the last line with text.
+    fn character(&self) -> Span {
         let length = self.text.get(self.at..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
         let at = if length == 0 { self.text.trim_end().len() } else { self.at };
         Span::new(self.source, offset(at), offset(at + length))
@@ -225,7 +228,7 @@ impl Place<'_> {
     }
 }
 
-/// The text in quotes that need the fewest escapes.
+/// The text in the quotes that need the fewest escapes.
 fn quoted(text: &str) -> String {
     if text.contains('\'') && !text.contains(['"', '\\']) {
         format!("\"{text}\"")

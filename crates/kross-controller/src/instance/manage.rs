@@ -44,8 +44,8 @@ pub(super) struct Record {
 /// It cannot be trusted.
 pub(super) fn record(instance: &StoredObject, applyset: &str) -> Result<Record, InstanceError> {
     let (labels, notes) = (texts(instance, "labels"), texts(instance, "annotations"));
-    let local = if !is_held(instance) && Inventory::is_begun(&labels, &notes) {
-        Inventory::parse_whole(applyset, &labels, &notes)?
+    let local = if !is_held(instance) && Inventory::is_present(&labels, &notes) {
+        Inventory::parse_complete(applyset, &labels, &notes)?
     } else {
         Inventory::parse(applyset, &notes)?.unwrap_or_default()
     };
@@ -58,7 +58,7 @@ pub(super) fn record(instance: &StoredObject, applyset: &str) -> Result<Record, 
 /// It cannot be trusted, or not all of it is there.
 pub(super) fn whole_record(instance: &StoredObject, applyset: &str) -> Result<Record, InstanceError> {
     let (labels, notes) = (texts(instance, "labels"), texts(instance, "annotations"));
-    with_remote(instance, applyset, Inventory::parse_whole(applyset, &labels, &notes)?)
+    with_remote(instance, applyset, Inventory::parse_complete(applyset, &labels, &notes)?)
 }
 
 fn with_remote(instance: &StoredObject, applyset: &str, local: Inventory) -> Result<Record, InstanceError> {

@@ -1,5 +1,5 @@
-//! Turns diagnostics into the one string that a Kubernetes condition or event carries. There is no source text to
-//! show there, so each mistake names its path, and what does not fit is counted.
+//! Formats diagnostics as the message of a Kubernetes condition or Event. There is no source text to show there, so
+//! each diagnostic has its path, and those that do not fit are counted.
 
 use std::fmt::Write;
 
@@ -7,16 +7,16 @@ use super::neutral::neutral_line;
 use super::summary::counted;
 use crate::{Diagnostic, Diagnostics, Severity};
 
-/// The longest note the API server takes on an event, in bytes; conditions say the same sentence.
+/// The longest note that the API server accepts on an Event, in bytes; conditions use the same message.
 pub const CONDITION_LIMIT: usize = 1024;
 
-/// Room kept for the part that counts what was left out.
-const TAIL: usize = "; and 4294967295 errors, 4294967295 warnings more".len();
+/// Space reserved for the suffix that counts the omitted diagnostics.
+const TAIL: usize = "; and 4294967295 more errors, 4294967295 more warnings".len();
 
-/// `path: message (help) [code]`, several joined by `; `, in at most `limit` bytes; errors go first.
+/// `path: message (help) [code]`, several joined by `; `, in at most `limit` bytes; errors come first.
 ///
-/// What does not fit is summed up as `; and 3 errors more`. The first mistake is always there: its help is dropped
-/// and its message cut short before it is left out. A limit below 128 counts as 128.
+/// Diagnostics that do not fit are counted as `; and 3 more errors`. The first one is always included: if it is too
+/// long, its help is dropped and then its message is truncated. A limit below 128 counts as 128.
 #[must_use]
 pub fn condition(diagnostics: &Diagnostics, limit: usize) -> String {
     let limit = limit.max(128);
@@ -43,7 +43,7 @@ fn fitting(diagnostic: &Diagnostic, room: usize) -> Option<String> {
     (entry.len() <= room).then_some(entry)
 }
 
-/// The entry, shortened until it fits: first without help, then with a cut message.
+/// The entry, shortened until it fits: first without help, then with a truncated message.
 fn squeezed(diagnostic: &Diagnostic, room: usize) -> String {
     if let Some(entry) = fitting(diagnostic, room) {
         return entry;
@@ -83,8 +83,8 @@ fn rest(left_out: &[&Diagnostic]) -> String {
         .into_iter()
         .filter_map(|severity| {
             let count = left_out.iter().filter(|diagnostic| diagnostic.severity == severity).count();
-            (count > 0).then(|| counted(count, severity))
+            (count > 0).then(|| counted(count, "more ", severity))
         })
         .collect();
-    format!("; and {} more", counts.join(", "))
+    format!("; and {}", counts.join(", "))
 }

@@ -1,11 +1,11 @@
-//! Turns each diagnostic into a GitHub workflow command, which shows it beside the changed line of a pull request.
+//! Formats each diagnostic as a GitHub workflow command, which shows it next to the changed line of a pull request.
 
 use std::fmt::Write;
 
 use super::neutral::neutral;
 use crate::{Diagnostic, Diagnostics, Sources};
 
-/// A workflow command per line.
+/// One workflow command per line.
 #[must_use]
 pub fn github(diagnostics: &Diagnostics, sources: &Sources) -> String {
     diagnostics.iter().map(|diagnostic| command(diagnostic, sources) + "\n").collect()
@@ -16,7 +16,7 @@ fn command(diagnostic: &Diagnostic, sources: &Sources) -> String {
         let start = sources.position(label.span);
         let end = sources.end_position(label.span);
         let mut place = format!("file={},line={},endLine={}", property(&start.file), start.line, end.line);
-        // Columns are refused on annotations of several lines.
+        // GitHub rejects columns on annotations that span several lines.
         if start.line == end.line {
             let _ = write!(place, ",col={},endColumn={}", start.column, end.column);
         }

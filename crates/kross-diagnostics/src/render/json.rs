@@ -1,11 +1,11 @@
-//! Turns diagnostics into JSON for editors and pipelines: lines and columns count from 1, columns and lengths in
+//! Formats diagnostics as JSON for editors and pipelines: lines and columns count from 1, columns and lengths are in
 //! characters, ends are exclusive.
 
 use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::neutral::obeyed;
+use super::neutral::interpreted;
 use crate::{Diagnostic, Diagnostics, Edit, Help, Label, Sources, Span};
 
 #[derive(Serialize)]
@@ -57,15 +57,15 @@ struct Replacement<'a> {
     replacement: &'a str,
 }
 
-/// An array of objects, indented for reading, ending in a line break.
+/// An indented array of objects, with a trailing newline.
 #[must_use]
 pub fn json(diagnostics: &Diagnostics, sources: &Sources) -> String {
     let items: Vec<Item<'_>> = diagnostics.iter().map(|diagnostic| item(diagnostic, sources)).collect();
-    // Strings, numbers and lists of them always have a JSON form.
+    // Strings, numbers and lists of them can always be serialized.
     escaped(&serde_json::to_string_pretty(&items).unwrap_or_default()) + "\n"
 }
 
-/// An object per line.
+/// One object per line.
 #[must_use]
 pub fn json_lines(diagnostics: &Diagnostics, sources: &Sources) -> String {
     diagnostics
@@ -114,12 +114,12 @@ fn place(span: Span, sources: &Sources) -> Place<'_> {
     }
 }
 
-/// JSON leaves delete, the second set of control characters and marks of direction as they are; a terminal would
-/// obey them. They occur in strings only.
+/// serde_json does not escape DEL, C1 control characters and bidirectional marks, which a terminal would interpret.
+/// They can only occur in strings.
 fn escaped(json: &str) -> String {
     let mut output = String::with_capacity(json.len());
     for letter in json.chars() {
-        if letter != '\n' && obeyed(letter) {
+        if letter != '\n' && interpreted(letter) {
             let _ = write!(output, "\\u{:04x}", u32::from(letter));
         } else {
             output.push(letter);

@@ -1,22 +1,22 @@
-//! Turns text from the user into text that a terminal only shows, never obeys. Escapes, other control characters and
-//! marks that reorder text become visible signs.
+//! Makes text from the user safe to print: escapes, other control characters and bidirectional marks become visible
+//! characters that a terminal does not interpret.
 
 use std::borrow::Cow;
 
-/// The text with control characters made visible; line breaks stay.
+/// The text with control characters made visible; newlines are kept.
 #[must_use]
 pub fn neutral(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|letter| letter != '\n' && obeyed(letter)) {
+    if !text.chars().any(|letter| letter != '\n' && interpreted(letter)) {
         return Cow::Borrowed(text);
     }
     let text = text.replace("\r\n", "\n");
     Cow::Owned(text.chars().map(|letter| if letter == '\n' { letter } else { shown(letter) }).collect())
 }
 
-/// The text on one line: runs of white space with a line break or a tab in them become one blank.
+/// The text on one line: runs of white space that contain a newline or a tab become one space.
 #[must_use]
 pub fn neutral_line(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(obeyed) {
+    if !text.chars().any(interpreted) {
         return Cow::Borrowed(text);
     }
     let mut line = String::with_capacity(text.len());
@@ -33,7 +33,7 @@ pub fn neutral_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// The source text with the same byte offsets, for the excerpt: what the excerpt's own renderer does not replace.
+/// The source text with the same byte offsets, for excerpts: replaces what annotate-snippets does not.
 pub(super) fn neutral_source(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|letter| same_length(letter) != letter) {
         return Cow::Borrowed(text);
@@ -49,8 +49,8 @@ fn same_length(letter: char) -> char {
     }
 }
 
-/// Whether a terminal may act on the character rather than show it.
-pub(super) fn obeyed(letter: char) -> bool {
+/// Whether a terminal may interpret the character instead of showing it.
+pub(super) fn interpreted(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -60,7 +60,7 @@ fn shown(letter: char) -> char {
         '\t' => ' ',
         '\u{7f}' => '␡',
         '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(letter)).unwrap_or('\u{fffd}'),
-        _ if obeyed(letter) => '\u{fffd}',
+        _ if interpreted(letter) => '\u{fffd}',
         _ => letter,
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn one_line_stays_one_line() {
         assert_eq!(neutral_line("a\n\n   b\r\n\tc \u{7}"), "a b c ␇");
-        assert_eq!(neutral_line("two  blanks"), "two  blanks");
+        assert_eq!(neutral_line("two  spaces"), "two  spaces");
     }
 
     #[test]

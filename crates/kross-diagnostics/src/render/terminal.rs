@@ -1,5 +1,5 @@
-//! Turns each diagnostic into an excerpt of the source with the place underlined, followed by help and notes.
-//! The excerpt holds the lines around the labels only, so the size of the file does not matter.
+//! Formats each diagnostic as a source excerpt with the span underlined, followed by help and notes.
+//! The excerpt contains only the lines around the labels, so its cost does not depend on the size of the file.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,19 +12,19 @@ use annotate_snippets::{
 use super::neutral::{neutral, neutral_line, neutral_source};
 use crate::{Diagnostic, Diagnostics, Edit, Label, Severity, SourceId, Sources, Span};
 
-/// Lines around a label that the excerpt may show.
+/// Number of lines around a label that the excerpt may show.
 const CONTEXT: u32 = 2;
 
-/// Whether to write colours.
+/// Whether to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// Escape sequences for colour.
+    /// Use ANSI escape sequences.
     Always,
     /// Plain text.
     Never,
 }
 
-/// Reports with excerpts, separated by empty lines, cut to `width` columns.
+/// Reports with excerpts, separated by empty lines, truncated to `width` columns.
 #[must_use]
 pub fn terminal(
     diagnostics: &Diagnostics,
@@ -58,7 +58,7 @@ fn report<'a>(diagnostic: &'a Diagnostic, sources: &'a Sources) -> Vec<Group<'a>
             Some(edit) => groups.push(
                 Level::HELP.secondary_title(neutral(&help.text)).element(excerpt_of_edit(edit, sources)),
             ),
-            // Advice without a text to show stays in the group it belongs to.
+            // Help without an edit has no excerpt of its own: append it to the previous group.
             None => match groups.pop() {
                 Some(last) => groups.push(last.element(Level::HELP.message(neutral(&help.text)))),
                 None => groups.push(Group::with_title(Level::HELP.secondary_title(neutral(&help.text)))),
@@ -83,7 +83,7 @@ fn places<'a>(diagnostic: &'a Diagnostic, sources: &'a Sources) -> Vec<Element<'
     elements
 }
 
-/// The excerpt of one source with every label that points into it.
+/// The excerpt of one source with all labels in it.
 fn excerpt<'a>(
     diagnostic: &'a Diagnostic,
     id: SourceId,
@@ -118,7 +118,7 @@ fn excerpt_of_edit<'a>(edit: &'a Edit, sources: &'a Sources) -> Snippet<'a, Patc
 /// The lines of a source around some spans.
 struct Window<'a> {
     text: &'a str,
-    /// Offset of the window in the source.
+    /// Byte offset of the window in the source.
     start: usize,
     /// Number of its first line, from 1.
     line: usize,
@@ -145,7 +145,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// A span as a range in the window's text, moved to character boundaries.
+    /// A span as a range in the window's text, extended to character boundaries.
     fn relative(&self, span: Span) -> Range<usize> {
         let start = self.text.floor_char_boundary((span.start as usize).saturating_sub(self.start));
         let end = self.text.ceil_char_boundary((span.end as usize).saturating_sub(self.start));

@@ -87,7 +87,7 @@ resources:
 fn a_selector_that_comes_out_as_none_is_an_error_and_does_not_choose_everything() {
     for (given, said) in [
         ("{matchLabel: {a: b}}", "unknown field `matchLabel`"),
-        ("{matchLabels: {a: 'not one'}}", "`not one` cannot be the value of a label"),
+        ("{matchLabels: {a: 'not one'}}", "`not one` is not a valid label value"),
         ("{matchExpressions: [{key: a, operator: Like}]}", "found `Like`"),
         ("{matchLabels: {a: 1}}", "invalid type"),
     ] {

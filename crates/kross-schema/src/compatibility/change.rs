@@ -1,4 +1,4 @@
-//! One change of a served API: the kinds are kro's, with those that kro does not look at, and a sentence for each.
+//! A change of a served API. The kinds of changes are kro's, and those that kro does not compare.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use kross_diagnostics::Code;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $word:literal $code:ident,)*) => {
-        /// What kind of change.
+        /// The kind of a change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum ChangeKind {
             $($(#[$doc])* $name,)*
@@ -22,7 +22,7 @@ macro_rules! kinds {
                 match self { $(Self::$name => $word,)* }
             }
 
-            /// The code of a diagnostic about it, where it breaks.
+            /// The code of its diagnostic, if it is breaking.
             #[must_use]
             pub fn code(self) -> Code {
                 match self { $(Self::$name => Code::$code,)* }
@@ -32,166 +32,166 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A property is gone.
+    /// A property was removed.
     PropertyRemoved = "PROPERTY_REMOVED" PropertyRemoved,
-    /// A property is new; breaking where it is required and has no default.
+    /// A property was added; breaking if it is required and has no default.
     PropertyAdded = "PROPERTY_ADDED" RequirementAdded,
-    /// A property has another type.
+    /// The type of a property changed.
     TypeChanged = "TYPE_CHANGED" TypeChanged,
-    /// A property is required that was not.
+    /// A property became required.
     RequiredAdded = "REQUIRED_ADDED" RequirementAdded,
-    /// A property is required no more.
+    /// A property is no longer required.
     RequiredRemoved = "REQUIRED_REMOVED" RequirementAdded,
-    /// A required property has lost its default.
+    /// The default of a required property was removed.
     RequiredDefaultRemoved = "REQUIRED_DEFAULT_REMOVED" RequirementAdded,
-    /// A default is new, gone or another.
+    /// A default was added, removed or changed.
     DefaultChanged = "DEFAULT_CHANGED" ConstraintTightened,
-    /// A description is another.
+    /// A description changed.
     DescriptionChanged = "DESCRIPTION_CHANGED" ConstraintTightened,
-    /// Only certain values are allowed where all were.
+    /// An enum was added.
     EnumAdded = "ENUM_ADDED" ConstraintTightened,
-    /// All values are allowed where only certain ones were.
+    /// An enum was removed.
     EnumRemoved = "ENUM_REMOVED" ConstraintTightened,
-    /// A value is allowed no more.
+    /// A value was removed from an enum.
     EnumRestricted = "ENUM_RESTRICTED" ConstraintTightened,
-    /// A value is allowed that was not.
+    /// A value was added to an enum.
     EnumExpanded = "ENUM_EXPANDED" ConstraintTightened,
-    /// A pattern is new.
+    /// A pattern was added.
     PatternAdded = "PATTERN_ADDED" ConstraintTightened,
-    /// A pattern is gone.
+    /// A pattern was removed.
     PatternRemoved = "PATTERN_REMOVED" ConstraintTightened,
-    /// A pattern is another.
+    /// A pattern changed.
     PatternChanged = "PATTERN_CHANGED" ConstraintTightened,
-    /// A format is new.
+    /// A format was added.
     FormatAdded = "FORMAT_ADDED" ConstraintTightened,
-    /// A format is gone.
+    /// A format was removed.
     FormatRemoved = "FORMAT_REMOVED" ConstraintTightened,
-    /// A format is another.
+    /// A format changed.
     FormatChanged = "FORMAT_CHANGED" ConstraintTightened,
-    /// A minimum is new.
+    /// A minimum was added.
     MinimumAdded = "MINIMUM_ADDED" ConstraintTightened,
-    /// A minimum is gone.
+    /// A minimum was removed.
     MinimumRemoved = "MINIMUM_REMOVED" ConstraintTightened,
-    /// A minimum is higher.
+    /// A minimum was increased.
     MinimumIncreased = "MINIMUM_INCREASED" ConstraintTightened,
-    /// A minimum is lower.
+    /// A minimum was decreased.
     MinimumDecreased = "MINIMUM_DECREASED" ConstraintTightened,
-    /// A maximum is new.
+    /// A maximum was added.
     MaximumAdded = "MAXIMUM_ADDED" ConstraintTightened,
-    /// A maximum is gone.
+    /// A maximum was removed.
     MaximumRemoved = "MAXIMUM_REMOVED" ConstraintTightened,
-    /// A maximum is higher.
+    /// A maximum was increased.
     MaximumIncreased = "MAXIMUM_INCREASED" ConstraintTightened,
-    /// A maximum is lower.
+    /// A maximum was decreased.
     MaximumDecreased = "MAXIMUM_DECREASED" ConstraintTightened,
-    /// A shortest length is new.
+    /// `minLength` was added.
     MinLengthAdded = "MIN_LENGTH_ADDED" ConstraintTightened,
-    /// A shortest length is gone.
+    /// `minLength` was removed.
     MinLengthRemoved = "MIN_LENGTH_REMOVED" ConstraintTightened,
-    /// A shortest length is higher.
+    /// `minLength` was increased.
     MinLengthIncreased = "MIN_LENGTH_INCREASED" ConstraintTightened,
-    /// A shortest length is lower.
+    /// `minLength` was decreased.
     MinLengthDecreased = "MIN_LENGTH_DECREASED" ConstraintTightened,
-    /// A longest length is new.
+    /// `maxLength` was added.
     MaxLengthAdded = "MAX_LENGTH_ADDED" ConstraintTightened,
-    /// A longest length is gone.
+    /// `maxLength` was removed.
     MaxLengthRemoved = "MAX_LENGTH_REMOVED" ConstraintTightened,
-    /// A longest length is higher.
+    /// `maxLength` was increased.
     MaxLengthIncreased = "MAX_LENGTH_INCREASED" ConstraintTightened,
-    /// A longest length is lower.
+    /// `maxLength` was decreased.
     MaxLengthDecreased = "MAX_LENGTH_DECREASED" ConstraintTightened,
-    /// A least number of items is new.
+    /// `minItems` was added.
     MinItemsAdded = "MIN_ITEMS_ADDED" ConstraintTightened,
-    /// A least number of items is gone.
+    /// `minItems` was removed.
     MinItemsRemoved = "MIN_ITEMS_REMOVED" ConstraintTightened,
-    /// A least number of items is higher.
+    /// `minItems` was increased.
     MinItemsIncreased = "MIN_ITEMS_INCREASED" ConstraintTightened,
-    /// A least number of items is lower.
+    /// `minItems` was decreased.
     MinItemsDecreased = "MIN_ITEMS_DECREASED" ConstraintTightened,
-    /// A largest number of items is new.
+    /// `maxItems` was added.
     MaxItemsAdded = "MAX_ITEMS_ADDED" ConstraintTightened,
-    /// A largest number of items is gone.
+    /// `maxItems` was removed.
     MaxItemsRemoved = "MAX_ITEMS_REMOVED" ConstraintTightened,
-    /// A largest number of items is higher.
+    /// `maxItems` was increased.
     MaxItemsIncreased = "MAX_ITEMS_INCREASED" ConstraintTightened,
-    /// A largest number of items is lower.
+    /// `maxItems` was decreased.
     MaxItemsDecreased = "MAX_ITEMS_DECREASED" ConstraintTightened,
-    /// A least number of entries is new.
+    /// `minProperties` was added.
     MinPropertiesAdded = "MIN_PROPERTIES_ADDED" ConstraintTightened,
-    /// A least number of entries is gone.
+    /// `minProperties` was removed.
     MinPropertiesRemoved = "MIN_PROPERTIES_REMOVED" ConstraintTightened,
-    /// A least number of entries is higher.
+    /// `minProperties` was increased.
     MinPropertiesIncreased = "MIN_PROPERTIES_INCREASED" ConstraintTightened,
-    /// A least number of entries is lower.
+    /// `minProperties` was decreased.
     MinPropertiesDecreased = "MIN_PROPERTIES_DECREASED" ConstraintTightened,
-    /// A largest number of entries is new.
+    /// `maxProperties` was added.
     MaxPropertiesAdded = "MAX_PROPERTIES_ADDED" ConstraintTightened,
-    /// A largest number of entries is gone.
+    /// `maxProperties` was removed.
     MaxPropertiesRemoved = "MAX_PROPERTIES_REMOVED" ConstraintTightened,
-    /// A largest number of entries is higher.
+    /// `maxProperties` was increased.
     MaxPropertiesIncreased = "MAX_PROPERTIES_INCREASED" ConstraintTightened,
-    /// A largest number of entries is lower.
+    /// `maxProperties` was decreased.
     MaxPropertiesDecreased = "MAX_PROPERTIES_DECREASED" ConstraintTightened,
-    /// Numbers must be multiples of another number.
+    /// `multipleOf` changed.
     MultipleOfChanged = "MULTIPLE_OF_CHANGED" ConstraintTightened,
-    /// A validation rule is new.
+    /// A validation rule was added.
     ValidationAdded = "VALIDATION_ADDED" ConstraintTightened,
-    /// A validation rule is gone.
+    /// A validation rule was removed.
     ValidationRemoved = "VALIDATION_REMOVED" ConstraintTightened,
-    /// A validation rule says something else when it is broken.
+    /// The message of a validation rule changed.
     ValidationMessageChanged = "VALIDATION_MESSAGE_CHANGED" ConstraintTightened,
-    /// Items are told apart in another way.
+    /// The list type changed.
     ListTypeChanged = "LIST_TYPE_CHANGED" ConstraintTightened,
-    /// Entries are merged in another way.
+    /// The map type changed.
     MapTypeChanged = "MAP_TYPE_CHANGED" ConstraintTightened,
-    /// Null is allowed.
+    /// Null became allowed.
     NullableAdded = "NULLABLE_ADDED" ConstraintTightened,
-    /// Null is allowed no more.
+    /// Null is no longer allowed.
     NullableRemoved = "NULLABLE_REMOVED" ConstraintTightened,
-    /// Unknown fields are kept.
+    /// Unknown fields are now preserved.
     PreserveUnknownAdded = "PRESERVE_UNKNOWN_ADDED" PropertyRemoved,
-    /// Unknown fields are kept no more.
+    /// Unknown fields are no longer preserved.
     PreserveUnknownRemoved = "PRESERVE_UNKNOWN_REMOVED" PropertyRemoved,
-    /// The value is a whole object of Kubernetes, or is it no more.
+    /// The value became, or is no longer, an embedded Kubernetes object.
     EmbeddedResourceChanged = "EMBEDDED_RESOURCE_CHANGED" ConstraintTightened,
-    /// What must hold of several schemas is another.
+    /// `allOf`, `anyOf`, `oneOf` or `not` changed.
     CombinationChanged = "COMBINATION_CHANGED" ConstraintTightened,
-    /// A version is gone.
+    /// A version was removed.
     VersionRemoved = "VERSION_REMOVED" ServingChanged,
-    /// A version is new.
+    /// A version was added.
     VersionAdded = "VERSION_ADDED" ServingChanged,
-    /// A version is served no more.
+    /// A version is no longer served.
     ServedRemoved = "SERVED_REMOVED" ServingChanged,
-    /// A version is served.
+    /// A version became served.
     ServedAdded = "SERVED_ADDED" ServingChanged,
-    /// Status is a subresource no more.
+    /// The status subresource was removed.
     StatusRemoved = "STATUS_SUBRESOURCE_REMOVED" ServingChanged,
-    /// Status is a subresource.
+    /// The status subresource was added.
     StatusAdded = "STATUS_SUBRESOURCE_ADDED" ServingChanged,
-    /// The scope is another.
+    /// The scope changed.
     ScopeChanged = "SCOPE_CHANGED" ServingChanged,
-    /// The group is another.
+    /// The group changed.
     GroupChanged = "GROUP_CHANGED" ServingChanged,
-    /// A name of the kind is another.
+    /// A name of the kind changed.
     NamesChanged = "NAMES_CHANGED" ServingChanged,
-    /// `kubectl get` shows other columns.
+    /// The printer columns changed.
     PrinterColumnsChanged = "PRINTER_COLUMNS_CHANGED" ServingChanged,
-    /// A label or annotation of the CRD is another.
+    /// A label or annotation of the CRD changed.
     MetadataChanged = "METADATA_CHANGED" ServingChanged,
 }
 
-/// One change.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What kind of change.
+    /// The kind of the change.
     pub kind: ChangeKind,
-    /// Whether instances or clients may not survive it.
+    /// Whether it may break instances or clients.
     pub breaking: bool,
-    /// Where: a field of the instance such as `spec.ports[].name`, or of the CRD; empty for the instance itself.
+    /// The field of the instance, such as `spec.ports[].name`, or of the CRD; empty for the instance itself.
     pub path: String,
-    /// What was there, in short.
+    /// The old value, if it is short enough to show.
     pub old: String,
-    /// What is there now, in short.
+    /// The new value, if it is short enough to show.
     pub new: String,
 }
 
@@ -211,16 +211,16 @@ impl fmt::Display for Change {
             ChangeKind::RequiredDefaultRemoved => {
                 write!(f, "`{path}` is required and loses its default {old}")
             }
-            ChangeKind::EnumRestricted => write!(f, "`{path}` no longer takes the value {old}"),
-            ChangeKind::EnumExpanded => write!(f, "`{path}` also takes the value {new}"),
+            ChangeKind::EnumRestricted => write!(f, "`{path}` no longer accepts the value {old}"),
+            ChangeKind::EnumExpanded => write!(f, "`{path}` also accepts the value {new}"),
             ChangeKind::VersionRemoved => write!(f, "version `{old}` is removed"),
             ChangeKind::VersionAdded => write!(f, "version `{new}` is added"),
             ChangeKind::ServedRemoved => write!(f, "version `{old}` is no longer served"),
             ChangeKind::ServedAdded => write!(f, "version `{new}` is served"),
             ChangeKind::StatusRemoved => f.write_str("the status subresource is removed"),
             ChangeKind::StatusAdded => f.write_str("the status subresource is added"),
-            ChangeKind::PreserveUnknownAdded => write!(f, "`{path}` keeps unknown fields"),
-            ChangeKind::PreserveUnknownRemoved => write!(f, "`{path}` no longer keeps unknown fields"),
+            ChangeKind::PreserveUnknownAdded => write!(f, "`{path}` preserves unknown fields"),
+            ChangeKind::PreserveUnknownRemoved => write!(f, "`{path}` no longer preserves unknown fields"),
             ChangeKind::NullableAdded => write!(f, "`{path}` may be null"),
             ChangeKind::NullableRemoved => write!(f, "`{path}` may no longer be null"),
             ChangeKind::ScopeChanged
@@ -246,7 +246,7 @@ impl Change {
 }
 
 impl ChangeKind {
-    /// What the change is about, in words: `MIN_LENGTH_INCREASED` is about the min length.
+    /// The subject of the change for messages: `min length` for `MIN_LENGTH_INCREASED`.
     fn subject(self) -> String {
         let word = self.as_str();
         let subject = word.rsplit_once('_').map_or(word, |(subject, _)| subject);

@@ -1,4 +1,4 @@
-//! Compares two schemas field by field, lists and maps included.
+//! Compares two schemas field by field, including lists and maps.
 
 use crate::openapi::{Additional, Schema};
 
@@ -8,10 +8,10 @@ use super::values::{
 };
 use super::{ChangeKind, Report};
 
-/// Deeper schemas cannot be in a CRD.
+/// Maximum depth; a CRD cannot be nested more deeply.
 const MAX_DEPTH: usize = 120;
 
-/// Adds what changes at `path` and below.
+/// Adds the changes at `path` and below.
 pub(super) fn compare(path: &str, old: &Schema, new: &Schema, report: &mut Report) {
     compare_at(path, old, new, report, 0);
 }
@@ -23,7 +23,7 @@ fn compare_at(path: &str, old: &Schema, new: &Schema, report: &mut Report, depth
     compare_description(path, old, new, report);
     let (before, after) = (kind_name(old), kind_name(new));
     if before != after {
-        let breaking = !is_status(path) || ![before, after].contains(&ANYTHING);
+        let breaking = !is_status(path) || ![before, after].contains(&ANY_TYPE);
         report.add(breaking, ChangeKind::TypeChanged, path, before.into(), after.into());
         return;
     }
@@ -44,24 +44,24 @@ fn compare_at(path: &str, old: &Schema, new: &Schema, report: &mut Report, depth
     compare_inner(path, old, new, report, depth);
 }
 
-/// What a person calls the type.
+/// The name of the type in messages.
 fn kind_name(schema: &Schema) -> &'static str {
     match schema.kind {
         _ if schema.int_or_string => "integer or string",
         Some(kind) => kind.as_str(),
-        None => ANYTHING,
+        None => ANY_TYPE,
     }
 }
 
-const ANYTHING: &str = "anything";
+const ANY_TYPE: &str = "any type";
 
-/// Whether the controller alone writes what is here: saying more or less about a value then takes nothing from anybody. kro
-/// says less of optional values, and of times and objects inside of others.
+/// Whether the path is in the status. Only the controller writes the status, so that a more or less specific type breaks
+/// nobody. kro's types are less specific for optional values, times and nested objects.
 fn is_status(path: &str) -> bool {
     path.strip_prefix("status").is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// The name that kro writes as `__name__`, since it is a word of the expression language.
+/// The name that kro escapes as `__name__`, because it is a reserved word in CEL.
 fn unescaped(name: &str) -> Option<&str> {
     name.strip_prefix("__")?.strip_suffix("__")
 }
@@ -98,7 +98,7 @@ fn compare_list(path: &str, old: &Schema, new: &Schema, report: &mut Report) {
     };
     let (before, after) = (list_type(old), list_type(new));
     if before != after {
-        // Items of an atomic list need not differ.
+        // Items of an atomic list need not be unique.
         report.add(after != "atomic", ChangeKind::ListTypeChanged, path, before, after);
     }
     let map_type = |schema: &Schema| schema.details().map_type.as_deref().unwrap_or("granular").to_owned();
@@ -112,10 +112,10 @@ fn compare_properties(path: &str, old: &Schema, new: &Schema, report: &mut Repor
     for (name, before) in old.properties.iter() {
         let inner = joined(path, name);
         let Some(after) = new.properties.get(name) else {
-            // A map that takes the property's name still takes the property.
+            // The property is still accepted if unknown or additional properties are.
             let plain = unescaped(name).filter(|_| is_status(path));
             let kept = new.preserve_unknown
-                || new.additional != Additional::Unsaid
+                || new.additional != Additional::Unspecified
                 || plain.is_some_and(|plain| new.properties.get(plain).is_some());
             report.add(!kept, ChangeKind::PropertyRemoved, &inner, String::new(), String::new());
             continue;
@@ -124,7 +124,7 @@ fn compare_properties(path: &str, old: &Schema, new: &Schema, report: &mut Repor
         let (required_before, required_after) = (old.requires(name), new.requires(name));
         match (required_before, required_after) {
             (false, true) => {
-                // With a default the API server fills in what instances do not have.
+                // The API server sets the default on instances that do not have the property.
                 let breaking = after.default.is_none();
                 report.add(breaking, ChangeKind::RequiredAdded, &inner, String::new(), String::new());
             }
@@ -165,16 +165,16 @@ fn compare_inner(path: &str, old: &Schema, new: &Schema, report: &mut Report, de
             compare_at(&inner, before, after, report, depth + 1);
         }
         (
-            Additional::Unsaid | Additional::Allowed(false),
-            Additional::Unsaid | Additional::Allowed(false),
+            Additional::Unspecified | Additional::Allowed(false),
+            Additional::Unspecified | Additional::Allowed(false),
         )
         | (Additional::Allowed(true), Additional::Allowed(true)) => {}
-        (_, Additional::Unsaid | Additional::Allowed(false)) => {
+        (_, Additional::Unspecified | Additional::Allowed(false)) => {
             let breaking = !new.preserve_unknown;
             report.add(breaking, ChangeKind::PropertyRemoved, &inner, String::new(), String::new());
         }
         (Additional::Allowed(true), Additional::Schema(_)) => {
-            report.add(true, ChangeKind::TypeChanged, &inner, "anything".into(), "a schema".into());
+            report.add(true, ChangeKind::TypeChanged, &inner, ANY_TYPE.into(), "a schema".into());
         }
         (_, Additional::Schema(_) | Additional::Allowed(true)) => {
             report.add(false, ChangeKind::PropertyAdded, &inner, String::new(), String::new());

@@ -1,4 +1,4 @@
-//! Compares what two schemas say about a value itself: limits, patterns, allowed values, rules, defaults.
+//! Compares the constraints of two schemas for a value: limits, patterns, enums, validation rules, defaults.
 
 use kross_value::{Text, Value};
 
@@ -6,8 +6,8 @@ use crate::openapi::{Details, Schema, same_json, write_number};
 
 use super::{ChangeKind, Report};
 
-/// A limit, and what its changes are called: added, removed, increased, decreased. The first two fields tell a lower
-/// limit from an upper one.
+/// A limit, and the kinds of its changes: added, removed, increased, decreased. `lower` distinguishes a lower limit from
+/// an upper one.
 pub(super) struct Limit {
     read: fn(&Details) -> Option<f64>,
     lower: bool,
@@ -19,7 +19,7 @@ fn float(count: Option<i64>) -> Option<f64> {
     count.map(|count| count as f64)
 }
 
-/// Every limit that a schema can set.
+/// All limits of a schema.
 pub(super) const LENGTHS: &[Limit] = &[
     Limit {
         read: |details| details.minimum,
@@ -119,7 +119,7 @@ pub(super) fn compare_limits(path: &str, old: &Schema, new: &Schema, limit: &Lim
     }
 }
 
-/// Compares a text that restricts values: added, removed, changed.
+/// Compares a pattern or format: added, removed, changed.
 pub(super) fn compare_text(
     path: &str,
     old: &Option<Text>,
@@ -145,7 +145,7 @@ pub(super) fn compare_description(path: &str, old: &Schema, new: &Schema, report
     }
 }
 
-/// A default that is new, gone or another. One that is gone where the field is required is told by the field.
+/// Compares the defaults. The removal of a required field's default is reported with the field.
 pub(super) fn compare_default(path: &str, old: &Schema, new: &Schema, report: &mut Report) {
     let unchanged = match (&old.default, &new.default) {
         (None, None) => true,

@@ -1,13 +1,13 @@
-//! The formats of OpenAPI that the API server checks, for the values that templates write down.
+//! Checks literals against the OpenAPI formats that the API server enforces.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use kross_value::Value;
 
-/// What a value would have to be to have the format, if it has not. Unknown formats take anything.
-pub(super) fn refused(format: &str, value: &Value) -> Option<&'static str> {
+/// What the format requires, if the value violates it. Unknown formats accept any value.
+pub(super) fn violated(format: &str, value: &Value) -> Option<&'static str> {
     match (format, value) {
-        ("int32", Value::Int(number)) => i32::try_from(*number).is_err().then_some("an integer of 32 bits"),
+        ("int32", Value::Int(number)) => i32::try_from(*number).is_err().then_some("a 32-bit integer"),
         ("byte", Value::String(text)) => (!is_base64(text)).then_some("base64"),
         ("date-time", Value::String(text)) => {
             (!is_date_time(text)).then_some("a date and time such as `2030-01-31T12:00:00Z`")
@@ -34,7 +34,7 @@ fn is_uuid(text: &str) -> bool {
     hexadecimal && (lengths == [8, 4, 4, 4, 12] || lengths == [32])
 }
 
-/// A number of this many digits, within bounds.
+/// Whether the text is a number with this many digits, within bounds.
 fn digits(text: &str, count: usize, bounds: std::ops::RangeInclusive<u32>) -> bool {
     text.len() == count
         && text.bytes().all(|byte| byte.is_ascii_digit())

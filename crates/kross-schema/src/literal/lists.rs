@@ -1,8 +1,8 @@
-//! Checks a list: its items, their number, and that no two are the same where the list type says so.
+//! Checks a list: its items, their number, and that they are unique if the list type requires it.
 
 use std::collections::HashMap;
 
-use kross_diagnostics::{Code, Place, Step};
+use kross_diagnostics::{Code, PathSegment, Place};
 use kross_value::Value;
 
 use crate::view::SchemaView;
@@ -21,7 +21,7 @@ impl Checking<'_> {
         }
         let inner = target.items();
         for (index, item) in items.iter().enumerate() {
-            self.inside(Step::Index(index), |this| this.value(item, inner.as_ref()));
+            self.inside(PathSegment::Index(index), |this| this.value(item, inner.as_ref()));
         }
         match details.list_type.as_deref() {
             Some("set") => self.unique(items, "value", |item| Some(item.clone())),
@@ -41,7 +41,7 @@ impl Checking<'_> {
         }
     }
 
-    /// Reports items whose identity was there before. Items with expressions in it are for run time.
+    /// Reports items with the identity of an earlier item. Identities with expressions are only known at run time.
     fn unique(&mut self, items: &[Value], what: &str, identity: impl Fn(&Value) -> Option<Value>) {
         let mut seen: HashMap<String, usize> = HashMap::new();
         for (index, item) in items.iter().enumerate() {
@@ -52,10 +52,10 @@ impl Checking<'_> {
             let Some(first) = seen.insert(identity.to_string(), index) else { continue };
             seen.insert(identity.to_string(), first);
             let place = Place::value(&self.path.index(first));
-            self.path.push(Step::Index(index));
+            self.path.push(PathSegment::Index(index));
             let message = format!("the item has the same {what} as the item at index {first}");
             let problem = self.problem(Code::DuplicateListItem, message);
-            self.problems.push(problem.also(place, "the same is here"));
+            self.problems.push(problem.also(place, "first item"));
             self.path.pop();
         }
     }

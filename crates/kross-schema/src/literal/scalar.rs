@@ -1,4 +1,4 @@
-//! Checks a literal against what its schema says beside the type: allowed values, pattern, range, length, format.
+//! Checks a scalar against the constraints of its schema: allowed values, pattern, range, length, format.
 
 use kross_diagnostics::{Code, suggest};
 use kross_value::Value;
@@ -74,7 +74,7 @@ impl Checking<'_> {
             self.report(Code::OutOfRange, message);
         }
         if let Some(pattern) = &details.pattern {
-            // What this engine cannot read is the API server's to judge.
+            // A pattern that the regex crate does not support is left to the API server.
             if Regex::new(pattern).is_ok_and(|expression| !expression.is_match(text)) {
                 let shown = shortened(&Value::from(text));
                 self.report(Code::PatternMismatch, format!("`{shown}` does not match `{pattern}`"));
@@ -84,11 +84,11 @@ impl Checking<'_> {
 
     fn format(&mut self, value: &Value, schema: &Schema) {
         let Some(name) = schema.format.as_deref() else { return };
-        if let Some(expected) = format::refused(name, value) {
+        if let Some(expected) = format::violated(name, value) {
             let message = format!("`{}` is not {expected}", shortened(value));
             let mut problem = self.problem(Code::InvalidFormat, message);
             if name == "byte" {
-                problem = problem.help("write `${base64.encode(bytes(…))}`, or use `stringData`");
+                problem = problem.help("use `${base64.encode(bytes(…))}` or `stringData`");
             }
             self.problems.push(problem);
         }

@@ -1,4 +1,4 @@
-//! Turns JSON into schemas without a tree in between: documents of a live cluster are large, and most of their bytes
+//! Deserializes schemas without an intermediate value: the documents of a live cluster are large, and most of their bytes
 //! are descriptions.
 
 use std::fmt;
@@ -12,10 +12,10 @@ use serde::de::{
 use super::value_reader::ValueReader;
 use super::{Additional, Details, Kind, Properties, Schema, Validation};
 
-/// Deeper schemas are refused.
+/// Maximum depth; deeper schemas are rejected.
 const MAX_DEPTH: u32 = 120;
 
-/// What to do with text that is for people alone.
+/// Whether to keep documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Keep descriptions, titles and examples.
@@ -25,7 +25,7 @@ pub enum Keep {
 }
 
 impl Schema {
-    /// Reads a schema from JSON text.
+    /// Parses a schema from JSON.
     ///
     /// # Errors
     /// The text is not JSON, or not a schema.
@@ -36,10 +36,10 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Reads a schema from a tree.
+    /// Parses a schema from a value.
     ///
     /// # Errors
-    /// The tree is not a schema.
+    /// The value is not a schema.
     pub fn from_value(value: &Value, keep: Keep) -> Result<Self, serde::de::value::Error> {
         SchemaSeed::new(keep).deserialize(ValueReader(value))
     }
@@ -93,7 +93,7 @@ impl<'de> Visitor<'de> for SchemaSeed {
         if schema.format.as_deref() == Some("int-or-string") {
             schema.int_or_string = true;
         }
-        schema.settle();
+        schema.normalize();
         Ok(schema)
     }
 }
@@ -130,7 +130,7 @@ impl SchemaSeed {
         name: &str,
         map: &mut A,
     ) -> Result<(), A::Error> {
-        if !is_detail(name) || (self.keep == Keep::Meaning && is_for_people(name)) {
+        if !is_detail(name) || (self.keep == Keep::Meaning && is_documentation(name)) {
             map.next_value::<IgnoredAny>()?;
             return Ok(());
         }
@@ -170,12 +170,12 @@ impl SchemaSeed {
     }
 }
 
-fn is_for_people(name: &str) -> bool {
+fn is_documentation(name: &str) -> bool {
     matches!(name, "title" | "description" | "example" | "externalDocs")
 }
 
 fn is_detail(name: &str) -> bool {
-    is_for_people(name)
+    is_documentation(name)
         || matches!(
             name,
             "pattern"
@@ -209,7 +209,7 @@ fn read_kind<E: Error>(word: &str) -> Result<Option<Kind>, E> {
     Kind::find(word).map(Some).ok_or_else(|| E::custom(format_args!("unknown type `{word}` in a schema")))
 }
 
-/// `#/components/schemas/io.k8s.api.core.v1.Pod` without the way there.
+/// The name of the definition in `#/components/schemas/io.k8s.api.core.v1.Pod`.
 fn definition_name(reference: &str) -> Text {
     reference.rsplit('/').next().unwrap_or(reference).into()
 }
@@ -223,7 +223,7 @@ fn read_validation(mut rule: Object) -> Validation {
     Validation { rule: expression, message, rest: rule }
 }
 
-/// A short string, interned as names are.
+/// A short, interned string.
 struct Name(Key);
 
 impl Name {

@@ -1,10 +1,10 @@
-//! Lets serde read from a tree, so that schemas inside objects are read as those in documents are.
+//! A serde deserializer for values, so that schemas in objects are parsed like those in documents.
 
 use kross_value::{Key, Value};
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer, StrDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
 
-/// A tree as a source of data.
+/// A value as a deserializer.
 pub(super) struct ValueReader<'a>(pub(super) &'a Value);
 
 impl<'de> Deserializer<'de> for ValueReader<'_> {

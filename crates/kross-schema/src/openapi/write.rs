@@ -1,5 +1,4 @@
-//! Turns schemas back into JSON, the way Kubernetes writes them: what is not said is left out, whole numbers have no
-//! fraction.
+//! Serializes schemas like Kubernetes does: unset keywords are omitted, and integers have no fraction.
 
 use kross_value::{Object, Text, Value};
 use serde::{Serialize, Serializer};
@@ -25,7 +24,7 @@ impl Schema {
             entries.push("items", items.to_value());
         }
         match &self.additional {
-            Additional::Unsaid => {}
+            Additional::Unspecified => {}
             Additional::Allowed(allowed) => entries.push("additionalProperties", Value::Bool(*allowed)),
             Additional::Schema(schema) => entries.push("additionalProperties", schema.to_value()),
         }
@@ -36,7 +35,7 @@ impl Schema {
             entries.push("default", default.clone());
         }
         entries.flag("x-kubernetes-preserve-unknown-fields", self.preserve_unknown);
-        // A definition of Kubernetes' own says it by format, a CRD by extension; neither says both.
+        // Built-in definitions use the format and CRDs use the extension, never both.
         let by_format = self.format.as_deref() == Some("int-or-string");
         entries.flag("x-kubernetes-int-or-string", self.int_or_string && !by_format);
         entries.flag("x-kubernetes-embedded-resource", self.embedded);
@@ -141,18 +140,18 @@ fn write_validation(validation: &Validation) -> Value {
     Value::Object(rule)
 }
 
-/// A number as JSON writers write it: without a fraction where there is none.
+/// A number in JSON: without a fraction if it is an integer.
 pub(crate) fn write_number(number: f64) -> Value {
-    /// Every whole number up to this one is itself as a double.
+    /// Every integer up to this one can be represented exactly as a double.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if number.fract() == 0.0 && number.abs() <= EXACT {
-        #[expect(clippy::cast_possible_truncation, reason = "whole and within the exact range")]
+        #[expect(clippy::cast_possible_truncation, reason = "an integer within the exact range")]
         return Value::Int(number as i64);
     }
     Value::Float(number)
 }
 
-/// Whether two values are the same in JSON, where `1` and `1.0` are: the API server writes numbers in its own way.
+/// Whether two values are equal in JSON, in which `1` and `1.0` are the same: the API server may reformat numbers.
 pub(crate) fn same_json(a: &Value, b: &Value) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "compared, not computed with")]
     match (a, b) {

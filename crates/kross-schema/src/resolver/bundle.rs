@@ -1,5 +1,5 @@
-//! The kinds built into Kubernetes, shipped in the binary, for some minor versions. Generated from a real API server;
-//! opened when first asked for, and each definition is parsed when it is needed.
+//! The built-in kinds of some minor versions of Kubernetes, embedded in the binary. Generated from a real API server;
+//! unpacked on first use, and each definition is parsed on demand.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -12,22 +12,22 @@ use super::document::{self, DocumentError};
 use super::pack::{PackedKind, Unpacked, pack, unpack};
 use super::{GroupVersionKind, ResolvedKind, SchemaResolver};
 
-/// As much effort as there is: the bundle is made once.
+/// Maximum compression: the bundle is generated only once.
 const LEVEL: u8 = 10;
 
-/// The minor versions in the binary, newest first. A new one is a file and a line.
-static BUNDLES: [Shipped; 2] = [
-    Shipped { minor: "1.36", bytes: include_bytes!("bundle/1.36.bin"), opened: OnceLock::new() },
-    Shipped { minor: "1.30", bytes: include_bytes!("bundle/1.30.bin"), opened: OnceLock::new() },
+/// The minor versions in the binary, newest first.
+static BUNDLES: [EmbeddedBundle; 2] = [
+    EmbeddedBundle { minor: "1.36", bytes: include_bytes!("bundle/1.36.bin"), opened: OnceLock::new() },
+    EmbeddedBundle { minor: "1.30", bytes: include_bytes!("bundle/1.30.bin"), opened: OnceLock::new() },
 ];
 
-struct Shipped {
+struct EmbeddedBundle {
     minor: &'static str,
     bytes: &'static [u8],
     opened: OnceLock<Arc<Bundle>>,
 }
 
-/// The kinds built into one minor version of Kubernetes.
+/// The built-in kinds of one minor version of Kubernetes.
 #[derive(Debug)]
 pub struct Bundle {
     minor: Text,
@@ -36,39 +36,40 @@ pub struct Bundle {
     kinds: HashMap<GroupVersionKind, PackedKind>,
 }
 
-/// A bundle that is not there.
+/// There is no bundle for the requested version.
 #[derive(Debug, thiserror::Error)]
-#[error("no schemas of Kubernetes {asked} are included, only of {}", available.join(", "))]
+#[error("there are no schemas for Kubernetes {requested}; available versions: {}", available.join(", "))]
 pub struct BundleError {
-    /// What was asked for.
-    pub asked: String,
-    /// What there is.
+    /// The requested version.
+    pub requested: String,
+    /// The available versions.
     pub available: Vec<&'static str>,
 }
 
 impl Bundle {
-    /// The minor versions that are included, newest first: `1.36`, `1.30`.
+    /// The available minor versions, newest first: `1.36`, `1.30`.
     pub fn versions() -> impl Iterator<Item = &'static str> {
-        BUNDLES.iter().map(|shipped| shipped.minor)
+        BUNDLES.iter().map(|embedded| embedded.minor)
     }
 
-    /// The newest version.
+    /// The bundle of the newest version.
     #[must_use]
     pub fn latest() -> Arc<Self> {
-        BUNDLES.first().map_or_else(|| Arc::new(Self::empty("")), Shipped::open)
+        BUNDLES.first().map_or_else(|| Arc::new(Self::empty("")), EmbeddedBundle::open)
     }
 
-    /// A minor version, such as `1.36`, `v1.36` or `1.36.3`.
+    /// The bundle of a minor version, such as `1.36`, `v1.36` or `1.36.3`.
     ///
     /// # Errors
-    /// The version is not included.
+    /// There is no bundle for the version.
     pub fn of_version(version: &str) -> Result<Arc<Self>, BundleError> {
         let mut parts = version.trim_start_matches('v').split('.');
         let minor = [parts.next(), parts.next()].into_iter().flatten().collect::<Vec<_>>().join(".");
-        let found = BUNDLES.iter().find(|shipped| shipped.minor == minor);
-        found
-            .map(Shipped::open)
-            .ok_or_else(|| BundleError { asked: version.to_owned(), available: Self::versions().collect() })
+        let found = BUNDLES.iter().find(|embedded| embedded.minor == minor);
+        found.map(EmbeddedBundle::open).ok_or_else(|| BundleError {
+            requested: version.to_owned(),
+            available: Self::versions().collect(),
+        })
     }
 
     /// The minor version: `1.36`.
@@ -83,7 +84,7 @@ impl Bundle {
         &self.origin
     }
 
-    /// How many definitions have been parsed so far.
+    /// The number of definitions that have been parsed so far.
     #[must_use]
     pub fn parsed(&self) -> usize {
         self.library.parsed()
@@ -102,10 +103,10 @@ impl Bundle {
     }
 }
 
-impl Shipped {
+impl EmbeddedBundle {
     fn open(&self) -> Arc<Bundle> {
         let opened = self.opened.get_or_init(|| {
-            // The tests open every bundle, so a binary that was tested has no damaged one.
+            // The tests unpack every bundle, so none of them is corrupt.
             let bundle = unpack(self.bytes)
                 .map_or_else(|| Bundle::empty(self.minor), |unpacked| Bundle::new(self.minor, unpacked));
             Arc::new(bundle)
@@ -126,11 +127,11 @@ impl SchemaResolver for Bundle {
     }
 }
 
-/// Makes a bundle of an API server's version, such as `v1.36.3`, and all of its OpenAPI v3 documents. The same
-/// documents in any order give the same bytes.
+/// Generates a bundle from an API server's version, such as `v1.36.3`, and all of its OpenAPI v3 documents. The result
+/// does not depend on the order of the documents.
 ///
 /// # Errors
-/// One of the documents cannot be read.
+/// One of the documents cannot be parsed.
 pub fn generate<D: AsRef<[u8]>>(
     server_version: &str,
     documents: impl IntoIterator<Item = D>,

@@ -1,5 +1,5 @@
-//! The schemas of CRDs, from files or from a cluster's CRD objects: these are current at once, where the cluster's
-//! OpenAPI lags behind.
+//! The schemas of CRDs, from files or from the CRD objects of a cluster, which are up to date earlier than the cluster's
+//! OpenAPI documents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use super::pack::PackedKind;
 use super::store::Store;
 use super::{GroupVersionKind, ResolvedKind, SchemaResolver};
 
-/// The schemas of CRDs by the CRD's name. Holds compressed bytes, and parses what is asked for.
+/// The schemas of CRDs by name. Stores them compressed, and parses them on demand.
 #[derive(Debug, Default)]
 pub struct CrdSchemas {
     store: Store,
 }
 
 impl CrdSchemas {
-    /// No CRDs yet.
+    /// Creates an empty collection.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a CustomResourceDefinition and gives the kinds it serves.
+    /// Adds or replaces a CustomResourceDefinition, and returns the kinds that it serves.
     ///
     /// # Errors
-    /// What is wrong with it, by path; what was held under its name before stays.
+    /// The problems of the CRD, by path. The previous CRD with the same name is then kept.
     pub fn insert(&self, crd: &Value) -> Result<Vec<GroupVersionKind>, Vec<Problem>> {
         let mut reading = Reading { crd, problems: Vec::new() };
         let (name, kinds, definitions) = reading.read();
@@ -42,18 +42,18 @@ impl CrdSchemas {
         Ok(kinds.into_iter().map(|packed| packed.kind).collect())
     }
 
-    /// Forgets a CRD by its name, such as `widgets.example.com`. Says whether it was there.
+    /// Removes a CRD by its name, such as `widgets.example.com`. Returns whether it existed.
     pub fn remove(&self, name: &str) -> bool {
         self.store.remove(name)
     }
 
-    /// The `resourceVersion` of the CRD that is held under a name.
+    /// The `resourceVersion` of the stored CRD with a name.
     #[must_use]
     pub fn held_version(&self, name: &str) -> Option<Text> {
         self.store.hash(name)
     }
 
-    /// How many bytes are held.
+    /// The size of the stored data in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.store.packed_size()
@@ -82,13 +82,16 @@ impl Reading<'_> {
         let plural = self.text(&["spec", "names", "plural"]);
         let scope = self.text(&["spec", "scope"]);
         if !scope.is_empty() && scope != "Namespaced" && scope != "Cluster" {
-            self.refuse(&["spec", "scope"], format!("the scope is `Namespaced` or `Cluster`, not `{scope}`"));
+            self.report(
+                &["spec", "scope"],
+                format!("the scope must be `Namespaced` or `Cluster`, found `{scope}`"),
+            );
         }
         let mut kinds = Vec::new();
         let mut definitions = BTreeMap::new();
         let versions = self.crd.at(&["spec", "versions"]).and_then(Value::as_list).unwrap_or_default();
         if versions.is_empty() {
-            self.refuse(&["spec", "versions"], "the CustomResourceDefinition has no versions".to_owned());
+            self.report(&["spec", "versions"], "the CustomResourceDefinition has no versions".to_owned());
         }
         for (index, version) in versions.iter().enumerate() {
             let path = Path::root().key("spec").key("versions").index(index);
@@ -116,13 +119,13 @@ impl Reading<'_> {
         (format!("{plural}.{group}"), kinds, definitions)
     }
 
-    /// The schema of a version's objects, with the metadata that every object has.
+    /// The schema of a version's objects, with the fields that every object has.
     fn schema(&mut self, version: &Value, path: &Path) -> Schema {
         let path = path.key("schema").key("openAPIV3Schema");
         let mut schema = match version.at(&["schema", "openAPIV3Schema"]) {
             None => Schema::free_object(),
             Some(value) => Schema::from_value(value, Keep::Meaning).unwrap_or_else(|error| {
-                self.problem(&path, format!("the schema cannot be read: {error}"));
+                self.problem(&path, format!("the schema is invalid: {error}"));
                 Schema::anything()
             }),
         };
@@ -141,11 +144,11 @@ impl Reading<'_> {
         if let Some(text) = self.crd.at(path).and_then(Value::as_str).filter(|text| !text.is_empty()) {
             return text.to_owned();
         }
-        self.refuse(path, format!("the CustomResourceDefinition has no `{}`", path.join(".")));
+        self.report(path, format!("the CustomResourceDefinition has no `{}`", path.join(".")));
         String::new()
     }
 
-    fn refuse(&mut self, path: &[&str], message: String) {
+    fn report(&mut self, path: &[&str], message: String) {
         let path = path.iter().fold(Path::root(), |path, key| path.key(*key));
         self.problem(&path, message);
     }

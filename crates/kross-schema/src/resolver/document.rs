@@ -1,5 +1,5 @@
-//! Turns an OpenAPI v3 document of one group and version into its kinds and definitions. Scope and plural are read off
-//! the paths, so no other request is needed.
+//! Parses the OpenAPI v3 document of one group and version into kinds and definitions. Scope and plural are derived from
+//! the paths, so that no other request is needed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::openapi::{Additional, Keep, Schema};
 use super::GroupVersionKind;
 use super::pack::PackedKind;
 
-/// A document that cannot be read.
+/// A document that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the OpenAPI document: {0}")]
+#[error("cannot parse the OpenAPI document: {0}")]
 pub struct DocumentError(#[from] serde_json::Error);
 
-/// What a document says.
+/// The content of a document.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub(crate) kinds: Vec<PackedKind>,
-    /// The definitions that the kinds need, as JSON without what is for people.
+    /// The definitions that the kinds use, as JSON without documentation.
     pub(crate) definitions: BTreeMap<Text, String>,
 }
 
@@ -70,14 +70,14 @@ impl From<&RawKind> for GroupVersionKind {
     }
 }
 
-/// A definition's kinds; the rest of it is read later, if at all.
+/// The kinds of a definition; the rest of it is parsed later, if at all.
 #[derive(Deserialize)]
 struct RawDefinition {
     #[serde(rename = "x-kubernetes-group-version-kind", default)]
     kinds: Vec<RawKind>,
 }
 
-/// Reads a document.
+/// Parses a document.
 pub(crate) fn read(bytes: &[u8]) -> Result<Document, DocumentError> {
     let raw: RawDocument<'_> = serde_json::from_slice(bytes)?;
     let collections = collections(&raw.paths);
@@ -86,7 +86,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, DocumentError> {
         let definition: RawDefinition = serde_json::from_str(schema.get())?;
         for kind in &definition.kinds {
             let kind = GroupVersionKind::from(kind);
-            // What has no collection is no resource: options, lists, events of a watch.
+            // Only resources have a collection path; options, lists and watch events do not.
             let Some((plural, namespaced)) = collections.get(&kind) else { continue };
             kinds.push(PackedKind {
                 kind,
@@ -102,10 +102,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, DocumentError> {
     Ok(Document { kinds, definitions })
 }
 
-/// The plural and scope of every kind that has a collection.
+/// The plural and scope of every kind that has a collection path.
 fn collections(paths: &HashMap<String, RawPath>) -> HashMap<GroupVersionKind, (Text, bool)> {
     let mut found: HashMap<GroupVersionKind, (Text, bool)> = HashMap::new();
-    // Sorted, so that the answer does not depend on the order of a map.
+    // Sorted, so that the result does not depend on the order of a hash map.
     let sorted: BTreeMap<&String, &RawPath> = paths.iter().collect();
     for (path, operations) in sorted {
         let Some((plural, namespaced)) = collection(path) else { continue };
@@ -114,13 +114,13 @@ fn collections(paths: &HashMap<String, RawPath>) -> HashMap<GroupVersionKind, (T
         };
         let Some(kind) = kind(&operations.post).or_else(|| kind(&operations.get)) else { continue };
         let entry = found.entry(kind).or_insert_with(|| (plural.into(), namespaced));
-        // A namespaced kind also has a path over all namespaces.
+        // A namespaced kind also has a path for all namespaces.
         entry.1 |= namespaced;
     }
     found
 }
 
-/// The resource that a path is the collection of, and whether in a namespace.
+/// The plural of the resource if the path is a collection path, and whether it is namespaced.
 fn collection(path: &str) -> Option<(&str, bool)> {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     let rest = match parts.as_slice() {
@@ -134,7 +134,7 @@ fn collection(path: &str) -> Option<(&str, bool)> {
     }
 }
 
-/// The definitions that the roots refer to, directly or not.
+/// The definitions that the roots refer to, directly or indirectly.
 fn reachable(
     schemas: &HashMap<String, &RawValue>,
     roots: Vec<Text>,

@@ -1,5 +1,5 @@
-//! The schemas of a live cluster, from the OpenAPI v3 documents that somebody fetches: one for each group and version,
-//! known by the hash that the server gives it.
+//! The schemas of a live cluster, from its OpenAPI v3 documents: one per group and version, with the hash that the
+//! server assigns. The caller fetches the documents.
 
 use std::sync::Arc;
 
@@ -9,29 +9,29 @@ use super::document::{self, DocumentError};
 use super::store::Store;
 use super::{GroupVersionKind, ResolvedKind, SchemaResolver};
 
-/// The schemas of a cluster. Holds compressed bytes, and parses what is asked for.
+/// The schemas of a cluster. Stores them compressed, and parses them on demand.
 #[derive(Debug, Default)]
 pub struct LiveSchemas {
     store: Store,
 }
 
 impl LiveSchemas {
-    /// No documents yet.
+    /// Creates an empty collection.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The hash of the document that is held for a group and version, such as `apps/v1`.
+    /// The hash of the stored document of a group and version, such as `apps/v1`.
     #[must_use]
     pub fn hash(&self, group_version: &str) -> Option<Text> {
         self.store.hash(group_version)
     }
 
-    /// Takes a document, unless it is held already under this hash. Says whether anything changed.
+    /// Adds or replaces a document, unless it is already stored with this hash. Returns whether anything changed.
     ///
     /// # Errors
-    /// The bytes are no OpenAPI document; what was held before stays.
+    /// The bytes are not an OpenAPI document. The previous document is then kept.
     pub fn insert(&self, group_version: &str, hash: &str, bytes: &[u8]) -> Result<bool, DocumentError> {
         if self.store.hash(group_version).is_some_and(|held| held == hash) {
             return Ok(false);
@@ -41,7 +41,7 @@ impl LiveSchemas {
         Ok(true)
     }
 
-    /// Forgets the documents that the server no longer lists.
+    /// Removes the documents that the server no longer lists.
     pub fn retain(&self, listed: impl Fn(&str) -> bool) {
         for name in self.store.names() {
             if !listed(&name) {
@@ -50,7 +50,7 @@ impl LiveSchemas {
         }
     }
 
-    /// How many bytes are held.
+    /// The size of the stored data in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.store.packed_size()

@@ -1,21 +1,21 @@
-//! Turns a kind that nobody knows into what was probably meant.
+//! Suggests the kind that was probably meant by an unknown one.
 
 use kross_diagnostics::suggest;
 
 use super::{GroupVersionKind, SchemaResolver};
 
-/// What an unknown kind was probably meant to be.
+/// The kind that was probably meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nearest {
-    /// The kind exists under these groups and versions.
+    /// The kind exists in these groups and versions.
     OtherApiVersions(Vec<String>),
-    /// The group and version have a kind of almost this name.
+    /// There is a kind with a similar name.
     OtherKind(GroupVersionKind),
-    /// Nothing is close.
+    /// There is no similar kind.
     Nothing,
 }
 
-/// Looks for what an unknown kind was probably meant to be.
+/// Finds the kind that was probably meant by an unknown one.
 #[must_use]
 pub fn nearest(resolver: &dyn SchemaResolver, kind: &GroupVersionKind) -> Nearest {
     let known = resolver.kinds();

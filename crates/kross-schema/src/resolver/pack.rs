@@ -1,5 +1,5 @@
-//! Kinds and definitions as a few compressed bytes, and back into a library that parses what is asked for. The same
-//! form serves the bundle in the binary and the schemas kept of a live cluster.
+//! Compresses kinds and definitions, and unpacks them into a library that parses definitions on demand. Used for the
+//! bundle in the binary and for the schemas of live clusters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::view::SchemaView;
 
 use super::{GroupVersionKind, ResolvedKind};
 
-/// No set of schemas comes to more; what claims to is damaged.
+/// Maximum unpacked size; larger packs are considered corrupt.
 const MAX_UNPACKED: usize = 256 << 20;
 
 /// A kind and the definition of its objects.
@@ -26,16 +26,16 @@ pub(crate) struct PackedKind {
     pub(crate) definition: Text,
 }
 
-/// The first line: what is in the pack.
+/// The first line of a pack: its contents.
 #[derive(Serialize, Deserialize)]
 struct Header {
-    /// Where it came from: a version of Kubernetes, a group and version, the name of a CRD.
+    /// The origin: a version of Kubernetes, a group and version, or the name of a CRD.
     origin: String,
     /// Group, version, kind, plural, whether namespaced, definition.
     kinds: Vec<(String, String, String, String, bool, String)>,
 }
 
-/// Packs kinds and definitions. `level` is the effort, from 1 to 10.
+/// Packs kinds and definitions. `level` is the compression level, from 1 to 10.
 pub(crate) fn pack(
     origin: &str,
     kinds: &[PackedKind],
@@ -66,7 +66,7 @@ pub(crate) fn pack(
 }
 
 impl PackedKind {
-    /// The kind with the schema that its library has for it.
+    /// Resolves the kind in its library.
     pub(crate) fn resolve(&self, library: &Arc<Library>) -> Option<Arc<ResolvedKind>> {
         Some(Arc::new(ResolvedKind {
             kind: self.kind.clone(),
@@ -77,7 +77,7 @@ impl PackedKind {
     }
 }
 
-/// A pack, opened.
+/// An unpacked pack.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     pub(crate) origin: Text,
@@ -85,7 +85,7 @@ pub(crate) struct Unpacked {
     pub(crate) kinds: Vec<PackedKind>,
 }
 
-/// Opens a pack; nothing if it is damaged.
+/// Unpacks a pack; `None` if it is corrupt.
 pub(crate) fn unpack(bytes: &[u8]) -> Option<Unpacked> {
     let bytes = decompress_to_vec_with_limit(bytes, MAX_UNPACKED).ok()?;
     let text = String::from_utf8(bytes).ok()?;

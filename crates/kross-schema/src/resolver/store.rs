@@ -1,19 +1,20 @@
-//! Packs by name, opened when a kind of theirs is asked for. Only the most recently used stay open, so that hundreds
-//! of large CRDs cost no more than their compressed bytes.
+//! Packs by name, which are unpacked when one of their kinds is resolved. Only the most recently used ones stay unpacked,
+//! so that hundreds of large CRDs use little memory.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
 use kross_value::Text;
+use parking_lot::RwLock;
 
 use crate::library::Library;
 
 use super::pack::{PackedKind, pack, unpack};
 use super::{GroupVersionKind, ResolvedKind};
 
-/// How many packs stay open although nobody uses their types.
+/// Maximum number of packs that stay unpacked although their types are not in use.
 const MAX_OPEN: usize = 32;
-/// Little effort: documents come in by the dozen when a cluster connects.
+/// Low compression level: dozens of documents arrive when a cluster connects.
 const LEVEL: u8 = 3;
 
 /// Packs by name.
@@ -26,7 +27,7 @@ pub(crate) struct Store {
 struct State {
     packs: HashMap<Text, Pack>,
     by_kind: BTreeMap<GroupVersionKind, (Text, PackedKind)>,
-    /// The most recently opened, newest last.
+    /// The most recently unpacked libraries, newest last.
     open: Vec<(Text, Arc<Library>)>,
 }
 
@@ -35,18 +36,18 @@ struct Pack {
     hash: Text,
     bytes: Arc<[u8]>,
     kinds: Vec<GroupVersionKind>,
-    /// There as long as somebody uses a type of it, so that a kind has one type at a time.
+    /// The unpacked library as long as one of its types is in use, so that a kind never has two types at a time.
     opened: Weak<Library>,
 }
 
 impl Store {
-    /// The hash that a pack was put in with.
+    /// The hash of a pack.
     pub(crate) fn hash(&self, name: &str) -> Option<Text> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state.packs.get(name).map(|pack| pack.hash.clone())
     }
 
-    /// Puts a pack in place of the one of that name.
+    /// Adds or replaces a pack.
     pub(crate) fn put(
         &self,
         name: &str,
@@ -56,8 +57,8 @@ impl Store {
     ) {
         let bytes = pack(name, kinds, definitions, LEVEL).into();
         let name = Text::from(name);
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.take(&name);
+        let mut state = self.state.write();
+        state.remove(&name);
         for packed in kinds {
             state.by_kind.insert(packed.kind.clone(), (name.clone(), packed.clone()));
         }
@@ -65,32 +66,32 @@ impl Store {
         state.packs.insert(name, Pack { hash: hash.into(), bytes, kinds, opened: Weak::new() });
     }
 
-    /// Takes a pack out.
+    /// Removes a pack. Returns whether it existed.
     pub(crate) fn remove(&self, name: &str) -> bool {
-        self.state.write().unwrap_or_else(PoisonError::into_inner).take(name)
+        self.state.write().remove(name)
     }
 
     /// The names of all packs.
     pub(crate) fn names(&self) -> Vec<Text> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state.packs.keys().cloned().collect()
     }
 
-    /// Every kind, sorted.
+    /// All kinds, sorted.
     pub(crate) fn kinds(&self) -> Vec<GroupVersionKind> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state.by_kind.keys().cloned().collect()
     }
 
-    /// How many bytes the packs take, closed.
+    /// The total size of the packs in bytes.
     pub(crate) fn packed_size(&self) -> usize {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         state.packs.values().map(|pack| pack.bytes.len()).sum()
     }
 
-    /// What is known of a kind.
+    /// Resolves a kind.
     pub(crate) fn resolve(&self, kind: &GroupVersionKind) -> Option<Arc<ResolvedKind>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         let (name, packed) = state.by_kind.get(kind)?;
         let pack = state.packs.get(name)?;
         if let Some(library) = pack.opened.upgrade() {
@@ -98,15 +99,15 @@ impl Store {
         }
         let (name, packed, bytes) = (name.clone(), packed.clone(), Arc::clone(&pack.bytes));
         drop(state);
-        // Opened without the lock: others may ask meanwhile, and the first to come back decides.
+        // Unpack without holding the lock. If several threads do so, the first one to store its library wins.
         let library = unpack(&bytes)?.library;
-        let library = self.state.write().unwrap_or_else(PoisonError::into_inner).keep(&name, library, &bytes);
+        let library = self.state.write().keep(&name, library, &bytes);
         packed.resolve(&library)
     }
 }
 
 impl State {
-    fn take(&mut self, name: &str) -> bool {
+    fn remove(&mut self, name: &str) -> bool {
         self.open.retain(|(other, _)| other != name);
         let Some(pack) = self.packs.remove(name) else { return false };
         for kind in &pack.kinds {
@@ -117,10 +118,10 @@ impl State {
         true
     }
 
-    /// Keeps an opened library, and gives the one to use.
+    /// Stores an unpacked library, and returns the one to use.
     fn keep(&mut self, name: &Text, library: Arc<Library>, bytes: &Arc<[u8]>) -> Arc<Library> {
         let Some(pack) = self.packs.get_mut(name).filter(|pack| Arc::ptr_eq(&pack.bytes, bytes)) else {
-            // Replaced meanwhile; the answer is still right for when it was asked.
+            // The pack was replaced meanwhile; the library is still valid for this call.
             return library;
         };
         if let Some(first) = pack.opened.upgrade() {

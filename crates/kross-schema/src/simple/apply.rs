@@ -1,4 +1,4 @@
-//! Applies markers to the schema of their field, and refuses those that say something about another kind of value.
+//! Applies markers to the schema of their field, and reports markers that do not apply to its type.
 
 use kross_diagnostics::Code;
 use kross_value::Value;
@@ -9,7 +9,7 @@ use kross_diagnostics::{Path, Place, Problem};
 
 use super::marker_text::{Marker, MarkerName};
 
-/// Applies all markers in order, then checks what they say together.
+/// Applies all markers in order, then checks them for conflicts.
 pub(super) fn apply(schema: &mut Schema, markers: &[Marker], path: &Path, problems: &mut Vec<Problem>) {
     let before = problems.len();
     for marker in markers {
@@ -19,7 +19,7 @@ pub(super) fn apply(schema: &mut Schema, markers: &[Marker], path: &Path, proble
         }
     }
     if problems.len() == before {
-        super::together::check(schema, markers, path, problems);
+        super::field_checks::check(schema, markers, path, problems);
     }
 }
 
@@ -85,7 +85,7 @@ impl Applying<'_> {
     fn invalid(&self, expected: &str) -> Box<Problem> {
         let (name, value) = (self.marker.name.as_str(), &self.marker.value);
         let found = if value.trim().is_empty() { "nothing".to_owned() } else { format!("`{value}`") };
-        self.problem(Code::InvalidMarkerValue, format!("`{name}` needs {expected}, found {found}"))
+        self.problem(Code::InvalidMarkerValue, format!("`{name}` must be {expected}, found {found}"))
     }
 
     fn only(&self, kind: Kind) -> Applied {
@@ -94,7 +94,7 @@ impl Applying<'_> {
         }
         let name = self.marker.name.as_str();
         let what = if kind == Kind::String { "strings" } else { "lists" };
-        let message = format!("`{name}` is for {what}, but this is {}", self.found());
+        let message = format!("`{name}` applies to {what}, but the field is {}", self.found());
         let problem = Problem::new(Code::MarkerNotApplicable, Place::value(self.path), message);
         let meant = match (self.marker.name, self.schema.kind) {
             (MarkerName::MinLength, Some(Kind::Integer | Kind::Number)) => Some("minimum"),
@@ -131,31 +131,31 @@ impl Applying<'_> {
 
     fn count(&self) -> Result<i64, Box<Problem>> {
         let count = self.marker.value.parse::<i64>().ok().filter(|count| *count >= 0);
-        count.ok_or_else(|| self.invalid("a whole number that is not negative"))
+        count.ok_or_else(|| self.invalid("a non-negative integer"))
     }
 
     fn default_value(&self) -> Result<Value, Box<Problem>> {
         let text = self.marker.value.as_str();
-        let refuse = |expected: &str| {
+        let invalid = |expected: &str| {
             let message = format!("the default must be {expected}, found `{text}`");
             self.problem(Code::InvalidDefault, message)
         };
         match self.schema.kind {
-            // kro puts the text into a document of JSON, so that `\n` is the end of a line. Where that is no JSON, such as with
-            // a quote in it, it is taken as it is.
+            // kro inserts the text into a JSON string, so `\n` is a line break. If the result is not valid JSON, for example
+            // because of a quote, the text is used as it is.
             Some(Kind::String) => {
                 Ok(serde_json::from_str(&format!("\"{text}\"")).unwrap_or_else(|_| Value::from(text)))
             }
-            Some(Kind::Integer) => text.parse::<i64>().map(Value::Int).map_err(|_| refuse("an integer")),
+            Some(Kind::Integer) => text.parse::<i64>().map(Value::Int).map_err(|_| invalid("an integer")),
             Some(Kind::Number) => match text.parse::<i64>() {
                 Ok(whole) => Ok(Value::Int(whole)),
                 Err(_) => match text.parse::<f64>() {
                     Ok(number) if number.is_finite() => Ok(Value::Float(number)),
-                    _ => Err(refuse("a number")),
+                    _ => Err(invalid("a number")),
                 },
             },
             Some(Kind::Boolean) => {
-                parse_bool(text).map(Value::Bool).ok_or_else(|| refuse("`true` or `false`"))
+                parse_bool(text).map(Value::Bool).ok_or_else(|| invalid("`true` or `false`"))
             }
             Some(Kind::Object | Kind::Array) | None => serde_json::from_str(text).map_err(|_| {
                 let example = match self.schema.kind {
@@ -163,7 +163,7 @@ impl Applying<'_> {
                     Some(Kind::Object) => "JSON, such as `{\"key\": \"value\"}`",
                     _ => "JSON",
                 };
-                refuse(example)
+                invalid(example)
             }),
         }
     }
@@ -185,7 +185,8 @@ impl Applying<'_> {
         let kind = match self.schema.kind {
             Some(kind @ (Kind::String | Kind::Integer)) => kind,
             _ => {
-                let message = format!("`enum` is for strings and integers, but this is {}", self.found());
+                let message =
+                    format!("`enum` applies to strings and integers, but the field is {}", self.found());
                 let problem = Problem::new(Code::MarkerNotApplicable, Place::value(self.path), message);
                 return Err(Box::new(problem.within(self.marker.key_range.clone())));
             }
@@ -194,14 +195,15 @@ impl Applying<'_> {
         for word in self.marker.value.split(',').map(str::trim) {
             if word.is_empty() {
                 let problem = self.problem(Code::InvalidEnum, "empty enum values are not allowed");
-                return Err(Box::new(problem.help("write the values with one comma between them")));
+                return Err(Box::new(problem.help("separate the values with single commas")));
             }
-            let value = match kind {
-                Kind::String => Value::from(word),
-                _ => Value::Int(word.parse::<i64>().map_err(|_| {
-                    self.problem(Code::InvalidEnum, format!("`{word}` is not an integer as the field is"))
-                })?),
-            };
+            let value =
+                match kind {
+                    Kind::String => Value::from(word),
+                    _ => Value::Int(word.parse::<i64>().map_err(|_| {
+                        self.problem(Code::InvalidEnum, format!("`{word}` is not an integer"))
+                    })?),
+                };
             values.push(value);
         }
         self.schema.values = values;
@@ -217,7 +219,7 @@ impl Applying<'_> {
         if let Err(error) = Regex::new(&pattern) {
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ").to_owned();
-            let message = format!("`{pattern}` is not a regular expression: {reason}");
+            let message = format!("`{pattern}` is not a valid regular expression: {reason}");
             return Err(self.problem(Code::InvalidPattern, message));
         }
         self.schema.details_mut().pattern = Some(pattern.into());
@@ -229,7 +231,9 @@ impl Applying<'_> {
             Some(other) if other != list_type => {
                 let message = format!("the list cannot be both `{other}` and `{list_type}`");
                 let problem = self.problem(Code::ConflictingMarkers, message);
-                Err(Box::new(problem.help("`uniqueItems=true` is the same as `listType=set`; keep one")))
+                Err(Box::new(
+                    problem.help("`uniqueItems=true` is the same as `listType=set`; remove one of them"),
+                ))
             }
             _ => {
                 self.schema.details_mut().list_type = Some(list_type.into());
@@ -254,14 +258,14 @@ impl Applying<'_> {
             return Err(self.invalid("the name of a field"));
         }
         if self.schema.details().list_map_keys.iter().any(|other| *other == key.as_str()) {
-            return Err(self.problem(Code::ConflictingMarkers, format!("`{key}` is a key already")));
+            return Err(self.problem(Code::ConflictingMarkers, format!("duplicate `listMapKey` `{key}`")));
         }
         self.schema.details_mut().list_map_keys.push(key.into());
         Ok(())
     }
 }
 
-/// The spellings that Go takes for a boolean.
+/// Parses a boolean like Go's `strconv.ParseBool`.
 pub(super) fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

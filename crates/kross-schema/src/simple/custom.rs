@@ -1,5 +1,5 @@
-//! Custom types: names that stand for a type with its markers, or for a struct. Resolved in the order that they
-//! need each other, each once; types that need themselves are reported as the circle they make.
+//! Custom types: names for a type with markers, or for a struct. Each is resolved once, after the types that it depends
+//! on; cycles are reported.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub(super) struct CustomTypes<'a> {
 
 enum State {
     Resolving,
-    /// The schema, whether fields of it are required, and its size. Nothing, where the type is mistaken.
+    /// The schema, whether fields of this type are required, and its size. `None` if the type is invalid.
     Resolved(Option<(Arc<crate::openapi::Schema>, bool, usize)>),
 }
 
@@ -36,10 +36,11 @@ impl<'a> CustomTypes<'a> {
             Some(Value::Object(entries)) => {
                 for (name, value) in entries.iter() {
                     if type_text::builtin(name).is_some() {
-                        let message = format!("`{name}` is a type already, so this one is never used");
+                        let message =
+                            format!("`{name}` is a built-in type, so this custom type is never used");
                         let problem =
                             Problem::new(Code::TypeShadowed, Place::value(&path.key(name.as_str())), message);
-                        problems.push(problem.on_key().help("give it another name"));
+                        problems.push(problem.on_key().help("rename the custom type"));
                     }
                     definitions.insert(name.text().clone(), value);
                 }
@@ -53,7 +54,7 @@ impl<'a> CustomTypes<'a> {
         Self { path: path.clone(), definitions, states: BTreeMap::new(), stack: Vec::new() }
     }
 
-    /// Resolves also the types that nothing uses, for their mistakes.
+    /// Resolves all types, so that errors in unused types are reported as well.
     pub(super) fn resolve_all(&mut self, problems: &mut Vec<Problem>) {
         let names: Vec<Text> = self.definitions.keys().cloned().collect();
         for name in names {
@@ -61,7 +62,7 @@ impl<'a> CustomTypes<'a> {
         }
     }
 
-    /// The schema of a name used at `range` of the text at `path`.
+    /// The schema of a type that is used at `range` of the text at `path`.
     pub(super) fn resolve(
         &mut self,
         name: &Text,
@@ -75,11 +76,11 @@ impl<'a> CustomTypes<'a> {
             return None;
         }
         if let Some(State::Resolving) = self.states.get(name) {
-            problems.push(self.circle(name, range, path));
+            problems.push(self.cycle(name, range, path));
             return None;
         }
         if depth > MAX_STRUCT_DEPTH {
-            let message = format!("custom types nest more than {MAX_STRUCT_DEPTH} levels deep");
+            let message = format!("custom types are nested more than {MAX_STRUCT_DEPTH} levels deep");
             problems
                 .push(Problem::new(Code::SchemaTooLarge, Place::value(path), message).within(range.clone()));
             return None;
@@ -105,9 +106,9 @@ impl<'a> CustomTypes<'a> {
         let field = Builder { types: self, problems: &mut *problems }.field(value, &path, depth);
         let errors =
             || problems.iter().skip(before).any(|problem| problem.code.severity() == Severity::Error);
-        let mistaken = matches!(value, Value::String(_)) && errors();
+        let invalid = matches!(value, Value::String(_)) && errors();
         self.stack.pop();
-        let resolved = (!mistaken).then_some((field.schema, field.required, field.size));
+        let resolved = (!invalid).then_some((field.schema, field.required, field.size));
         self.states.insert(name.clone(), State::Resolved(resolved));
     }
 
@@ -121,15 +122,15 @@ impl<'a> CustomTypes<'a> {
             None if name.contains(char::is_whitespace) && name.contains('=') => {
                 problem.help("put a `|` between the type and its markers")
             }
-            None => problem.help(format!("the types are {}, and those in `{}`", listed(BUILTIN), self.path)),
+            None => problem.help(format!("use {}, or a type from `{}`", listed(BUILTIN), self.path)),
         }
     }
 
-    fn circle(&self, name: &Text, range: &Range<usize>, path: &Path) -> Problem {
+    fn cycle(&self, name: &Text, range: &Range<usize>, path: &Path) -> Problem {
         let start = self.stack.iter().position(|other| other == name).unwrap_or(0);
-        let mut way: Vec<&str> = self.stack.iter().skip(start).map(Text::as_str).collect();
-        way.push(name);
-        let message = format!("a type cannot contain itself: {}", way.join(" -> "));
+        let mut cycle: Vec<&str> = self.stack.iter().skip(start).map(Text::as_str).collect();
+        cycle.push(name);
+        let message = format!("a type cannot contain itself: {}", cycle.join(" -> "));
         Problem::new(Code::CyclicTypes, Place::value(path), message)
             .within(range.clone())
             .help("use `object` where the type would repeat")

@@ -1,5 +1,5 @@
-//! Turns the text after the first `|` of a field into markers: `key=value`, separated by spaces or by `|`. Values may
-//! be quoted, and brackets hold them together.
+//! Parses the markers after the first `|` of a field: `key=value`, separated by spaces or `|`. Values with spaces must
+//! be in quotes or brackets.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use kross_diagnostics::{Path, Place, Problem};
 
 macro_rules! markers {
     ($($name:ident = $word:literal,)*) => {
-        /// What a marker is about.
+        /// The name of a marker.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum MarkerName { $($name,)* }
 
@@ -46,7 +46,7 @@ markers! {
     ListMapKey = "listMapKey",
 }
 
-/// A marker: its name, its value without quotes, and where both stand in the field.
+/// A marker: its name, its unquoted value, and the ranges of both in the field.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Marker {
     pub(super) name: MarkerName,
@@ -61,7 +61,7 @@ impl Marker {
         self.name == MarkerName::Required && super::apply::parse_bool(&self.value) == Some(true)
     }
 
-    /// Where a part of the value stands in the field, if the value stands there letter by letter.
+    /// The range in the field of a part of the value, if the value contains no escapes.
     pub(super) fn within(&self, part: Range<usize>) -> Option<Range<usize>> {
         let quotes = match self.value_range.len().checked_sub(self.value.len())? {
             0 => 0,
@@ -72,13 +72,13 @@ impl Marker {
         Some(start + part.start..start + part.end)
     }
 
-    /// Whether it may be said more than once.
+    /// Whether it may be repeated.
     fn repeats(&self) -> bool {
         matches!(self.name, MarkerName::Validation | MarkerName::ListMapKey)
     }
 }
 
-/// Parses markers; `offset` is where the text begins in its field.
+/// Parses markers; `offset` is the start of the text in its field.
 pub(super) fn parse(text: &str, offset: usize, path: &Path, problems: &mut Vec<Problem>) -> Vec<Marker> {
     let mut scanner = Scanner { text, offset, path, problems, at: 0 };
     let mut markers: Vec<Marker> = Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn parse(text: &str, offset: usize, path: &Path, problems: &mut Vec<P
         let Ok(marker) = found else { continue };
         let repeated = markers.iter().any(|other| other.name == marker.name) && !marker.repeats();
         if repeated {
-            let message = format!("marker `{}` is given twice; the last one counts", marker.name.as_str());
+            let message = format!("duplicate marker `{}`; the last one is used", marker.name.as_str());
             let problem = Problem::new(Code::MarkerRepeated, Place::value(path), message);
             scanner.problems.push(problem.within(marker.key_range.clone()));
             markers.retain(|other| other.name != marker.name);
@@ -112,7 +112,7 @@ struct Scanner<'a> {
     at: usize,
 }
 
-/// A marker that was reported already.
+/// A problem that has already been reported.
 struct Reported;
 
 impl Scanner<'_> {
@@ -146,7 +146,7 @@ impl Scanner<'_> {
         Some(self.marker())
     }
 
-    /// Skips spaces and `|`, and says where the last `|` was.
+    /// Skips spaces and `|`, and returns the position of the last `|`.
     fn skip_separators(&mut self) -> Option<usize> {
         let mut last = None;
         loop {
@@ -200,7 +200,7 @@ impl Scanner<'_> {
             let meant = translated(key).or_else(|| suggest(key, MarkerName::WORDS.iter().copied()));
             self.problems.push(match meant {
                 Some(_) => problem.did_you_mean(meant),
-                None => problem.help(format!("the markers are {}", MarkerName::WORDS.join(", "))),
+                None => problem.help(format!("the supported markers are {}", MarkerName::WORDS.join(", "))),
             });
             Reported
         })
@@ -213,12 +213,12 @@ impl Scanner<'_> {
             Some(MarkerName::Required | MarkerName::Immutable | MarkerName::UniqueItems) => {
                 problem.help(format!("write `{key}=true`")).replace(format!("{key}=true"))
             }
-            Some(_) => problem.help(format!("write `{key}=` and the value")),
+            Some(_) => problem.help(format!("write `{key}=<value>`")),
             None => problem.help("quote a value that contains spaces"),
         });
     }
 
-    /// Moves past a value: up to a space or a separating `|` outside of quotes and brackets.
+    /// Skips a value: up to a space or a separating `|` outside quotes and brackets.
     fn skip_value(&mut self) -> Result<(), Reported> {
         let start = self.at;
         let mut quote: Option<usize> = None;
@@ -249,27 +249,28 @@ impl Scanner<'_> {
             }
         }
         self.at = end;
-        let (place, message) = match (quote, brackets.first(), stray) {
-            (Some(place), _, _) => (place, "unclosed quote"),
-            (None, Some(place), _) => (*place, "unclosed bracket/brace"),
-            (None, None, Some(place)) => (place, "unmatched closing bracket/brace"),
+        let (position, message) = match (quote, brackets.first(), stray) {
+            (Some(position), _, _) => (position, "unclosed quote"),
+            (None, Some(position), _) => (*position, "unclosed bracket/brace"),
+            (None, None, Some(position)) => (position, "unmatched closing bracket/brace"),
             (None, None, None) => return Ok(()),
         };
         let problem = Problem::new(Code::MarkerUnclosed, Place::value(self.path), message);
-        let problem = problem.within(self.range(place, place + 1));
-        self.problems.push(problem.help("put the value into double quotes, with `\\\"` for a quote inside"));
+        let problem = problem.within(self.range(position, position + 1));
+        self.problems
+            .push(problem.help("put the value in double quotes, and escape quotes inside it as `\\\"`"));
         Err(Reported)
     }
 
-    /// Whether a `|` right behind a value ends it: it does if a marker follows, else it is part of the value, as in
-    /// a regular expression.
+    /// Whether a `|` directly after a value ends it: it does if a marker follows, otherwise it is part of the value, for
+    /// example of a regular expression.
     fn separates(&self, index: usize) -> bool {
         let rest = self.text.get(index + 1..).unwrap_or("").trim_start();
         rest.split_once('=').is_some_and(|(key, _)| MarkerName::find(key.trim_end()).is_some())
     }
 }
 
-/// What OpenAPI or other tools call a marker that this language has.
+/// The marker for a name that OpenAPI or other tools use.
 fn translated(key: &str) -> Option<&'static str> {
     match key {
         "min" => Some("minimum"),
@@ -285,8 +286,8 @@ fn translated(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Takes surrounding quotes off, and the backslashes before quotes and backslashes. Other backslashes stay, so that
-/// regular expressions survive.
+/// Removes surrounding quotes, and the backslashes before quotes and backslashes. Other backslashes are kept, for
+/// regular expressions.
 fn unquoted(raw: &str) -> String {
     let Some(inner) = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         return raw.trim().to_owned();

@@ -1,4 +1,4 @@
-//! Compiles the rules of `validation` as the API server does when it takes the CRD: `self` is the field's value.
+//! Compiles `validation` rules as the API server does when the CRD is created: `self` is the value of the field.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::view::SchemaView;
 
 use super::marker_text::{Marker, MarkerName};
 
-/// Checks the rules among a field's markers.
+/// Checks the validation rules of a field.
 pub(super) fn check(schema: &Schema, markers: &[Marker], path: &Path, problems: &mut Vec<Problem>) {
     let mut rules = markers.iter().filter(|marker| marker.name == MarkerName::Validation).peekable();
     if rules.peek().is_none() {
@@ -26,7 +26,7 @@ pub(super) fn check(schema: &Schema, markers: &[Marker], path: &Path, problems: 
 
 fn check_rule(env: &Env, marker: &Marker, path: &Path, problems: &mut Vec<Problem>) {
     let rule = marker.value.as_str();
-    // Names such as `__namespace__` are the API server's way to write fields that the language reserves.
+    // The API server uses names such as `__namespace__` for fields whose names are reserved in CEL.
     if rule.contains("__") {
         return;
     }
@@ -37,7 +37,7 @@ fn check_rule(env: &Env, marker: &Marker, path: &Path, problems: &mut Vec<Proble
         Ok(checked) => {
             let result = checked.result();
             if !matches!(result, Type::Bool | Type::Dyn | Type::Error) {
-                let message = format!("a validation must give true or false, but this gives {result}");
+                let message = format!("a validation rule must return a bool, found {result}");
                 problems.push(problem(message, marker.value_range.clone()));
             }
         }

@@ -1,4 +1,4 @@
-//! Turns the text of a type, such as `[]map[string]Person`, into its shape, with the place of each part.
+//! Parses a type, such as `[]map[string]Person`, with the range of each part.
 
 use std::ops::Range;
 
@@ -8,17 +8,17 @@ use kross_value::Text;
 use crate::openapi::Kind;
 use kross_diagnostics::{Path, Place, Problem};
 
-/// How deep lists and maps may nest in one type.
+/// Maximum nesting depth of lists and maps in one type.
 const MAX_DEPTH: usize = 16;
 
-/// A type and where its text stands.
+/// A type and its range in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TypeText {
     pub(super) shape: Shape,
     pub(super) range: Range<usize>,
 }
 
-/// What a type's text says.
+/// The structure of a type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Shape {
     /// `string`, `integer`, `boolean`, `float`
@@ -29,11 +29,11 @@ pub(super) enum Shape {
     List(Box<TypeText>),
     /// `map[string]T`
     Map(Box<TypeText>),
-    /// A name that may be one of the custom types.
+    /// The name of a custom type.
     Custom(Text),
 }
 
-/// The type that a word means by itself.
+/// The built-in type with a name.
 pub(super) fn builtin(word: &str) -> Option<Shape> {
     match word {
         "string" => Some(Shape::Atomic(Kind::String)),
@@ -45,10 +45,10 @@ pub(super) fn builtin(word: &str) -> Option<Shape> {
     }
 }
 
-/// The words that [`builtin`] knows.
+/// The names of the built-in types, for suggestions.
 pub(super) const BUILTIN: &[&str] = &["string", "integer", "boolean", "float", "object"];
 
-/// What other languages call a type that this one has.
+/// The built-in type for a name that other languages use.
 pub(super) fn translated(word: &str) -> Option<&'static str> {
     match word {
         "int" | "int32" | "int64" | "uint" | "long" => Some("integer"),
@@ -60,7 +60,7 @@ pub(super) fn translated(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Parses the part of a field before the first `|`. The text begins the field, so offsets are offsets in the field.
+/// Parses the part of a field before the first `|`. Offsets are relative to the start of the field.
 pub(super) fn parse(text: &str, path: &Path, problems: &mut Vec<Problem>) -> Option<TypeText> {
     let range = trimmed(text, 0..text.len());
     if range.is_empty() {
@@ -82,13 +82,13 @@ pub(super) fn parse(text: &str, path: &Path, problems: &mut Vec<Problem>) -> Opt
     }
 }
 
-type Failure = (Code, Range<usize>, String, Option<String>);
+type ParseFailure = (Code, Range<usize>, String, Option<String>);
 
-fn parse_range(text: &str, range: Range<usize>, depth: usize) -> Result<TypeText, Failure> {
+fn parse_range(text: &str, range: Range<usize>, depth: usize) -> Result<TypeText, ParseFailure> {
     let range = trimmed(text, range);
     let word = text.get(range.clone()).unwrap_or("");
     if depth > MAX_DEPTH {
-        let message = format!("the type nests more than {MAX_DEPTH} lists and maps");
+        let message = format!("the type nests lists and maps more than {MAX_DEPTH} levels deep");
         return Err((Code::TypeTooDeep, range, message, None));
     }
     if let Some(shape) = builtin(word) {
@@ -121,17 +121,18 @@ fn inner(
     whole: &Range<usize>,
     what: &str,
     depth: usize,
-) -> Result<TypeText, Failure> {
+) -> Result<TypeText, ParseFailure> {
     if trimmed(text, inside.clone()).is_empty() {
         let word = text.get(whole.clone()).unwrap_or("");
-        let message = format!("`{word}` does not say what the {what} holds");
-        let help = format!("add the type, as in `{word}string`").replace("<>string", "<string>");
+        let message = format!("the {what} type `{word}` has no element type");
+        let help =
+            format!("add the element type, for example `{word}string`").replace("<>string", "<string>");
         return Err((Code::IncompleteType, whole.clone(), message, Some(help)));
     }
     parse_range(text, inside, depth + 1)
 }
 
-/// How long `map[string]` is in a word that begins with `map[`.
+/// The length of the prefix `map[string]` of a word that starts with `map[`.
 fn map_prefix(word: &str) -> Result<usize, (Code, String, String)> {
     let help = "write `map[string]T`".to_owned();
     let Some(close) = word.find(']') else {
@@ -139,8 +140,8 @@ fn map_prefix(word: &str) -> Result<usize, (Code, String, String)> {
     };
     match word.get(4..close).map(str::trim) {
         Some("string") => Ok(close + 1),
-        Some("") | None => Err((Code::IncompleteType, format!("`{word}` has no type for its keys"), help)),
-        Some(key) => Err((Code::MapKeyNotString, format!("keys of maps are strings, not `{key}`"), help)),
+        Some("") | None => Err((Code::IncompleteType, format!("`{word}` has no key type"), help)),
+        Some(key) => Err((Code::MapKeyNotString, format!("map keys must be strings, not `{key}`"), help)),
     }
 }
 

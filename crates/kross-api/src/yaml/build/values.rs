@@ -1,4 +1,4 @@
-//! What scalars stand for: plain ones by how they look, tagged ones by what their tag says.
+//! The values of scalars: plain scalars by their content, tagged scalars by their tag.
 
 use granit_parser::{ScalarStyle, Tag};
 use kross_diagnostics::{Code, Diagnostic};
@@ -11,7 +11,7 @@ use super::{Builder, Scalar};
 const CORE: &str = "tag:yaml.org,2002:";
 
 impl Builder<'_> {
-    /// What a scalar stands for. A mistake is reported and stands for nothing.
+    /// The value of a scalar. An invalid scalar is reported and becomes null.
     pub(super) fn value(&mut self, scalar: &Scalar<'_>, bytes: &Bytes) -> Value {
         let text = if bytes.is_empty() { "" } else { scalar.text };
         let Some(tag) = scalar.tag else {
@@ -48,19 +48,18 @@ impl Builder<'_> {
         match scalar::plain(text) {
             Plain::Value(value) => value,
             Plain::Word(value) => {
-                let diagnostic =
-                    Diagnostic::new(Code::BooleanWord, format!("`{text}` is read as the boolean `{value}`"));
-                self.push(diagnostic.at(span).fix(
-                    "put it in quotes if text is meant",
-                    span,
-                    format!("\"{text}\""),
-                ));
+                let diagnostic = Diagnostic::new(
+                    Code::BooleanWord,
+                    format!("`{text}` is parsed as the boolean `{value}`"),
+                );
+                self.push(diagnostic.at(span).fix("quote it if it is a string", span, format!("\"{text}\"")));
                 Value::Bool(value)
             }
             Plain::NotANumber => {
                 let diagnostic =
-                    Diagnostic::new(Code::NotANumber, format!("`{text}` has no form in JSON")).at(span);
-                self.push(diagnostic.fix("put it in quotes if text is meant", span, format!("\"{text}\"")));
+                    Diagnostic::new(Code::NotANumber, format!("`{text}` cannot be represented in JSON"))
+                        .at(span);
+                self.push(diagnostic.fix("quote it if it is a string", span, format!("\"{text}\"")));
                 Value::Null
             }
         }
@@ -79,23 +78,20 @@ impl Builder<'_> {
         let name = tag.original();
         let binary = tag.suffix_in_namespace(CORE).as_deref() == Some("binary");
         let message = if binary {
-            "binary values have no form in JSON".to_owned()
+            "binary values cannot be represented in JSON".to_owned()
         } else {
-            format!("the value does not agree with the tag `{name}`")
+            format!("the value does not match the tag `{name}`")
         };
-        let help = if binary {
-            "leave the tag out: fields for binary data take base64 text"
-        } else {
-            "leave the tag out"
-        };
+        let help =
+            if binary { "remove the tag: fields for binary data expect base64" } else { "remove the tag" };
         let place = tag_bytes.unwrap_or_else(|| bytes.clone());
         self.push(Diagnostic::new(Code::InvalidTag, message).at(self.span(place)).help(help));
     }
 
     fn unknown_tag(&mut self, tag: &Tag, bytes: Option<Bytes>) {
         let diagnostic =
-            Diagnostic::new(Code::UnknownTag, format!("the tag `{}` has no meaning here", tag.original()));
-        let diagnostic = diagnostic.help("leave the tag out");
+            Diagnostic::new(Code::UnknownTag, format!("the tag `{}` is ignored", tag.original()));
+        let diagnostic = diagnostic.help("remove the tag");
         self.push(match bytes {
             Some(bytes) => diagnostic.at(self.span(bytes)),
             None => diagnostic,
@@ -103,7 +99,7 @@ impl Builder<'_> {
     }
 }
 
-/// `!` alone, which says "not what it looks like".
+/// The tag `!`, which makes every scalar a string.
 fn is_non_specific(tag: &Tag) -> bool {
     tag.original() == "!"
 }

@@ -1,12 +1,12 @@
-//! Lines up literal and folded block scalars: indentation is left out, line breaks stay, are folded or chomped.
+//! Aligns literal and folded block scalars: indentation is dropped; line breaks are kept, folded or chomped.
 
 use super::{Walk, line_break};
 
-/// Walks to the end of the scalar and gives the offset at which its content ends.
+/// Walks to the end of the scalar and returns the end of its content.
 pub(super) fn walk(walk: &mut Walk<'_>, indent: usize, folded: bool) -> usize {
-    // The text begins with the first character of content; empty lines before it are in the string alone.
+    // The text starts with the first character of content; empty lines before it are only in the string.
     if line_break(walk.text) == 0 {
-        let before = walk.due().len() - walk.due().trim_start_matches('\n').len();
+        let before = walk.remaining().len() - walk.remaining().trim_start_matches('\n').len();
         walk.other(0, before);
     }
     while walk.at < walk.text.len() {
@@ -15,7 +15,7 @@ pub(super) fn walk(walk: &mut Walk<'_>, indent: usize, folded: bool) -> usize {
             break;
         }
         let breaks = Breaks::read(walk.rest(), indent);
-        if breaks.count == 0 || walk.due().is_empty() || !breaks.apply(walk, folded) {
+        if breaks.count == 0 || walk.remaining().is_empty() || !breaks.apply(walk, folded) {
             break;
         }
     }
@@ -46,11 +46,11 @@ impl Breaks {
         Self { length, count }
     }
 
-    /// Takes the line feeds, or the one blank, that the string has for them.
+    /// Consumes the line feeds, or the single space, that the string has for them.
     fn apply(&self, walk: &mut Walk<'_>, folded: bool) -> bool {
-        let kept = walk.due().bytes().take(self.count).take_while(|byte| *byte == b'\n').count();
+        let kept = walk.remaining().bytes().take(self.count).take_while(|byte| *byte == b'\n').count();
         match kept {
-            0 if folded && self.count == 1 && walk.due().starts_with(' ') => walk.other(self.length, 1),
+            0 if folded && self.count == 1 && walk.remaining().starts_with(' ') => walk.other(self.length, 1),
             0 => return false,
             kept => walk.other(self.length, kept),
         }

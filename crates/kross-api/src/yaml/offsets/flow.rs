@@ -1,4 +1,4 @@
-//! Lines up plain and quoted scalars: escapes stand for characters, line breaks are folded.
+//! Aligns plain and quoted scalars: escapes are decoded, line breaks are folded.
 
 use super::{Walk, line_break};
 
@@ -10,7 +10,7 @@ pub(super) enum Quote {
     Double,
 }
 
-/// Walks to the end of the scalar and gives the offset at which its content ends.
+/// Walks to the end of the scalar and returns the end of its content.
 pub(super) fn walk(walk: &mut Walk<'_>, quote: Quote) -> usize {
     let mark = match quote {
         Quote::None => "",
@@ -39,7 +39,7 @@ pub(super) fn walk(walk: &mut Walk<'_>, quote: Quote) -> usize {
     end
 }
 
-/// White space with line breaks in it: one break is a blank, each further one a line feed.
+/// White space with line breaks: one line break becomes a space, each further one a line feed.
 struct Fold {
     length: usize,
     breaks: usize,
@@ -65,7 +65,7 @@ impl Fold {
 
     fn apply(&self, walk: &mut Walk<'_>) -> bool {
         let expected = if self.breaks == 1 { " ".to_owned() } else { "\n".repeat(self.breaks - 1) };
-        let agrees = walk.due().starts_with(&expected);
+        let agrees = walk.remaining().starts_with(&expected);
         if agrees {
             walk.other(self.length, expected.len());
         }
@@ -73,7 +73,7 @@ impl Fold {
     }
 }
 
-/// Takes an escape sequence of a double-quoted scalar.
+/// Consumes an escape sequence of a double-quoted scalar.
 fn escape(walk: &mut Walk<'_>) -> bool {
     let rest = walk.rest();
     let after = rest.get(1..).unwrap_or_default();
@@ -88,7 +88,7 @@ fn escape(walk: &mut Walk<'_>) -> bool {
         Some(_) => 1 + after.chars().next().map_or(1, char::len_utf8),
         None => return false,
     };
-    let Some(letter) = walk.due().chars().next() else { return false };
+    let Some(letter) = walk.remaining().chars().next() else { return false };
     walk.other(length, letter.len_utf8());
     true
 }
@@ -99,7 +99,7 @@ fn is_high_surrogate(digits: Option<&str>) -> bool {
         .is_some_and(|unit| (0xd800..0xdc00).contains(&unit))
 }
 
-/// A backslash at the end of a line joins the lines; empty lines after it stay.
+/// Consumes a backslash at the end of a line, which joins the lines; empty lines after it are kept.
 fn escaped_break(walk: &mut Walk<'_>) -> bool {
     let rest = walk.rest().get(1..).unwrap_or_default();
     let first = line_break(rest);
@@ -111,7 +111,7 @@ fn escaped_break(walk: &mut Walk<'_>) -> bool {
             (after.len() - after.trim_start_matches([' ', '\t']).len(), 0)
         }
     };
-    let agrees = walk.due().starts_with(&"\n".repeat(breaks));
+    let agrees = walk.remaining().starts_with(&"\n".repeat(breaks));
     if agrees {
         walk.other(1 + first + length, breaks);
     }

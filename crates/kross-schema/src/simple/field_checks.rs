@@ -1,4 +1,4 @@
-//! Checks what the markers of one field say together: what the API server would refuse when the CRD is created.
+//! Checks the markers of one field for conflicts for which the API server would reject the CRD.
 
 use kross_diagnostics::{Code, suggest};
 
@@ -10,7 +10,7 @@ use kross_diagnostics::{Path, Place, Problem};
 use super::marker_text::{Marker, MarkerName};
 use super::rules;
 
-/// Checks a field whose markers are fine one by one.
+/// Checks a field whose markers are individually valid.
 pub(super) fn check(schema: &Schema, markers: &[Marker], path: &Path, problems: &mut Vec<Problem>) {
     let checking = Checking { schema, markers, path };
     checking.ranges(problems);
@@ -30,7 +30,7 @@ impl Checking<'_> {
         self.markers.iter().rfind(|marker| marker.name == name)
     }
 
-    /// A problem at one of these markers, the first that the field has itself: the rest comes from its type.
+    /// A problem at the first of these markers that the field itself has; other markers come from its type.
     fn problem(&self, names: &[MarkerName], message: String) -> Problem {
         let problem = Problem::new(Code::ConflictingMarkers, Place::value(self.path), message);
         match names.iter().find_map(|name| self.find(*name)) {
@@ -58,7 +58,7 @@ impl Checking<'_> {
             if low > high {
                 let (low_name_text, high_name_text) = (low_name.as_str(), high_name.as_str());
                 let message = format!(
-                    "`{low_name_text}` {low} is greater than `{high_name_text}` {high}: no value fits"
+                    "`{low_name_text}` {low} is greater than `{high_name_text}` {high}, so no value is valid"
                 );
                 problems.push(self.problem(&[high_name, low_name], message));
             }
@@ -70,15 +70,15 @@ impl Checking<'_> {
         let list_type = details.list_type.as_deref().unwrap_or("atomic");
         let places = [MarkerName::ListMapKey, MarkerName::ListType, MarkerName::UniqueItems];
         if list_type != "map" && !details.list_map_keys.is_empty() {
-            let message = "`listMapKey` needs `listType=map`".to_owned();
+            let message = "`listMapKey` requires `listType=map`".to_owned();
             problems.push(self.problem(&places, message).help("add `listType=map`"));
         }
         if list_type == "map" {
             if details.list_map_keys.is_empty() {
-                let message = "`listType=map` needs a `listMapKey`".to_owned();
+                let message = "`listType=map` requires a `listMapKey`".to_owned();
                 problems.push(
                     self.problem(&[MarkerName::ListType], message)
-                        .help("add `listMapKey=` and the field that tells items apart"),
+                        .help("add `listMapKey=<field>` with the field that identifies an item"),
                 );
             }
             self.map_keys(problems);
@@ -90,20 +90,20 @@ impl Checking<'_> {
         }
     }
 
-    /// The API server refuses a CRD whose default its own schema refuses.
+    /// The API server rejects a CRD with a default that violates its own schema.
     fn default(&self, problems: &mut Vec<Problem>) {
         let Some(default) = &self.schema.default else { return };
-        let mut refused = Vec::new();
+        let mut violations = Vec::new();
         let mut schema = self.schema.clone();
         schema.default = None;
         let view = SchemaView::of("default", schema);
-        check_complete(default, &view, &Path::root(), Code::DefaultRefused, &mut refused);
-        let Some(reason) = refused.first() else { return };
-        let place = match reason.place.path.to_string() {
+        check_complete(default, &view, &Path::root(), Code::DefaultRefused, &mut violations);
+        let Some(reason) = violations.first() else { return };
+        let location = match reason.place.path.to_string() {
             path if path.is_empty() => String::new(),
             path => format!(" at `{path}`"),
         };
-        let message = format!("the default is refused by its own field: {}{place}", reason.message);
+        let message = format!("the default is not valid for its own field: {}{location}", reason.message);
         let problem = Problem::new(Code::DefaultRefused, Place::value(self.path), message);
         problems.push(match self.find(MarkerName::Default) {
             Some(marker) => problem.within(marker.value_range.clone()),
@@ -114,7 +114,7 @@ impl Checking<'_> {
     fn map_keys(&self, problems: &mut Vec<Problem>) {
         let Some(item) = self.schema.items.as_deref() else { return };
         if item.kind != Some(Kind::Object) {
-            let message = "`listType=map` is for lists of structs".to_owned();
+            let message = "`listType=map` applies only to lists of structs".to_owned();
             problems.push(self.problem(&[MarkerName::ListType], message));
             return;
         }
@@ -134,8 +134,8 @@ impl Checking<'_> {
                     problems.push(problem(message).did_you_mean(suggest(key, names)));
                 }
                 Some(field) if !item.requires(key) && field.default.is_none() => {
-                    let message = format!("`{key}` must be there in every item to tell items apart");
-                    problems.push(problem(message).help(format!("mark `{key}` with `required=true`")));
+                    let message = format!("`{key}` must be required, because it identifies the items");
+                    problems.push(problem(message).help(format!("add `required=true` to `{key}`")));
                 }
                 Some(_) => {}
             }
@@ -148,7 +148,7 @@ fn may_be_in_set(item: &Schema) -> bool {
     match item.kind {
         Some(Kind::Object) => {
             details.map_type.as_deref() == Some("atomic")
-                && matches!(item.additional, Additional::Unsaid | Additional::Schema(_))
+                && matches!(item.additional, Additional::Unspecified | Additional::Schema(_))
         }
         Some(Kind::Array) => details.list_type.as_deref().is_none_or(|list_type| list_type == "atomic"),
         _ => true,

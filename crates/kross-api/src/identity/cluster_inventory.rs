@@ -1,34 +1,35 @@
-//! The inventory that an instance keeps of remote clusters: which kinds in which namespaces of which cluster, found by which
-//! reference. It is one annotation, read strictly, so that deletion needs neither a graph nor anybody's memory.
+//! The inventory of an instance's objects in remote clusters: which kinds in which namespaces of which cluster, and the
+//! reference that resolved to it. It is stored in one annotation and parsed strictly, so that deletion depends neither
+//! on the graph nor on the controller's memory.
 
 use serde::{Deserialize, Serialize};
 
 use super::applyset::{GroupKind, Inventory, InventoryError, digest, entries, namespace};
 
-/// The version of the format that is written.
+/// The version of the format.
 const VERSION: u64 = 1;
-/// The longest text. All annotations of an object together may have twice as much.
-const LONGEST: usize = 128 << 10;
+/// Maximum length of the annotation. Kubernetes limits all annotations of an object to twice as much.
+const MAX_LENGTH: usize = 128 << 10;
 
-/// What an instance has in remote clusters.
+/// The inventory of an instance's objects in remote clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterInventory {
-    /// The clusters, each under the reference that leads there; sorted.
+    /// The clusters by reference, sorted.
     clusters: Vec<RecordedCluster>,
 }
 
 /// A remote cluster in an inventory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordedCluster {
-    /// The reference that led there, such as `secret/shop/eu-kubeconfig/kubeconfig`.
+    /// The reference that resolved to the cluster, such as `secret/shop/eu-kubeconfig/kubeconfig`.
     pub reference: String,
-    /// UID of its `kube-system` namespace, or its URL.
+    /// UID of its `kube-system` namespace, or the server URL.
     pub uid: String,
-    /// Whether `uid` is only its URL.
+    /// Whether `uid` is only the server URL.
     pub unverified: bool,
-    /// The name that messages use.
+    /// Name of the cluster in messages.
     pub name: String,
-    /// What is there. Nothing where objects are only read.
+    /// The instance's objects in the cluster. Empty if objects are only read there.
     pub contents: Inventory,
 }
 
@@ -54,32 +55,33 @@ struct WireCluster {
     namespaces: String,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !*value
 }
 
 impl ClusterInventory {
-    /// Reads the annotation. `id` is the apply set of the instance in its own cluster.
+    /// Parses the annotation. `id` is the apply set of the instance in its own cluster.
     ///
     /// # Errors
-    /// It is of another version, malformed, too long, or does not match its hash.
+    /// The annotation has an unknown version, is malformed or too long, or does not match its hash.
     pub fn parse(id: &str, text: &str) -> Result<Self, InventoryError> {
-        if text.len() > LONGEST {
-            return Err(InventoryError::TooLarge { size: text.len(), limit: LONGEST });
+        if text.len() > MAX_LENGTH {
+            return Err(InventoryError::TooLarge { size: text.len(), limit: MAX_LENGTH });
         }
-        let unreadable = |error: serde_json::Error| InventoryError::Clusters(error.to_string());
-        let version: serde_json::Value = serde_json::from_str(text).map_err(unreadable)?;
+        let malformed = |error: serde_json::Error| InventoryError::Clusters(error.to_string());
+        let version: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
         let version = version.get("version").and_then(serde_json::Value::as_u64);
         if let Some(version) = version.filter(|version| *version != VERSION) {
             return Err(InventoryError::Version(version));
         }
-        let wire: Wire = serde_json::from_str(text).map_err(unreadable)?;
-        let clusters = wire.clusters.into_iter().map(RecordedCluster::read).collect::<Result<Vec<_>, _>>()?;
+        let wire: Wire = serde_json::from_str(text).map_err(malformed)?;
+        let clusters =
+            wire.clusters.into_iter().map(RecordedCluster::from_wire).collect::<Result<Vec<_>, _>>()?;
         let mut inventory = Self::default();
         for cluster in clusters {
             if inventory.find(&cluster.reference, &cluster.uid).is_some() {
-                return Err(InventoryError::Clusters(format!("`{}` is there twice", cluster.reference)));
+                return Err(InventoryError::Clusters(format!("duplicate reference `{}`", cluster.reference)));
             }
             inventory.clusters.push(cluster);
         }
@@ -90,10 +92,10 @@ impl ClusterInventory {
         Ok(inventory)
     }
 
-    /// The annotation; none where there is nothing to keep.
+    /// The value of the annotation; `None` if the inventory is empty.
     ///
     /// # Errors
-    /// It would be too long.
+    /// The annotation would be too long.
     pub fn text(&self, id: &str) -> Result<Option<String>, InventoryError> {
         if self.clusters.is_empty() {
             return Ok(None);
@@ -101,8 +103,8 @@ impl ClusterInventory {
         let wire = Wire { version: VERSION, clusters: self.wire(), hash: self.hash(id) };
         let text =
             serde_json::to_string(&wire).map_err(|error| InventoryError::Clusters(error.to_string()))?;
-        if text.len() > LONGEST {
-            return Err(InventoryError::TooLarge { size: text.len(), limit: LONGEST });
+        if text.len() > MAX_LENGTH {
+            return Err(InventoryError::TooLarge { size: text.len(), limit: MAX_LENGTH });
         }
         Ok(Some(text))
     }
@@ -113,20 +115,20 @@ impl ClusterInventory {
         &self.clusters
     }
 
-    /// The cluster that was found by a reference under this UID.
+    /// The cluster with this reference and UID.
     #[must_use]
     pub fn find(&self, reference: &str, uid: &str) -> Option<&RecordedCluster> {
         self.clusters.iter().find(|cluster| cluster.reference == reference && cluster.uid == uid)
     }
 
-    /// The clusters that a reference has led to, the one with something in it first.
+    /// The cluster that a reference resolved to; if there are several, the one with the most kinds.
     #[must_use]
     pub fn by_reference(&self, reference: &str) -> Option<&RecordedCluster> {
-        let led = self.clusters.iter().filter(|cluster| cluster.reference == reference);
-        led.max_by_key(|cluster| cluster.contents.group_kinds.len())
+        let matching = self.clusters.iter().filter(|cluster| cluster.reference == reference);
+        matching.max_by_key(|cluster| cluster.contents.group_kinds.len())
     }
 
-    /// Adds what is, or is about to be, in a cluster.
+    /// Adds objects that are, or are about to be, in a cluster.
     pub fn add(&mut self, cluster: RecordedCluster) {
         let known = self
             .clusters
@@ -145,7 +147,7 @@ impl ClusterInventory {
         }
     }
 
-    /// Keeps the clusters that are chosen, and lets what they contain be changed.
+    /// Keeps the clusters for which `keep` returns true. `keep` may change their contents.
     pub fn retain(&mut self, keep: impl FnMut(&mut RecordedCluster) -> bool) {
         self.clusters.retain_mut(keep);
         self.clusters.sort();
@@ -170,10 +172,10 @@ impl ClusterInventory {
 }
 
 impl RecordedCluster {
-    fn read(wire: WireCluster) -> Result<Self, InventoryError> {
+    fn from_wire(wire: WireCluster) -> Result<Self, InventoryError> {
         let WireCluster { reference, name, uid, unverified, kinds, namespaces } = wire;
         if reference.is_empty() || uid.is_empty() {
-            return Err(InventoryError::Clusters("a cluster without reference or UID".to_owned()));
+            return Err(InventoryError::Clusters("a cluster has no reference or UID".to_owned()));
         }
         let kind =
             |entry: &str| GroupKind::parse(entry).ok_or_else(|| InventoryError::GroupKind(entry.to_owned()));
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_from_its_annotation() {
+    fn an_inventory_round_trips_through_its_annotation() {
         let text = inventory().text(ID).unwrap().unwrap();
         assert_eq!(
             text,
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tampered_with_is_not_trusted() {
+    fn a_modified_annotation_is_rejected() {
         let text = inventory().text(ID).unwrap().unwrap();
         let parse = |from: &str, to: &str| {
             assert!(text.contains(from), "{from}");
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_and_shrinks_but_not_without_bound() {
+    fn an_inventory_grows_and_shrinks_within_its_size_limit() {
         let mut grown = inventory();
         grown.add(cluster("eu", "uid-of-eu", &["Secret"]));
         assert_eq!(grown.clusters().len(), 2);
@@ -257,7 +259,7 @@ mod tests {
             grown.add(cluster(&format!("cluster-{at}"), "uid", &["ConfigMap"]));
         }
         assert!(matches!(grown.text(ID), Err(InventoryError::TooLarge { .. })));
-        let long = " ".repeat(LONGEST + 1);
+        let long = " ".repeat(MAX_LENGTH + 1);
         assert!(matches!(ClusterInventory::parse(ID, &long), Err(InventoryError::TooLarge { .. })));
     }
 }
