@@ -288,8 +288,8 @@ mod tests {
     #[test]
     fn defaults_are_those_of_kro_where_they_do_not_throttle() {
         let meaning = meaning("").unwrap();
-        assert_eq!(meaning.probes, BindAddress::Everywhere { port: 8079 });
-        assert_eq!(meaning.metrics, BindAddress::Everywhere { port: 8078 });
+        assert_eq!(meaning.probes, BindAddress::AllInterfaces { port: 8079 });
+        assert_eq!(meaning.metrics, BindAddress::AllInterfaces { port: 8078 });
         assert_eq!(meaning.encoder, Encoder::Text);
         let settings = meaning.controller;
         assert_eq!(settings.max_revisions, Some(5));
