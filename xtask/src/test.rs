@@ -1,5 +1,4 @@
-//! Turns `cargo xtask test` into a run of every test in the workspace with the control plane's programs at hand, and tells
-//! flaky tests from failures.
+//! Downloads or builds what the tests need, runs every test of the workspace, and tells flaky tests from failures.
 
 use anyhow::Context;
 use kross_local::{Assets, Kro, KubernetesVersion, Progress, VERSION_VARIABLE};

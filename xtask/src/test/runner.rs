@@ -1,5 +1,5 @@
-//! Runs `cargo test` and decides: a test that fails is run once more, alone, after the others. One that passes then is
-//! flaky: it is listed with both outputs, and the run passes. One that fails again fails the run.
+//! Runs `cargo test`, and runs a test that failed once more, alone, after the others. A test that passes the second time is
+//! flaky: it is listed with both outputs, and the run passes. A test that fails again fails the run.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::tee::tee;
 use super::transcript::{FailedTest, Transcript, one_test_passed};
 
-/// With more failures than this in a run something is broken, and no test is run again.
-pub(super) const MOST_RETRIES: usize = 5;
+/// With more failed tests than this, the run fails without retries.
+pub(super) const MAX_RETRIES: usize = 5;
 
 /// Where and how the tests run.
 pub(super) struct Runner {
@@ -46,10 +46,10 @@ impl Runner {
         if !fatal.is_empty() {
             bail!("{}", fatal.join("; "));
         }
-        if failed.len() > MOST_RETRIES {
+        if failed.len() > MAX_RETRIES {
             let names: Vec<String> = failed.iter().map(label).collect();
             bail!(
-                "{} tests failed, and at most {MOST_RETRIES} are run again:\n    {}",
+                "{} tests failed, and at most {MAX_RETRIES} are run again:\n    {}",
                 failed.len(),
                 names.join("\n    ")
             );
@@ -68,11 +68,11 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs one test of a binary that is built, with what cargo would give it.
+    /// Runs one test of a test binary, in the directory and environment that cargo would use.
     fn retry(&self, test: FailedTest, terminal: &mut impl Write) -> anyhow::Result<Retried> {
         let package = self.package_directory(&test.target)?;
         let mut command = Command::new(self.directory.join(&test.binary));
-        // A test that is ignored by default has failed only because it was asked for.
+        // `--include-ignored`: an ignored test failed only because the first run included it.
         command.args(["--exact", &test.name, "--include-ignored", "--nocapture"]);
         command.env("CARGO", cargo()).env("CARGO_MANIFEST_DIR", &package);
         let (status, output) = tee(self.prepare(command, &package), terminal)?;
@@ -96,7 +96,7 @@ impl Runner {
             .get("packages")
             .and_then(Value::as_array)
             .context("`cargo metadata` lists no packages")?;
-        // Cargo names the package only where there is more than one.
+        // Cargo names the package only in a workspace with more than one.
         let name = target.strip_prefix("-p ").and_then(|rest| rest.split(' ').next());
         let package = match (name, packages.as_slice()) {
             (None, [only]) => Some(only),
@@ -149,7 +149,7 @@ mod tests {
     const MANIFEST: &str =
         "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n";
 
-    /// `flaky…` fails while its file is missing, and makes it.
+    /// The `flaky` tests create a file, and fail if it did not exist.
     const LIBRARY: &str = r#"
 /// ```
 /// panic!("the doctest fails");
@@ -190,7 +190,7 @@ fn many_6() { panic!() }
 fn aborts() { std::process::abort() }
 "#;
 
-    /// A crate with tests that fail in every way; built once.
+    /// A crate with tests that fail in different ways. It is built once.
     fn tiny() -> &'static Path {
         static TINY: OnceLock<tempfile::TempDir> = OnceLock::new();
         let folder = TINY.get_or_init(|| {

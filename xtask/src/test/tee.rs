@@ -1,4 +1,4 @@
-//! Runs a command, shows what it prints as it comes, and keeps it.
+//! Runs a command, prints its output live, and returns it.
 
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-/// How often the process is asked whether it has ended while it prints nothing.
-const POLL: Duration = Duration::from_millis(100);
-/// How long output is read after the end of the process. A process that it left behind may hold the pipe open for ever.
-const DRAIN: Duration = Duration::from_secs(2);
+/// How often to check whether the process has exited while it prints nothing.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How long to read output after the process has exited. A process that it left behind may keep the pipe open for ever.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs a command with standard output and standard error in one stream, so that they stay in order.
 pub(super) fn tee(mut command: Command, terminal: &mut impl Write) -> anyhow::Result<(ExitStatus, String)> {
@@ -19,14 +19,14 @@ pub(super) fn tee(mut command: Command, terminal: &mut impl Write) -> anyhow::Re
     let (reader, writer) = std::io::pipe().context("cannot create a pipe")?;
     command.stdout(writer.try_clone().context("cannot share a pipe")?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("cannot start `{name}`"))?;
-    // The command holds the write end as well: without this the reader never sees the end.
+    // The command holds the write end of the pipe: without this the reader never reaches the end.
     drop(command);
     let (sender, chunks) = channel();
     thread::spawn(move || send_chunks(reader, &sender));
     let mut printed = Vec::new();
-    let mut ended: Option<(ExitStatus, Instant)> = None;
+    let mut exited: Option<(ExitStatus, Instant)> = None;
     loop {
-        match chunks.recv_timeout(POLL) {
+        match chunks.recv_timeout(POLL_INTERVAL) {
             Ok(chunk) => {
                 // A terminal that is closed is no reason to stop the tests.
                 let _ = terminal.write_all(&chunk).and_then(|()| terminal.flush());
@@ -35,17 +35,17 @@ pub(super) fn tee(mut command: Command, terminal: &mut impl Write) -> anyhow::Re
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        if ended.is_none() {
-            ended = child
+        if exited.is_none() {
+            exited = child
                 .try_wait()
                 .with_context(|| format!("cannot wait for `{name}`"))?
                 .map(|status| (status, Instant::now()));
         }
-        if ended.is_some_and(|(_, at)| at.elapsed() > DRAIN) {
+        if exited.is_some_and(|(_, at)| at.elapsed() > DRAIN_TIMEOUT) {
             break;
         }
     }
-    let status = match ended {
+    let status = match exited {
         Some((status, _)) => status,
         None => child.wait().with_context(|| format!("cannot wait for `{name}`"))?,
     };
@@ -75,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn both_streams_are_shown_and_kept_in_order() {
+    fn both_streams_are_printed_and_returned_in_order() {
         let (status, printed, shown) = shell("echo one; echo two >&2; echo three; exit 3");
         assert_eq!((status.code(), printed.as_str()), (Some(3), "one\ntwo\nthree\n"));
         assert_eq!(shown, printed);
     }
 
     #[test]
-    fn a_process_that_is_left_behind_does_not_hold_up_the_run() {
+    fn a_process_that_is_left_behind_does_not_block_the_run() {
         let started = Instant::now();
         let (status, printed, _) = shell("sleep 30 & echo done");
         assert!(status.success());

@@ -1,15 +1,15 @@
-//! Turns the output of `cargo test --no-fail-fast` into the tests that failed, and into the failures that a second run could
-//! not clear: doctests, and binaries that ended without a result.
+//! Parses the output of `cargo test --no-fail-fast`: the tests that failed, and failures that are not retried, such as doctests
+//! and binaries that crashed.
 //!
-//! libtest has no stable machine-readable format, so this reads what people read. Whatever does not add up is a fatal
-//! failure: a transcript that is misread must never turn a failed run into a passed one.
+//! libtest has no stable machine-readable format, so this parses its text. Output that is inconsistent is a fatal failure: a
+//! parser error must never turn a failed run into a passed one.
 
 /// The failures of one run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Transcript {
     /// Tests that can be run again.
     pub(super) failed: Vec<FailedTest>,
-    /// Failures that stand, each with its reason.
+    /// Failures that are not retried, each with its reason.
     pub(super) fatal: Vec<String>,
 }
 
@@ -32,8 +32,8 @@ struct Section<'t> {
     /// The path of the binary; none for doctests.
     binary: Option<&'t str>,
     lines: Vec<&'t str>,
-    /// Between `failures:` and `test result:`, where captured output may look like a header of cargo's.
-    quoting: bool,
+    /// Between `failures:` and `test result:`, where captured output may contain lines like those of cargo.
+    in_details: bool,
 }
 
 impl Transcript {
@@ -56,9 +56,10 @@ impl Transcript {
                 let listed = lines.by_ref().take_while(|line| line.starts_with("    `")).count();
                 transcript.expect(listed, failed_targets);
                 return transcript;
-            } else if let Some(binary) = header(line).filter(|_| !section.as_ref().is_some_and(|s| s.quoting))
+            } else if let Some(binary) =
+                header(line).filter(|_| !section.as_ref().is_some_and(|s| s.in_details))
             {
-                section = Some(Section { binary, lines: Vec::new(), quoting: false });
+                section = Some(Section { binary, lines: Vec::new(), in_details: false });
             } else if let Some(section) = &mut section {
                 section.push(line);
             }
@@ -86,14 +87,14 @@ impl Transcript {
 impl<'t> Section<'t> {
     fn push(&mut self, line: &'t str) {
         if line == "failures:" {
-            self.quoting = true;
+            self.in_details = true;
         } else if line.starts_with("test result: ") {
-            self.quoting = false;
+            self.in_details = false;
         }
         self.lines.push(line);
     }
 
-    /// The tests that failed, or nothing where the output does not add up.
+    /// The tests that failed, or nothing if the output is inconsistent.
     fn failed(&self, target: &str) -> Option<Vec<FailedTest>> {
         let binary = self.binary?;
         let end = self.lines.iter().rposition(|line| line.starts_with("test result: "))?;
@@ -115,7 +116,7 @@ impl<'t> Section<'t> {
     }
 }
 
-/// What one test printed. Only the names that failed begin a block, so a test may print a line that looks like one.
+/// The output of one test. Only names of failed tests start a block, because a test may print a line that looks like one.
 fn output_of(name: &str, names: &[&str], details: &[&str]) -> String {
     let heading = |line: &str| {
         let inner = line.strip_prefix("---- ")?.strip_suffix(" stdout ----")?;
@@ -129,7 +130,7 @@ fn output_of(name: &str, names: &[&str], details: &[&str]) -> String {
     block.copied().collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// The binary that a header of cargo's begins: `Some(None)` for doctests.
+/// The binary in a header of cargo; `Some(None)` for doctests.
 fn header(line: &str) -> Option<Option<&str>> {
     if line.starts_with("   Doc-tests ") {
         return Some(None);
@@ -145,7 +146,7 @@ fn failed_count(result: &str) -> Option<usize> {
     failed.parse().ok()
 }
 
-/// Whether a test binary that ran one test says that it passed.
+/// Whether a test binary ran one test, which passed.
 pub(super) fn one_test_passed(output: &str) -> bool {
     without_colours(output).lines().any(|line| line.starts_with("test result: ok. 1 passed; 0 failed; "))
 }
@@ -291,7 +292,7 @@ error: 1 target failed:
     }
 
     #[test]
-    fn whatever_does_not_add_up_is_fatal() {
+    fn inconsistent_output_is_fatal() {
         for (what, text) in [
             ("a compile error", "error: could not compile `tiny` (lib) due to 1 previous error\n".to_owned()),
             ("a count that differs", TWO_FAILURES.replace("2 failed", "3 failed")),
@@ -312,7 +313,7 @@ error: 1 target failed:
     }
 
     #[test]
-    fn a_second_run_passes_only_when_the_test_ran() {
+    fn a_retry_passes_only_if_the_test_ran() {
         assert!(one_test_passed(
             "test a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n"
         ));
