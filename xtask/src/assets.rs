@@ -1,5 +1,5 @@
-//! Turns `cargo xtask assets` into a directory with the control plane's programs, whose path is the last line on standard
-//! output, after that of kro's controller; everything else goes to standard error.
+//! Downloads or builds the programs of a control plane and kro's controller. Prints the path of kro's controller and, on the
+//! last line, the directory of the programs; everything else goes to standard error.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use kross_local::{Assets, Kro, KubernetesVersion, Progress};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The Kubernetes version to get
+    /// Kubernetes version of the programs
     #[arg(long, value_name = "VERSION", default_value = KubernetesVersion::DEFAULT.minor())]
     kubernetes: KubernetesVersion,
 }
@@ -18,5 +18,5 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let assets = Assets::resolve(*kubernetes, &Progress::stderr())?;
     let kro = Kro::find_or_build(&Progress::stderr())?;
     writeln!(std::io::stdout().lock(), "{}\n{}", kro.program().display(), assets.directory().display())
-        .context("cannot print the directory")
+        .context("cannot write to standard output")
 }

@@ -1,5 +1,5 @@
-//! Turns `cargo xtask bench <suite>` into numbers beside their targets: the controller next to kro and expressions next to
-//! cel-go on the same machine, and the compiler.
+//! Runs benchmarks and prints the results next to their targets: the controller compared with kro, expressions compared with
+//! cel-go, and the compiler.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,18 +12,18 @@ mod controller;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What to measure; the controller when left out
+    /// What to measure (default: controller)
     #[command(subcommand)]
     suite: Option<Suite>,
 }
 
 #[derive(Subcommand)]
 enum Suite {
-    /// The controller: many instances made, repaired and deleted, beside kro with its defaults and tuned
+    /// The controller: create, repair and delete many instances; compared with kro, with its defaults and tuned
     Controller(controller::Arguments),
-    /// Expressions: parse, check and evaluate, beside cel-go (needs Go and its module proxy)
+    /// Expressions: parse, check and evaluate; compared with cel-go (needs Go and its module proxy)
     Cel {
-        /// Whose numbers to take
+        /// Implementations to measure
         #[arg(long, value_enum, default_value_t = Side::Both)]
         side: Side,
     },
@@ -33,13 +33,13 @@ enum Suite {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Side {
-    /// Ours and cel-go's, with the ratio
+    /// kross and cel-go, with the ratio
     Both,
-    /// Ours alone
+    /// Only kross
     Kross,
 }
 
-/// What is measured, with how many times faster than cel-go it is meant to be.
+/// The measurements of the suite, and how many times faster than cel-go each should be.
 const TARGETS: &[(&str, f64)] =
     &[("field", 3.0), ("map", 3.0), ("filter_map_size", 3.0), ("all", 3.0), ("parse_check", 5.0)];
 
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn cel(side: Side) -> anyhow::Result<()> {
-    let ours = measured(Command::new("cargo").args([
+    let kross = measured(Command::new("cargo").args([
         "bench",
         "--quiet",
         "--package",
@@ -61,7 +61,7 @@ fn cel(side: Side) -> anyhow::Result<()> {
         "--bench",
         "cel",
     ]))?;
-    let theirs = match side {
+    let cel_go = match side {
         Side::Kross => HashMap::new(),
         Side::Both => {
             let folder: PathBuf =
@@ -73,30 +73,30 @@ fn cel(side: Side) -> anyhow::Result<()> {
     };
     eprintln!("{:<16} {:>12} {:>12} {:>8} {:>8}", "", "kross", "cel-go", "ratio", "target");
     for (name, target) in TARGETS {
-        let Some(mine) = ours.get(*name) else { bail!("the benchmark did not measure `{name}`") };
-        match theirs.get(*name) {
+        let Some(time) = kross.get(*name) else { bail!("the benchmark did not measure `{name}`") };
+        match cel_go.get(*name) {
             Some(other) => {
-                eprintln!("{name:<16} {mine:>9.0} ns {other:>9.0} ns {:>7.1}x {target:>7.1}x", other / mine);
+                eprintln!("{name:<16} {time:>9.0} ns {other:>9.0} ns {:>7.1}x {target:>7.1}x", other / time);
             }
-            None => eprintln!("{name:<16} {mine:>9.0} ns"),
+            None => eprintln!("{name:<16} {time:>9.0} ns"),
         }
     }
     Ok(())
 }
 
-/// What a definition of 100 resources may take to compile.
+/// The target for compiling a definition of 100 resources, in milliseconds.
 const COMPILE_TARGET: f64 = 5.0;
 
 fn compile() -> anyhow::Result<()> {
     let mut command = Command::new("cargo");
-    let ours =
+    let kross =
         measured(command.args(["bench", "--quiet", "--package", "kross-graph", "--bench", "compile"]))?;
-    let Some(time) = ours.get("compile_100") else { bail!("the benchmark did not measure `compile_100`") };
+    let Some(time) = kross.get("compile_100") else { bail!("the benchmark did not measure `compile_100`") };
     eprintln!("100 resources: {:.2} ms, target {COMPILE_TARGET} ms", time / 1e6);
     Ok(())
 }
 
-/// Runs a program that prints lines of a name and a number of nanoseconds.
+/// Runs a program that prints lines with a name and a number of nanoseconds.
 fn measured(command: &mut Command) -> anyhow::Result<HashMap<String, f64>> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output =
@@ -104,7 +104,7 @@ fn measured(command: &mut Command) -> anyhow::Result<HashMap<String, f64>> {
     if !output.status.success() {
         bail!("`{name}` failed: {}", output.status);
     }
-    let text = String::from_utf8(output.stdout).with_context(|| format!("`{name}` printed no text"))?;
+    let text = String::from_utf8(output.stdout).with_context(|| format!("`{name}` printed invalid UTF-8"))?;
     Ok(text
         .lines()
         .filter_map(|line| line.split_once(' '))

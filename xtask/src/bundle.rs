@@ -1,5 +1,5 @@
-//! Turns the OpenAPI documents of real API servers into the bundles of built-in kinds that `kross-schema` ships: one file
-//! for each minor version that control planes can run.
+//! Writes the schemas of built-in kinds that `kross-schema` includes: one bundle for each supported minor version, from the
+//! OpenAPI documents of a real API server.
 
 use std::fs;
 use std::path::Path;
@@ -12,14 +12,14 @@ use kross_local::{Binary, ControlPlane, KubernetesVersion, Progress};
 use kross_schema::resolver::{self, Bundle};
 use serde_json::{Map, Value};
 
-/// Where the bundles are, from the repository's root.
+/// The folder of the bundles in the repository.
 const FOLDER: &str = "crates/kross-schema/src/resolver/bundle";
 
-/// How long an API server may take to describe all that it serves.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(200);
+/// How long an API server may take to publish its OpenAPI documents.
+const OPENAPI_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Starts an API server of every version and writes its bundle.
+/// Starts an API server of every supported version and writes its bundle.
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for version in KubernetesVersion::all() {
@@ -37,7 +37,7 @@ pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks without an API server that every bundle is what its name says, and that each is in the binary.
+/// Checks, without an API server, that every bundle has the version in its name and is compiled into the binary.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let folder = root.join(FOLDER);
     let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {FOLDER}"))?;
@@ -45,11 +45,11 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
         let name = entry.with_context(|| format!("cannot read {FOLDER}"))?.file_name();
         let name = name.to_string_lossy().into_owned();
         let minor = name.trim_end_matches(".bin");
-        let bundle =
-            Bundle::of_version(minor).with_context(|| format!("{FOLDER}/{name} is not in the binary"))?;
+        let bundle = Bundle::of_version(minor)
+            .with_context(|| format!("{FOLDER}/{name} is not compiled into the binary"))?;
         if !bundle.server_version().starts_with(&format!("v{minor}.")) {
             bail!(
-                "{FOLDER}/{name} is of version `{}`; run `cargo xtask generate --bundles`",
+                "{FOLDER}/{name} has version `{}`; run `cargo xtask generate --bundles`",
                 bundle.server_version()
             );
         }
@@ -65,13 +65,13 @@ async fn generate(version: KubernetesVersion) -> anyhow::Result<Vec<u8>> {
     bytes
 }
 
-/// The server's version, and its OpenAPI v3 document of every group and version.
+/// The version of the API server, and its OpenAPI v3 documents.
 fn documents(plane: &ControlPlane) -> anyhow::Result<(String, Vec<Vec<u8>>)> {
     let version: Value = serde_json::from_slice(&get(plane, "/version")?)?;
     let version = version
         .get("gitVersion")
         .and_then(Value::as_str)
-        .context("the API server does not say its version")?
+        .context("the API server returned no version")?
         .to_owned();
     let index = complete_index(plane)?;
     let groups = index.iter().filter(|(path, _)| path.starts_with("api/") || path.starts_with("apis/"));
@@ -80,24 +80,25 @@ fn documents(plane: &ControlPlane) -> anyhow::Result<(String, Vec<Vec<u8>>)> {
     Ok((version, documents))
 }
 
-/// The index of documents, once it has one for every group and version that is served: the last of them come a moment
-/// after the API server is ready.
+/// The index of documents, once it is complete. The API server publishes some documents only after it is ready.
 fn complete_index(plane: &ControlPlane) -> anyhow::Result<Map<String, Value>> {
     let started = Instant::now();
     loop {
         let mut index: Value = serde_json::from_slice(&get(plane, "/openapi/v3")?)?;
         let Some(Value::Object(paths)) = index.get_mut("paths").map(Value::take) else {
-            bail!("the API server has no OpenAPI v3");
+            bail!("the API server serves no OpenAPI v3");
         };
         match served(plane)?.into_iter().find(|path| !paths.contains_key(path)) {
             None => return Ok(paths),
-            Some(path) if started.elapsed() > PATIENCE => bail!("the API server has no document of {path}"),
-            Some(_) => thread::sleep(PAUSE),
+            Some(path) if started.elapsed() > OPENAPI_TIMEOUT => {
+                bail!("the API server publishes no document for {path}")
+            }
+            Some(_) => thread::sleep(POLL_INTERVAL),
         }
     }
 }
 
-/// The paths of all groups and versions that are served.
+/// The index paths of all groups and versions that are served.
 fn served(plane: &ControlPlane) -> anyhow::Result<Vec<String>> {
     let list: Value = serde_json::from_slice(&get(plane, "/apis")?)?;
     let groups = list.get("groups").and_then(Value::as_array).context("the API server lists no groups")?;

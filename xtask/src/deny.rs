@@ -1,5 +1,5 @@
-//! Turns `cargo xtask deny` into a verdict on licences, bans and sources of every dependency, and on advisories where
-//! the network allows. Installs the tool into the user's cache the first time.
+//! Runs cargo-deny on licences, bans and sources of every dependency, and on advisories where the network allows. Installs the
+//! tool into the user's cache the first time.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         "bans",
         "sources",
     ]))?;
-    // The advisory database is a git repository that a closed network does not reach; the answer is then unknown, not "no".
+    // The advisory database is a git repository. Without access to it, advisories are unknown, which is not a failure.
     let fetched = Command::new(&tool)
         .args(["--log-level", "off", "fetch", "db"])
         .env("GIT_TERMINAL_PROMPT", "0")
@@ -31,7 +31,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         .status()
         .context("cannot start cargo-deny")?;
     if !fetched.success() {
-        eprintln!("the advisory database is out of reach: advisories are not checked");
+        eprintln!("cannot fetch the advisory database: advisories are not checked");
         return Ok(());
     }
     run_command(Command::new(&tool).args(["--workspace", "check", "--disable-fetch", "advisories"]))
@@ -43,7 +43,7 @@ fn installed() -> anyhow::Result<PathBuf> {
     if tool.is_file() {
         return Ok(tool);
     }
-    eprintln!("installing cargo-deny {VERSION} into {}: once, a few minutes", root.display());
+    eprintln!("installing cargo-deny {VERSION} into {}, once; this takes a few minutes", root.display());
     run_command(
         Command::new("cargo")
             .args([
@@ -58,7 +58,7 @@ fn installed() -> anyhow::Result<PathBuf> {
             .arg(&root),
     )?;
     if !tool.is_file() {
-        bail!("cargo install left no {}", tool.display());
+        bail!("`cargo install` did not create {}", tool.display());
     }
     Ok(tool)
 }
@@ -68,6 +68,6 @@ fn tools_directory() -> anyhow::Result<PathBuf> {
         .filter(|path| !path.is_empty())
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .context("cannot find a cache directory: set HOME or XDG_CACHE_HOME")?;
+        .context("cannot determine the cache directory: set `HOME` or `XDG_CACHE_HOME`")?;
     Ok(cache.join("kross").join("tools"))
 }

@@ -1,4 +1,4 @@
-//! Turns the code into the files that are generated from it, or says which of them are out of date.
+//! Writes the files that are generated from the code, or checks that they are up to date.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::bundle;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Change nothing, and fail when a file is out of date
+    /// Write nothing, and fail if a file is out of date
     #[arg(long)]
     check: bool,
-    /// Also write the schemas of built-in kinds, from API servers that are started for it
+    /// Also write the schemas of built-in kinds, which starts API servers
     #[arg(long, conflicts_with = "check")]
     bundles: bool,
 }
@@ -40,15 +40,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             write(&root.join(path), contents)?;
         }
     }
-    let left = leftovers(&root, &files)?;
+    let obsolete = obsolete_files(&root, &files)?;
     if !arguments.check {
-        for path in &left {
+        for path in &obsolete {
             fs::remove_file(root.join(path)).with_context(|| format!("cannot remove {path}"))?;
         }
     }
-    stale.extend(left.iter().map(String::as_str));
+    stale.extend(obsolete.iter().map(String::as_str));
     if arguments.check && !stale.is_empty() {
-        bail!("out of date: {}; run `cargo xtask generate` and commit what it changes", stale.join(", "));
+        bail!("out of date: {}; run `cargo xtask generate` and commit the result", stale.join(", "));
     }
     for path in stale {
         eprintln!("generated {path}");
@@ -56,11 +56,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every code on one page.
+/// The page with every diagnostic code.
 fn diagnostics_page() -> String {
-    let mut page = "# Diagnostics\n\nEvery mistake that kross reports in a definition. `kross explain CODE` prints one of them.\n".to_owned();
+    let mut page = "# Diagnostics\n\nEvery diagnostic that kross reports for a definition. `kross explain CODE` prints its explanation.\n".to_owned();
     for code in Code::ALL {
-        // The explanation's own headings move below the page's.
+        // The title of an explanation becomes a second-level heading of the page.
         let explanation = code.explanation().trim_end().replacen("# ", &format!("## {code}: "), 1);
         page.push_str(&format!("\n{explanation}\n"));
     }
@@ -79,21 +79,21 @@ fn write(path: &Path, contents: &str) -> anyhow::Result<()> {
     fs::write(path, contents).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Files in a folder of generated files that nothing generates any more.
-fn leftovers(root: &Path, files: &[(String, String)]) -> anyhow::Result<Vec<String>> {
+/// Files in the folder of CRDs that are no longer generated.
+fn obsolete_files(root: &Path, files: &[(String, String)]) -> anyhow::Result<Vec<String>> {
     let folder = root.join("crds");
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
     let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut left = Vec::new();
+    let mut obsolete = Vec::new();
     for entry in entries {
         let name = entry.with_context(|| format!("cannot read {}", folder.display()))?.file_name();
         let path = format!("crds/{}", name.to_string_lossy());
         if !files.iter().any(|(known, _)| *known == path) {
-            left.push(path);
+            obsolete.push(path);
         }
     }
-    left.sort();
-    Ok(left)
+    obsolete.sort();
+    Ok(obsolete)
 }

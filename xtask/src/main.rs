@@ -1,6 +1,6 @@
-//! The one index of tasks: `cargo xtask <task>`. Each task is a module with its arguments and one `run`.
+//! Tasks for developers: `cargo xtask <task>`. Each task is a module with its arguments and one `run`.
 
-#![allow(clippy::print_stderr, reason = "tasks talk to the developer's terminal")]
+#![allow(clippy::print_stderr, reason = "tasks print to the developer's terminal")]
 
 use clap::{Parser, Subcommand};
 
@@ -12,7 +12,7 @@ mod generate;
 mod process;
 mod test;
 
-/// Everything a developer runs that is not plain cargo.
+/// Tasks for developers of kross
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
@@ -22,15 +22,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Get the control plane's programs and kro's controller, and print where they are
+    /// Download or build the programs of a control plane and kro's controller, and print their paths
     Assets(assets::Arguments),
-    /// Measure, beside the others where there are others
+    /// Run benchmarks, next to kro and cel-go where there is something to compare
     Bench(bench::Arguments),
-    /// Check licences, bans and sources of dependencies, and advisories where the network allows
+    /// Check licences, bans, sources and (if the network allows) advisories of dependencies
     Deny,
     /// Write the files that are generated from the code, or check that they are up to date
     Generate(generate::Arguments),
-    /// Set up what the tests need and run all of them
+    /// Set up what the tests need and run all tests; retries failed tests once and reports flaky ones
     Test(test::Arguments),
 }
 

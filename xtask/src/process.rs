@@ -1,4 +1,4 @@
-//! Runs a program with its output shown, and turns its failure into an error that names it.
+//! Runs a command with visible output. An error names the command that failed.
 
 use std::process::Command;
 

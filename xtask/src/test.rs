@@ -1,31 +1,35 @@
-//! Turns `cargo xtask test` into a run of every test in the workspace, with the control plane's programs at hand.
+//! Downloads or builds what the tests need, runs every test of the workspace, and tells flaky tests from failures.
 
-use std::process::Command;
-
+use anyhow::Context;
 use kross_local::{Assets, Kro, KubernetesVersion, Progress, VERSION_VARIABLE};
 
-use crate::process::run_command;
+mod runner;
+mod tee;
+mod transcript;
+
+use runner::Runner;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The Kubernetes version of the control planes
     #[arg(long, value_name = "VERSION", default_value = KubernetesVersion::DEFAULT.minor())]
     kubernetes: KubernetesVersion,
-    /// Passed on to `cargo test`
+    /// Arguments for `cargo test`
     #[arg(last = true)]
     rest: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { kubernetes, rest } = arguments;
-    // Fetched or built once up front, with progress in view, instead of by whichever test comes first.
+    // Download or build the programs up front with progress in view, not inside the first test that needs them.
     Assets::resolve(*kubernetes, &Progress::stderr())?;
     Kro::find_or_build(&Progress::stderr())?;
-    run_command(
-        Command::new("cargo")
-            // One run tells of everything that fails.
-            .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-            .args(rest)
-            .env(VERSION_VARIABLE, kubernetes.minor()),
-    )
+    let runner = Runner {
+        directory: std::env::current_dir().context("cannot find the current directory")?,
+        environment: vec![(VERSION_VARIABLE, kubernetes.minor().to_owned())],
+    };
+    // `--no-fail-fast`: one run reports every failure.
+    let fixed = ["test", "--workspace", "--locked", "--no-fail-fast"].map(str::to_owned);
+    let arguments: Vec<String> = fixed.into_iter().chain(rest.iter().cloned()).collect();
+    runner.run(&arguments, &mut std::io::stdout())
 }

@@ -1,4 +1,4 @@
-//! Every code has been seen: some snapshot shows what a person is shown of it.
+//! Every diagnostic code occurs in a snapshot.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -18,7 +18,7 @@ fn snapshots(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_code_is_shown_in_a_snapshot() {
+fn every_code_occurs_in_a_snapshot() {
     let mut files = Vec::new();
     snapshots(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates"), &mut files);
     let shown: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();

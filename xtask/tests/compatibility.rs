@@ -1,4 +1,4 @@
-//! Keeps `docs/compatibility.md` true: every test and every scenario that it names is there.
+//! Keeps `docs/compatibility.md` correct: every test and scenario that it names exists.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -10,7 +10,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The names of all functions in a folder that stand behind a `#[test]` of some kind.
+/// The names of all test functions in a folder.
 fn tests(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
@@ -36,7 +36,7 @@ fn scenarios() -> BTreeSet<String> {
     files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
-/// The rows of all tables on the page: what holds, and the names of what shows it.
+/// The rows of all tables on the page: the behaviour, and the names of its tests.
 fn rows() -> Vec<(String, Vec<String>)> {
     let page = fs::read_to_string(root().join("docs/compatibility.md")).unwrap();
     let rows = page.lines().filter_map(|line| {
@@ -49,29 +49,32 @@ fn rows() -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn whatever_the_page_on_compatibility_promises_has_a_test() {
+fn every_behaviour_on_the_page_has_a_test() {
     let mut known = scenarios();
     for folder in ["crates", "xtask"] {
         tests(&root().join(folder), &mut known);
     }
     assert!(known.len() > 500, "{}", known.len());
     for (behaviour, names) in rows() {
-        assert!(!names.is_empty(), "nothing shows that: {behaviour}");
+        assert!(!names.is_empty(), "no test for: {behaviour}");
         for name in names {
-            assert!(known.contains(&name), "there is no test `{name}`, which is to show that: {behaviour}");
+            assert!(
+                known.contains(&name),
+                "the test `{name}` does not exist, which is named for: {behaviour}"
+            );
         }
     }
 }
 
 #[test]
-fn every_comparison_with_kro_is_on_the_page() {
+fn every_scenario_is_on_the_page() {
     let named: BTreeSet<String> = rows().into_iter().flat_map(|(_, names)| names).collect();
     let missing: Vec<String> = scenarios().difference(&named).cloned().collect();
-    assert!(missing.is_empty(), "docs/compatibility.md does not say what {missing:?} show");
+    assert!(missing.is_empty(), "docs/compatibility.md does not name the scenarios {missing:?}");
 }
 
 #[test]
-fn nothing_is_promised_twice() {
+fn no_behaviour_is_listed_twice() {
     let mut seen = BTreeSet::new();
     for (behaviour, _) in rows() {
         assert!(seen.insert(behaviour.clone()), "listed twice: {behaviour}");

@@ -1,4 +1,4 @@
-//! Keeps `docs/formats.md` complete: whatever the controller or a person keeps on an object is described there.
+//! Keeps `docs/formats.md` complete: it describes every annotation.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -16,5 +16,5 @@ fn every_annotation_is_described() {
         .collect();
     assert!(keys.len() > 10, "{keys:?}");
     let missing: Vec<_> = keys.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
-    assert!(missing.is_empty(), "docs/formats.md says nothing of {missing:?}");
+    assert!(missing.is_empty(), "docs/formats.md does not describe {missing:?}");
 }

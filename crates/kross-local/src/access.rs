@@ -1,4 +1,4 @@
-//! Turns what somebody should be allowed to do into the RBAC objects that allow exactly that.
+//! Turns permissions into the RBAC objects that grant exactly those.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> PolicyRule {
     }
 }
 
-/// What somebody may do: rules for the whole cluster and rules for single namespaces.
+/// The permissions of a user: rules for the whole cluster and rules for single namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     cluster: Vec<PolicyRule>,
@@ -44,7 +44,7 @@ impl Access {
         Self::none().in_cluster([rule(&["*"], &["*"], &["*"]), paths])
     }
 
-    /// Also allows `rules` in every namespace and on objects that have none.
+    /// Also allows `rules` in every namespace and on cluster-scoped objects.
     #[must_use]
     pub fn in_cluster(mut self, rules: impl IntoIterator<Item = PolicyRule>) -> Self {
         self.cluster.extend(rules);
@@ -58,7 +58,7 @@ impl Access {
         self
     }
 
-    /// One request per place with rules that becomes allowed once the rules are in force.
+    /// One rule per scope, to check whether the API server enforces the rules yet.
     pub(crate) fn samples(&self) -> Vec<(Option<String>, PolicyRule)> {
         let cluster = self.cluster.first().map(|rule| (None, rule.clone()));
         let namespaces = self
@@ -71,7 +71,7 @@ impl Access {
     pub(crate) fn cluster_objects(
         &self,
         name: &str,
-        who: &Subject,
+        subject: &Subject,
     ) -> Option<(ClusterRole, ClusterRoleBinding)> {
         if self.cluster.is_empty() {
             return None;
@@ -85,12 +85,16 @@ impl Access {
         let binding = ClusterRoleBinding {
             metadata,
             role_ref: role_ref("ClusterRole", name),
-            subjects: Some(vec![who.clone()]),
+            subjects: Some(vec![subject.clone()]),
         };
         Some((role, binding))
     }
 
-    pub(crate) fn namespace_objects(&self, name: &str, who: &Subject) -> Vec<(String, Role, RoleBinding)> {
+    pub(crate) fn namespace_objects(
+        &self,
+        name: &str,
+        subject: &Subject,
+    ) -> Vec<(String, Role, RoleBinding)> {
         let objects = |(namespace, rules): (&String, &Vec<PolicyRule>)| {
             let metadata = ObjectMeta {
                 name: Some(name.to_owned()),
@@ -98,7 +102,7 @@ impl Access {
                 ..ObjectMeta::default()
             };
             let role = Role { metadata: metadata.clone(), rules: Some(rules.clone()) };
-            let subjects = Some(vec![who.clone()]);
+            let subjects = Some(vec![subject.clone()]);
             let binding = RoleBinding { metadata, role_ref: role_ref("Role", name), subjects };
             (namespace.clone(), role, binding)
         };
@@ -110,7 +114,7 @@ fn role_ref(kind: &str, name: &str) -> RoleRef {
     RoleRef { api_group: RBAC.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
 }
 
-/// A user of the cluster, as RBAC and access reviews name them.
+/// A user of the cluster, for RBAC and access reviews.
 #[derive(Clone, Debug)]
 pub(crate) struct User {
     pub(crate) subject: Subject,
@@ -145,7 +149,7 @@ impl User {
         }
     }
 
-    /// The name of the roles and bindings made for this user.
+    /// The name of the roles and bindings of this user.
     pub(crate) fn role_name(&self) -> String {
         format!("kross:{}", self.name)
     }

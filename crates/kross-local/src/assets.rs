@@ -16,10 +16,10 @@ mod platform;
 
 use build::Recipe;
 
-/// One of the programs a control plane consists of.
+/// A program of a control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Binary {
-    /// The store.
+    /// The database.
     Etcd,
     /// The API server.
     ApiServer,
@@ -45,42 +45,42 @@ impl Binary {
     }
 }
 
-/// Why the binaries of a control plane could not be had.
+/// Why the programs of a control plane could not be found, downloaded or built.
 #[derive(Debug, thiserror::Error)]
 pub enum AssetsError {
-    /// A directory that was chosen by hand lacks a program.
+    /// The directory in `KUBEBUILDER_ASSETS` lacks a program.
     #[error(
-        "`{}` has no `{file}`; put one there, or unset `KUBEBUILDER_ASSETS` to have the control plane downloaded or built",
+        "`{}` has no `{file}`: add it, or unset `KUBEBUILDER_ASSETS` to download or build the control plane",
         directory.display()
     )]
     Incomplete {
-        /// The directory that was looked into.
+        /// The directory.
         directory: PathBuf,
-        /// The program that is not there.
+        /// The missing program.
         file: &'static str,
     },
-    /// There is no home to keep a cache in.
-    #[error("cannot find a cache directory: set `XDG_CACHE_HOME` or `HOME`, or set `KUBEBUILDER_ASSETS`")]
+    /// There is no directory for the cache.
+    #[error("cannot determine the cache directory: set `XDG_CACHE_HOME`, `HOME` or `KUBEBUILDER_ASSETS`")]
     NoCache,
-    /// A file or directory could not be worked with.
+    /// A file system operation failed.
     #[error("cannot {action} `{}`", path.display())]
     File {
         /// What was attempted.
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// Neither the download nor the build worked.
+    /// Both the download and the build failed.
     #[error(
         "cannot get the control plane of Kubernetes {version}: download: {}; build: {}; or set `KUBEBUILDER_ASSETS` to a directory with `etcd`, `kube-apiserver`, `kube-controller-manager` and `kubectl`",
         describe(download),
         describe(build)
     )]
     Unobtainable {
-        /// The version that was asked for.
+        /// The version.
         version: KubernetesVersion,
         /// Why it could not be downloaded.
         download: Box<DownloadError>,
@@ -95,8 +95,8 @@ pub enum AssetsError {
         describe(.0)
     )]
     Kro(#[source] Box<BuildError>),
-    /// `KROSS_KRO` names something else.
-    #[error("`KROSS_KRO` is `{}`, which is no file; unset it to have kro built", .0.display())]
+    /// `KROSS_KRO` is not a file.
+    #[error("`KROSS_KRO` is `{}`, which is not a file; unset it to build kro", .0.display())]
     NoKro(PathBuf),
 }
 
@@ -104,10 +104,10 @@ pub use build::BuildError;
 pub use download::DownloadError;
 pub use kro::Kro;
 
-/// Where binaries may come from. [`Sources::from_environment`] is what everybody uses; tests point it elsewhere.
+/// Where programs may come from: [`Sources::from_environment`], except in tests.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// A directory that wins over everything else (`KUBEBUILDER_ASSETS`).
+    /// `KUBEBUILDER_ASSETS`: a directory that takes precedence over everything else.
     pub directory: Option<PathBuf>,
     /// The project's cache.
     pub cache: PathBuf,
@@ -115,17 +115,17 @@ pub struct Sources {
     pub releases: String,
     /// The site with the single binaries of each Kubernetes release.
     pub binaries: String,
-    /// How long a connection attempt may take before the download is given up.
+    /// The timeout for a connection attempt of a download.
     pub connect_timeout: Duration,
     /// The Go command.
     pub go: PathBuf,
 }
 
 impl Sources {
-    /// The sources as the environment has them.
+    /// The sources that the environment configures.
     ///
     /// # Errors
-    /// There is neither `KUBEBUILDER_ASSETS` nor a home directory.
+    /// Neither `KUBEBUILDER_ASSETS` nor a cache directory is set.
     pub fn from_environment() -> Result<Self, AssetsError> {
         let directory =
             std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -155,7 +155,7 @@ impl Assets {
     /// Finds, downloads or builds the programs of `version`. Blocks, for minutes when it has to build.
     ///
     /// # Errors
-    /// Every source failed; the error says why each did and what to install or set.
+    /// Every source failed. The error says why, and what to install or set.
     pub fn resolve(version: KubernetesVersion, progress: &Progress) -> Result<Self, AssetsError> {
         Self::resolve_from(&Sources::from_environment()?, version, progress)
     }
@@ -171,18 +171,18 @@ impl Assets {
     ) -> Result<Self, AssetsError> {
         if let Some(directory) = &sources.directory {
             let assets = Self { directory: directory.clone() };
-            // The published envtest archives have no controller manager, so that one is only missed when it is asked for.
+            // The published envtest archives have no controller manager: it may be missing until it is used.
             for binary in [Binary::Etcd, Binary::ApiServer, Binary::Kubectl] {
                 assets.path(binary)?;
             }
             return Ok(assets);
         }
         let files = Binary::ALL.iter().map(|binary| binary.file_name()).collect();
-        let slot = cache::Slot::new(&sources.cache, "control-plane", version.exact(), files);
+        let entry = cache::CacheEntry::new(&sources.cache, "control-plane", version.exact(), files);
         let fill = |workspace: &Path| obtain(sources, version, workspace, progress);
-        let fresh = slot.ready().is_none();
-        let directory = slot.filled(progress, fill)?;
-        if fresh {
+        let was_missing = entry.ready().is_none();
+        let directory = entry.get_or_fill(progress, fill)?;
+        if was_missing {
             progress.say(format!("Kubernetes {version} is ready in {}", directory.display()));
         }
         Ok(Self { directory })
@@ -194,7 +194,7 @@ impl Assets {
         &self.directory
     }
 
-    /// Where one program is.
+    /// The path of a program.
     ///
     /// # Errors
     /// The directory does not have it.
@@ -208,7 +208,7 @@ impl Assets {
     }
 }
 
-/// Fills `<workspace>/bin` with all four programs.
+/// Downloads or builds all four programs into `<workspace>/bin`.
 fn obtain(
     sources: &Sources,
     version: KubernetesVersion,
@@ -217,7 +217,7 @@ fn obtain(
 ) -> Result<(), AssetsError> {
     let started = Instant::now();
     progress.say(format!(
-        "Kubernetes {version} is not in {} yet; downloading it, which takes about a minute where the network allows",
+        "Kubernetes {version} is not in {} yet: downloading it, which takes about a minute",
         sources.cache.display()
     ));
     let download = match download::fetch(sources, version, workspace, progress) {
@@ -227,10 +227,9 @@ fn obtain(
         }
         Err(error) => error,
     };
-    progress.say(format!("cannot download: {}", describe(&download)));
-    progress.say(format!(
-        "building Kubernetes {version} from source instead; this happens once and takes 5 to 15 minutes"
-    ));
+    progress.say(format!("download failed: {}", describe(&download)));
+    progress
+        .say(format!("building Kubernetes {version} from source instead, once; this takes 5 to 15 minutes"));
     let recipe = Recipe::control_plane(version, &Binary::ALL);
     build::build(&sources.go, &recipe, workspace, progress).map_err(|build| AssetsError::Unobtainable {
         version,
@@ -251,7 +250,7 @@ fn describe(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A duration as people say it: `8s`, `2m10s`.
+/// The time since an instant, as `8s` or `2m10s`.
 fn elapsed(since: Instant) -> String {
     let seconds = since.elapsed().as_secs();
     if seconds < 60 { format!("{seconds}s") } else { format!("{}m{:02}s", seconds / 60, seconds % 60) }

@@ -1,4 +1,4 @@
-//! Turns names into certificates: one authority per control plane, which signs what the server shows and what clients show.
+//! Issues certificates: each control plane has an authority that signs the certificates of its server and clients.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use rcgen::{
     KeyUsagePurpose, date_time_ymd,
 };
 
-/// A certificate could not be made.
+/// Why a certificate could not be issued.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot make a certificate for `{subject}`")]
+#[error("cannot issue a certificate for `{subject}`")]
 pub struct CertificateError {
     subject: String,
     #[source]
@@ -31,16 +31,16 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Whether a certificate is good today.
+/// The validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// It is, for longer than any test runs.
+    /// Valid for longer than any test runs.
     Current,
-    /// It was, until the end of 2020.
+    /// Expired at the end of 2020.
     Expired,
 }
 
-/// A certificate authority that lives in memory.
+/// A certificate authority in memory.
 pub struct CertificateAuthority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -52,12 +52,12 @@ impl fmt::Debug for CertificateAuthority {
 }
 
 impl CertificateAuthority {
-    /// Makes a new authority.
+    /// Creates a new authority.
     ///
     /// # Errors
-    /// The system has no randomness to give.
+    /// The system's random number generator fails.
     pub fn new(name: &str) -> Result<Self, CertificateError> {
-        let make = || {
+        let issue = || {
             let mut parameters = CertificateParams::default();
             parameters.distinguished_name.push(DnType::CommonName, name);
             parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -68,7 +68,7 @@ impl CertificateAuthority {
             ];
             CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)
         };
-        make().map(|issuer| Self { issuer }).map_err(error(name))
+        issue().map(|issuer| Self { issuer }).map_err(error(name))
     }
 
     /// The authority's own certificate, in PEM.
@@ -77,20 +77,20 @@ impl CertificateAuthority {
         self.issuer.pem()
     }
 
-    /// A certificate for a server that is reached under `names` (host names and addresses).
+    /// A certificate for a server with these host names and addresses.
     ///
     /// # Errors
-    /// A name is not one.
+    /// A name is invalid.
     pub fn server(&self, names: &[String], validity: Validity) -> Result<Identity, CertificateError> {
         let subject = names.first().map_or("server", String::as_str);
         let parameters = CertificateParams::new(names).map_err(error(subject))?;
         self.issue(parameters, subject, None, ExtendedKeyUsagePurpose::ServerAuth, validity)
     }
 
-    /// A certificate for a client that Kubernetes takes for `user`, as a member of `group` when given.
+    /// A client certificate that authenticates `user`, as a member of `group` if given.
     ///
     /// # Errors
-    /// The system has no randomness to give.
+    /// The system's random number generator fails.
     pub fn client(
         &self,
         user: &str,
@@ -120,12 +120,12 @@ impl CertificateAuthority {
             Validity::Current => date_time_ymd(2099, 12, 31),
             Validity::Expired => date_time_ymd(2020, 12, 31),
         };
-        let make = || {
+        let issue = || {
             let key = KeyPair::generate()?;
             let certificate = parameters.signed_by(&key, &self.issuer)?;
             Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
         };
-        make().map_err(error(subject))
+        issue().map_err(error(subject))
     }
 }
 

@@ -7,12 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::certificates::Identity;
 
-/// How somebody proves who they are.
+/// The credential of a user.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// By a bearer token.
+    /// A bearer token.
     Token(String),
-    /// By a client certificate.
+    /// A client certificate.
     Certificate(Identity),
 }
 
@@ -25,50 +25,50 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// A way into one cluster for one user. Its text ([`fmt::Display`]) is a complete kubeconfig that refers to no file.
+/// A kubeconfig with one cluster and one user. Its text ([`fmt::Display`]) is complete and refers to no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kubeconfig {
     /// The name of its cluster, its user and its context.
     pub name: String,
     /// The address of the API server.
     pub server: String,
-    /// The certificate of the authority that signed the server's, in PEM.
+    /// The certificate of the authority that signed the server's certificate, in PEM.
     pub authority: String,
-    /// Who is asking.
+    /// The credential of the user.
     pub credential: Credential,
 }
 
-/// A client could not be made from a kubeconfig.
+/// Why a client could not be created from a kubeconfig.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The kubeconfig makes no sense.
+    /// The kubeconfig is invalid.
     #[error("cannot use the kubeconfig `{name}`")]
     Kubeconfig {
-        /// Its name.
+        /// The name of the kubeconfig.
         name: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },
-    /// The client could not be set up.
-    #[error("cannot make a client from the kubeconfig `{name}`")]
+    /// The client could not be created.
+    #[error("cannot create a client from the kubeconfig `{name}`")]
     Client {
-        /// Its name.
+        /// The name of the kubeconfig.
         name: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
 }
 
 impl Kubeconfig {
-    /// The same user at another address behind another authority, as a proxy needs it.
+    /// The same user with another server and authority, for a proxy in front of the API server.
     #[must_use]
     pub fn through(&self, server: &str, authority: &str) -> Self {
         Self { server: server.to_owned(), authority: authority.to_owned(), ..self.clone() }
     }
 
-    /// A client that says what the server says: it does not retry by itself. It belongs to the runtime it is made on.
+    /// A client that does not retry, so that callers see every answer of the server. It belongs to the runtime it is created on.
     ///
     /// # Errors
     /// The kubeconfig has no valid address or certificate.
@@ -78,12 +78,12 @@ impl Kubeconfig {
             .map_err(|source| ClientError::Client { name: self.name.clone(), source: Box::new(source) })
     }
 
-    /// The configuration of such a client, for those who want to change it first.
+    /// The configuration of such a client, to be changed before the client is created.
     ///
     /// # Errors
     /// As [`Kubeconfig::client`].
     pub async fn config(&self) -> Result<kube::Config, ClientError> {
-        // Only the first call of a process has an effect; the answer is the same for all.
+        // Only the first call in a process takes effect, and all callers install the same provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let error = |source| ClientError::Kubeconfig { name: self.name.clone(), source: Box::new(source) };
         let parsed = kube::config::Kubeconfig::from_yaml(&self.to_string()).map_err(error)?;

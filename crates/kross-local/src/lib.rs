@@ -1,4 +1,4 @@
-//! Turns a name into a running local control plane: real etcd and kube-apiserver, for the demo, tests and benchmarks.
+//! Runs local control planes with real etcd and kube-apiserver, for the demo, tests and benchmarks.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

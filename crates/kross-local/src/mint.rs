@@ -1,4 +1,4 @@
-//! Turns a user and what they may do into a kubeconfig for them: by token, by certificate, expired, or revoked.
+//! Creates kubeconfigs for users with chosen permissions: by token or certificate, valid, expired or revoked.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant, SystemTime};
@@ -20,42 +20,43 @@ use crate::certificates::{CertificateError, Validity};
 use crate::kubeconfig::{ClientError, Credential, Kubeconfig};
 use crate::token::{self, Account, TokenError};
 
-/// Tokens that are meant to work do so for longer than any test or demo runs.
+/// The lifetime of tokens: longer than any test or demo runs.
 const TOKEN_SECONDS: i64 = 30 * 24 * 3600;
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the API server may take to enforce new rules.
+const RBAC_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why a kubeconfig could not be minted.
+/// Why a kubeconfig could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    /// There is no client to do it with.
+    /// The client of the administrator could not be created.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The API server said no.
+    /// The API server rejected a request.
     #[error("cannot {action} for `{user}`")]
     Request {
         /// What was attempted.
         action: &'static str,
-        /// For whom.
+        /// The user.
         user: String,
-        /// What the API server said.
+        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The rules did not come into force.
-    #[error("the rules given to `{user}` are not in force after {}s", PATIENCE.as_secs())]
-    NotInForce {
-        /// For whom.
+    /// The API server does not enforce the rules in time.
+    #[error("the API server does not enforce the rules of `{user}` after {}s", RBAC_TIMEOUT.as_secs())]
+    NotEnforced {
+        /// The user.
         user: String,
     },
-    /// The API server gave a ServiceAccount without an identity, or a token request without a token.
-    #[error("the API server gave no {what} for `{user}`")]
+    /// The API server returned a ServiceAccount without a UID, or a TokenRequest without a token.
+    #[error("the API server returned no {what} for `{user}`")]
     Incomplete {
         /// What is missing.
         what: &'static str,
-        /// For whom.
+        /// The user.
         user: String,
     },
-    /// The certificate could not be made.
+    /// The certificate could not be issued.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     /// The token could not be signed.
@@ -64,11 +65,11 @@ pub enum MintError {
 }
 
 impl ControlPlane {
-    /// A kubeconfig for the ServiceAccount `namespace/name` by token. Namespace and ServiceAccount are made when missing, and
-    /// the rules are in force when this returns.
+    /// A kubeconfig with a token of the ServiceAccount `namespace/name`. Creates the namespace and the ServiceAccount if they
+    /// are missing. The API server enforces the rules when this returns.
     ///
     /// # Errors
-    /// The API server refuses.
+    /// The API server rejects a request.
     pub async fn mint_token(
         &self,
         namespace: &str,
@@ -82,10 +83,10 @@ impl ControlPlane {
         Ok(self.kubeconfig_of(name, Credential::Token(token)))
     }
 
-    /// A kubeconfig by client certificate for `user`, a member of `group` when given.
+    /// A kubeconfig with a client certificate for `user`, a member of `group` if given.
     ///
     /// # Errors
-    /// The API server refuses.
+    /// The API server rejects a request.
     pub async fn mint_certificate(
         &self,
         user: &str,
@@ -97,11 +98,11 @@ impl ControlPlane {
         Ok(self.kubeconfig_of(user, Credential::Certificate(identity)))
     }
 
-    /// A kubeconfig by token that was good until an hour ago. The ServiceAccount exists and has its rules, so the token is
-    /// all that is wrong with it.
+    /// A kubeconfig with a token that expired an hour ago. The ServiceAccount exists and has its permissions, so that only the
+    /// token is invalid.
     ///
     /// # Errors
-    /// The API server refuses.
+    /// The API server rejects a request.
     pub async fn mint_expired_token(
         &self,
         namespace: &str,
@@ -116,10 +117,10 @@ impl ControlPlane {
         Ok(self.kubeconfig_of(name, Credential::Token(token)))
     }
 
-    /// A kubeconfig by client certificate that was good until the end of 2020.
+    /// A kubeconfig with a client certificate that expired at the end of 2020.
     ///
     /// # Errors
-    /// The API server refuses.
+    /// The API server rejects a request.
     pub async fn mint_expired_certificate(
         &self,
         user: &str,
@@ -131,10 +132,10 @@ impl ControlPlane {
         Ok(self.kubeconfig_of(user, Credential::Certificate(identity)))
     }
 
-    /// A kubeconfig by token whose ServiceAccount is deleted before anybody uses it.
+    /// A kubeconfig with a token whose ServiceAccount is deleted before its first use.
     ///
     /// # Errors
-    /// The API server refuses.
+    /// The API server rejects a request.
     pub async fn mint_revoked_token(
         &self,
         namespace: &str,
@@ -146,11 +147,11 @@ impl ControlPlane {
         Ok(kubeconfig)
     }
 
-    /// Deletes a ServiceAccount and with it the worth of its tokens. The API server remembers a token that it has accepted for
-    /// about ten seconds, so one that was in use goes on working for that long.
+    /// Deletes a ServiceAccount, which revokes its tokens. The API server caches a token that it has accepted for about ten
+    /// seconds, so a token that was in use stays valid for that long.
     ///
     /// # Errors
-    /// The API server refuses, or there is no such ServiceAccount.
+    /// The API server rejects a request, or the ServiceAccount does not exist.
     pub async fn revoke(&self, namespace: &str, name: &str) -> Result<(), MintError> {
         let minter = Minter::new(self, User::service_account(namespace, name)).await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(minter.client.clone(), namespace);
@@ -164,7 +165,7 @@ impl ControlPlane {
     }
 }
 
-/// The administrator at work for one user.
+/// Creates the objects of one user as the administrator.
 struct Minter {
     client: Client,
     user: User,
@@ -175,7 +176,7 @@ impl Minter {
         Ok(Self { client: plane.client().await?, user })
     }
 
-    /// Makes sure that the ServiceAccount exists, and gives its UID.
+    /// Creates the ServiceAccount if it does not exist. Returns its UID.
     async fn service_account(&self, namespace: &str, name: &str) -> Result<String, MintError> {
         self.namespace(namespace).await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
@@ -183,7 +184,7 @@ impl Minter {
             metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
             ..ServiceAccount::default()
         };
-        let account = self.apply("make the ServiceAccount", &accounts, name, &account).await?;
+        let account = self.apply("create the ServiceAccount", &accounts, name, &account).await?;
         account.metadata.uid.ok_or_else(|| self.incomplete("UID"))
     }
 
@@ -193,7 +194,7 @@ impl Minter {
             ..Namespace::default()
         };
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        self.apply("make the namespace", &namespaces, name, &namespace).await.map(drop)
+        self.apply("create the namespace", &namespaces, name, &namespace).await.map(drop)
     }
 
     async fn token(&self, namespace: &str, name: &str) -> Result<String, MintError> {
@@ -209,26 +210,26 @@ impl Minter {
         answer.status.map(|status| status.token).ok_or_else(|| self.incomplete("token"))
     }
 
-    /// Writes the rules down and waits until the API server goes by them.
+    /// Creates the roles and bindings, and waits until the API server enforces them.
     async fn allow(&self, access: &Access) -> Result<(), MintError> {
         let name = self.user.role_name();
         if let Some((role, binding)) = access.cluster_objects(&name, &self.user.subject) {
-            self.apply("make the ClusterRole", &Api::all(self.client.clone()), &name, &role).await?;
-            self.apply("make the ClusterRoleBinding", &Api::all(self.client.clone()), &name, &binding)
+            self.apply("create the ClusterRole", &Api::all(self.client.clone()), &name, &role).await?;
+            self.apply("create the ClusterRoleBinding", &Api::all(self.client.clone()), &name, &binding)
                 .await?;
         }
         for (namespace, role, binding) in access.namespace_objects(&name, &self.user.subject) {
             self.namespace(&namespace).await?;
             let client = || self.client.clone();
-            self.apply("make the Role", &Api::namespaced(client(), &namespace), &name, &role).await?;
-            self.apply("make the RoleBinding", &Api::namespaced(client(), &namespace), &name, &binding)
+            self.apply("create the Role", &Api::namespaced(client(), &namespace), &name, &role).await?;
+            self.apply("create the RoleBinding", &Api::namespaced(client(), &namespace), &name, &binding)
                 .await?;
         }
         let started = Instant::now();
         for (namespace, rule) in access.samples() {
             while !self.allowed(namespace.as_deref(), &rule).await? {
-                if started.elapsed() > PATIENCE {
-                    return Err(MintError::NotInForce { user: self.user.name.clone() });
+                if started.elapsed() > RBAC_TIMEOUT {
+                    return Err(MintError::NotEnforced { user: self.user.name.clone() });
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

@@ -1,4 +1,4 @@
-//! Turns a name into a running control plane: certificates, etcd, the API server and, when asked for, the controller manager.
+//! A running control plane: certificates, etcd, the API server and, optionally, the controller manager.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -29,14 +29,14 @@ use forwarder::Forwarder;
 use options::Files;
 use processes::ProcessGroup;
 
-/// A running control plane. Dropping it ends its processes and removes its directory, and so does the death of the process
-/// that started it.
+/// A running control plane. Its processes are killed and its directory is removed when this is dropped, and when the process
+/// that started it dies.
 ///
 /// Without a controller manager ([`Options::controller_manager`]) deleted namespaces stay `Terminating` and nothing is
 /// garbage collected.
 pub struct ControlPlane {
     name: String,
-    // Dropped in this order: nothing may write into the directory when it is removed.
+    // Fields are dropped in this order: no process may write into the directory when it is removed.
     _forwarder: Option<Forwarder>,
     processes: ProcessGroup,
     directory: RunDirectory,
@@ -55,25 +55,25 @@ impl fmt::Debug for ControlPlane {
 }
 
 impl ControlPlane {
-    /// Begins to describe a control plane. The name is part of its directory and of its kubeconfigs.
+    /// Options for a control plane with this name, which is part of its directory and kubeconfigs.
     #[must_use]
     pub fn named(name: &str) -> Options {
         Options::new(name)
     }
 
-    /// Ends its processes and removes its directory, and returns when both are done.
+    /// Kills its processes and removes its directory.
     pub async fn stop(self) {
-        // Should the runtime be shutting down, dropping the closure does the same.
+        // A runtime that is shutting down drops the closure, which does the same.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 
-    /// The name it was given.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The address of the API server.
+    /// The URL of the API server.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.admin.server
@@ -85,13 +85,13 @@ impl ControlPlane {
         self.address
     }
 
-    /// The same API server under its second address, if it has one.
+    /// The URL of the API server at its second address, if it has one.
     #[must_use]
     pub fn second_url(&self) -> Option<&str> {
         self.second_url.as_deref()
     }
 
-    /// The authority that signs the server's certificate and its clients'.
+    /// The authority that signs the certificates of the server and its clients.
     #[must_use]
     pub fn authority(&self) -> &CertificateAuthority {
         &self.authority
@@ -103,46 +103,46 @@ impl ControlPlane {
         self.account_key.serialize_pem()
     }
 
-    /// The directory with its logs and files, which goes away with it.
+    /// The directory with its logs and files, which is removed with it.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The programs it runs, and `kubectl`.
+    /// Its programs, and `kubectl`.
     #[must_use]
     pub fn assets(&self) -> &Assets {
         &self.assets
     }
 
-    /// The numbers of its processes.
+    /// The IDs of its processes.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
-        self.processes.numbers()
+        self.processes.pids()
     }
 
-    /// The end of what a program has logged so far.
+    /// The end of the log of a program so far.
     #[must_use]
     pub fn log(&self, binary: Binary) -> String {
         ready::last_lines(&self.directory.path().join(log_name(binary)))
     }
 
-    /// A kubeconfig that may do everything.
+    /// A kubeconfig with all permissions.
     #[must_use]
     pub fn admin(&self) -> &Kubeconfig {
         &self.admin
     }
 
-    /// The file with [`ControlPlane::admin`], for programs that want one.
+    /// The path of a file with [`ControlPlane::admin`].
     #[must_use]
     pub fn admin_path(&self) -> PathBuf {
         self.directory.path().join(Files::ADMIN)
     }
 
-    /// A client that may do everything. It belongs to the runtime it is made on.
+    /// A client with all permissions. It belongs to the runtime it is created on.
     ///
     /// # Errors
-    /// The client cannot be set up.
+    /// The client cannot be created.
     pub async fn client(&self) -> Result<kube::Client, ClientError> {
         self.admin.client().await
     }

@@ -1,4 +1,4 @@
-//! Turns a program and its arguments into a process that ends with its owner, in whatever way the owner goes.
+//! Runs a program that is killed when its owner drops it or dies.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -13,12 +13,12 @@ const LOG: &str = "log";
 /// Why a program did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// Its directory could not be made.
-    #[error("cannot make a directory for `{name}`")]
+    /// Its directory could not be created.
+    #[error("cannot create a directory for `{name}`")]
     Directory {
         /// The program.
         name: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: DirectoryError,
     },
@@ -27,46 +27,46 @@ pub enum ProgramError {
     Spawn(#[from] SpawnError),
 }
 
-/// A running program. Dropping it ends the process, and so does the death of the process that started it.
+/// A running program. It is killed when this is dropped, and when the process that started it dies.
 #[derive(Debug)]
 pub struct Program {
-    // Dropped in this order: nothing may write into the directory when it is removed.
+    // Fields are dropped in this order: no process may write into the directory when it is removed.
     processes: ProcessGroup,
     member: Member,
     directory: RunDirectory,
 }
 
 impl Program {
-    /// Starts a program, with what it says going to a file of its own.
+    /// Starts a program whose output goes to a log file.
     ///
     /// # Errors
-    /// It does not start.
+    /// The program does not start.
     pub fn start(name: &str, program: &Path, arguments: &[String]) -> Result<Self, ProgramError> {
-        let directory = RunDirectory::claim(&directory::default_root(), name)
+        let directory = RunDirectory::create(&directory::default_root(), name)
             .map_err(|source| ProgramError::Directory { name: name.to_owned(), source })?;
         let mut processes = ProcessGroup::new(directory.path())?;
         let member = processes.spawn(program, arguments, &directory.path().join(LOG))?;
         Ok(Self { processes, member, directory })
     }
 
-    /// The number of its process.
+    /// The process ID.
     #[must_use]
-    pub fn number(&self) -> u32 {
-        self.processes.numbers().first().copied().unwrap_or_default()
+    pub fn pid(&self) -> u32 {
+        self.processes.pids().first().copied().unwrap_or_default()
     }
 
-    /// How it ended, if it did by itself.
+    /// The exit status, if the program has exited.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
         self.processes.exit_status(self.member)
     }
 
-    /// The end of what it has said so far.
+    /// The end of its log so far.
     #[must_use]
     pub fn log(&self) -> String {
         last_lines(&self.directory.path().join(LOG))
     }
 
-    /// Ends it at once and returns when it is gone.
+    /// Kills the program and waits for its end.
     pub fn stop(self) {
         drop(self);
     }

@@ -1,5 +1,4 @@
-//! Turns what a slow step is doing into lines for whoever waits. The library never prints by itself: a caller hands in where
-//! the lines go.
+//! Reports the progress of slow steps as lines of text. The library never prints: the caller decides where the lines go.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use std::sync::Arc;
 pub struct Progress(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl Progress {
-    /// Hands every line to `write`.
+    /// Calls `write` with every line.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(write))
     }
@@ -20,16 +19,16 @@ impl Progress {
         Self::new(|_| {})
     }
 
-    /// Writes every line to standard error, which stays visible under `cargo test` when a test fails.
+    /// Writes every line to standard error. `cargo test` shows them when a test fails.
     #[must_use]
     pub fn stderr() -> Self {
         Self::new(|line| {
-            // A closed standard error is no reason to stop working.
+            // A closed standard error is no reason to stop.
             let _ = writeln!(std::io::stderr().lock(), "{line}");
         })
     }
 
-    /// Says one line.
+    /// Reports one line.
     pub fn say(&self, line: impl AsRef<str>) {
         (self.0)(line.as_ref());
     }

@@ -1,4 +1,4 @@
-//! Turns claims into a ServiceAccount token signed by the control plane's own key, for tokens that no API server would issue.
+//! Signs ServiceAccount tokens with the control plane's own key, for tokens that no API server would issue.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -6,21 +6,21 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::json;
 
-/// A token could not be signed.
+/// Why a token could not be signed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot sign a token for ServiceAccount `{account}`")]
 pub struct TokenError {
     account: String,
 }
 
-/// The ServiceAccount a token speaks for.
+/// The ServiceAccount of a token.
 pub(crate) struct Account<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
     pub(crate) uid: &'a str,
 }
 
-/// A token that was valid for an hour and expired an hour before `now` (seconds since 1970).
+/// A token that was valid for an hour and expired an hour before `now`, in seconds since 1970.
 pub(crate) fn expired(key: &str, account: &Account<'_>, now: u64) -> Result<String, TokenError> {
     let Account { namespace, name, uid } = account;
     let issuer = "https://kubernetes.default.svc";

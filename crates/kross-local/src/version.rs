@@ -1,5 +1,5 @@
-//! Turns what a person writes for a Kubernetes version (`1.36`) into a release this project knows how to get: its exact
-//! version and the pinned Go module that builds it.
+//! Turns a Kubernetes version such as `1.36` into a supported release: its exact version and the pinned Go module that builds
+//! it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ struct Release {
     go_sum: &'static str,
 }
 
-/// Every release that can be asked for, the default one first.
+/// Every supported release, the default one first.
 static RELEASES: &[Release] = &[
     DEFAULT_RELEASE,
     Release {
@@ -31,7 +31,7 @@ const DEFAULT_RELEASE: Release = Release {
     go_sum: include_str!("../control-plane/1.36/go.sum"),
 };
 
-/// The environment variable that chooses the version tests run against.
+/// The environment variable with the version that tests run against.
 pub const VERSION_VARIABLE: &str = "KROSS_KUBERNETES";
 
 /// A Kubernetes version that control planes can run.
@@ -39,10 +39,10 @@ pub const VERSION_VARIABLE: &str = "KROSS_KUBERNETES";
 pub struct KubernetesVersion(&'static Release);
 
 impl KubernetesVersion {
-    /// The version used when nobody asks for another one.
+    /// The default version.
     pub const DEFAULT: Self = Self(&DEFAULT_RELEASE);
 
-    /// Every version that can be asked for.
+    /// Every supported version.
     pub fn all() -> impl Iterator<Item = Self> {
         RELEASES.iter().map(Self)
     }
@@ -50,7 +50,7 @@ impl KubernetesVersion {
     /// The version named by `KROSS_KUBERNETES`, or the default.
     ///
     /// # Errors
-    /// The variable names a version that is not known.
+    /// The variable has an unsupported version.
     pub fn from_environment() -> Result<Self, UnknownVersion> {
         match std::env::var(VERSION_VARIABLE) {
             Ok(text) if !text.is_empty() => text.parse(),
@@ -101,21 +101,21 @@ impl FromStr for KubernetesVersion {
     type Err = UnknownVersion;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wanted = text.strip_prefix('v').unwrap_or(text);
+        let number = text.strip_prefix('v').unwrap_or(text);
         Self::all()
-            .find(|version| version.minor() == wanted || version.exact() == wanted)
-            .ok_or_else(|| UnknownVersion { asked: text.to_owned() })
+            .find(|version| version.minor() == number || version.exact() == number)
+            .ok_or_else(|| UnknownVersion { version: text.to_owned() })
     }
 }
 
-/// A version was asked for that has no pinned module.
+/// A version that is not supported: there is no pinned module for it.
 #[derive(Debug, thiserror::Error)]
-#[error("Kubernetes `{asked}` is not a version control planes can run; choose one of {}", known())]
+#[error("unsupported Kubernetes version `{version}`; use one of {}", supported())]
 pub struct UnknownVersion {
-    asked: String,
+    version: String,
 }
 
-fn known() -> String {
+fn supported() -> String {
     let names: Vec<String> =
         KubernetesVersion::all().map(|version| format!("`{}`", version.minor())).collect();
     names.join(", ")
@@ -126,19 +126,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_found_by_its_minor_and_by_its_exact_name() {
+    fn a_version_is_found_by_its_minor_and_by_its_exact_number() {
         for text in ["1.36", "v1.36", "1.36.3", "v1.36.3"] {
             assert_eq!(text.parse::<KubernetesVersion>().unwrap(), KubernetesVersion::DEFAULT, "{text}");
         }
     }
 
     #[test]
-    fn an_unknown_version_is_answered_with_the_known_ones() {
+    fn an_unsupported_version_lists_the_supported_ones() {
         let error = "1.2".parse::<KubernetesVersion>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "Kubernetes `1.2` is not a version control planes can run; choose one of `1.36`, `1.30`"
-        );
+        assert_eq!(error.to_string(), "unsupported Kubernetes version `1.2`; use one of `1.36`, `1.30`");
     }
 
     #[test]

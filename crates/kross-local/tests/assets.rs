@@ -1,4 +1,4 @@
-//! The programs come from where they should, and only when their checksum is right. The sites are local ones.
+//! Programs are found, downloaded or built in this order, and only used if their checksum is right. The servers are local.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::collections::HashMap;
@@ -12,17 +12,17 @@ use flate2::{Compression, write::GzEncoder};
 use kross_local::{Assets, AssetsError, Binary, Kro, KubernetesVersion, Progress, Sources};
 use sha2::{Digest, Sha512};
 
-/// What a path is answered with.
+/// The response for a path.
 #[derive(Clone)]
-enum Answer {
+enum Response {
     Whole(Vec<u8>),
-    /// Announces everything and sends half.
+    /// Sends the full `Content-Length` and half of the body.
     Half(Vec<u8>),
     Moved(String),
 }
 
-/// Serves `answers` on a free port until the test program ends, and gives its address.
-fn serve(answers: HashMap<String, Answer>) -> String {
+/// Serves `responses` on a free port until the test program exits. Returns the URL.
+fn serve(responses: HashMap<String, Response>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -33,14 +33,14 @@ fn serve(answers: HashMap<String, Answer>) -> String {
             let path = request.split(' ').nth(1).unwrap();
             let head =
                 |status: &str, more: String| format!("HTTP/1.1 {status}\r\nConnection: close\r\n{more}\r\n");
-            let (head, body) = match answers.get(path) {
-                Some(Answer::Whole(body)) => {
+            let (head, body) = match responses.get(path) {
+                Some(Response::Whole(body)) => {
                     (head("200 OK", format!("Content-Length: {}\r\n", body.len())), &body[..])
                 }
-                Some(Answer::Half(body)) => {
+                Some(Response::Half(body)) => {
                     (head("200 OK", format!("Content-Length: {}\r\n", body.len())), &body[..body.len() / 2])
                 }
-                Some(Answer::Moved(to)) => {
+                Some(Response::Moved(to)) => {
                     (head("302 Found", format!("Location: {to}\r\nContent-Length: 0\r\n")), &[][..])
                 }
                 None => (head("404 Not Found", "Content-Length: 0\r\n".to_owned()), &[][..]),
@@ -74,8 +74,8 @@ fn platform() -> (&'static str, &'static str) {
     (system, if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" })
 }
 
-/// A site that publishes `archive` under `hash`, answering for the archive itself with `answer`.
-fn site(hash: &str, answer: Answer) -> HashMap<String, Answer> {
+/// The responses of a site that publishes an archive under `hash`, with `response` for the archive itself.
+fn site(hash: &str, response: Response) -> HashMap<String, Response> {
     let (system, machine) = platform();
     let manager = b"manager".to_vec();
     let binary = format!("/v1.36.0/bin/{system}/{machine}/kube-controller-manager");
@@ -83,23 +83,23 @@ fn site(hash: &str, answer: Answer) -> HashMap<String, Answer> {
         "releases:\n  v1.36.0:\n    envtest-v1.36.0-{system}-{machine}.tar.gz:\n      hash: {hash}\n      selfLink: SITE/archive\n"
     );
     HashMap::from([
-        ("/index".to_owned(), Answer::Whole(index.into_bytes())),
-        ("/archive".to_owned(), answer),
+        ("/index".to_owned(), Response::Whole(index.into_bytes())),
+        ("/archive".to_owned(), response),
         (
             format!("{binary}.sha512"),
-            Answer::Whole(format!("{}  kube-controller-manager\n", sha512(&manager)).into()),
+            Response::Whole(format!("{}  kube-controller-manager\n", sha512(&manager)).into()),
         ),
-        (binary, Answer::Whole(manager)),
+        (binary, Response::Whole(manager)),
     ])
 }
 
-/// Serves a site whose index needs to know its own address.
-fn serve_site(mut answers: HashMap<String, Answer>) -> String {
-    let archives = serve(answers.clone());
-    if let Some(Answer::Whole(index)) = answers.get_mut("/index") {
+/// Serves a site whose index contains its own URL.
+fn serve_site(mut responses: HashMap<String, Response>) -> String {
+    let archives = serve(responses.clone());
+    if let Some(Response::Whole(index)) = responses.get_mut("/index") {
         *index = String::from_utf8_lossy(index).replace("SITE", &archives).into_bytes();
     }
-    serve(answers)
+    serve(responses)
 }
 
 fn sources(cache: &Path, address: &str) -> Sources {
@@ -113,8 +113,8 @@ fn sources(cache: &Path, address: &str) -> Sources {
     }
 }
 
-/// Where lines are collected, to look at afterwards.
-fn listening() -> (Progress, Arc<Mutex<Vec<String>>>) {
+/// A progress that collects its lines.
+fn collecting() -> (Progress, Arc<Mutex<Vec<String>>>) {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
     (Progress::new(move |line| sink.lock().unwrap().push(line.to_owned())), lines)
@@ -133,13 +133,13 @@ fn content(assets: &Assets, binary: Binary) -> String {
 const COMPLETE: [&str; 3] = ["etcd", "kube-apiserver", "kubectl"];
 
 #[test]
-fn a_good_archive_is_downloaded_once_and_found_at_once_afterwards() {
+fn a_valid_archive_is_downloaded_once_and_then_found_in_the_cache() {
     let cache = tempfile::tempdir().unwrap();
     let packed = archive(&COMPLETE);
-    let mut answers = site(&sha512(&packed), Answer::Moved("/moved".to_owned()));
-    answers.insert("/moved".to_owned(), Answer::Whole(packed));
-    let sources = sources(cache.path(), &serve_site(answers));
-    let (progress, lines) = listening();
+    let mut responses = site(&sha512(&packed), Response::Moved("/moved".to_owned()));
+    responses.insert("/moved".to_owned(), Response::Whole(packed));
+    let sources = sources(cache.path(), &serve_site(responses));
+    let (progress, lines) = collecting();
 
     let assets = Assets::resolve_from(&sources, KubernetesVersion::DEFAULT, &progress).unwrap();
 
@@ -149,38 +149,38 @@ fn a_good_archive_is_downloaded_once_and_found_at_once_afterwards() {
     assert!(lines[0].contains("takes about a minute"), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("fetching http://")), "{lines:?}");
 
-    let (progress, lines) = listening();
+    let (progress, lines) = collecting();
     let again = Assets::resolve_from(&sources, KubernetesVersion::DEFAULT, &progress).unwrap();
     assert_eq!(again.directory(), assets.directory());
     assert!(lines.lock().unwrap().is_empty());
 }
 
 #[test]
-fn what_is_wrong_with_a_download_is_said_and_nothing_is_kept() {
+fn a_failed_download_is_reported_and_nothing_is_kept() {
     let packed = archive(&COMPLETE);
     let hash = sha512(&packed);
     let outside = archive(&["../../../../etcd", "kube-apiserver", "kubectl"]);
     let lacking = archive(&["etcd", "kubectl"]);
     let half = packed[..packed.len() / 2].to_vec();
-    for (case, hash, answer, expected) in [
+    for (case, hash, response, expected) in [
         (
             "wrong checksum",
             "00".to_owned(),
-            Answer::Whole(packed.clone()),
+            Response::Whole(packed.clone()),
             "has the wrong checksum: expected sha512 00, got",
         ),
-        ("broken off", hash, Answer::Half(packed), "broke off after"),
-        ("truncated", sha512(&half), Answer::Whole(half), "the archive is damaged"),
-        ("path traversal", sha512(&outside), Answer::Whole(outside), "has a path that leads outside"),
+        ("interrupted", hash, Response::Half(packed), "ended after"),
+        ("truncated", sha512(&half), Response::Whole(half), "the archive is damaged"),
+        ("path traversal", sha512(&outside), Response::Whole(outside), "has a path outside of its directory"),
         (
             "lacking a program",
             sha512(&lacking),
-            Answer::Whole(lacking),
+            Response::Whole(lacking),
             "the archive has no `kube-apiserver`",
         ),
     ] {
         let cache = tempfile::tempdir().unwrap();
-        let address = serve_site(site(&hash, answer));
+        let address = serve_site(site(&hash, response));
         let text = resolve(&sources(cache.path(), &address)).unwrap_err().to_string();
         assert!(text.contains(expected), "{case}: {text}");
         assert!(text.contains("install Go"), "{case}: {text}");
@@ -194,7 +194,7 @@ fn what_is_wrong_with_a_download_is_said_and_nothing_is_kept() {
 }
 
 #[test]
-fn no_network_and_no_go_is_told_within_seconds_with_what_to_do() {
+fn without_network_and_go_the_error_comes_within_seconds_and_says_what_to_do() {
     let cache = tempfile::tempdir().unwrap();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let started = Instant::now();
@@ -205,7 +205,7 @@ fn no_network_and_no_go_is_told_within_seconds_with_what_to_do() {
 }
 
 #[test]
-fn a_directory_chosen_by_hand_wins_and_is_asked_for_what_it_lacks() {
+fn the_configured_directory_takes_precedence_and_a_missing_program_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let mut sources = sources(directory.path(), "http://127.0.0.1:1");
     sources.directory = Some(directory.path().to_owned());
@@ -218,17 +218,17 @@ fn a_directory_chosen_by_hand_wins_and_is_asked_for_what_it_lacks() {
     assert_eq!(content(&assets, Binary::Etcd), "mine");
     let text = assets.path(Binary::ControllerManager).unwrap_err().to_string();
     assert!(
-        text.contains("has no `kube-controller-manager`; put one there, or unset `KUBEBUILDER_ASSETS`"),
+        text.contains("has no `kube-controller-manager`: add it, or unset `KUBEBUILDER_ASSETS`"),
         "{text}"
     );
 }
 
 #[test]
-fn several_at_once_fill_the_cache_once() {
+fn concurrent_callers_fill_the_cache_once() {
     let cache = tempfile::tempdir().unwrap();
     let packed = archive(&COMPLETE);
-    let sources = sources(cache.path(), &serve_site(site(&sha512(&packed), Answer::Whole(packed))));
-    let (progress, lines) = listening();
+    let sources = sources(cache.path(), &serve_site(site(&sha512(&packed), Response::Whole(packed))));
+    let (progress, lines) = collecting();
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
@@ -241,11 +241,12 @@ fn several_at_once_fill_the_cache_once() {
     assert_eq!(downloads, 1);
 }
 
-/// A stand-in for the Go command that runs `script` with the output directory in `$bin`. What is executed is never written
-/// here: another test's child could still have it open for writing, and then it cannot be run.
-fn go(directory: &Path, script: &str) -> PathBuf {
+/// A fake Go command that runs `script` with the output directory in `$bin`. The executable is a link to a file in the
+/// repository: a file that is written here could still be open for writing in a child of another test, and then it cannot be
+/// executed.
+fn fake_go(directory: &Path, script: &str) -> PathBuf {
     let path = directory.join("go");
-    std::os::unix::fs::symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stand-in/go"), &path).unwrap();
+    std::os::unix::fs::symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake-go/go"), &path).unwrap();
     std::fs::write(directory.join("go.script"), script).unwrap();
     path
 }
@@ -254,14 +255,14 @@ fn go(directory: &Path, script: &str) -> PathBuf {
 fn without_a_download_the_pinned_module_is_built() {
     let cache = tempfile::tempdir().unwrap();
     let mut sources = sources(cache.path(), "http://127.0.0.1:1");
-    sources.go = go(
+    sources.go = fake_go(
         cache.path(),
         r#"grep -q 'k8s.io/kubernetes v1.36.3' go.mod || exit 3
         test -s go.sum || exit 4
         test "$CGO_ENABLED" = 0 || exit 5
         for name in server kube-apiserver kube-controller-manager kubectl; do echo built > "$bin/$name"; done"#,
     );
-    let (progress, lines) = listening();
+    let (progress, lines) = collecting();
     let assets = Assets::resolve_from(&sources, KubernetesVersion::DEFAULT, &progress).unwrap();
     assert_eq!(content(&assets, Binary::Etcd), "built\n");
     let lines = lines.lock().unwrap();
@@ -269,29 +270,29 @@ fn without_a_download_the_pinned_module_is_built() {
 }
 
 #[test]
-fn a_build_that_fails_is_quoted() {
+fn the_output_of_a_failed_build_is_quoted() {
     let cache = tempfile::tempdir().unwrap();
     let mut sources = sources(cache.path(), "http://127.0.0.1:1");
-    sources.go = go(cache.path(), "echo 'go: no space left on device' >&2; exit 1");
+    sources.go = fake_go(cache.path(), "echo 'go: no space left on device' >&2; exit 1");
     let text = resolve(&sources).unwrap_err().to_string();
     assert!(text.contains("`go build` failed with exit status: 1:\ngo: no space left on device"), "{text}");
 }
 
 #[test]
-fn an_archive_without_a_published_controller_manager_has_it_built() {
+fn a_controller_manager_that_is_not_published_is_built() {
     let cache = tempfile::tempdir().unwrap();
     let packed = archive(&COMPLETE);
-    let mut answers = site(&sha512(&packed), Answer::Whole(packed));
-    answers.retain(|path, _| !path.ends_with("kube-controller-manager"));
-    let mut sources = sources(cache.path(), &serve_site(answers));
-    sources.go = go(cache.path(), r#"echo built > "$bin/kube-controller-manager""#);
+    let mut responses = site(&sha512(&packed), Response::Whole(packed));
+    responses.retain(|path, _| !path.ends_with("kube-controller-manager"));
+    let mut sources = sources(cache.path(), &serve_site(responses));
+    sources.go = fake_go(cache.path(), r#"echo built > "$bin/kube-controller-manager""#);
     let assets = resolve(&sources).unwrap();
     assert_eq!(content(&assets, Binary::ApiServer), "real");
     assert_eq!(content(&assets, Binary::ControllerManager), "built\n");
 }
 
 #[test]
-fn kro_is_built_once_and_kept_with_its_crds() {
+fn kro_is_built_once_and_cached_with_its_crds() {
     let cache = tempfile::tempdir().unwrap();
     let crds = cache.path().join("sources/helm/crds");
     std::fs::create_dir_all(&crds).unwrap();
@@ -299,13 +300,13 @@ fn kro_is_built_once_and_kept_with_its_crds() {
         std::fs::write(crds.join(name), name).unwrap();
     }
     let mut sources = sources(cache.path(), "http://127.0.0.1:1");
-    sources.go = go(
+    sources.go = fake_go(
         cache.path(),
         r#"grep -q 'github.com/kubernetes-sigs/kro v0.9.4' go.mod || exit 3
         test -s go.sum || exit 4
         echo built > "$bin/controller""#,
     );
-    let (progress, lines) = listening();
+    let (progress, lines) = collecting();
     let kro = Kro::find_or_build_from(&sources, &progress).unwrap();
     assert_eq!(std::fs::read_to_string(kro.program()).unwrap(), "built\n");
     assert_eq!(kro.crds().unwrap()[1], "kro.run_resourcegraphdefinitions.yaml");
@@ -317,7 +318,7 @@ fn kro_is_built_once_and_kept_with_its_crds() {
 }
 
 #[test]
-fn without_go_the_error_says_what_to_set_to_have_kro() {
+fn without_go_the_error_says_how_to_provide_kro() {
     let cache = tempfile::tempdir().unwrap();
     let sources = sources(cache.path(), "http://127.0.0.1:1");
     let text = Kro::find_or_build_from(&sources, &Progress::silent()).unwrap_err().to_string();

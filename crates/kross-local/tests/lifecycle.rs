@@ -1,4 +1,4 @@
-//! Control planes start, answer, stop, and leave nothing behind, whatever happens to their owner.
+//! Control planes start, stop, and leave no process or directory behind, however their owner ends.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::io::{BufRead, BufReader};
@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use kross_local::{Binary, ControlPlane};
 use kube::Api;
 
-/// Set for the copy of this test program that holds control planes until it is killed.
+/// Set for the instance of this test program that runs a control plane until it is killed.
 const HOLDER: &str = "KROSS_TEST_HOLDER_ROOT";
 
-/// Whether a process is there and not just waiting to be collected by its parent.
-fn lives(number: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{number}/stat"))
+/// Whether a process runs and is not a zombie.
+fn is_running(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .ok()
         .and_then(|text| text.rsplit_once(')').map(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X'])))
         .unwrap_or(false)
@@ -39,7 +39,7 @@ fn directories(root: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hub_and_two_regions_start_together_in_seconds_and_leave_nothing_behind() {
+async fn three_control_planes_start_concurrently_and_leave_nothing_behind() {
     let assets = ControlPlane::named("warm").start().await.unwrap().assets().clone();
     let root = tempfile::tempdir().unwrap();
     let named = |name| ControlPlane::named(name).root(root.path()).assets(assets.clone()).start();
@@ -48,14 +48,14 @@ async fn hub_and_two_regions_start_together_in_seconds_and_leave_nothing_behind(
     let (hub, eu, us) = tokio::join!(named("hub"), named("eu"), named("us"));
     let took = started.elapsed();
     let planes = [hub.unwrap(), eu.unwrap(), us.unwrap()];
-    println!("hub and two regions were ready after {took:?}");
+    println!("three control planes were ready after {took:?}");
 
     let mut identities = Vec::new();
-    let mut numbers = Vec::new();
+    let mut pids = Vec::new();
     for plane in &planes {
         let namespaces: Api<Namespace> = Api::all(plane.client().await.unwrap());
         identities.push(namespaces.get("kube-system").await.unwrap().metadata.uid.unwrap());
-        numbers.extend(plane.processes());
+        pids.extend(plane.processes());
         let kubectl = Command::new(plane.assets().path(Binary::Kubectl).unwrap())
             .args([
                 "--kubeconfig",
@@ -72,44 +72,44 @@ async fn hub_and_two_regions_start_together_in_seconds_and_leave_nothing_behind(
     identities.sort();
     identities.dedup();
     assert_eq!(identities.len(), 3);
-    assert_eq!(numbers.len(), 6);
-    assert!(numbers.iter().all(|number| lives(*number)));
+    assert_eq!(pids.len(), 6);
+    assert!(pids.iter().all(|pid| is_running(*pid)));
 
     for plane in planes {
         plane.stop().await;
     }
-    assert!(!numbers.iter().any(|number| lives(*number)));
+    assert!(!pids.iter().any(|pid| is_running(*pid)));
     assert_eq!(directories(root.path()), Vec::<std::path::PathBuf>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_while_a_control_plane_runs_ends_it() {
+async fn a_panic_stops_the_control_plane() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().to_owned();
     let (sender, receiver) = std::sync::mpsc::channel();
     let task = tokio::spawn(async move {
-        let plane = ControlPlane::named("doomed").root(path).start().await.unwrap();
+        let plane = ControlPlane::named("panicking").root(path).start().await.unwrap();
         sender.send(plane.processes()).unwrap();
         panic!("on purpose");
     });
     assert!(task.await.unwrap_err().is_panic());
-    let numbers = receiver.recv().unwrap();
-    assert_eq!(numbers.len(), 2);
-    assert!(!numbers.iter().any(|number| lives(*number)));
+    let pids = receiver.recv().unwrap();
+    assert_eq!(pids.len(), 2);
+    assert!(!pids.iter().any(|pid| is_running(*pid)));
     assert!(directories(root.path()).is_empty());
 }
 
-/// Not a test of its own: the process that the tests below kill.
+/// Not a test: the process that the tests below kill.
 #[tokio::test(flavor = "multi_thread")]
 async fn holder() {
     let Some(root) = std::env::var_os(HOLDER) else { return };
     let plane = ControlPlane::named("held").root(root).start().await.unwrap();
-    let numbers: Vec<String> = plane.processes().iter().map(u32::to_string).collect();
-    println!("\nHOLDING {}", numbers.join(" "));
+    let pids: Vec<String> = plane.processes().iter().map(u32::to_string).collect();
+    println!("\nHOLDING {}", pids.join(" "));
     std::future::pending::<()>().await;
 }
 
-/// Starts this program again as a holder, and returns it with the numbers of its control plane's processes.
+/// Starts this program again as a holder. Returns it with the IDs of the control plane's processes.
 fn start_holder(root: &Path) -> (std::process::Child, Vec<u32>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "holder", "--nocapture"])
@@ -118,47 +118,47 @@ fn start_holder(root: &Path) -> (std::process::Child, Vec<u32>) {
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let numbers = lines
+    let pids = lines
         .map_while(Result::ok)
         .find_map(|line| line.strip_prefix("HOLDING ").map(str::to_owned))
-        .expect("the holder says what it holds");
-    (child, numbers.split(' ').map(|number| number.parse().unwrap()).collect())
+        .expect("the holder prints the process IDs");
+    (child, pids.split(' ').map(|pid| pid.parse().unwrap()).collect())
 }
 
 #[test]
-fn killing_the_owner_ends_its_control_plane_at_once() {
+fn killing_the_owner_stops_its_control_plane() {
     let root = tempfile::tempdir().unwrap();
-    let (mut holder, numbers) = start_holder(root.path());
-    assert!(numbers.iter().all(|number| lives(*number)));
+    let (mut holder, pids) = start_holder(root.path());
+    assert!(pids.iter().all(|pid| is_running(*pid)));
     holder.kill().unwrap();
     holder.wait().unwrap();
-    wait_for("the control plane to end with its owner", || !numbers.iter().any(|number| lives(*number)));
-    wait_for("its directory to go", || directories(root.path()).is_empty());
+    wait_for("the control plane to stop", || !pids.iter().any(|pid| is_running(*pid)));
+    wait_for("its directory to be removed", || directories(root.path()).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_start_clears_what_a_killed_owner_and_its_watch_left() {
+async fn the_next_start_cleans_up_after_a_killed_owner_and_watchdog() {
     let root = tempfile::tempdir().unwrap();
-    let (mut holder, numbers) = start_holder(root.path());
+    let (mut holder, pids) = start_holder(root.path());
     let directory = directories(root.path()).pop().unwrap();
     let recorded = std::fs::read_to_string(directory.join("processes")).unwrap();
-    let watch: i32 = recorded.split(' ').next().unwrap().parse().unwrap();
-    let kill = |number| {
+    let watchdog: i32 = recorded.split(' ').next().unwrap().parse().unwrap();
+    let kill = |pid| {
         rustix::process::kill_process(
-            rustix::process::Pid::from_raw(number).unwrap(),
+            rustix::process::Pid::from_raw(pid).unwrap(),
             rustix::process::Signal::KILL,
         )
     };
-    // The watch first, so that nothing is left to end the others.
-    kill(watch).unwrap();
-    wait_for("the watch to be gone", || !lives(watch.unsigned_abs()));
+    // Kill the watchdog first, so that it cannot kill the others.
+    kill(watchdog).unwrap();
+    wait_for("the watchdog to exit", || !is_running(watchdog.unsigned_abs()));
     holder.kill().unwrap();
     holder.wait().unwrap();
-    assert!(numbers.iter().all(|number| lives(*number)), "nothing has ended them yet");
+    assert!(pids.iter().all(|pid| is_running(*pid)), "nothing has killed them yet");
 
     let plane = ControlPlane::named("next").root(root.path()).start().await.unwrap();
 
-    assert!(!numbers.iter().any(|number| lives(*number)));
+    assert!(!pids.iter().any(|pid| is_running(*pid)));
     assert_eq!(directories(root.path()), vec![plane.directory().to_owned()]);
 }
 
@@ -174,7 +174,7 @@ fn processes_with(text: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killing_the_owner_at_any_moment_leaves_nothing_after_the_next_start() {
+async fn the_next_start_cleans_up_after_an_owner_that_was_killed_while_starting() {
     let root = tempfile::tempdir().unwrap();
     for delay in [0, 20, 50, 100, 200, 400, 800, 1600] {
         let mut holder = Command::new(std::env::current_exe().unwrap())

@@ -1,4 +1,4 @@
-//! Each kind of kubeconfig does what it says against RBAC, and fails in the way it says.
+//! Every kind of kubeconfig has its permissions and no others, or fails as it is meant to.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::net::IpAddr;
@@ -8,12 +8,12 @@ use kross_local::{Access, ControlPlane, Kubeconfig, rule};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 
-/// What the API server answers with: 200, 403 and so on.
+/// The HTTP status of a request.
 fn code<T>(result: Result<T, kube::Error>) -> u16 {
     match result {
         Ok(_) => 200,
         Err(kube::Error::Api(status)) => status.code,
-        Err(other) => panic!("not an answer of the API server: {other:?}"),
+        Err(other) => panic!("not a response of the API server: {other:?}"),
     }
 }
 
@@ -48,7 +48,7 @@ async fn may_read_but_not_write(kubeconfig: &Kubeconfig) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_of_kubeconfig_does_what_it_says() {
+async fn every_kind_of_kubeconfig_has_exactly_its_permissions() {
     let second: IpAddr = "127.0.0.2".parse().unwrap();
     let plane = ControlPlane::named("mint").second_address(second).start().await.unwrap();
     let access = read_config_maps();
@@ -70,16 +70,16 @@ async fn every_kind_of_kubeconfig_does_what_it_says() {
     ] {
         assert_eq!(list_config_maps(&unusable.client().await.unwrap(), "team").await, 401, "{name}");
     }
-    // The server learns a moment later that the ServiceAccount is gone, and remembers for a while what it has accepted.
+    // The API server observes the deletion asynchronously, and caches tokens that it has accepted.
     let revoked = plane.mint_revoked_token("team", "fired", &access).await.unwrap().client().await.unwrap();
-    let refused = async {
+    let rejected = async {
         while list_config_maps(&revoked, "team").await != 401 {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), refused)
+    tokio::time::timeout(std::time::Duration::from_secs(60), rejected)
         .await
-        .expect("a revoked token is refused");
+        .expect("a revoked token is rejected");
 
     let elsewhere = plane.admin().through(plane.second_url().unwrap(), &plane.authority().certificate());
     assert!(elsewhere.server.starts_with("https://127.0.0.2:"), "{}", elsewhere.server);
@@ -113,37 +113,36 @@ async fn flags_and_admission_plugins_reach_the_api_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flag_the_api_server_does_not_know_is_quoted_in_the_error() {
+async fn an_unknown_flag_of_the_api_server_is_quoted_in_the_error() {
     let error = ControlPlane::named("wrong").api_server_flag("--no-such-flag").start().await.unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.starts_with("`kube-apiserver` of control plane `wrong` ended with exit status: 1"),
-        "{text}"
-    );
+    assert!(text.starts_with("`kube-apiserver` of control plane `wrong` exited (exit status: 1)"), "{text}");
     assert!(text.contains("unknown flag: --no-such-flag"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_that_somebody_else_took_is_replaced_by_a_free_one() {
-    let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = somebody.local_addr().unwrap();
+async fn a_port_in_use_is_replaced_by_a_free_one() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap();
     let plane = ControlPlane::named("moved").port(taken.port()).start().await.unwrap();
     assert_ne!(plane.address(), taken);
     assert_eq!(list_namespaces(&plane.client().await.unwrap()).await, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_controller_manager_finishes_namespaces() {
+async fn a_controller_manager_finalizes_namespaces() {
     let plane = ControlPlane::named("managed").controller_manager().start().await.unwrap();
     let namespaces: Api<Namespace> = Api::all(plane.client().await.unwrap());
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some("short".to_owned());
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     namespaces.delete("short", &Default::default()).await.unwrap();
-    let gone = async {
+    let deleted = async {
         while namespaces.get_opt("short").await.unwrap().is_some() {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(120), gone).await.expect("the namespace goes away");
+    tokio::time::timeout(std::time::Duration::from_secs(120), deleted)
+        .await
+        .expect("the namespace is deleted");
 }

@@ -1,4 +1,4 @@
-//! Turns an address as Go writes it (`:8078`, `127.0.0.1:0`, `0` for none) into a socket that listens.
+//! Turns an address in Go's notation (`:8078`, `127.0.0.1:0`, `0` for none) into a listening socket.
 
 use std::fmt;
 use std::io;
@@ -7,13 +7,13 @@ use std::str::FromStr;
 
 use tokio::net::TcpListener;
 
-/// Where a page is served, if at all.
+/// Where pages are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindAddress {
-    /// Nowhere.
-    Off,
+    /// Nowhere: the pages are disabled.
+    Disabled,
     /// On every interface.
-    Everywhere {
+    AllInterfaces {
         /// The port.
         port: u16,
     },
@@ -21,24 +21,24 @@ pub enum BindAddress {
     At(SocketAddr),
 }
 
-/// A text that is no address.
+/// A text that is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no address to listen on: write `:8080`, `127.0.0.1:8080`, or `0` for none")]
+#[error("invalid address `{text}`: use `:8080`, `127.0.0.1:8080`, or `0` to disable the pages")]
 pub struct InvalidAddress {
     text: String,
 }
 
-/// A page that cannot be served.
+/// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on `{address}` for the {page}")]
+#[error("cannot listen on `{address}` for {pages}")]
 pub struct BindError {
-    page: &'static str,
+    pages: &'static str,
     address: BindAddress,
     #[source]
     source: io::Error,
 }
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Listener(pub(crate) TcpListener);
 
@@ -48,12 +48,12 @@ impl FromStr for BindAddress {
     fn from_str(text: &str) -> Result<Self, InvalidAddress> {
         let invalid = || InvalidAddress { text: text.to_owned() };
         if text.is_empty() || text == "0" {
-            return Ok(Self::Off);
+            return Ok(Self::Disabled);
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;
         let port: u16 = port.parse().map_err(|_| invalid())?;
         let host = match host {
-            "" => return Ok(Self::Everywhere { port }),
+            "" => return Ok(Self::AllInterfaces { port }),
             "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
             host => host.trim_matches(['[', ']']).parse().map_err(|_| invalid())?,
         };
@@ -64,40 +64,40 @@ impl FromStr for BindAddress {
 impl fmt::Display for BindAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Off => f.write_str("0"),
-            Self::Everywhere { port } => write!(f, ":{port}"),
+            Self::Disabled => f.write_str("0"),
+            Self::AllInterfaces { port } => write!(f, ":{port}"),
             Self::At(address) => address.fmt(f),
         }
     }
 }
 
 impl BindAddress {
-    /// Begins to listen; nothing if the page is off. `page` is what an error calls it.
+    /// Starts to listen. Returns nothing if the pages are disabled. `pages` names them in the error.
     ///
     /// # Errors
-    /// The address is taken, or not ours.
-    pub async fn listen(self, page: &'static str) -> Result<Option<Listener>, BindError> {
+    /// The address is in use, or not an address of this machine.
+    pub async fn listen(self, pages: &'static str) -> Result<Option<Listener>, BindError> {
         let listening = match self {
-            Self::Off => return Ok(None),
+            Self::Disabled => return Ok(None),
             Self::At(address) => TcpListener::bind(address).await,
-            // Both families where the machine has both.
-            Self::Everywhere { port } => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
+            // An IPv6 socket also accepts IPv4, where the machine has both.
+            Self::AllInterfaces { port } => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
                 Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
                     TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
                 }
-                answer => answer,
+                result => result,
             },
         };
-        let listener = listening.map_err(|source| BindError { page, address: self, source })?;
+        let listener = listening.map_err(|source| BindError { pages, address: self, source })?;
         Ok(Some(Listener(listener)))
     }
 }
 
 impl Listener {
-    /// Where it listens, with the port that the system chose if it was left to it.
+    /// The address, with the port that the system chose for port 0.
     ///
     /// # Errors
-    /// The system does not know.
+    /// The system cannot tell the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -108,11 +108,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_written_as_in_go() {
+    fn addresses_are_parsed_as_in_go() {
         for (text, address) in [
-            ("", BindAddress::Off),
-            ("0", BindAddress::Off),
-            (":8078", BindAddress::Everywhere { port: 8078 }),
+            ("", BindAddress::Disabled),
+            ("0", BindAddress::Disabled),
+            (":8078", BindAddress::AllInterfaces { port: 8078 }),
             ("127.0.0.1:80", BindAddress::At(([127, 0, 0, 1], 80).into())),
             ("localhost:80", BindAddress::At(([127, 0, 0, 1], 80).into())),
             ("[::1]:80", BindAddress::At((Ipv6Addr::LOCALHOST, 80).into())),

@@ -1,5 +1,5 @@
-//! The pages for operators, on an address of their own: reading and changing the log level while the process runs, and where
-//! other clusters stand.
+//! The admin pages, on an address of their own: the log level, which can be changed at run time, and the state of remote
+//! clusters.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use kross_controller::ClusterView;
 
-/// Reads and changes what is logged.
+/// Reads and changes the log level.
 pub trait LogControl: Send + Sync {
-    /// The level in effect.
+    /// The current level.
     fn level(&self) -> String;
 
     /// Changes the level.
     ///
     /// # Errors
-    /// What is wrong with the new one, and what can be written.
+    /// The level is invalid; the message lists the valid ones.
     fn set_level(&self, level: &str) -> Result<(), String>;
 }
 
-/// The pages: `GET` and `PUT /loglevel`.
+/// `GET /loglevel` and `PUT /loglevel`.
 pub fn admin_pages(log: Arc<dyn LogControl>) -> Router {
     Router::new().route("/loglevel", get(level).put(set_level)).with_state(log)
 }
 
-/// `GET /clusters`: every cluster that is held, with whether and how it is connected, or why not.
+/// `GET /clusters`: every registered remote cluster with its connection state.
 pub fn cluster_pages(clusters: impl Fn() -> Vec<ClusterView> + Clone + Send + Sync + 'static) -> Router {
     Router::new().route("/clusters", get(move || std::future::ready(json(&clusters()))))
 }
@@ -43,9 +43,9 @@ async fn level(State(log): State<Arc<dyn LogControl>>) -> String {
     log.level() + "\n"
 }
 
-async fn set_level(State(log): State<Arc<dyn LogControl>>, wanted: String) -> (StatusCode, String) {
-    match log.set_level(wanted.trim()) {
+async fn set_level(State(log): State<Arc<dyn LogControl>>, level: String) -> (StatusCode, String) {
+    match log.set_level(level.trim()) {
         Ok(()) => (StatusCode::OK, log.level() + "\n"),
-        Err(problem) => (StatusCode::BAD_REQUEST, problem + "\n"),
+        Err(error) => (StatusCode::BAD_REQUEST, error + "\n"),
     }
 }

@@ -1,6 +1,6 @@
-//! Turns state into pages: probes, metrics, the log level, other clusters, and later the read API and the dashboard.
+//! Serves the controller's HTTP pages: probes, metrics, the log level and the state of remote clusters.
 //!
-//! A page is a [`Router`](axum::Router); [`serve`] puts one on a [`Listener`] until it is told to stop.
+//! Pages are a [`Router`](axum::Router); [`serve`] serves them on a [`Listener`] until it is stopped.
 //!
 //! ```
 //! use kross_server::BindAddress;

@@ -1,4 +1,4 @@
-//! The page that Prometheus reads: every metric of a registry as text.
+//! The page that Prometheus scrapes: every metric of a registry as OpenMetrics text.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The metrics of a registry under `/metrics`.
+/// `GET /metrics`: the metrics of a registry.
 pub fn metrics_page(registry: Arc<Registry>) -> Router {
     Router::new().route("/metrics", get(page)).with_state(registry)
 }

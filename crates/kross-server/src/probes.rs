@@ -1,4 +1,4 @@
-//! The pages that a kubelet asks: `/healthz` while the process lives, `/readyz` once it can do its work.
+//! The probes of the kubelet: `/healthz` and `/livez` succeed while the process runs, `/readyz` once the controller is ready.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use kross_controller::Readiness;
 
-/// The probes. Whoever asks for `/readyz` too early is told what is missing.
+/// The probe pages. Until the controller is ready, `/readyz` lists its checks and which of them fail.
 pub fn probe_pages(readiness: Readiness) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok"))
@@ -22,9 +22,9 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, String) {
         return (StatusCode::OK, "ok".to_owned());
     }
     let mut page = String::new();
-    for (check, holds) in readiness.checks() {
+    for (check, passes) in readiness.checks() {
         // Writing to a string cannot fail.
-        let _ = writeln!(page, "[{}] {check}", if holds { '+' } else { '-' });
+        let _ = writeln!(page, "[{}] {check}", if passes { '+' } else { '-' });
     }
     (StatusCode::SERVICE_UNAVAILABLE, page)
 }

@@ -1,10 +1,10 @@
-//! Puts pages on a listener until it is told to stop.
+//! Serves pages on a listener until it is stopped.
 
 use axum::Router;
 
 use crate::address::Listener;
 
-/// Serves until `stop` is done; requests that run by then are answered.
+/// Serves until `stop` completes, then finishes the requests that are in flight.
 ///
 /// # Errors
 /// The listener fails.

@@ -1,4 +1,4 @@
-//! The pages as a client sees them, over a real socket.
+//! The pages over a real socket.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::net::SocketAddr;
@@ -18,28 +18,31 @@ async fn start(pages: axum::Router) -> SocketAddr {
     address
 }
 
-async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
+async fn request(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let length = body.len();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
 #[tokio::test]
-async fn readyz_says_what_is_missing_until_everything_holds() {
+async fn readyz_lists_failing_checks_until_all_pass() {
     let readiness = Readiness::new(["leadership", "watches"]);
     let address = start(probe_pages(readiness.clone())).await;
-    assert_eq!(ask(address, "GET", "/healthz", "").await, (200, "ok".to_owned()));
+    assert_eq!(request(address, "GET", "/healthz", "").await, (200, "ok".to_owned()));
     readiness.set("watches", true);
-    assert_eq!(ask(address, "GET", "/readyz", "").await, (503, "[-] leadership\n[+] watches\n".to_owned()));
+    assert_eq!(
+        request(address, "GET", "/readyz", "").await,
+        (503, "[-] leadership\n[+] watches\n".to_owned())
+    );
     readiness.set("leadership", true);
-    assert_eq!(ask(address, "GET", "/readyz", "").await, (200, "ok".to_owned()));
+    assert_eq!(request(address, "GET", "/readyz", "").await, (200, "ok".to_owned()));
 }
 
 #[tokio::test]
@@ -49,7 +52,7 @@ async fn metrics_are_openmetrics_text() {
     registry.register("rgd_graph_build", "Graphs compiled", builds.clone());
     builds.inc();
     let address = start(metrics_page(Arc::new(registry))).await;
-    let (status, page) = ask(address, "GET", "/metrics", "").await;
+    let (status, page) = request(address, "GET", "/metrics", "").await;
     assert_eq!(status, 200);
     assert!(page.contains("rgd_graph_build_total 1\n"), "{page}");
     assert!(page.ends_with("# EOF\n"), "{page}");
@@ -64,7 +67,7 @@ impl LogControl for Level {
 
     fn set_level(&self, level: &str) -> Result<(), String> {
         if level != "debug" {
-            return Err(format!("`{level}` is no level"));
+            return Err(format!("invalid level `{level}`"));
         }
         *self.0.lock().unwrap() = level.to_owned();
         Ok(())
@@ -72,10 +75,13 @@ impl LogControl for Level {
 }
 
 #[tokio::test]
-async fn the_log_level_is_read_and_changed() {
+async fn the_log_level_can_be_read_and_changed() {
     let address = start(admin_pages(Arc::new(Level(Mutex::new("info".to_owned()))))).await;
-    assert_eq!(ask(address, "GET", "/loglevel", "").await, (200, "info\n".to_owned()));
-    assert_eq!(ask(address, "PUT", "/loglevel", "debug\n").await, (200, "debug\n".to_owned()));
-    assert_eq!(ask(address, "PUT", "/loglevel", "loud").await, (400, "`loud` is no level\n".to_owned()));
-    assert_eq!(ask(address, "GET", "/loglevel", "").await, (200, "debug\n".to_owned()));
+    assert_eq!(request(address, "GET", "/loglevel", "").await, (200, "info\n".to_owned()));
+    assert_eq!(request(address, "PUT", "/loglevel", "debug\n").await, (200, "debug\n".to_owned()));
+    assert_eq!(
+        request(address, "PUT", "/loglevel", "loud").await,
+        (400, "invalid level `loud`\n".to_owned())
+    );
+    assert_eq!(request(address, "GET", "/loglevel", "").await, (200, "debug\n".to_owned()));
 }

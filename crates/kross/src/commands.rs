@@ -1,4 +1,4 @@
-//! Turns what was typed into one command with its arguments. A command is a module with its `Arguments` and one `run`.
+//! Turns the command line into one command with its arguments. A command is a module with its `Arguments` and one `run`.
 
 use std::process::ExitCode;
 
@@ -26,28 +26,28 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the controller, with kro's flags
+    /// Run the controller (accepts kro's flags)
     Controller(controller::Arguments),
-    /// Print the CustomResourceDefinitions of kross as YAML
+    /// Print kross's CustomResourceDefinitions as YAML
     Crds,
-    /// Run a hub and two regions on this machine
+    /// Run a demo on this machine: a hub, two remote clusters and one graph
     Demo(demo::Arguments),
-    /// Evaluate one expression with documents bound to names
+    /// Evaluate a CEL expression against documents
     Eval(eval::Arguments),
-    /// Explain a mistake at length, or list all that are known
+    /// Explain diagnostic codes, or list all of them
     Explain(explain::Arguments),
-    /// Print the least privileges that definitions need, on the hub or in other clusters
+    /// Print the RBAC rules that definitions need, on the hub or in remote clusters
     Rbac(rbac::Arguments),
-    /// Print the objects that an instance comes to, offline, in the order they are applied
+    /// Render an instance's objects offline, in the order in which they are applied
     Render(render::Arguments),
-    /// Show the objects of an instance: in which cluster, how far, and why
+    /// Show an instance's objects by cluster, with their state and reason
     Tree(tree::Arguments),
-    /// Compile definitions offline and report every mistake in them
+    /// Validate definitions offline and report every error
     Validate(validate::Arguments),
 }
 
 impl Arguments {
-    /// Runs the command. The exit code is 0 when the answer is yes, 1 when it is no, 2 when it could not be found out.
+    /// Runs the command. Exit codes: 0 for yes or done, 1 for no (invalid, differs), 2 for an error.
     pub(crate) fn run(self, output: &mut Output) -> ExitCode {
         let outcome = match self.command {
             Command::Controller(arguments) => controller::run(&arguments, output),
@@ -64,7 +64,7 @@ impl Arguments {
             Ok(outcome) => outcome.exit_code(),
             Err(error) => {
                 output.error(&error);
-                Outcome::COULD_NOT_FIND_OUT
+                Outcome::ERROR_EXIT_CODE
             }
         })
     }

@@ -1,5 +1,5 @@
-//! Turns the paths that were typed into documents and schemas: files, folders, standard input; built-in kinds, CRDs, and the
-//! kinds that definitions among the documents make.
+//! Turns paths from the command line into documents and schemas: files, folders, standard input; built-in kinds, CRDs, and
+//! the kinds that definitions among the documents generate.
 
 use std::fs;
 use std::io::Read;
@@ -14,30 +14,30 @@ use kross_schema::openapi::Schema;
 use kross_schema::{Bundle, CrdSchemas, Overlay, SchemaResolver, crd, simple};
 use kross_value::Value;
 
-/// Where schemas come from, as every offline command takes it.
+/// Where schemas come from. The same flags for every offline command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchemaArguments {
-    /// CustomResourceDefinitions to check against: a file, a folder, or `-` for standard input
+    /// CustomResourceDefinitions to validate against: a file, a folder, or `-` for standard input
     #[arg(long, value_name = "PATH")]
     crds: Vec<PathBuf>,
-    /// The Kubernetes version whose built-in kinds to check against
+    /// Kubernetes version whose built-in kinds to validate against (default: the latest included version)
     #[arg(long, value_name = "VERSION")]
     kubernetes: Option<String>,
 }
 
-/// Everything that was read.
+/// The documents that were read, and the diagnostics found while reading them.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
-    /// The texts, for positions.
+    /// The source texts, for positions in diagnostics.
     pub(crate) sources: Sources,
     /// The documents, in the order of the paths.
     pub(crate) documents: Vec<Document>,
-    /// What was wrong with the texts themselves.
+    /// Syntax errors in the texts.
     pub(crate) diagnostics: Diagnostics,
 }
 
 impl Input {
-    /// Reads every path. A folder stands for the YAML and JSON files below it, `-` for standard input.
+    /// Reads every path. A folder means every YAML and JSON file below it, `-` standard input.
     ///
     /// # Errors
     /// A path cannot be read.
@@ -58,7 +58,7 @@ impl Input {
         Ok(documents)
     }
 
-    /// Reads the documents that a command is about.
+    /// Reads the documents that a command works on.
     ///
     /// # Errors
     /// A path cannot be read.
@@ -72,11 +72,11 @@ impl Input {
         yaml::parse_bytes(&mut self.sources, name, bytes, &yaml::Limits::default(), &mut self.diagnostics)
     }
 
-    /// The schemas to check against. CRDs among the documents count too, and so do the kinds that definitions make, so that
-    /// one definition can use another's.
+    /// The schemas to validate against. They include CRDs among the documents and the kinds that definitions generate, so
+    /// that one definition can use another's kind.
     ///
     /// # Errors
-    /// A path cannot be read, or there is no such version.
+    /// A path cannot be read, or the Kubernetes version is unknown.
     pub(crate) fn schemas(&mut self, arguments: &SchemaArguments) -> anyhow::Result<Schemas> {
         let SchemaArguments { crds, kubernetes } = arguments;
         let bundle = match kubernetes {
@@ -85,9 +85,9 @@ impl Input {
         };
         let known = CrdSchemas::new();
         for document in self.documents.iter().filter(|document| is_definition(document)) {
-            if let Some(made) = made_kind(document) {
-                // A definition whose schema is mistaken is reported when it is compiled.
-                let _ = known.insert(&made);
+            if let Some(crd) = generated_crd(document) {
+                // Compiling the definition reports an invalid schema.
+                let _ = known.insert(&crd);
             }
         }
         let given = self.read(crds)?;
@@ -103,7 +103,7 @@ impl Input {
     }
 }
 
-/// The schemas of every cluster there is: offline, one set has to do for all of them.
+/// The schemas of every cluster. Offline, one set serves for all of them.
 #[derive(Debug)]
 pub(crate) struct Schemas(Overlay);
 
@@ -113,8 +113,8 @@ impl Resolvers for Schemas {
     }
 }
 
-/// The CRD that a definition makes, as far as it is known without compiling it: its status is left open.
-fn made_kind(document: &Document) -> Option<Value> {
+/// The CRD that a definition generates. Its status is not known before the definition is compiled, so any is allowed.
+fn generated_crd(document: &Document) -> Option<Value> {
     let definition = kross_graph::load(document, &mut Diagnostics::new())?;
     let schema = &definition.spec.schema;
     if schema.external_ref.is_some() {
@@ -129,7 +129,7 @@ fn is_crd(document: &Document) -> bool {
     document.value().get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
 }
 
-/// The files that a path stands for, sorted.
+/// The files below a path, sorted.
 fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let metadata = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
     if !metadata.is_dir() {
@@ -151,7 +151,7 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         }
     }
     if found.is_empty() {
-        bail!("there is no YAML or JSON file in {}", path.display());
+        bail!("no YAML or JSON file in {}", path.display());
     }
     found.sort();
     Ok(found)

@@ -1,12 +1,11 @@
-//! Turns what a command has to say into text: data to standard output, everything else to standard error. The only place that
-//! prints.
+//! Writes a command's output: data to standard output, everything else to standard error. The only place that prints.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use kross_diagnostics::render::Format;
 
-/// What a command found out, which becomes the exit code; an error is the third case.
+/// The answer of a command, which becomes its exit code. An error is the third case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The answer is yes, or the work is done: 0.
@@ -16,8 +15,8 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// The exit code when a command could not find out.
-    pub(crate) const COULD_NOT_FIND_OUT: u8 = 2;
+    /// The exit code of a command that ended with an error.
+    pub(crate) const ERROR_EXIT_CODE: u8 = 2;
 
     pub(crate) fn exit_code(self) -> u8 {
         match self {
@@ -27,7 +26,7 @@ impl Outcome {
     }
 }
 
-/// Where a command's words go.
+/// The output streams of a command.
 #[derive(Debug)]
 pub(crate) struct Output {
     data: io::Stdout,
@@ -39,12 +38,12 @@ impl Output {
         Self { data: io::stdout(), notes: io::stderr() }
     }
 
-    /// How mistakes are printed unless the person chose: in colour where a terminal shows it and nobody objects.
+    /// The default format of diagnostics on standard output: coloured on a terminal, unless `NO_COLOR` is set.
     pub(crate) fn format(&self) -> Format {
         coloured(self.data.is_terminal())
     }
 
-    /// The same for mistakes that stand in the way of other data, and must not get in among it.
+    /// The format of diagnostics on standard error, for commands that print other data to standard output.
     pub(crate) fn note_format(&self) -> Format {
         coloured(self.notes.is_terminal())
     }
@@ -58,31 +57,56 @@ impl Output {
         self.data.flush()
     }
 
-    /// Begins again at the top of the screen, where there is one.
+    /// Clears the screen, if standard output is a terminal.
     pub(crate) fn redraw(&mut self) {
         if self.data.is_terminal() {
-            // A terminal that does not understand shows the next picture below the last.
+            // A terminal without support for it shows the next output below the last.
             let _ = write!(self.data, "\u{1b}[H\u{1b}[2J");
         }
     }
 
-    /// Says something to the person at the terminal. A closed standard error is no reason to stop.
+    /// Prints a line to standard error. A closed standard error is no reason to stop.
     pub(crate) fn note(&mut self, line: impl Display) {
         let _ = writeln!(self.notes, "{line}");
     }
 
-    /// Says why a command could not find out. Whoever closed standard output early, as `head` does, needs no explanation.
+    /// Prints an error, unless it is that standard output was closed early, as `head` does.
     pub(crate) fn error(&mut self, error: &anyhow::Error) {
         let closed = |cause: &(dyn std::error::Error + 'static)| {
             cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
         };
         if !error.chain().any(closed) {
-            self.note(format_args!("error: {error:#}"));
+            self.note(format_args!("error: {}", with_causes(error)));
         }
     }
+}
+
+/// The error with its causes. Skips a cause whose text is part of the error before it.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn coloured(terminal: bool) -> Format {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if terminal && !plain { Format::Coloured } else { Format::Plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_printed_with_each_cause_once() {
+        let error =
+            anyhow::anyhow!("no such file").context("cannot read x: no such file").context("cannot start");
+        assert_eq!(with_causes(&error), "cannot start: cannot read x: no such file");
+    }
 }

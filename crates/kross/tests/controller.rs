@@ -1,4 +1,4 @@
-//! `kross controller` as a process: its flags, its pages, its end, and who of two leads.
+//! `kross controller` as a process: flags, pages, shutdown, and leader election between two replicas.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -30,7 +30,7 @@ fn help_lists_every_flag() {
 }
 
 #[test]
-fn a_flag_that_is_not_there_is_refused_with_a_suggestion() {
+fn an_unknown_flag_is_rejected_with_a_suggestion() {
     let output = kross(&["--leader-elect", "--metrics-bind-adress=:1"]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
@@ -38,14 +38,14 @@ fn a_flag_that_is_not_there_is_refused_with_a_suggestion() {
 }
 
 #[test]
-fn a_value_that_means_nothing_is_refused_before_anything_runs() {
+fn an_invalid_value_is_rejected_before_anything_runs() {
     let output = kross(&["-zap-log-level=loud"]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("`loud` is no log level"), "{text}");
+    assert!(text.contains("invalid log level `loud`"), "{text}");
 }
 
-/// A running controller with ports of its own. It ends with the test.
+/// A running controller on free ports. It is killed at the end of the test.
 struct Process {
     child: Child,
     lines: mpsc::Receiver<String>,
@@ -79,15 +79,17 @@ impl Process {
         let empty = String::new;
         let mut process =
             Self { child, lines, probes: empty(), admin: empty(), metrics: empty(), log: Vec::new() };
-        process.probes = process.address("serving probes");
-        process.metrics = process.address("serving metrics");
-        process.admin = process.address("serving administration");
+        process.probes = process.address("probes");
+        process.metrics = process.address("metrics");
+        process.admin = process.address("admin pages");
         process
     }
 
-    /// The address in the log line with this message.
-    fn address(&mut self, message: &str) -> String {
-        self.line(message)["address"].as_str().unwrap().to_owned()
+    /// The address of these pages, from the log.
+    fn address(&mut self, pages: &str) -> String {
+        let line = self.line("serving pages");
+        assert_eq!(line["pages"], pages, "{line}");
+        line["address"].as_str().unwrap().to_owned()
     }
 
     /// The next log line with this message.
@@ -149,17 +151,17 @@ fn namespaced(client: &kube::Client, group: &str, version: &str, kind: &str) -> 
     Api::default_namespaced_with(client.clone(), &ApiResource::from_gvk(&kind))
 }
 
-/// How long a leader may be silent.
+/// The lease duration.
 const LEASE: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
+async fn the_controller_is_ready_once_its_caches_sync_and_one_of_two_replicas_leads() {
     let client = shared("hub").await.client().await.unwrap();
     let election = [
         "--leader-elect",
         "--leader-election-namespace=default",
         &format!("--leader-election-lease-duration={}s", LEASE.as_secs()),
-        // Long enough that a busy machine gets a renewal through in time.
+        // Long enough for a renewal on a busy machine.
         "--leader-election-renew-deadline=8s",
         "--leader-election-retry-period=1s",
     ];
@@ -170,7 +172,7 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     assert_eq!(status, 503);
     assert!(page.contains("[-] watches"), "{page}");
 
-    // It does not install its own CRDs, and takes up its work when somebody does.
+    // The controller does not install its CRDs. It starts to work once they are installed.
     for crd in kross_api::crds() {
         let crd = serde_json::from_value(serde_json::to_value(crd).unwrap()).unwrap();
         let crds = api(&client, "apiextensions.k8s.io", "v1", "CustomResourceDefinition");
@@ -181,7 +183,7 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     second.until_ready().await;
 
     let definitions = api(&client, "kro.run", "v1alpha1", "ResourceGraphDefinition");
-    let make = async |name: &str, kind: &str| {
+    let define = async |name: &str, kind: &str| {
         let child = json!({"id": "child", "template": {"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "${schema.metadata.name}"}}});
         let definition = json!({
@@ -193,7 +195,7 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
         definitions.create(&PostParams::default(), &definition).await.unwrap();
         wait::until_object(&definitions, name, |object| object.data["status"]["state"] == "Active").await;
     };
-    make("one", "One").await;
+    define("one", "One").await;
     let instances = namespaced(&client, "kro.run", "v1alpha1", "One");
     let instance = async |name: &str| {
         let object = json!({"apiVersion": "kro.run/v1alpha1", "kind": "One", "metadata": {"name": name}});
@@ -209,13 +211,13 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     assert!(builds(&second).contains("rgd_graph_build_total 0\n"), "{}", builds(&second));
     assert!(builds(&second).contains("instance_reconcile_total 0\n"), "{}", builds(&second));
 
-    // Conditions are metrics where that is asked for.
+    // Conditions are exported as metrics where the feature gate is on.
     let condition = "instance_condition_current_status_seconds{gvr=\"kro.run/v1alpha1, Resource=ones\",\
         namespace=\"default\",name=\"a\",condition_type=\"Ready\",condition_status=\"True\",reason=\"Ready\"} ";
     assert!(builds(&first).contains(condition), "{}", builds(&first));
     assert!(!builds(&second).contains("instance_condition_current_status_seconds"));
 
-    // The log tells of instances that are in trouble, and more of what is done where that is asked for while it runs.
+    // Failed instances are logged; with the level `debug`, set while the controller runs, every reconcile is.
     let children = namespaced(&client, "", "v1", "ConfigMap");
     let taken =
         json!({"metadata": {"name": "taken", "labels": {"applyset.kubernetes.io/part-of": "another"}}});
@@ -236,11 +238,11 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     instances.delete("taken", &DeleteParams::default()).await.unwrap();
     assert_eq!(first.line("looked at an instance")["level"], "DEBUG");
     wait::until_deleted(&instances, "taken").await;
-    // So do other clusters, of which there are none.
+    // There are no remote clusters.
     assert_eq!(ask(&first.admin, "GET", "/clusters", ""), (200, "[]".to_owned()));
     assert!(builds(&first).contains("kross_clusters{state=\"connected\"} 0\n"), "{}", builds(&first));
 
-    // A leader that is killed is followed within the lease time, and what it wrote is not written again.
+    // After the leader is killed, the other replica takes over within the lease duration and does not write objects again.
     let versions = async || {
         let all = [&instances, &children].map(|api| async move {
             let list = api.list(&ListParams::default().labels("kro.run/owned=true")).await.unwrap();
@@ -252,24 +254,24 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     assert_eq!(before.len(), 6);
     first.signal(Signal::KILL);
     let killed = Stopwatch::start();
-    wait::until("the other one to take up the work", || {
-        let passes = builds(&second).contains("rgd_graph_revision_resolution_total{result=\"serve\"}");
-        std::future::ready(if passes { Ok(()) } else { Err(builds(&second)) })
+    wait::until("the other replica to take over", || {
+        let leads = builds(&second).contains("rgd_graph_revision_resolution_total{result=\"serve\"}");
+        std::future::ready(if leads { Ok(()) } else { Err(builds(&second)) })
     })
     .await;
     killed.assert_within(LEASE + Duration::from_secs(5));
-    make("two", "Two").await;
+    define("two", "Two").await;
     assert!(builds(&second).contains("rgd_graph_revision_issue_total{reason=\"no_revision\"} 1\n"));
     instance("d").await;
     let after = versions().await;
     assert_eq!(after.len(), 8);
     assert!(before.iter().all(|version| after.contains(version)), "{before:?} {after:?}");
 
-    // A leader that is asked to end finishes, and gives the Lease back.
+    // On SIGTERM the leader finishes running work and releases the Lease.
     let mut second = second;
     second.signal(Signal::TERM);
-    let ended = wait::until("the controller to end", || {
-        std::future::ready(second.child.try_wait().unwrap().ok_or_else(|| "it still runs".to_owned()))
+    let ended = wait::until("the controller to exit", || {
+        std::future::ready(second.child.try_wait().unwrap().ok_or_else(|| "it is still running".to_owned()))
     })
     .await;
     assert!(ended.success(), "{ended}");

@@ -1,4 +1,4 @@
-//! `kross crds` prints what `kubectl apply -f -` takes.
+//! `kross crds` prints YAML for `kubectl apply -f -`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The demo shows one graph in three clusters, and leaves nothing behind.
+//! The demo runs one graph in three clusters and cleans up after itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::io::{BufRead, BufReader};
@@ -26,15 +26,15 @@ fn once_prints_the_tree_of_a_graph_that_is_ready_in_three_clusters() {
     assert!(notes.contains("starting hub, eu, us") && notes.contains("ready after"), "{notes}");
 }
 
-/// A value follows into another cluster, a region that is frozen is noticed and comes back, and a deletion empties all of
-/// them: the three things that the demo offers, as it offers them.
+/// Runs the three commands that the demo prints: a changed value is applied in a remote cluster, a frozen cluster is reported
+/// as not connected and reconnects, and a deletion deletes the objects in all clusters.
 #[test]
-fn what_the_demo_offers_to_try_works() {
+fn the_commands_that_the_demo_suggests_work() {
     let mut child = kross().arg("demo").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut notes = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let mut trees = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let guide: Vec<String> =
-        notes.by_ref().take_while(|line| !line.starts_with("the tree is drawn again")).collect();
+        notes.by_ref().take_while(|line| !line.starts_with("the tree is printed again")).collect();
     let directories: Vec<String> = ["hub", "eu", "us"].map(|name| kubeconfig(&guide, name)).into();
     let kubectl =
         guide.iter().find_map(|line| line.trim().strip_prefix("alias k='")?.strip_suffix('\'')).unwrap();
@@ -43,22 +43,22 @@ fn what_the_demo_offers_to_try_works() {
         let status = Command::new("sh").args(["-c", &command]).stdout(Stdio::null()).status().unwrap();
         assert!(status.success(), "{command}");
     };
-    let offered =
+    let suggested =
         |word: &str| guide.iter().find(|line| line.trim().starts_with(word)).unwrap().trim().to_owned();
 
-    run(&offered("k patch"));
+    run(&suggested("k patch"));
     let get = format!(
         "{} --kubeconfig {} get deployment demo -o jsonpath='{{.spec.template.spec.containers[0].env[1].value}}'",
         kubectl.split(' ').next().unwrap(),
         directories[2]
     );
-    let welcomed = || Command::new("sh").args(["-c", &get]).output().unwrap().stdout == b"welcome";
+    let is_applied = || Command::new("sh").args(["-c", &get]).output().unwrap().stdout == b"welcome";
     let started = Instant::now();
-    while !welcomed() {
-        assert!(started.elapsed() < WAIT_LIMIT, "the value does not follow");
+    while !is_applied() {
+        assert!(started.elapsed() < WAIT_LIMIT, "the changed value is not applied in the remote cluster");
     }
 
-    let freeze = offered("kill -STOP");
+    let freeze = suggested("kill -STOP");
     run(&freeze);
     trees.by_ref().find(|line| line.contains("us-kubeconfig") && line.contains("not connected")).unwrap();
     run(&freeze.replace("-STOP", "-CONT"));
@@ -67,25 +67,25 @@ fn what_the_demo_offers_to_try_works() {
         .find(|line| line.contains("us-kubeconfig") && line.contains("connected, watch, 1/1 ready"))
         .unwrap();
 
-    run(&offered("k delete"));
-    notes.by_ref().find(|line| line.contains("the instance is gone")).unwrap();
+    run(&suggested("k delete"));
+    notes.by_ref().find(|line| line.contains("were deleted")).unwrap();
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     for path in directories {
-        assert!(!Path::new(&path).parent().unwrap().exists(), "{path} is still there");
+        assert!(!Path::new(&path).parent().unwrap().exists(), "{path} still exists");
     }
 }
 
-/// The kubeconfig of a cluster, from the guide.
+/// The kubeconfig of a cluster, as the demo prints it.
 fn kubeconfig(guide: &[String], name: &str) -> String {
     let line = guide.iter().find(|line| line.trim().starts_with(&format!("{name} "))).unwrap();
     line.split_whitespace().last().unwrap().to_owned()
 }
 
 #[test]
-fn an_unknown_version_is_answered_with_the_known_ones() {
+fn an_unsupported_kubernetes_version_lists_the_supported_ones() {
     let output = kross().args(["demo", "--kubernetes", "1.2"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let notes = String::from_utf8(output.stderr).unwrap();
-    assert!(notes.contains("choose one of `1.36`, `1.30`"), "{notes}");
+    assert!(notes.contains("use one of `1.36`, `1.30`"), "{notes}");
 }

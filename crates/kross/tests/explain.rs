@@ -1,4 +1,4 @@
-//! What `kross explain` prints and how it exits.
+//! Output and exit codes of `kross explain`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -41,13 +41,13 @@ fn lists_all_codes() {
 }
 
 #[test]
-fn an_unknown_code_is_answered_with_the_closest_one() {
+fn an_unknown_code_suggests_a_similar_one() {
     let (code, data, notes) = explain(&["K0201", "K021"]);
     assert_eq!((code, data.as_str()), (2, ""));
-    assert!(notes.starts_with("error: there is no code `K021`; did you mean `K0"), "{notes}");
+    assert!(notes.starts_with("error: unknown code `K021`; did you mean `K0"), "{notes}");
     let (code, _, notes) = explain(&["web"]);
     assert_eq!(
         (code, notes.as_str()),
-        (2, "error: there is no code `web`; `kross explain` lists all of them\n")
+        (2, "error: unknown code `web`; run `kross explain` to list all codes\n")
     );
 }

@@ -1,4 +1,4 @@
-//! What the offline commands print and how they exit: `validate` and `eval`.
+//! Output and exit codes of `kross validate` and `kross eval`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Exit code, standard output, standard error.
-type Answer = (i32, String, String);
+type Ran = (i32, String, String);
 
-fn kross(arguments: &[&str], input: &str) -> Answer {
+fn kross(arguments: &[&str], input: &str) -> Ran {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kross"))
         .args(arguments)
         .current_dir(repository())
@@ -28,7 +28,7 @@ fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-const MISTAKEN: &str = "\
+const INVALID: &str = "\
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata:
@@ -64,8 +64,8 @@ fn every_example_is_valid() {
 }
 
 #[test]
-fn every_mistake_of_a_file_is_reported_at_once_with_its_place() {
-    let (code, data, notes) = kross(&["validate", "--format", "short", "-"], MISTAKEN);
+fn every_error_of_a_file_is_reported_with_its_position() {
+    let (code, data, notes) = kross(&["validate", "--format", "short", "-"], INVALID);
     assert_eq!(code, 1, "{notes}");
     assert_eq!(
         data,
@@ -78,8 +78,8 @@ fn every_mistake_of_a_file_is_reported_at_once_with_its_place() {
 }
 
 #[test]
-fn machines_get_positions_as_json() {
-    let (code, data, _) = kross(&["validate", "--format", "json", "-"], MISTAKEN);
+fn json_output_has_positions() {
+    let (code, data, _) = kross(&["validate", "--format", "json", "-"], INVALID);
     assert_eq!(code, 1);
     let found: serde_json::Value = serde_json::from_str(&data).unwrap();
     assert_eq!(found.as_array().unwrap().len(), 4);
@@ -88,7 +88,7 @@ fn machines_get_positions_as_json() {
 
 #[test]
 fn kinds_of_other_definitions_and_of_crds_are_known() {
-    let inner = MISTAKEN
+    let inner = INVALID
         .replace("intger", "integer")
         .replace("web-app", "app")
         .replace("nmae", "name")
@@ -105,22 +105,22 @@ fn kinds_of_other_definitions_and_of_crds_are_known() {
 }
 
 #[test]
-fn what_cannot_be_found_out_exits_with_two() {
-    for (arguments, says) in [
+fn a_command_that_cannot_run_exits_with_two() {
+    for (arguments, expected) in [
         (vec!["validate", "no/such/file.yaml"], "cannot read no/such/file.yaml"),
-        (vec!["validate", "-"], "there is no ResourceGraphDefinition among the documents"),
-        (vec!["validate", "examples", "--kubernetes", "1.1"], "there are no schemas for Kubernetes 1.1"),
-        (vec!["eval", "x", "--with", "x"], "write `--with NAME=PATH`"),
+        (vec!["validate", "-"], "no ResourceGraphDefinition found"),
+        (vec!["validate", "examples", "--kubernetes", "1.1"], "no schemas of Kubernetes 1.1 are included"),
+        (vec!["eval", "x", "--with", "x"], "use `--with NAME=PATH`"),
         (vec!["validate"], "required"),
     ] {
         let (code, _, notes) = kross(&arguments, "kind: Other\n");
         assert_eq!(code, 2, "{arguments:?}: {notes}");
-        assert!(notes.contains(says), "{arguments:?}: {notes}");
+        assert!(notes.contains(expected), "{arguments:?}: {notes}");
     }
 }
 
 #[test]
-fn an_expression_is_evaluated_with_documents_bound_to_names() {
+fn an_expression_is_evaluated_with_documents_bound_to_variables() {
     let instance = "apiVersion: example.com/v1\nkind: Web\nspec: {name: web, replicas: 3}\n";
     let eval = |expression: &str| kross(&["eval", expression, "--with", "schema=-"], instance);
     assert_eq!(
@@ -132,7 +132,7 @@ fn an_expression_is_evaluated_with_documents_bound_to_names() {
 }
 
 #[test]
-fn an_object_of_a_known_kind_is_read_as_its_schema_says() {
+fn an_object_of_a_known_kind_has_the_types_of_its_schema() {
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {creationTimestamp: '2026-01-02T03:04:05Z'}\ndata: {password: c2VjcmV0}\n";
     let eval = |arguments: &[&str]| kross(&[&["eval", "--with", "secret=-"], arguments].concat(), secret);
     assert_eq!(eval(&["string(secret.data.password)"]).1, "\"secret\"\n");
@@ -141,7 +141,7 @@ fn an_object_of_a_known_kind_is_read_as_its_schema_says() {
 }
 
 #[test]
-fn a_mistaken_expression_is_shown_with_its_place() {
+fn an_invalid_expression_is_shown_with_its_position() {
     let (code, data, notes) = kross(&["eval", "1 + 'a'"], "");
     assert_eq!((code, data.as_str()), (1, ""));
     assert!(notes.contains("error[K0604]") && notes.contains("<expression>:1:1"), "{notes}");
@@ -150,7 +150,7 @@ fn a_mistaken_expression_is_shown_with_its_place() {
 }
 
 #[test]
-fn what_a_person_sees_of_an_expression_that_fails() {
+fn an_expression_that_fails_is_shown_with_help() {
     let notes = |expression: &str| kross(&["eval", expression], "").2;
     insta::assert_snapshot!("not_there_yet", notes("{'name': 'web'}.nmae"));
     insta::assert_snapshot!("evaluation_failed", notes("10 / (2 - 2)"));

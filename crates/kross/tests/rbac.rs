@@ -1,4 +1,4 @@
-//! What `kross rbac` prints: every rule with its reason, in a stable order.
+//! Output of `kross rbac`: every rule with its reason, in a stable order.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -25,24 +25,24 @@ fn snapshot(name: &str, arguments: &[&str], input: &str) {
     let (code, data, notes) = rbac(arguments, input);
     assert_eq!((code, notes.as_str()), (0, ""), "{data}");
     insta::assert_snapshot!(name, data);
-    assert_eq!(data, rbac(arguments, input).1, "the same every time");
+    assert_eq!(data, rbac(arguments, input).1, "the order is stable");
 }
 
-/// Every way to read and to write, here and over there.
+/// Every kind of read and write, on the hub and in remote clusters.
 const EVERYTHING: &str = include_str!("rbac/everything.yaml");
 
 #[test]
-fn a_graph_over_many_clusters_needs_this_on_the_hub() {
+fn rules_of_the_controller_on_the_hub() {
     snapshot("hub", &["-"], EVERYTHING);
 }
 
 #[test]
-fn a_graph_over_many_clusters_needs_this_over_there() {
+fn rules_of_kubeconfigs_in_remote_clusters() {
     snapshot("remote", &["--remote", "-"], EVERYTHING);
 }
 
 #[test]
-fn an_example_with_bindings() {
+fn roles_with_bindings() {
     let arguments = [
         "--remote",
         "--subject",
@@ -55,21 +55,18 @@ fn an_example_with_bindings() {
 }
 
 #[test]
-fn a_graph_of_one_cluster_needs_nothing_over_there() {
+fn a_graph_without_cluster_references_needs_no_remote_rules() {
     let (code, data, notes) = rbac(&["--remote", "examples/web-application.yaml"], "");
     assert_eq!((code, data.as_str()), (0, ""));
-    assert_eq!(notes, "nothing is needed over there: no resource has a cluster reference\n");
+    assert_eq!(notes, "no rules needed in remote clusters: no resource has a cluster reference\n");
 }
 
 #[test]
-fn mistakes_are_shown_and_no_roles() {
+fn a_definition_with_errors_gets_diagnostics_and_no_roles() {
     let (code, data, notes) = rbac(&["-"], &EVERYTHING.replace("schema.spec.image", "schema.spec.imag"));
     assert_eq!(code, 1, "{data}");
-    assert_eq!(data, "", "whoever pipes it into kubectl gets roles or nothing");
-    assert!(notes.contains("K0603") && notes.contains("without mistakes"), "{notes}");
+    assert_eq!(data, "", "a pipe into kubectl applies roles or nothing");
+    assert!(notes.contains("K0603") && notes.contains("cannot derive RBAC rules"), "{notes}");
     let (code, _, notes) = rbac(&["-"], "kind: ConfigMap");
-    assert_eq!(
-        (code, notes.as_str()),
-        (2, "error: there is no ResourceGraphDefinition among the documents\n")
-    );
+    assert_eq!((code, notes.as_str()), (2, "error: no ResourceGraphDefinition found\n"));
 }

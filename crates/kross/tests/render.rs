@@ -1,4 +1,4 @@
-//! What `kross render` prints and how it exits.
+//! Output and exit codes of `kross render`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Exit code, standard output, standard error.
-type Answer = (i32, String, String);
+type Ran = (i32, String, String);
 
-fn kross(arguments: &[&str]) -> Answer {
+fn kross(arguments: &[&str]) -> Ran {
     let output =
         Command::new(env!("CARGO_BIN_EXE_kross")).args(arguments).current_dir(repository()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -20,7 +20,7 @@ fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A folder of files, gone with the test.
+/// A folder of files that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -96,13 +96,13 @@ const INSTANCE: &str =
     "{apiVersion: kro.run/v1alpha1, kind: Shop, metadata: {name: one}, spec: {name: corner}}";
 
 #[test]
-fn objects_come_in_order_and_the_rest_is_explained() {
+fn objects_are_in_apply_order_and_missing_ones_have_a_reason() {
     let folder = Folder::new("order", &[("rgd.yaml", DEFINITION), ("shop.yaml", INSTANCE)]);
     let (code, data, notes) =
         kross(&["render", &folder.path("rgd.yaml"), "--instance", &folder.path("shop.yaml")]);
     assert_eq!(code, 0, "{notes}");
     assert!(data.starts_with("# web\napiVersion: apps/v1\nkind: Deployment\n"), "{data}");
-    assert!(data.contains("  replicas: 2\n"), "defaults are filled in: {data}");
+    assert!(data.contains("  replicas: 2\n"), "defaults are applied: {data}");
     assert!(data.contains("namespace: default"), "{data}");
     assert_eq!(
         notes,
@@ -113,7 +113,7 @@ fn objects_come_in_order_and_the_rest_is_explained() {
 }
 
 #[test]
-fn observed_documents_let_the_rest_go_on() {
+fn observed_objects_resolve_pending_resources() {
     let observed = "\
 apiVersion: v1
 kind: ConfigMap
@@ -145,9 +145,9 @@ status: {readyReplicas: 2}
 }
 
 #[test]
-fn a_mistaken_instance_is_refused_with_its_place() {
+fn an_invalid_instance_is_rejected_with_its_position() {
     let wrong = "apiVersion: kro.run/v1alpha1\nkind: Shop\nmetadata: {name: one}\nspec:\n  replicas: many\n";
-    let folder = Folder::new("mistaken", &[("rgd.yaml", DEFINITION), ("shop.yaml", wrong)]);
+    let folder = Folder::new("invalid", &[("rgd.yaml", DEFINITION), ("shop.yaml", wrong)]);
     let (code, data, notes) =
         kross(&["render", &folder.path("rgd.yaml"), "--instance", &folder.path("shop.yaml")]);
     assert_eq!((code, data.as_str()), (1, ""), "{notes}");
@@ -156,17 +156,17 @@ fn a_mistaken_instance_is_refused_with_its_place() {
 }
 
 #[test]
-fn an_instance_of_another_kind_cannot_be_rendered() {
+fn an_instance_of_another_kind_is_an_error() {
     let other = "{apiVersion: kro.run/v1alpha1, kind: Other, metadata: {name: one}}";
     let folder = Folder::new("other", &[("rgd.yaml", DEFINITION), ("other.yaml", other)]);
     let (code, _, notes) =
         kross(&["render", &folder.path("rgd.yaml"), "--instance", &folder.path("other.yaml")]);
     assert_eq!(code, 2);
-    assert_eq!(notes, "error: there is no instance of `Shop` in the file of `--instance`\n");
+    assert_eq!(notes, "error: no instance of `Shop` in the file of `--instance`\n");
 }
 
 #[test]
-fn objects_of_other_clusters_say_where_they_go() {
+fn objects_of_remote_clusters_are_headed_by_their_cluster() {
     let instance = "\
 apiVersion: kro.run/v1alpha1
 kind: MultiRegion

@@ -1,5 +1,5 @@
-//! Turns two graphs and three controllers into a table: how long many instances take to be ready, what that costs, how soon
-//! drift is repaired, and how long deletion takes. Each controller has a control plane of its own, and they run one by one.
+//! Compares three controllers on two graphs: time until many instances are ready, requests, CPU and memory, time to repair
+//! drift, time to delete. Each controller has its own control plane, and they run one after the other.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,13 +20,13 @@ use load::{Load, Measured};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// How many instances of each graph
+    /// Number of instances of each graph
     #[arg(long, default_value_t = 200)]
     instances: usize,
-    /// How often drift is made and repaired
+    /// Number of times that drift is created and repaired
     #[arg(long, default_value_t = 40)]
     repairs: usize,
-    /// Whom to measure, several times for several; all when left out
+    /// Controller to measure; repeatable (default: all)
     #[arg(long, value_enum)]
     only: Vec<Contender>,
 }
@@ -38,38 +38,38 @@ impl Default for Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let wanted: Vec<Contender> = Contender::ALL
+    let contenders: Vec<Contender> = Contender::ALL
         .into_iter()
         .filter(|one| arguments.only.is_empty() || arguments.only.contains(one))
         .collect();
-    let programs = Programs::get(&wanted)?;
+    let programs = Programs::build(&contenders)?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
     let mut results = Vec::new();
-    for contender in wanted {
+    for contender in contenders {
         results.push((contender, runtime.block_on(measure(contender, &programs, arguments))?));
     }
     eprint!("{}", table::render(arguments.instances, &results));
     Ok(())
 }
 
-/// What is measured.
+/// The controllers to measure.
 struct Programs {
     kross: PathBuf,
     kro: Option<Kro>,
 }
 
 impl Programs {
-    fn get(wanted: &[Contender]) -> anyhow::Result<Self> {
+    fn build(contenders: &[Contender]) -> anyhow::Result<Self> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         run_command(Command::new(&cargo).args(["build", "--release", "--package", "kross"]))?;
-        let needs_kro = wanted.iter().any(|one| one.is_kro());
+        let needs_kro = contenders.iter().any(|one| one.is_kro());
         let kro = needs_kro.then(|| Kro::find_or_build(&Progress::stderr())).transpose()?;
-        Ok(Self { kross: built(&cargo)?, kro })
+        Ok(Self { kross: release_binary(&cargo)?, kro })
     }
 }
 
-/// Where cargo puts the release build.
-fn built(cargo: &std::ffi::OsStr) -> anyhow::Result<PathBuf> {
+/// The path of the release build.
+fn release_binary(cargo: &std::ffi::OsStr) -> anyhow::Result<PathBuf> {
     let output = Command::new(cargo)
         .args(["metadata", "--format-version=1", "--no-deps"])
         .output()
@@ -87,7 +87,7 @@ async fn measure(
     arguments: &Arguments,
 ) -> anyhow::Result<Vec<Measured>> {
     eprintln!("{contender}: starting a control plane");
-    let plane = ControlPlane::named(&format!("bench-{}", contender.word()))
+    let plane = ControlPlane::named(&format!("bench-{}", contender.slug()))
         .progress(Progress::stderr())
         .start()
         .await?;

@@ -1,5 +1,5 @@
-//! Turns a verified envtest archive into program files. Only regular files with the expected names are taken, and their names
-//! in the archive never decide where they are written.
+//! Unpacks programs from an envtest archive whose checksum is verified. Takes only regular files with expected names, and
+//! ignores their paths in the archive when it writes them.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,30 +10,30 @@ use tar::{Archive, EntryType};
 
 use super::Binary;
 
-/// No program comes near this; an archive that inflates beyond it is not what it says.
-const LARGEST_PROGRAM: u64 = 1 << 30;
+/// Larger than any real program. Protects against an archive that inflates without end.
+const MAX_PROGRAM_SIZE: u64 = 1 << 30;
 
 /// What is wrong with an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// It cannot be read to its end.
+    /// It cannot be read completely.
     #[error("the archive is damaged")]
     Damaged(#[source] std::io::Error),
-    /// A path in it leads out of the directory it is unpacked to.
-    #[error("the archive has a path that leads outside: `{}`", .0.display())]
+    /// A path in it is outside of the directory that it is unpacked to.
+    #[error("the archive has a path outside of its directory: `{}`", .0.display())]
     Outside(PathBuf),
-    /// A program in it is too large to be real.
+    /// A program in it is too large.
     #[error("`{0}` in the archive is larger than 1 GiB")]
     TooLarge(&'static str),
-    /// A program is not in it.
+    /// A program is missing.
     #[error("the archive has no `{0}`")]
     Missing(&'static str),
     /// A program could not be written.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// Where to.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -70,15 +70,15 @@ fn write_program(entry: &mut impl Read, binary: Binary, directory: &Path) -> Res
     let path = directory.join(binary.file_name());
     let write_error = |source| ArchiveError::Write { path: path.clone(), source };
     let mut file = File::create(&path).map_err(write_error)?;
-    let mut limited = entry.take(LARGEST_PROGRAM + 1);
+    let mut limited = entry.take(MAX_PROGRAM_SIZE + 1);
     let written = std::io::copy(&mut limited, &mut file).map_err(ArchiveError::Damaged)?;
-    if written > LARGEST_PROGRAM {
+    if written > MAX_PROGRAM_SIZE {
         return Err(ArchiveError::TooLarge(binary.file_name()));
     }
     make_executable(&path).map_err(write_error)
 }
 
-/// Lets everybody run the file at `path`.
+/// Makes a file executable for all users.
 pub(super) fn make_executable(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use flate2::{Compression, write::GzEncoder};
 
-    /// An archive with the given paths, each holding its own path as content. Paths are written raw, as an attacker would.
+    /// An archive with the given paths, each with its path as content. Writes paths unchecked, as an attacker would.
     fn archive(directory: &Path, paths: &[&str]) -> PathBuf {
         let path = directory.join("archive.tar.gz");
         let mut builder =
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_outside_refuses_the_archive() {
+    fn an_archive_with_a_path_outside_of_its_directory_is_rejected() {
         for hostile in ["../etcd", "/etc/etcd", "controller-tools/../../etcd"] {
             let directory = tempfile::tempdir().unwrap();
             let path = archive(directory.path(), &[hostile]);

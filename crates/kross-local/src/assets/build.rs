@@ -1,5 +1,4 @@
-//! Turns a pinned Go module into program files, with everything from the Go module proxy. The module's `go.sum` makes the
-//! sources exact.
+//! Builds programs from a pinned Go module. All sources come from the Go module proxy, verified by the module's `go.sum`.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -11,60 +10,60 @@ use std::time::{Duration, Instant};
 use super::{Binary, elapsed};
 use crate::{KubernetesVersion, Progress};
 
-/// How many of the compiler's last lines an error quotes.
+/// The number of lines of the compiler's output that an error quotes.
 const QUOTED_LINES: usize = 15;
-/// How often progress is said.
-const INTERVAL: Duration = Duration::from_secs(5);
+/// How often progress is reported.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Why a build did not happen.
+/// Why a build failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// There is no Go.
+    /// Go is not installed.
     #[error("`{}` was not found; install Go 1.21 or newer from https://go.dev/dl (it fetches the exact version it needs)", .0.display())]
     NoGo(PathBuf),
-    /// Go could not be run.
+    /// Go could not be started.
     #[error("cannot run `{}`", go.display())]
     Run {
         /// The command.
         go: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// Go said no.
+    /// Go failed.
     #[error("`{command}` failed with {status}:\n{output}")]
     Failed {
-        /// What was run.
+        /// The command.
         command: &'static str,
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
-        /// Its last lines.
+        /// The end of its output.
         output: String,
     },
     /// A file could not be written.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// Where to.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// A pinned module and what to build of it.
+/// A pinned module and the programs to build from it.
 pub(super) struct Recipe<'a> {
     pub(super) go_mod: &'a str,
     pub(super) go_sum: &'a str,
     pub(super) packages: Vec<&'static str>,
-    /// What the linker is told beside leaving out symbols.
+    /// Linker flags, in addition to those that strip symbols.
     pub(super) linker: String,
-    /// The name Go gives to a program, which is that of its folder, and the one it is to have.
+    /// A program to rename: Go names it after its folder.
     pub(super) rename: (&'static str, &'static str),
 }
 
 impl Recipe<'_> {
-    /// Builds the programs of a control plane.
+    /// The recipe for programs of a control plane.
     pub(super) fn control_plane(version: KubernetesVersion, binaries: &[Binary]) -> Self {
         let mut minor = version.minor().split('.');
         let (major, minor) = (minor.next().unwrap_or_default(), minor.next().unwrap_or_default());
@@ -110,11 +109,11 @@ pub(super) fn build(
     Ok(())
 }
 
-/// Where the sources of a module are that [`build`] has fetched.
+/// The folder with the sources of a module that [`build`] has downloaded.
 pub(super) fn sources_of(go: &Path, name: &str, workspace: &Path) -> Result<PathBuf, BuildError> {
     let mut command = Command::new(go);
     command.current_dir(workspace.join("module")).args(["list", "-m", "-f", "{{.Dir}}", name]);
-    let output = alone(&mut command).output().map_err(run_error(go))?;
+    let output = with_clean_environment(&mut command).output().map_err(run_error(go))?;
     if output.status.success() {
         Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
     } else {
@@ -131,12 +130,12 @@ fn compile(go: &Path, recipe: &Recipe<'_>, module: &Path, bin: &Path) -> Command
         .args(["build", "-v", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", &linker, "-o"])
         .arg(bin)
         .args(&recipe.packages);
-    alone(&mut command).stdout(Stdio::null()).stderr(Stdio::piped());
+    with_clean_environment(&mut command).stdout(Stdio::null()).stderr(Stdio::piped());
     command
 }
 
-/// Lets nothing of the caller's surroundings change what Go does.
-fn alone(command: &mut Command) -> &mut Command {
+/// Removes the caller's Go settings from the environment.
+fn with_clean_environment(command: &mut Command) -> &mut Command {
     command
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
@@ -157,20 +156,20 @@ fn package_of(binary: Binary) -> &'static str {
 
 fn run(mut command: Command, go: &Path, progress: &Progress) -> Result<(), BuildError> {
     let mut child = command.spawn().map_err(run_error(go))?;
-    let mut counter = Counter::new(progress);
+    let mut build = BuildProgress::new(progress);
     if let Some(stderr) = child.stderr.take() {
-        counter.follow(stderr);
+        build.read(stderr);
     }
     let status = child.wait().map_err(run_error(go))?;
     if status.success() {
         Ok(())
     } else {
-        Err(BuildError::Failed { command: "go build", status, output: counter.last_lines() })
+        Err(BuildError::Failed { command: "go build", status, output: build.last_lines() })
     }
 }
 
-/// Counts what `go build -v` says, and says so every few seconds.
-struct Counter<'a> {
+/// Counts the modules and packages that `go build -v` prints, and reports progress.
+struct BuildProgress<'a> {
     progress: &'a Progress,
     started: Instant,
     modules: u32,
@@ -178,26 +177,26 @@ struct Counter<'a> {
     last: VecDeque<String>,
 }
 
-impl<'a> Counter<'a> {
+impl<'a> BuildProgress<'a> {
     fn new(progress: &'a Progress) -> Self {
         Self { progress, started: Instant::now(), modules: 0, packages: 0, last: VecDeque::new() }
     }
 
-    /// Reads to the end. A thread does the reading, so that progress is said also while the linker is silent.
-    fn follow(&mut self, output: ChildStderr) {
+    /// Reads all output, in a thread of its own: progress is reported also while the linker prints nothing.
+    fn read(&mut self, output: ChildStderr) {
         let (sender, lines) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        let mut said = Instant::now();
+        let mut reported = Instant::now();
         loop {
-            match lines.recv_timeout(INTERVAL) {
+            match lines.recv_timeout(PROGRESS_INTERVAL) {
                 Ok(line) => self.line(line),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if said.elapsed() >= INTERVAL {
-                said = Instant::now();
+            if reported.elapsed() >= PROGRESS_INTERVAL {
+                reported = Instant::now();
                 let (modules, packages) = (self.modules, self.packages);
                 let elapsed = elapsed(self.started);
                 self.progress

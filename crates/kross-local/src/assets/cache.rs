@@ -1,5 +1,5 @@
-//! Turns a version into a slot of the cache: `<cache>/<what>/<version>-<os>-<arch>/`. A slot appears by one rename of a
-//! complete directory under a file lock, so that several processes can fill and read it at the same time.
+//! The cache of programs: `<cache>/<name>/<version>-<os>-<arch>/`. An entry is a complete directory that is renamed into
+//! place under a file lock, so that several processes can fill and read the cache at the same time.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::{AssetsError, platform};
 use crate::Progress;
 
-/// The user's cache directory for this project, as the platform has it.
+/// The user's cache directory for kross.
 pub(super) fn default_directory() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| {
@@ -19,19 +19,19 @@ pub(super) fn default_directory() -> Option<PathBuf> {
     Some(base.join("kross"))
 }
 
-/// The place of one version of something in the cache.
+/// One version of some programs in the cache.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct CacheEntry {
     parent: PathBuf,
     name: String,
     files: Vec<&'static str>,
 }
 
-impl Slot {
-    /// The slot of `what` in a version, which is filled once all of `files` are in it.
-    pub(super) fn new(cache: &Path, what: &str, version: &str, files: Vec<&'static str>) -> Self {
+impl CacheEntry {
+    /// The entry of `name` in a version. It is ready once it has all of `files`.
+    pub(super) fn new(cache: &Path, name: &str, version: &str, files: Vec<&'static str>) -> Self {
         Self {
-            parent: cache.join(what),
+            parent: cache.join(name),
             name: format!("{version}-{}-{}", platform::operating_system(), platform::architecture()),
             files,
         }
@@ -41,7 +41,7 @@ impl Slot {
         self.parent.join(&self.name)
     }
 
-    /// The slot's directory, if every file is in it.
+    /// The directory, if it has every file.
     pub(super) fn ready(&self) -> Option<PathBuf> {
         self.missing().is_none().then(|| self.directory())
     }
@@ -51,8 +51,8 @@ impl Slot {
         self.files.iter().copied().find(|file| !directory.join(file).is_file())
     }
 
-    /// The slot's directory, filled by `fill` with what is to be in it under `bin` of a workspace, unless it is filled already.
-    pub(super) fn filled(
+    /// The directory. If it is not ready, calls `fill` to create the files in `bin` of a workspace and moves them there.
+    pub(super) fn get_or_fill(
         &self,
         progress: &Progress,
         fill: impl FnOnce(&Path) -> Result<(), AssetsError>,
@@ -61,7 +61,7 @@ impl Slot {
             return Ok(directory);
         }
         let _lock = self.lock(progress)?;
-        // Another process may have filled the slot while this one waited for the lock.
+        // Another process may have filled the entry while this one waited for the lock.
         if let Some(directory) = self.ready() {
             return Ok(directory);
         }
@@ -70,27 +70,27 @@ impl Slot {
         self.install(&workspace)
     }
 
-    /// Waits until no other process fills this slot. The lock is released when the file is dropped, and by the system when
-    /// the process dies.
+    /// Waits until no other process fills this entry. Dropping the file releases the lock, and so does the end of the
+    /// process.
     fn lock(&self, progress: &Progress) -> Result<File, AssetsError> {
         std::fs::create_dir_all(&self.parent).map_err(file_error("create", &self.parent))?;
         let path = self.parent.join(format!("{}.lock", self.name));
         let file = File::create(&path).map_err(file_error("create", &path))?;
         if file.try_lock().is_err() {
-            progress.say("waiting for another process that is getting the same programs");
+            progress.say("waiting for another process that downloads or builds the same programs");
             file.lock().map_err(file_error("lock", &path))?;
         }
         Ok(file)
     }
 
-    /// A directory on the same file system as the slot to download and build in. It goes away when dropped; what a killed
-    /// process left is removed here, which the lock makes safe.
+    /// A temporary directory to download and build in, on the same file system as the entry. Removes the directories of
+    /// killed processes first, which is safe under the lock.
     fn workspace(&self) -> Result<TempDir, AssetsError> {
         let prefix = format!(".{}-", self.name);
         let entries = std::fs::read_dir(&self.parent).map_err(file_error("list", &self.parent))?;
         for entry in entries.flatten() {
             if entry.file_name().to_string_lossy().starts_with(&prefix) {
-                // A left-over that cannot be removed costs disk space only.
+                // A directory that cannot be removed only costs disk space.
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }

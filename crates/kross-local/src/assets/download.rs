@@ -1,5 +1,5 @@
-//! Turns the published envtest archive into program files, trusting nothing but its checksum. The archives have no
-//! `kube-controller-manager`, so that one comes from the Kubernetes release site, and is built where it is not published.
+//! Downloads the published envtest archive and verifies its checksum. The archives have no `kube-controller-manager`: it comes
+//! from the Kubernetes release site, and is built where it is not published.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,100 +16,100 @@ use crate::{KubernetesVersion, Progress};
 /// The site with the programs of every Kubernetes release.
 pub(super) const BINARIES: &str = "https://dl.k8s.io";
 
-/// Larger than any archive published so far, by far.
-const LARGEST_DOWNLOAD: u64 = 1 << 30;
-const LARGEST_TEXT: u64 = 4 << 20;
+/// Much larger than any archive published so far.
+const MAX_DOWNLOAD_SIZE: u64 = 1 << 30;
+const MAX_TEXT_SIZE: u64 = 4 << 20;
 
-/// Why a download did not happen.
+/// Why a download failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// The address could not be read.
+    /// The request failed.
     #[error("cannot fetch {address}")]
     Fetch {
-        /// What was asked for.
+        /// The URL.
         address: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<ureq::Error>,
     },
-    /// The connection broke off.
-    #[error("{address} broke off after {received} bytes")]
-    BrokeOff {
-        /// What was asked for.
+    /// The connection was closed too early.
+    #[error("the download of {address} ended after {received} bytes")]
+    Interrupted {
+        /// The URL.
         address: String,
-        /// How far it got.
+        /// The number of bytes received.
         received: u64,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The content is not what was published.
+    /// The checksum differs from the published one.
     #[error("{address} has the wrong checksum: expected sha512 {expected}, got {actual}")]
     Checksum {
-        /// What was asked for.
+        /// The URL.
         address: String,
         /// The published checksum.
         expected: String,
-        /// The checksum of what arrived.
+        /// The checksum of the download.
         actual: String,
     },
-    /// More arrived than can be right.
+    /// The download is too large.
     #[error("{address} is larger than {limit} bytes")]
     TooLarge {
-        /// What was asked for.
+        /// The URL.
         address: String,
-        /// Where reading stopped.
+        /// The limit.
         limit: u64,
     },
-    /// The index of archives cannot be understood.
+    /// The index of archives is invalid.
     #[error("cannot read the index of archives at {address}")]
     Index {
-        /// Where the index is.
+        /// The URL of the index.
         address: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<serde_saphyr::Error>,
     },
-    /// There is no archive for this machine.
+    /// There is no archive for this platform.
     #[error("no archive of Kubernetes {minor} is published for {platform}")]
     Unpublished {
         /// The minor version.
         minor: &'static str,
-        /// This machine.
+        /// The platform.
         platform: String,
     },
-    /// The archive is not what it should be.
+    /// The archive is invalid.
     #[error("cannot unpack {address}")]
     Archive {
-        /// What was fetched.
+        /// The URL of the archive.
         address: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: archive::ArchiveError,
     },
-    /// The one program that is not in the archive could not be built either.
-    #[error("cannot add `kube-controller-manager`, which the archive does not have")]
+    /// `kube-controller-manager` could be neither downloaded nor built.
+    #[error("cannot build `kube-controller-manager`, which is not in the archive")]
     ControllerManager(#[source] Box<build::BuildError>),
     /// A file could not be written.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// Where to.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// Fills `<workspace>/bin` with all four programs.
+/// Downloads all four programs into `<workspace>/bin`.
 pub(super) fn fetch(
     sources: &Sources,
     version: KubernetesVersion,
     workspace: &Path,
     progress: &Progress,
 ) -> Result<(), DownloadError> {
-    let site = Site::new(sources.connect_timeout, progress);
-    let text = site.text(&sources.releases)?;
+    let downloader = Downloader::new(sources.connect_timeout, progress);
+    let text = downloader.text(&sources.releases)?;
     let (system, machine) = (platform::operating_system(), platform::architecture());
     let archive = index::choose(&text, version, system, machine)
         .map_err(|source| DownloadError::Index {
@@ -127,14 +127,15 @@ pub(super) fn fetch(
     ));
 
     let packed = workspace.join("envtest.tar.gz");
-    site.file(&archive.address, &archive.sha512, &packed)?;
+    downloader.file(&archive.address, &archive.sha512, &packed)?;
     let bin = workspace.join("bin");
     std::fs::create_dir_all(&bin).map_err(write_error(&bin))?;
     archive::unpack(&packed, &[Binary::Etcd, Binary::ApiServer, Binary::Kubectl], &bin)
         .map_err(|source| DownloadError::Archive { address: archive.address.clone(), source })?;
 
-    if let Err(error) = controller_manager(sources, &site, &archive.version, &bin) {
-        progress.say(format!("cannot download `kube-controller-manager`: {}; building it", describe(&error)));
+    if let Err(error) = controller_manager(sources, &downloader, &archive.version, &bin) {
+        progress
+            .say(format!("download of `kube-controller-manager` failed: {}; building it", describe(&error)));
         let recipe = Recipe::control_plane(version, &[Binary::ControllerManager]);
         build::build(&sources.go, &recipe, workspace, progress)
             .map_err(|error| DownloadError::ControllerManager(Box::new(error)))?;
@@ -144,7 +145,7 @@ pub(super) fn fetch(
 
 fn controller_manager(
     sources: &Sources,
-    site: &Site<'_>,
+    downloader: &Downloader<'_>,
     version: &str,
     bin: &Path,
 ) -> Result<(), DownloadError> {
@@ -155,20 +156,20 @@ fn controller_manager(
         platform::architecture(),
         Binary::ControllerManager.file_name()
     );
-    let published = site.text(&format!("{address}.sha512"))?;
+    let published = downloader.text(&format!("{address}.sha512"))?;
     let checksum = published.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
     let path = bin.join(Binary::ControllerManager.file_name());
-    site.file(&address, &checksum, &path)?;
+    downloader.file(&address, &checksum, &path)?;
     archive::make_executable(&path).map_err(write_error(&path))
 }
 
-/// The network, with its limits.
-struct Site<'a> {
+/// An HTTP client with timeouts and size limits.
+struct Downloader<'a> {
     agent: Agent,
     progress: &'a Progress,
 }
 
-impl<'a> Site<'a> {
+impl<'a> Downloader<'a> {
     fn new(connect_timeout: Duration, progress: &'a Progress) -> Self {
         let agent = Agent::config_builder()
             .timeout_resolve(Some(connect_timeout))
@@ -194,12 +195,12 @@ impl<'a> Site<'a> {
         response
             .body_mut()
             .with_config()
-            .limit(LARGEST_TEXT)
+            .limit(MAX_TEXT_SIZE)
             .read_to_string()
             .map_err(|source| DownloadError::Fetch { address: address.to_owned(), source: Box::new(source) })
     }
 
-    /// Fetches a file and compares its SHA-512; a file that differs is removed again.
+    /// Downloads a file and verifies its SHA-512. Removes a file that differs.
     fn file(&self, address: &str, sha512: &str, path: &Path) -> Result<(), DownloadError> {
         let response = self.open(address)?;
         let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
@@ -207,23 +208,26 @@ impl<'a> Site<'a> {
         let mut hasher = Sha512::new();
         let mut buffer = vec![0_u8; 1 << 16];
         let mut received = 0_u64;
-        let mut said = Instant::now();
+        let mut reported = Instant::now();
         loop {
-            let count = body.read(&mut buffer).map_err(|source| DownloadError::BrokeOff {
+            let count = body.read(&mut buffer).map_err(|source| DownloadError::Interrupted {
                 address: address.to_owned(),
                 received,
                 source,
             })?;
             let Some(chunk) = buffer.get(..count).filter(|chunk| !chunk.is_empty()) else { break };
             received += count as u64;
-            if received > LARGEST_DOWNLOAD {
-                return Err(DownloadError::TooLarge { address: address.to_owned(), limit: LARGEST_DOWNLOAD });
+            if received > MAX_DOWNLOAD_SIZE {
+                return Err(DownloadError::TooLarge {
+                    address: address.to_owned(),
+                    limit: MAX_DOWNLOAD_SIZE,
+                });
             }
             hasher.update(chunk);
             file.write_all(chunk).map_err(write_error(path))?;
-            if said.elapsed() > Duration::from_secs(5) {
+            if reported.elapsed() > Duration::from_secs(5) {
                 self.progress.say(format!("received {} MB", received >> 20));
-                said = Instant::now();
+                reported = Instant::now();
             }
         }
         let actual = hexadecimal(&hasher.finalize());

@@ -1,5 +1,5 @@
-//! Turns the published index of envtest archives into the one archive for this machine: the newest patch release of the
-//! wanted minor version, with its address and its SHA-512.
+//! Finds the archive for this platform in the published index of envtest archives: the newest patch release of the requested
+//! minor version, with its URL and SHA-512.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::KubernetesVersion;
 
-/// Where the index is published.
+/// The URL of the published index.
 pub(super) const PUBLISHED: &str =
     "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml";
 
@@ -26,13 +26,13 @@ struct Entry {
 /// One published archive.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Archive {
-    /// The exact version in it, such as `1.36.0`: not every patch release is published.
+    /// Its exact version, such as `1.36.0`. Not every patch release is published.
     pub(super) version: String,
     pub(super) address: String,
     pub(super) sha512: String,
 }
 
-/// Finds the archive for a version, or says what is wrong with the index.
+/// Finds the archive for a version.
 pub(super) fn choose(
     text: &str,
     version: KubernetesVersion,
@@ -45,7 +45,7 @@ pub(super) fn choose(
         .releases
         .into_iter()
         .filter_map(|(name, files)| {
-            // A name that is not a plain patch release, such as `v1.36.0-rc.1`, does not parse and is passed over.
+            // Skip pre-releases such as `v1.36.0-rc.1`: their names do not parse as a number.
             let patch: u32 = name.strip_prefix(&prefix)?.parse().ok()?;
             let entry = files.into_iter().find_map(|(file, entry)| {
                 file.ends_with(&format!("-{operating_system}-{architecture}.tar.gz")).then_some(entry)
@@ -86,12 +86,12 @@ releases:
     }
 
     #[test]
-    fn a_platform_without_an_archive_gives_nothing() {
+    fn a_platform_without_an_archive_has_none() {
         assert_eq!(choose(INDEX, KubernetesVersion::DEFAULT, "plan9", "amd64").unwrap(), None);
     }
 
     #[test]
-    fn an_index_that_is_not_one_is_an_error() {
+    fn an_invalid_index_is_an_error() {
         assert!(choose("<html>", KubernetesVersion::DEFAULT, "linux", "amd64").is_err());
     }
 }

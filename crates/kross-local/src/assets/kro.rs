@@ -1,5 +1,5 @@
-//! Turns the pinned Go module of kro into its controller and its CRDs, for tests and benchmarks that run both side by side.
-//! Looks where `KROSS_KRO` points, then in the project's cache, then builds.
+//! Finds or builds kro's controller and CRDs, for tests and benchmarks that compare kross with kro. Looks at `KROSS_KRO`, then
+//! in the cache, then builds the pinned Go module.
 
 use std::path::{Path, PathBuf};
 
@@ -20,11 +20,11 @@ pub struct Kro {
 }
 
 impl Kro {
-    /// The version that is built.
+    /// The version of kro.
     pub const VERSION: &'static str = "v0.9.4";
-    /// The environment variable that names a controller to use instead.
+    /// The environment variable with the path of another controller to use.
     pub const VARIABLE: &'static str = "KROSS_KRO";
-    /// Flags that take kro's own throttles out of the way.
+    /// Flags that raise kro's rate limits and concurrency.
     pub const TUNED: [&'static str; 8] = [
         "--resource-graph-definition-concurrent-reconciles=32",
         "--graph-revision-concurrent-reconciles=32",
@@ -39,7 +39,7 @@ impl Kro {
     /// Finds or builds kro. Blocks, for minutes when it has to build.
     ///
     /// # Errors
-    /// `KROSS_KRO` names no file, or the build failed; the error says what to install or set.
+    /// `KROSS_KRO` is not a file, or the build failed. The error says what to install or set.
     pub fn find_or_build(progress: &Progress) -> Result<Self, AssetsError> {
         if let Some(program) = std::env::var_os(Self::VARIABLE).filter(|value| !value.is_empty()) {
             let program = PathBuf::from(program);
@@ -48,33 +48,32 @@ impl Kro {
         Self::find_or_build_from(&Sources::from_environment()?, progress)
     }
 
-    /// Like [`Kro::find_or_build`], in the cache and with the Go command of the caller's choice.
+    /// Like [`Kro::find_or_build`], with the cache and Go command of `sources`.
     ///
     /// # Errors
     /// The build failed.
     pub fn find_or_build_from(sources: &Sources, progress: &Progress) -> Result<Self, AssetsError> {
         let files = [PROGRAM].into_iter().chain(CRDS).collect();
-        let slot = cache::Slot::new(&sources.cache, "kro", Self::VERSION.trim_start_matches('v'), files);
-        let directory = slot.filled(progress, |workspace| {
-            progress.say(format!(
-                "building kro {} from source; this happens once and takes 1 to 5 minutes",
-                Self::VERSION
-            ));
+        let entry =
+            cache::CacheEntry::new(&sources.cache, "kro", Self::VERSION.trim_start_matches('v'), files);
+        let directory = entry.get_or_fill(progress, |workspace| {
+            progress
+                .say(format!("building kro {} from source, once; this takes 1 to 5 minutes", Self::VERSION));
             fill(&sources.go, workspace, progress).map_err(|error| AssetsError::Kro(Box::new(error)))
         })?;
         Ok(Self { program: directory.join(PROGRAM) })
     }
 
-    /// Where the controller is.
+    /// The path of the controller.
     #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The CRDs it was published with, as YAML.
+    /// Its CRDs, as YAML.
     ///
     /// # Errors
-    /// They are not beside the controller.
+    /// The files are not in the folder of the controller.
     pub fn crds(&self) -> Result<Vec<String>, AssetsError> {
         let directory = self.program.parent().unwrap_or(Path::new("."));
         CRDS.iter()
@@ -85,27 +84,27 @@ impl Kro {
             .collect()
     }
 
-    /// Starts the controller on the cluster that the kubeconfig file names, without metrics and probes unless `flags` say
-    /// otherwise. It ends when the answer is dropped.
+    /// Starts the controller with a kubeconfig file, without metrics and probes unless `flags` enable them. Dropping the
+    /// result kills it.
     ///
     /// # Errors
-    /// It does not start.
+    /// The controller does not start.
     pub fn start<Flag: AsRef<str>>(
         &self,
         kubeconfig: &Path,
         flags: &[Flag],
     ) -> Result<Program, ProgramError> {
-        let without = ["--metrics-bind-address=0", "--health-probe-bind-address=0"];
+        let disabled = ["--metrics-bind-address=0", "--health-probe-bind-address=0"];
         let arguments = [format!("--kubeconfig={}", kubeconfig.display())]
             .into_iter()
-            .chain(without.map(str::to_owned))
+            .chain(disabled.map(str::to_owned))
             .chain(flags.iter().map(|flag| flag.as_ref().to_owned()))
             .collect::<Vec<_>>();
         Program::start(PROGRAM, &self.program, &arguments)
     }
 }
 
-/// Puts the controller and the CRDs into `<workspace>/bin`.
+/// Builds the controller and copies the CRDs into `<workspace>/bin`.
 fn fill(go: &Path, workspace: &Path, progress: &Progress) -> Result<(), BuildError> {
     let recipe = Recipe {
         go_mod: include_str!("../../kro/go.mod"),
@@ -120,7 +119,7 @@ fn fill(go: &Path, workspace: &Path, progress: &Progress) -> Result<(), BuildErr
     for file in CRDS {
         let target = to.join(file);
         let parent = target.parent().unwrap_or(&to);
-        // Read and written rather than copied: the module cache is read-only, and a copy would be as well.
+        // Not `fs::copy`: it would copy the permissions of the read-only module cache as well.
         std::fs::create_dir_all(parent)
             .and_then(|()| std::fs::read(from.join(file)))
             .and_then(|text| std::fs::write(&target, text))

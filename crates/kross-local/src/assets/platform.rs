@@ -1,4 +1,4 @@
-//! Turns this machine into the names that Go, Kubernetes and envtest use for it.
+//! The names that Go, Kubernetes and envtest use for this platform.
 
 /// The operating system as Go names it.
 pub(crate) fn operating_system() -> &'static str {

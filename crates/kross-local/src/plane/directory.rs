@@ -1,7 +1,8 @@
-//! Turns a name into a directory of its own that is held by a lock, and clears away what dead owners left. A directory whose
-//! lock nobody holds belongs to a process that is gone: its recorded processes are ended and it is removed.
+//! The directory of a control plane, held by a file lock. A directory without a lock belongs to a process that died: the next
+//! start kills its recorded processes and removes it.
 //!
-//! A parent-death signal would not do: it follows the thread that spawned the child, and thread pools end threads early.
+//! A parent-death signal would not work: it is sent when the thread that spawned the child ends, and thread pools end threads
+//! early.
 
 use std::fs::{DirBuilder, File};
 use std::io::Write;
@@ -13,45 +14,45 @@ use super::identity::ProcessIdentity;
 const LOCK: &str = "lock";
 const PROCESSES: &str = "processes";
 
-/// Why a directory could not be had.
+/// Why a directory could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// The system said no.
+    /// A file system operation failed.
     #[error("cannot {action} `{}`", path.display())]
     File {
         /// What was attempted.
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The directory under which control planes live is somebody else's.
-    #[error("`{}` belongs to another user; choose another directory", .0.display())]
+    /// The parent directory belongs to another user.
+    #[error("`{}` belongs to another user: use another directory", .0.display())]
     Foreign(PathBuf),
 }
 
-/// The directory under which control planes live unless another one is asked for.
+/// The default parent of the directories of control planes.
 pub(crate) fn default_root() -> PathBuf {
     std::env::temp_dir().join(format!("kross-{}", rustix::process::getuid().as_raw()))
 }
 
-/// A control plane's directory. It is removed when this is dropped.
+/// The directory of a control plane. It is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RunDirectory {
     path: PathBuf,
-    // Held until the process ends or this is dropped, whichever comes first.
+    // Held until this is dropped or the process ends.
     _lock: File,
 }
 
 impl RunDirectory {
-    /// Makes a directory for `name` under `root`, after clearing what dead owners left there.
-    pub(crate) fn claim(root: &Path, name: &str) -> Result<Self, DirectoryError> {
+    /// Creates a directory for `name` in `root`, after removing those of dead owners.
+    pub(crate) fn create(root: &Path, name: &str) -> Result<Self, DirectoryError> {
         prepare_root(root)?;
-        // Nobody may clear away a directory between its creation and its lock.
+        // No other process may remove the directory between its creation and its lock.
         let _root_lock = lock_root(root)?;
-        clear(root);
+        remove_abandoned(root);
         let path = tempfile::Builder::new()
             .prefix(&format!("{}-", file_name(name)))
             .rand_bytes(8)
@@ -71,12 +72,12 @@ impl RunDirectory {
 
 impl Drop for RunDirectory {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next start.
+        // The next start removes what cannot be removed now.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
-/// Writes down a process so that a later run can end it.
+/// Records a process, so that a later start can kill it.
 pub(super) fn record(directory: &Path, process: &ProcessIdentity) -> std::io::Result<()> {
     let mut file = File::options().create(true).append(true).open(directory.join(PROCESSES))?;
     writeln!(file, "{process}")
@@ -84,7 +85,7 @@ pub(super) fn record(directory: &Path, process: &ProcessIdentity) -> std::io::Re
 
 fn prepare_root(root: &Path) -> Result<(), DirectoryError> {
     DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(file_error("create", root))?;
-    let metadata = std::fs::symlink_metadata(root).map_err(file_error("look at", root))?;
+    let metadata = std::fs::symlink_metadata(root).map_err(file_error("read the metadata of", root))?;
     if metadata.uid() == rustix::process::getuid().as_raw() {
         Ok(())
     } else {
@@ -99,23 +100,23 @@ fn lock_root(root: &Path) -> Result<File, DirectoryError> {
     Ok(file)
 }
 
-/// Ends the processes and removes the directories of owners that are gone.
-fn clear(root: &Path) {
+/// Kills the processes and removes the directories of owners that died.
+fn remove_abandoned(root: &Path) {
     let Ok(entries) = std::fs::read_dir(root) else { return };
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
-        // A directory without a lock file is one that its owner was removing when it died.
+        // A directory without a lock file was being removed when its owner died.
         let held = File::open(path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_err());
         if !held {
-            end_recorded(&path);
+            kill_recorded(&path);
             let _ = std::fs::remove_dir_all(&path);
         }
     }
 }
 
-fn end_recorded(directory: &Path) {
+fn kill_recorded(directory: &Path) {
     let Ok(text) = std::fs::read_to_string(directory.join(PROCESSES)) else { return };
     for process in text.lines().filter_map(|line| line.parse::<ProcessIdentity>().ok()) {
-        process.end();
+        process.kill();
     }
 }
 
@@ -135,9 +136,9 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_directory_goes_away_with_its_owner() {
+    fn a_directory_is_removed_when_its_owner_is_dropped() {
         let root = tempfile::tempdir().unwrap();
-        let directory = RunDirectory::claim(root.path(), "hub").unwrap();
+        let directory = RunDirectory::create(root.path(), "hub").unwrap();
         let path = directory.path().to_owned();
         assert!(path.is_dir());
         drop(directory);
@@ -145,16 +146,16 @@ mod tests {
     }
 
     #[test]
-    fn a_held_directory_is_left_alone_and_an_abandoned_one_is_cleared() {
+    fn a_locked_directory_is_kept_and_an_abandoned_one_is_removed() {
         let root = tempfile::tempdir().unwrap();
-        let held = RunDirectory::claim(root.path(), "hub").unwrap();
+        let held = RunDirectory::create(root.path(), "hub").unwrap();
         let abandoned = root.path().join("hub-abandoned");
         std::fs::create_dir(&abandoned).unwrap();
         std::fs::write(abandoned.join(LOCK), "").unwrap();
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         record(&abandoned, &ProcessIdentity::of(child.id()).unwrap()).unwrap();
 
-        let other = RunDirectory::claim(root.path(), "hub").unwrap();
+        let other = RunDirectory::create(root.path(), "hub").unwrap();
 
         assert!(held.path().is_dir());
         assert!(!abandoned.exists());
@@ -163,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_number_that_now_belongs_to_another_process_is_not_ended() {
+    fn a_recorded_pid_that_belongs_to_another_process_is_not_killed() {
         let root = tempfile::tempdir().unwrap();
         let abandoned = root.path().join("hub-abandoned");
         std::fs::create_dir(&abandoned).unwrap();
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         std::fs::write(abandoned.join(PROCESSES), format!("{} not-its-start\n", child.id())).unwrap();
 
-        let _directory = RunDirectory::claim(root.path(), "hub").unwrap();
+        let _directory = RunDirectory::create(root.path(), "hub").unwrap();
 
         assert!(!abandoned.exists());
         assert!(child.try_wait().unwrap().is_none());

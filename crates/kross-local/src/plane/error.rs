@@ -1,4 +1,4 @@
-//! Why a control plane did not start, in words that say what was attempted and what the programs said.
+//! Why a control plane did not start: the step that failed, and the end of the log of the program that did.
 
 use std::path::PathBuf;
 
@@ -11,38 +11,38 @@ use crate::{AssetsError, UnknownVersion};
 /// Why a control plane did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The version asked for is not known.
+    /// The version is not supported.
     #[error(transparent)]
     Version(#[from] UnknownVersion),
-    /// The programs could not be had.
+    /// The programs could not be found, downloaded or built.
     #[error(transparent)]
     Assets(#[from] AssetsError),
-    /// Its directory could not be made.
-    #[error("cannot make a directory for control plane `{name}`")]
+    /// Its directory could not be created.
+    #[error("cannot create a directory for control plane `{name}`")]
     Directory {
         /// The control plane.
         name: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: DirectoryError,
     },
-    /// Its directory has a path too long for a socket.
-    #[error("`{}` is too long for a socket's path; choose a shorter directory", .0.display())]
+    /// The path of its directory is too long for a socket.
+    #[error("the path `{}` is too long for a socket: use a shorter directory", .0.display())]
     LongPath(PathBuf),
     /// A file could not be written.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// Where to.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A certificate could not be made.
+    /// A certificate could not be issued.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// The key that signs ServiceAccount tokens could not be made.
-    #[error("cannot make a key for ServiceAccount tokens")]
+    /// The key for ServiceAccount tokens could not be generated.
+    #[error("cannot generate a key for ServiceAccount tokens")]
     Key(#[source] rcgen::Error),
     /// A program could not be started.
     #[error(transparent)]
@@ -54,42 +54,42 @@ pub enum StartError {
         name: String,
         /// The address.
         address: String,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A client could not be made.
+    /// A client could not be created.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A program ended while it was being waited for.
-    #[error("`{program}` of control plane `{name}` ended with {status}; its last lines:\n{log}")]
-    Ended {
+    /// A program exited before it was ready.
+    #[error("`{program}` of control plane `{name}` exited ({status}); the end of its log:\n{log}")]
+    Exited {
         /// The control plane.
         name: String,
         /// The program.
         program: &'static str,
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
         /// The end of its log.
         log: String,
     },
-    /// It took too long.
+    /// A program was not ready in time.
     #[error(
-        "control plane `{name}` is not ready after {seconds}s: {last}; the last lines of `{program}`:\n{log}"
+        "control plane `{name}` is not ready after {seconds}s: {last}; the end of the log of `{program}`:\n{log}"
     )]
     NotReady {
         /// The control plane.
         name: String,
-        /// The program that was being waited for.
+        /// The program.
         program: &'static str,
-        /// How long it was waited for.
+        /// The timeout.
         seconds: u64,
-        /// What the last question was answered with.
+        /// The result of the last check.
         last: String,
         /// The end of its log.
         log: String,
     },
-    /// The task that was doing the blocking part was cancelled.
+    /// The task that prepares the control plane was cancelled.
     #[error("starting control plane `{0}` was cancelled")]
     Cancelled(String),
 }

@@ -1,5 +1,5 @@
-//! Turns a second loopback address into a way to the same API server, byte for byte. The API server itself binds one address
-//! or all of them, and all of them would leave loopback.
+//! Forwards TCP connections from a second loopback address to the API server. The API server binds either one address or all,
+//! and all would include addresses outside of loopback.
 
 use std::net::{IpAddr, SocketAddr};
 use std::thread::JoinHandle;
@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-/// Passes connections on until dropped. It has a thread and a runtime of its own, so that it outlives the test that started it.
+/// Forwards connections until it is dropped. Has its own thread and runtime, so that it outlives the test that started it.
 #[derive(Debug)]
 pub(super) struct Forwarder {
     address: SocketAddr,
@@ -16,7 +16,7 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Listens on a free port of `address` and passes every connection on to `to`.
+    /// Listens on a free port of `address` and forwards every connection to `to`.
     pub(super) fn start(address: IpAddr, to: SocketAddr) -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind((address, 0))?;
         listener.set_nonblocking(true)?;
@@ -50,10 +50,10 @@ impl Drop for Forwarder {
 
 async fn forward(listener: std::net::TcpListener, to: SocketAddr) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
-    while let Ok((mut near, _)) = listener.accept().await {
+    while let Ok((mut client, _)) = listener.accept().await {
         tokio::spawn(async move {
-            if let Ok(mut far) = TcpStream::connect(to).await {
-                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            if let Ok(mut server) = TcpStream::connect(to).await {
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
             }
         });
     }

@@ -1,4 +1,4 @@
-//! Turns what a caller wants of a control plane into the arguments of its programs.
+//! Options of a control plane, and the arguments of its programs.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{ControlPlane, StartError, directory};
 use crate::{Assets, KubernetesVersion, Progress};
 
-/// What a control plane should be like. Made by [`ControlPlane::named`].
+/// The options of a control plane. Created by [`ControlPlane::named`].
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(super) name: String,
@@ -41,29 +41,29 @@ impl Options {
         }
     }
 
-    /// Keeps the control plane's own directory under `root` instead of the user's part of the temporary directory. The path
-    /// must be short: sockets cannot have long ones.
+    /// Creates the directory of the control plane in `root` instead of the temporary directory. The path must be short,
+    /// because the paths of sockets are limited.
     #[must_use]
     pub fn root(mut self, root: impl Into<PathBuf>) -> Self {
         self.root = root.into();
         self
     }
 
-    /// Runs this Kubernetes version instead of the one `KROSS_KUBERNETES` names.
+    /// Runs this Kubernetes version instead of the one in `KROSS_KUBERNETES`.
     #[must_use]
     pub fn version(mut self, version: KubernetesVersion) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// Runs the programs of `assets` instead of resolving some.
+    /// Runs the programs of `assets` instead of resolving them.
     #[must_use]
     pub fn assets(mut self, assets: Assets) -> Self {
         self.assets = Some(assets);
         self
     }
 
-    /// Says there what is going on, instead of on standard error.
+    /// Reports progress there instead of on standard error.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -71,14 +71,14 @@ impl Options {
     }
 
     /// Also runs `kube-controller-manager`: without it there is no garbage collection, deleted namespaces stay
-    /// `Terminating`, Deployments make no Pods and ServiceAccounts are not made by themselves.
+    /// `Terminating`, Deployments create no Pods and namespaces get no default ServiceAccount.
     #[must_use]
     pub fn controller_manager(mut self) -> Self {
         self.controller_manager = true;
         self
     }
 
-    /// Prefers this port for the API server; when somebody else has it, a free one is taken.
+    /// Prefers this port for the API server. If it is in use, a free one is used.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
@@ -92,7 +92,7 @@ impl Options {
         self
     }
 
-    /// Puts one more name into the server's certificate.
+    /// Adds a name to the server's certificate.
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.names.push(name.into());
@@ -128,7 +128,7 @@ impl Options {
         ControlPlane::start(self).await
     }
 
-    /// Every name and address the server's certificate is good for.
+    /// Every name and address in the server's certificate.
     pub(super) fn server_names(&self) -> Vec<String> {
         let fixed = ["localhost", "127.0.0.1", "kubernetes.default.svc", "10.0.0.1"].map(str::to_owned);
         let second = self.second_address.map(|address| address.to_string());
@@ -138,7 +138,7 @@ impl Options {
     pub(super) fn api_server_arguments(&self, files: &Files, address: SocketAddr) -> Vec<String> {
         let mut disabled = self.disabled_admission.clone();
         if !self.controller_manager {
-            // It insists on ServiceAccounts that only the controller manager makes.
+            // The plugin requires ServiceAccounts that only the controller manager creates.
             disabled.push("ServiceAccount".to_owned());
         }
         let path = |name: &str| files.path(name).display().to_string();
@@ -146,7 +146,7 @@ impl Options {
             format!("--bind-address={}", address.ip()),
             format!("--secure-port={}", address.port()),
             "--advertise-address=127.0.0.1".to_owned(),
-            // A loopback address is not a valid endpoint, and nobody needs one.
+            // A loopback address is not a valid endpoint of the `kubernetes` Service.
             "--endpoint-reconciler-type=none".to_owned(),
             format!("--etcd-servers={}", files.etcd_address()),
             format!("--cert-dir={}", path("certificates")),
@@ -191,7 +191,7 @@ impl Files {
     pub(super) const CONTROLLER_MANAGER: &'static str = "kube-controller-manager.kubeconfig";
     pub(super) const ADMIN: &'static str = "admin.kubeconfig";
 
-    /// etcd makes these two in the directory it runs in. Before 3.6 it takes only sockets that look like a host and a port.
+    /// etcd creates these two in its working directory. Before 3.6 it accepts only sockets that look like a host and a port.
     const ETCD_SOCKET: &'static str = "etcd.sock:0";
     const PEER_SOCKET: &'static str = "peer.sock:0";
 
@@ -203,7 +203,7 @@ impl Files {
         self.directory.join(name)
     }
 
-    /// etcd listens on a socket in the directory: no port to collide on, and nobody else on the machine can open it.
+    /// etcd listens on a socket in the directory: no port can be in use, and no other user can connect.
     pub(super) fn etcd_socket(&self) -> PathBuf {
         self.path(Self::ETCD_SOCKET)
     }
@@ -213,7 +213,7 @@ impl Files {
     }
 
     pub(super) fn etcd_arguments(&self) -> Vec<String> {
-        // Nobody connects to the advertised addresses: there is one member, and the API server knows its socket.
+        // The advertised URLs are never used: there is one member, and the API server connects to its socket.
         vec![
             "--name=kross".to_owned(),
             format!("--data-dir={}", self.path("etcd").display()),

@@ -1,9 +1,8 @@
-//! Turns programs and arguments into processes that end together: with their owner's word, with their owner's drop, and with
-//! their owner's death.
+//! A process group that is killed when its owner drops it or dies.
 //!
-//! A small shell leads the process group and reads from a pipe whose other end only the owner holds. When the owner goes, in
-//! whatever way, the pipe closes, and the shell removes the directory and ends the group. Should the shell be gone as well,
-//! the next start ends what was recorded (see [`super::directory`]).
+//! A small shell leads the process group and reads from a pipe whose other end only the owner holds. When the owner dies, for
+//! whatever reason, the pipe closes, and the shell removes the directory and kills the group. If the shell was killed as well,
+//! the next start kills the recorded processes (see [`super::directory`]).
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -15,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::directory;
 use super::identity::ProcessIdentity;
 
-const WATCH: &str = r#"while read -r _; do :; done; rm -rf -- "$1"; kill -KILL 0"#;
+const WATCHDOG: &str = r#"while read -r _; do :; done; rm -rf -- "$1"; kill -KILL 0"#;
 
 /// Why a process could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +25,12 @@ pub struct SpawnError {
     source: std::io::Error,
 }
 
-/// Processes that end together.
+/// Processes that are killed together.
 #[derive(Debug)]
 pub(crate) struct ProcessGroup {
     directory: PathBuf,
     leader: Child,
-    number: i32,
+    group: i32,
     members: Vec<Child>,
 }
 
@@ -40,11 +39,11 @@ pub(crate) struct ProcessGroup {
 pub(crate) struct Member(usize);
 
 impl ProcessGroup {
-    /// Starts an empty group for the control plane in `directory`.
+    /// Starts a group without members, whose programs run in `directory`.
     pub(crate) fn new(directory: &Path) -> Result<Self, SpawnError> {
         let error = |source| SpawnError { program: PathBuf::from("sh"), source };
         let leader = Command::new("sh")
-            .args(["-c", WATCH, "kross-watch"])
+            .args(["-c", WATCHDOG, "kross-watchdog"])
             .arg(directory)
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -53,13 +52,13 @@ impl ProcessGroup {
             .process_group(0)
             .spawn()
             .map_err(error)?;
-        let number = i32::try_from(leader.id()).map_err(std::io::Error::other).map_err(error)?;
-        let group = Self { directory: directory.to_owned(), leader, number, members: Vec::new() };
-        group.record(group.leader.id()).map_err(error)?;
-        Ok(group)
+        let group = i32::try_from(leader.id()).map_err(std::io::Error::other).map_err(error)?;
+        let processes = Self { directory: directory.to_owned(), leader, group, members: Vec::new() };
+        processes.record(processes.leader.id()).map_err(error)?;
+        Ok(processes)
     }
 
-    /// Starts a program in the group, with all it says going to the file `log`.
+    /// Starts a program in the group. Its output goes to the file `log`.
     pub(crate) fn spawn(
         &mut self,
         program: &Path,
@@ -75,37 +74,37 @@ impl ProcessGroup {
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)
-            .process_group(self.number)
+            .process_group(self.group)
             .spawn()
             .map_err(error)?;
-        let number = child.id();
+        let pid = child.id();
         self.members.push(child);
-        self.record(number).map_err(error)?;
+        self.record(pid).map_err(error)?;
         Ok(Member(self.members.len() - 1))
     }
 
-    /// How a member ended, if it did.
+    /// The exit status of a member, if it has exited.
     pub(crate) fn exit_status(&mut self, member: Member) -> Option<ExitStatus> {
         self.members.get_mut(member.0)?.try_wait().ok().flatten()
     }
 
-    /// The process numbers of all members that were started.
-    pub(crate) fn numbers(&self) -> Vec<u32> {
+    /// The process IDs of all members.
+    pub(crate) fn pids(&self) -> Vec<u32> {
         self.members.iter().map(Child::id).collect()
     }
 
-    fn record(&self, number: u32) -> std::io::Result<()> {
-        match ProcessIdentity::of(number) {
+    fn record(&self, pid: u32) -> std::io::Result<()> {
+        match ProcessIdentity::of(pid) {
             Some(identity) => directory::record(&self.directory, &identity),
             None => Ok(()),
         }
     }
 
-    /// Ends every process and waits until they are gone.
-    fn end(&mut self) {
-        if let Some(number) = Pid::from_raw(self.number) {
-            // The data is thrown away, so nothing needs the time that an orderly end takes.
-            let _ = kill_process_group(number, Signal::KILL);
+    /// Kills every process and waits for their end.
+    fn kill(&mut self) {
+        if let Some(group) = Pid::from_raw(self.group) {
+            // The data is discarded, so no orderly shutdown is needed.
+            let _ = kill_process_group(group, Signal::KILL);
         }
         for child in self.members.iter_mut().chain([&mut self.leader]) {
             let _ = child.kill();
@@ -116,6 +115,6 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }

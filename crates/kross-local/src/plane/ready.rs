@@ -1,4 +1,4 @@
-//! Turns a program that was just started into one that works: asks it until it says yes, ends, or takes too long.
+//! Waits until a program is ready, exits or exceeds its timeout.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,70 +10,70 @@ use super::StartError;
 use super::processes::{Member, ProcessGroup};
 use crate::Binary;
 
-/// How long each program may take. Generous: three API servers on two busy cores are slow.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// How long each program may take to be ready. Three API servers on two busy cores are slow.
+const READY_TIMEOUT: Duration = Duration::from_secs(90);
 const QUOTED_LINES: usize = 20;
-const PAUSE: Duration = Duration::from_millis(40);
+const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
-/// What came of waiting.
+/// The result of waiting for a program.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Ready,
-    /// It ended by itself; the error says how.
-    Ended(StartError),
-    /// It did not get ready in time; the error says what it said.
-    TooLate(StartError),
+    /// The program exited.
+    Exited(StartError),
+    /// The program was not ready in time.
+    TimedOut(StartError),
 }
 
-/// A program that is being waited for.
-pub(super) struct Waiting<'a> {
+/// A program that has been started.
+pub(super) struct StartedProgram<'a> {
     pub(super) name: &'a str,
     pub(super) binary: Binary,
     pub(super) member: Member,
     pub(super) log: &'a Path,
 }
 
-impl Waiting<'_> {
-    /// Asks `question` until its answer is `Ok`.
-    pub(super) async fn until<Answer>(
+impl StartedProgram<'_> {
+    /// Calls `check` until it returns `Ok`.
+    pub(super) async fn wait_until<Checked>(
         &self,
         processes: &mut ProcessGroup,
-        question: impl Fn() -> Answer,
+        check: impl Fn() -> Checked,
     ) -> Outcome
     where
-        Answer: Future<Output = Result<(), String>>,
+        Checked: Future<Output = Result<(), String>>,
     {
         let started = Instant::now();
         loop {
             if let Some(status) = processes.exit_status(self.member) {
-                return Outcome::Ended(StartError::Ended {
+                return Outcome::Exited(StartError::Exited {
                     name: self.name.to_owned(),
                     program: self.binary.file_name(),
                     status,
                     log: last_lines(self.log),
                 });
             }
-            let answer = tokio::time::timeout(Duration::from_secs(5), question()).await;
-            let last = match answer {
+            let checked = tokio::time::timeout(Duration::from_secs(5), check()).await;
+            let last = match checked {
                 Ok(Ok(())) => return Outcome::Ready,
                 Ok(Err(last)) => last,
                 Err(_) => "no answer".to_owned(),
             };
-            if started.elapsed() > PATIENCE {
-                return Outcome::TooLate(StartError::NotReady {
+            if started.elapsed() > READY_TIMEOUT {
+                return Outcome::TimedOut(StartError::NotReady {
                     name: self.name.to_owned(),
                     program: self.binary.file_name(),
-                    seconds: PATIENCE.as_secs(),
+                    seconds: READY_TIMEOUT.as_secs(),
                     last,
                     log: last_lines(self.log),
                 });
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-/// The API server is ready when it says so and has made the namespaces everybody counts on.
+/// The API server is ready once `/readyz` succeeds and the namespaces of every cluster exist.
 pub(super) async fn api_server(client: &kube::Client) -> Result<(), String> {
     let request = http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;
     client.request_text(request).await.map_err(|error| error.to_string())?;
@@ -84,7 +84,7 @@ pub(super) async fn api_server(client: &kube::Client) -> Result<(), String> {
     Ok(())
 }
 
-/// The controller manager is at work when it has made the first ServiceAccount.
+/// The controller manager is ready once it has created the first ServiceAccount.
 pub(super) async fn controller_manager(client: &kube::Client) -> Result<(), String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
     accounts.get_metadata("default").await.map(drop).map_err(|error| error.to_string())

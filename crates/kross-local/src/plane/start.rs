@@ -1,5 +1,4 @@
-//! Turns options into a running control plane: certificates first, then etcd, the API server on a port that is free, and the
-//! controller manager when asked for.
+//! Starts a control plane: certificates, etcd, the API server on a free port, and the controller manager if requested.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -10,18 +9,18 @@ use super::directory::RunDirectory;
 use super::forwarder::Forwarder;
 use super::options::{Files, LOOPBACK};
 use super::processes::ProcessGroup;
-use super::ready::{self, Outcome, Waiting};
+use super::ready::{self, Outcome, StartedProgram};
 use super::{ControlPlane, Options, StartError, log_name};
 use crate::certificates::{CertificateAuthority, Validity};
 use crate::kubeconfig::{Credential, Kubeconfig};
 use crate::{Assets, Binary, KubernetesVersion};
 
-/// How many ports are tried before giving up. Each try fails only when somebody else takes the port in the few
-/// milliseconds between choosing and using it.
+/// The number of ports to try. An attempt fails only if another process binds the port in the few milliseconds between
+/// choosing and binding it.
 const PORT_ATTEMPTS: u32 = 8;
 
-/// The longest path a socket can have on every system.
-const LONGEST_SOCKET_PATH: usize = 100;
+/// The maximum length of the path of a socket on every system.
+const MAX_SOCKET_PATH: usize = 100;
 
 impl ControlPlane {
     pub(super) async fn start(options: Options) -> Result<Self, StartError> {
@@ -79,7 +78,7 @@ impl ControlPlane {
     }
 }
 
-/// What is there before the first program starts.
+/// Everything that is prepared before the first program starts.
 struct Prepared {
     assets: Assets,
     directory: RunDirectory,
@@ -98,10 +97,10 @@ impl Prepared {
                 Assets::resolve(version, &options.progress)?
             }
         };
-        let directory = RunDirectory::claim(&options.root, &options.name)
+        let directory = RunDirectory::create(&options.root, &options.name)
             .map_err(|source| StartError::Directory { name: options.name.clone(), source })?;
         let files = Files::new(directory.path());
-        if files.etcd_socket().as_os_str().len() > LONGEST_SOCKET_PATH {
+        if files.etcd_socket().as_os_str().len() > MAX_SOCKET_PATH {
             return Err(StartError::LongPath(files.etcd_socket()));
         }
         let authority = CertificateAuthority::new(&format!("{}-ca", options.name))?;
@@ -146,12 +145,12 @@ async fn start_api_server(
             credential: credential.clone(),
         };
         let client = admin.client().await?;
-        let waiting = Waiting { name: &options.name, binary: Binary::ApiServer, member, log: &log };
-        match waiting.until(processes, || ready::api_server(&client)).await {
+        let started = StartedProgram { name: &options.name, binary: Binary::ApiServer, member, log: &log };
+        match started.wait_until(processes, || ready::api_server(&client)).await {
             Outcome::Ready => return Ok((address, admin)),
-            Outcome::Ended(StartError::Ended { log, .. })
+            Outcome::Exited(StartError::Exited { log, .. })
                 if attempt < PORT_ATTEMPTS && log.contains("address already in use") => {}
-            Outcome::Ended(error) | Outcome::TooLate(error) => return Err(error),
+            Outcome::Exited(error) | Outcome::TimedOut(error) => return Err(error),
         }
     }
 }
@@ -172,19 +171,20 @@ async fn start_controller_manager(
     let log = files.path(&log_name(Binary::ControllerManager));
     let member = processes.spawn(&program, &files.controller_manager_arguments(), &log)?;
     let client = admin.client().await?;
-    let waiting = Waiting { name: &options.name, binary: Binary::ControllerManager, member, log: &log };
-    match waiting.until(processes, || ready::controller_manager(&client)).await {
+    let started =
+        StartedProgram { name: &options.name, binary: Binary::ControllerManager, member, log: &log };
+    match started.wait_until(processes, || ready::controller_manager(&client)).await {
         Outcome::Ready => Ok(()),
-        Outcome::Ended(error) | Outcome::TooLate(error) => Err(error),
+        Outcome::Exited(error) | Outcome::TimedOut(error) => Err(error),
     }
 }
 
-/// A port nobody uses at this moment.
+/// An address with a port that is free at the moment.
 fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((LOOPBACK, 0))?.local_addr()
 }
 
-/// Writes a file that only the user can read: some of them are keys.
+/// Writes a file that only the user can read, because it may be a key.
 fn write(path: &Path, text: &str) -> Result<(), StartError> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;

@@ -1,4 +1,4 @@
-//! Turns `kross controller` and kro's flags into a running controller with its pages, until it is told to stop.
+//! Runs the controller and its HTTP pages as the flags say, until SIGTERM or SIGINT.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,61 +14,74 @@ use tokio::sync::watch;
 
 use crate::output::{Outcome, Output};
 
+mod configuration;
 mod credentials;
 mod duration;
 mod flags;
 mod logging;
-mod settings;
 mod syntax;
 
-use settings::Meaning;
-use syntax::Typed;
+use configuration::Configuration;
+use syntax::Parsed;
 
-/// How long the last audit records may take to be written.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long writing the last audit records may take.
+const AUDIT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Arguments {
-    /// Flags as kro's controller takes them; `--help` lists all
+    /// Flags of kro's controller and of kross; `--help` lists all
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
     flags: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
-    let typed = match syntax::parse(&flags::FLAGS, arguments.flags.iter().cloned())? {
-        Typed::Help => {
+    let flags = match syntax::parse(&flags::FLAGS, arguments.flags.iter().cloned())? {
+        Parsed::Help => {
             output.data(flags::help().trim_end())?;
             return Ok(Outcome::Success);
         }
-        Typed::Flags(typed) => typed,
+        Parsed::Flags(flags) => flags,
     };
-    if typed.contains(&("version", syntax::Value::Bool(true))) {
+    if flags.contains(&("version", syntax::Value::Bool(true))) {
         output.data(format_args!("kross {}", env!("CARGO_PKG_VERSION")))?;
         return Ok(Outcome::Success);
     }
-    let meaning = Meaning::of(typed)?;
-    let log = logging::start(meaning.encoder, meaning.level.clone(), meaning.color)?;
-    let audit = meaning.audit.clone().start()?;
+    let configuration = Configuration::from_flags(flags)?;
+    let log = logging::start(configuration.encoder, configuration.level.clone(), configuration.color)?;
+    let audit = configuration.audit.clone().start()?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
-    let ended = runtime.block_on(control(meaning, log, audit.clone()));
-    // What still runs belongs to nobody any more.
+    let ended = runtime.block_on(serve_and_reconcile(configuration, log, audit.clone()));
+    // Do not wait for tasks that are still running: the controller has stopped.
     runtime.shutdown_background();
-    audit.flush(LAST_WORDS);
+    audit.flush(AUDIT_FLUSH_TIMEOUT);
     ended.map(|()| Outcome::Success)
 }
 
-async fn control(meaning: Meaning, log: Arc<dyn LogControl>, audit: Audit) -> anyhow::Result<()> {
-    let Meaning { cluster, probes, metrics, admin, encoder: _, level: _, color: _, audit: _, controller } =
-        meaning;
+async fn serve_and_reconcile(
+    configuration: Configuration,
+    log: Arc<dyn LogControl>,
+    audit: Audit,
+) -> anyhow::Result<()> {
+    let Configuration {
+        cluster,
+        probes,
+        metrics,
+        admin,
+        encoder: _,
+        level: _,
+        color: _,
+        audit: _,
+        controller,
+    } = configuration;
     let mut settings = controller;
     settings.clusters.audit = audit;
-    // Listening begins before there is anything to finish, so that an early signal ends it as well.
+    // Install the handlers before anything starts, so that an early signal stops it as well.
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let options = ClientOptions::for_version(&settings.kro_version);
     let client = ClusterClient::local(&cluster, options.clone()).await?;
-    // Renewals of the Lease must wait for nothing else.
+    // A client of its own for the Lease: a renewal must not queue behind other requests.
     let lease_client = ClusterClient::local(&cluster, options).await?;
 
     let mut registry = Registry::default();
@@ -76,14 +89,14 @@ async fn control(meaning: Meaning, log: Arc<dyn LogControl>, audit: Audit) -> an
     let pages = Pages::default();
     pages.open(probes, "probes", probe_pages(controller.readiness())).await?;
     pages.open(metrics, "metrics", metrics_page(Arc::new(registry))).await?;
-    let administration = admin_pages(log).merge(cluster_pages(controller.clusters()));
-    pages.open(admin, "administration", administration).await?;
+    let admin_router = admin_pages(log).merge(cluster_pages(controller.clusters()));
+    pages.open(admin, "admin pages", admin_router).await?;
 
     let ended = controller
         .run(async move {
             tokio::select! {
-                _ = interrupt.recv() => tracing::info!("SIGINT: finishing running work"),
-                _ = terminate.recv() => tracing::info!("SIGTERM: finishing running work"),
+                _ = interrupt.recv() => tracing::info!(signal = "SIGINT", "shutting down"),
+                _ = terminate.recv() => tracing::info!(signal = "SIGTERM", "shutting down"),
             }
         })
         .await;
@@ -91,7 +104,7 @@ async fn control(meaning: Meaning, log: Arc<dyn LogControl>, audit: Audit) -> an
     Ok(ended?)
 }
 
-/// The pages that are being served.
+/// The HTTP pages, served until they are closed.
 struct Pages {
     stop: watch::Sender<bool>,
 }
@@ -112,14 +125,14 @@ impl Pages {
         let Some(listener) = address.listen(name).await? else { return Ok(()) };
         let address: Option<SocketAddr> = listener.address().ok();
         if let Some(address) = address {
-            tracing::info!(%address, "serving {name}");
+            tracing::info!(%address, pages = name, "serving pages");
         }
         let mut stop = self.stop.subscribe();
         tokio::spawn(async move {
-            // The sender going away is as good a reason to stop.
+            // A dropped sender means stop as well.
             let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
             if let Err(error) = serve(listener, pages, stopped).await {
-                tracing::error!(%error, "cannot go on serving {name}");
+                tracing::error!(%error, pages = name, "cannot serve pages");
             }
         });
         Ok(())

@@ -1,4 +1,4 @@
-//! Turns the wire types into the YAML that `kubectl apply -f -` takes.
+//! Turns the wire types into YAML for `kubectl apply -f -`.
 
 use crate::output::{Outcome, Output};
 

@@ -1,5 +1,5 @@
-//! Turns `kross demo` into a hub and two regions on this machine, a controller, and one graph that lives in all three. Its
-//! tree is drawn as it converges; everything is gone after Ctrl-C.
+//! Runs a hub and two remote clusters on this machine, a controller, and one graph with objects in all three. Draws the tree
+//! of the instance as it converges, and cleans up after Ctrl-C.
 
 use std::time::Instant;
 
@@ -13,16 +13,16 @@ mod graph;
 mod guide;
 mod view;
 
-/// The hub first: it is the cluster kross runs in.
+/// The hub comes first.
 const CLUSTERS: [&str; 3] = ["hub", "eu", "us"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Print the final tree, clean up and end
+    /// Print the final tree, clean up and exit
     #[arg(long)]
     once: bool,
 
-    /// The Kubernetes version to run
+    /// Kubernetes version to run
     #[arg(long, value_name = "VERSION", default_value = KubernetesVersion::DEFAULT.minor())]
     kubernetes: KubernetesVersion,
 }
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let assets = Assets::resolve(*kubernetes, &Progress::stderr())?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
     let ended = runtime.block_on(async {
-        // Listening begins before there is anything to clean up, so that an early Ctrl-C cleans up as well.
+        // Install the handlers first, so that an early Ctrl-C cleans up as well.
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         tokio::select! {
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         }
         Ok(Outcome::Success)
     });
-    // The controller has nothing to finish: its clusters are gone.
+    // Do not wait for the controller: its clusters are stopped.
     runtime.shutdown_background();
     ended
 }
@@ -56,15 +56,15 @@ async fn show(
     let planes = start(assets, version, output).await?;
     let hub = graph::connect(&planes).await?;
     graph::install(&hub).await?;
-    graph::control(&hub);
-    output.note("making one graph in three clusters");
+    graph::run_controller(&hub);
+    output.note("creating one graph in three clusters");
     let started = Instant::now();
     let definition = graph::define(&hub, &planes).await?;
     view::converge(&definition, once, output).await?;
-    output.note(format_args!("ready after {:.1}s", started.elapsed().as_secs_f32()));
+    output.note(format_args!("the graph is ready after {:.1}s", started.elapsed().as_secs_f32()));
     if !once {
         guide::print(&planes, assets, output)?;
-        view::follow(&definition, output).await?;
+        view::watch(&definition, output).await?;
         std::future::pending::<()>().await;
     }
     for plane in planes {
@@ -82,6 +82,6 @@ async fn start(
     let started = Instant::now();
     let [hub, eu, us] = CLUSTERS.map(|name| ControlPlane::named(name).assets(assets.clone()).start());
     let (hub, eu, us) = tokio::try_join!(hub, eu, us)?;
-    output.note(format_args!("three clusters after {:.1}s", started.elapsed().as_secs_f32()));
+    output.note(format_args!("three clusters are ready after {:.1}s", started.elapsed().as_secs_f32()));
     Ok([hub, eu, us])
 }

@@ -1,4 +1,4 @@
-//! Turns one expression and the documents bound to its names into a value, printed as JSON, or into what is wrong with it.
+//! Turns a CEL expression and documents bound to variables into a value, printed as JSON, or into diagnostics.
 
 use std::path::PathBuf;
 
@@ -16,13 +16,13 @@ use kross_value::{Text, Value};
 use crate::input::{Input, SchemaArguments, Schemas};
 use crate::output::{Outcome, Output};
 
-/// What to evaluate.
+/// Arguments of `kross eval`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The expression, with or without `${` and `}` around it
+    /// CEL expression, with or without `${` and `}` around it
     #[arg(value_name = "EXPRESSION")]
     expression: String,
-    /// Bind a document to a name: `--with schema=instance.yaml`; several documents become a list
+    /// Bind a document to a variable: `--with schema=instance.yaml`; several documents become a list
     #[arg(long, value_name = "NAME=PATH")]
     with: Vec<String>,
     /// Print the type of the expression instead of its value
@@ -32,8 +32,8 @@ pub(crate) struct Arguments {
     schemas: SchemaArguments,
 }
 
-/// A variable with its value.
-struct Bound {
+/// A variable with its type and value.
+struct Variable {
     name: Text,
     value_type: Type,
     value: CelValue,
@@ -47,9 +47,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let Arguments { expression, with, print_type, schemas } = arguments;
     let mut input = Input::default();
     let schemas = input.schemas(schemas)?;
-    let mut bound = Vec::new();
+    let mut variables = Vec::new();
     for binding in with {
-        bound.push(bind(binding, &mut input, &schemas)?);
+        variables.push(bind(binding, &mut input, &schemas)?);
     }
     let mut diagnostics = std::mem::take(&mut input.diagnostics);
     if diagnostics.has_errors() {
@@ -61,8 +61,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         None => expression,
     };
     let source = input.sources.add("<expression>", text);
-    let env = environment()?
-        .with_variables(bound.iter().map(|bound| (bound.name.clone(), bound.value_type.clone())));
+    let env = environment()?.with_variables(
+        variables.iter().map(|variable| (variable.name.clone(), variable.value_type.clone())),
+    );
     let checked = match env.compile(text) {
         Ok(checked) => checked,
         Err(issues) => {
@@ -74,8 +75,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         output.data(checked.result())?;
         return Ok(Outcome::Success);
     }
-    let lookup =
-        |name: &Text| bound.iter().find(|bound| bound.name == *name).map(|bound| bound.value.clone());
+    let lookup = |name: &Text| {
+        variables.iter().find(|variable| variable.name == *name).map(|variable| variable.value.clone())
+    };
     let value =
         Program::new(&checked).and_then(|program| program.evaluate_with(lookup, &mut Budget::default()));
     let whole = Span::new(0, u32::try_from(text.len()).unwrap_or(u32::MAX));
@@ -94,16 +96,16 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
 }
 
-/// Everything that any context has.
+/// The functions of every context in which expressions occur.
 fn environment() -> anyhow::Result<Env> {
     let env = Env::new(library::standard().chain([&library::kro::omit::LIBRARY]));
-    env.context("cannot declare the functions of the language")
+    env.context("cannot declare the CEL functions")
 }
 
-/// Reads `NAME=PATH`. An object of a known kind is read as its schema says, anything else as it is.
-fn bind(binding: &str, input: &mut Input, schemas: &Schemas) -> anyhow::Result<Bound> {
+/// Reads `NAME=PATH`. An object of a known kind gets the types of its schema, anything else is dynamic.
+fn bind(binding: &str, input: &mut Input, schemas: &Schemas) -> anyhow::Result<Variable> {
     let Some((name, path)) = binding.split_once('=') else {
-        bail!("`{binding}` binds nothing; write `--with NAME=PATH`");
+        bail!("`{binding}` is not a binding: use `--with NAME=PATH`");
     };
     let documents = input.read(&[PathBuf::from(path)])?;
     let types: Vec<Type> = documents.iter().map(|document| type_of(document.value(), schemas)).collect();
@@ -113,14 +115,14 @@ fn bind(binding: &str, input: &mut Input, schemas: &Schemas) -> anyhow::Result<B
         .map(|(document, read_as)| CelValue::from_data(document.value(), Some(read_as)));
     let values: Vec<CelValue> = values.collect();
     let (value_type, value) = match (types.as_slice(), values.as_slice()) {
-        ([], _) | (_, []) => bail!("there is no document in {path}"),
+        ([], _) | (_, []) => bail!("no document in {path}"),
         ([only], [value]) => (only.clone(), value.clone()),
         ([first, rest @ ..], _) => {
             let item = if rest.iter().all(|other| other == first) { first.clone() } else { Type::Dyn };
             (Type::list(item), CelValue::list(values))
         }
     };
-    Ok(Bound { name: name.into(), value_type, value })
+    Ok(Variable { name: name.into(), value_type, value })
 }
 
 fn type_of(document: &Value, schemas: &Schemas) -> Type {
@@ -150,7 +152,7 @@ fn of_error(error: &EvalError, source: SourceId) -> Diagnostic {
     ));
     if error.fault.is_pending() {
         diagnostic
-            .help("in a graph this waits until it is there; `.?field` and `.orValue(…)` go on without it")
+            .help("in a graph, kross waits until the field exists; to continue without it, use `.?field` or `.orValue(…)`")
     } else {
         diagnostic
     }

@@ -1,5 +1,5 @@
-//! Turns definitions into the least privileges that their graphs need: on the hub, or over there where a cluster reference
-//! leads. Offline, as YAML with the reason of every rule.
+//! Turns definitions into the RBAC rules that their graphs need at least: on the hub, or in the clusters that they reference.
+//! Prints YAML with the reason of every rule.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,19 +15,19 @@ use crate::input::{Input, SchemaArguments};
 use crate::output::{Outcome, Output};
 use roles::{Roles, Subject};
 
-/// What to derive.
+/// Arguments of `kross rbac`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Definitions: files, folders, or `-` for standard input
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// What kubeconfigs need in the clusters that references lead to, instead of what the controller needs here
+    /// Print the rules that kubeconfigs need in remote clusters, instead of those of the controller on the hub
     #[arg(long)]
     remote: bool,
-    /// Who gets the privileges: `User:NAME`, `Group:NAME` or `ServiceAccount:NAMESPACE/NAME`. Left out: roles without bindings
+    /// Bind the roles to `User:NAME`, `Group:NAME` or `ServiceAccount:NAMESPACE/NAME` (default: no bindings)
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<Subject>,
-    /// The name of the roles. Left out: `kross-` and the name of the definition
+    /// Name of the roles (default: `kross-` and the name of the definition)
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 /// Prints the roles.
 ///
 /// # Errors
-/// A path cannot be read, or there is no definition.
+/// A path cannot be read, or no document is a definition.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
     let Arguments { paths, remote, subject, name, schemas } = arguments;
     let mut input = Input::documents(paths)?;
@@ -50,29 +50,29 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         graphs.extend(validation.graph.map(|graph| with_known_kinds(graph, schemas.local())));
     }
     if diagnostics.has_errors() {
-        return Ok(mistakes(&mut diagnostics, &sources, output));
+        return Ok(report(&mut diagnostics, &sources, output));
     }
     if graphs.is_empty() {
-        anyhow::bail!("there is no ResourceGraphDefinition among the documents");
+        anyhow::bail!("no ResourceGraphDefinition found");
     }
     let name = name.clone().unwrap_or_else(|| match graphs.as_slice() {
         [graph] => format!("kross-{}", graph.name),
         _ => "kross".to_owned(),
     });
     let texts = if *remote {
-        over_there(&graphs, &name, subject.as_ref())
+        remote_roles(&graphs, &name, subject.as_ref())
     } else {
-        here(&graphs, &name, subject.as_ref())
+        hub_roles(&graphs, &name, subject.as_ref())
     };
     if texts.is_empty() {
-        output.note("nothing is needed over there: no resource has a cluster reference");
+        output.note("no rules needed in remote clusters: no resource has a cluster reference");
         return Ok(Outcome::Success);
     }
     output.data(texts.join("---\n").trim_end())?;
     Ok(Outcome::Success)
 }
 
-/// The graph with what these schemas know of kinds that the compiler leaves open, because their cluster is not known yet.
+/// Fills in the kinds that the compiler could not resolve, because their cluster is known only at run time.
 fn with_known_kinds(mut graph: Graph, schemas: &dyn SchemaResolver) -> Graph {
     for kind in graph.nodes.iter_mut().map(|node| &mut node.kind).filter(|kind| kind.known.is_none()) {
         let resolved = schemas.resolve(&GroupVersionKind::new(&kind.api_version(), &kind.kind));
@@ -82,39 +82,39 @@ fn with_known_kinds(mut graph: Graph, schemas: &dyn SchemaResolver) -> Graph {
     graph
 }
 
-fn mistakes(diagnostics: &mut Diagnostics, sources: &Sources, output: &mut Output) -> Outcome {
+fn report(diagnostics: &mut Diagnostics, sources: &Sources, output: &mut Output) -> Outcome {
     diagnostics.sort();
-    // Whoever pipes roles on gets roles or nothing.
+    // Standard output is empty, so that a pipe into kubectl applies nothing.
     output.note(output.note_format().render(diagnostics, sources).trim_end());
-    output.note("privileges are derived from definitions without mistakes");
+    output.note("cannot derive RBAC rules from a definition with errors");
     Outcome::No
 }
 
-/// What the controller needs on the hub, for all of the graphs together.
-fn here(graphs: &[Graph], name: &str, subject: Option<&Subject>) -> Vec<String> {
+/// The rules of the controller on the hub, for all graphs together.
+fn hub_roles(graphs: &[Graph], name: &str, subject: Option<&Subject>) -> Vec<String> {
     let mut roles = Roles::default();
     for graph in graphs {
         roles.extend(needs::on_the_hub(graph));
     }
     let names: Vec<String> = graphs.iter().map(|graph| format!("`{}`", graph.name)).collect();
     let header = format!(
-        "# What the controller needs on the hub for {}.\n\
-         # Discovery, OpenAPI and questions about one's own rights are open to everybody who is authenticated.\n",
+        "# RBAC rules of the controller on the hub, for {}.\n\
+         # Discovery, OpenAPI and self-subject access reviews need no rules: every authenticated user may use them.\n",
         names.join(", ")
     );
     vec![roles.print(&header, name, subject)]
 }
 
-/// What a kubeconfig needs, for each cluster reference on its own: its cluster may be another.
-fn over_there(graphs: &[Graph], name: &str, subject: Option<&Subject>) -> Vec<String> {
+/// The rules of each kubeconfig in its cluster. Two references may lead to two clusters, so each has roles of its own.
+fn remote_roles(graphs: &[Graph], name: &str, subject: Option<&Subject>) -> Vec<String> {
     let mut clusters: BTreeMap<String, Roles> = BTreeMap::new();
     for graph in graphs {
-        for (cluster, needs) in needs::over_there(graph) {
+        for (cluster, needs) in needs::in_remote_clusters(graph) {
             clusters.entry(cluster).or_default().extend(needs);
         }
     }
     let print = |(cluster, roles): (String, Roles)| {
-        roles.print(&format!("# What the kubeconfig in {cluster} needs in its cluster.\n"), name, subject)
+        roles.print(&format!("# RBAC rules of the kubeconfig in {cluster}, in its cluster.\n"), name, subject)
     };
     clusters.into_iter().map(print).collect()
 }

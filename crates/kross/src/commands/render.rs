@@ -1,5 +1,5 @@
-//! Turns a definition and an instance into the objects that they come to, offline and in the order in which they would be
-//! applied. What waits for data that only a cluster has is named, with why.
+//! Renders the objects of an instance offline, in the order in which the controller applies them. Names each resource that
+//! waits for data that only a cluster has, with the reason.
 
 use std::path::PathBuf;
 
@@ -17,37 +17,37 @@ use kross_value::Value;
 use crate::input::{Input, SchemaArguments};
 use crate::output::{Outcome, Output};
 
-/// What to render.
+/// Arguments of `kross render`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The definition: a file, a folder, or `-` for standard input
+    /// Definition: a file, a folder, or `-` for standard input
     #[arg(value_name = "DEFINITION")]
     definition: PathBuf,
-    /// The instance
+    /// Instance to render
     #[arg(long, value_name = "FILE")]
     instance: PathBuf,
-    /// Objects as a cluster would have them: those of external references, and the status of objects of the graph
+    /// Observed objects: those of external references, and objects of the graph with their status
     #[arg(long, value_name = "FILE")]
     observed: Vec<PathBuf>,
     #[command(flatten)]
     schemas: SchemaArguments,
-    /// How to print the objects
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
     output: Format,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// Documents, one after the other
+    /// A stream of YAML documents
     Yaml,
-    /// One list
+    /// One `List` object
     Json,
 }
 
 /// Renders the instance.
 ///
 /// # Errors
-/// A path cannot be read, or the documents are not what they should be.
+/// A path cannot be read, or there is no definition with an instance.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
     let Arguments { definition, instance, observed, schemas, output: format } = arguments;
     let mut input = Input::documents(std::slice::from_ref(definition))?;
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         return report(&diagnostics, &sources, output);
     };
     let stored = admitted(&graph, instance.value());
-    let problems = mistakes(&graph, &stored, &schemas);
+    let problems = validation_errors(&graph, &stored, &schemas);
     diagnostics.extend(problems.iter().map(|problem| problem.diagnostic(Some(instance))));
     if diagnostics.has_errors() {
         return report(&diagnostics, &sources, output);
@@ -76,40 +76,40 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(notes(&simulation, output))
 }
 
-/// The instance, and the definition that is of its kind.
+/// The first instance whose kind a definition serves, with that definition.
 fn pair<'d>(
     documents: &'d [Document],
     instances: &'d [Document],
 ) -> anyhow::Result<(&'d Document, &'d Document)> {
     let definitions: Vec<&Document> = documents.iter().filter(|document| is_definition(document)).collect();
     if definitions.is_empty() {
-        bail!("there is no ResourceGraphDefinition among the documents");
+        bail!("no ResourceGraphDefinition found");
     }
     let text = |document: &Document, path: &[&str]| {
         document.value().at(path).and_then(Value::as_str).map(str::to_owned)
     };
     for instance in instances {
         let kind = text(instance, &["kind"]);
-        let made = |definition: &&&Document| {
+        let serves = |definition: &&&Document| {
             let existing = ["spec", "schema", "externalRef", "kind"];
             kind.is_some()
                 && [text(definition, &["spec", "schema", "kind"]), text(definition, &existing)]
                     .contains(&kind)
         };
-        if let Some(definition) = definitions.iter().find(made) {
+        if let Some(definition) = definitions.iter().find(serves) {
             return Ok((definition, instance));
         }
     }
     let kinds = definitions.iter().filter_map(|definition| text(definition, &["spec", "schema", "kind"]));
     let kinds: Vec<String> = kinds.map(|kind| format!("`{kind}`")).collect();
-    bail!("there is no instance of {} in the file of `--instance`", kinds.join(" or "));
+    bail!("no instance of {} in the file of `--instance`", kinds.join(" or "));
 }
 
-/// What an API server would refuse the instance for.
-fn mistakes(graph: &Graph, instance: &Value, schemas: &dyn Resolvers) -> Vec<Problem> {
+/// The reasons for which an API server would reject the instance.
+fn validation_errors(graph: &Graph, instance: &Value, schemas: &dyn Resolvers) -> Vec<Problem> {
     let own = CrdSchemas::new();
     if let Some(crd) = &graph.crd {
-        // The CRD is of our own making.
+        // The compiler generated this CRD, so it is valid.
         let _ = own.insert(crd);
     }
     let text = |field: &str| instance.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -118,9 +118,10 @@ fn mistakes(graph: &Graph, instance: &Value, schemas: &dyn Resolvers) -> Vec<Pro
     if (&*kind.group, &*kind.version) != (&*expected.group, &*expected.version) {
         let place = kross_diagnostics::Place::value(&Path::root().key("apiVersion"));
         let version = format!("{}/{}", expected.group, expected.version);
-        let message = format!("`{}` is of `{version}`, found `{}`", expected.kind, text("apiVersion"));
+        let message =
+            format!("the apiVersion of `{}` is `{version}`, found `{}`", expected.kind, text("apiVersion"));
         let problem = Problem::new(Code::UnknownApiVersion, place, message);
-        return vec![problem.help(format!("write `apiVersion: {version}`")).replace(version)];
+        return vec![problem.help(format!("use `apiVersion: {version}`")).replace(version)];
     }
     let mut problems = Vec::new();
     let resolved = own.resolve(&kind).or_else(|| schemas.local().resolve(&kind));
@@ -155,7 +156,7 @@ fn print(simulation: &Simulation, format: Format, output: &mut Output) -> anyhow
     Ok(())
 }
 
-/// The node, and where its object goes.
+/// The id of the resource, and the cluster that its object is applied to.
 fn heading(simulation: &Simulation, applied: &Applied) -> String {
     let used = simulation.plan.clusters.iter().find(|used| used.id == applied.key.cluster);
     match used {
@@ -164,7 +165,7 @@ fn heading(simulation: &Simulation, applied: &Applied) -> String {
     }
 }
 
-/// Says what is missing from the objects, and why.
+/// Names each resource without an object, and why.
 fn notes(simulation: &Simulation, output: &mut Output) -> Outcome {
     let mut outcome = Outcome::Success;
     for node in &simulation.plan.nodes {

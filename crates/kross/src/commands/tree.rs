@@ -1,5 +1,5 @@
-//! Turns an instance into the tree of its objects: which cluster each is in, how far it is, and why. With `--watch` the tree
-//! is drawn again whenever it changes.
+//! Turns an instance into the tree of its objects: the cluster, state and reason of each. With `--watch`, draws the tree
+//! again on every change.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,37 +20,37 @@ mod row;
 
 pub(super) use draw::draw;
 
-/// What to show.
+/// Arguments of `kross tree`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The instance, such as `WebApplication/shop` or `webapplications.kro.run/shop`
+    /// Instance to show, such as `WebApplication/shop` or `webapplications.kro.run/shop`
     #[arg(value_name = "KIND/NAME")]
     instance: String,
 
-    /// Its namespace; left out: that of the context
+    /// Namespace of the instance (default: the context's namespace)
     #[arg(short, long)]
     namespace: Option<String>,
 
-    /// Draw it again whenever it changes, until Ctrl-C
+    /// Draw the tree again on every change, until Ctrl-C
     #[arg(short, long)]
     watch: bool,
 
-    /// How to print it
-    #[arg(short, long, value_enum, default_value_t = Form::Text)]
-    output: Form,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text)]
+    output: OutputFormat,
 
-    /// A kubeconfig file; left out: `KUBECONFIG`, the user's own, the pod's
+    /// Kubeconfig file (default: `$KUBECONFIG`, `~/.kube/config`, in-cluster)
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// The context of the kubeconfig; left out: the current one
+    /// Context of the kubeconfig (default: the current context)
     #[arg(long)]
     context: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// A tree for people
+enum OutputFormat {
+    /// A tree
     Text,
     /// The state, conditions, resources and clusters as JSON
     Json,
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let Some((kind, name)) =
         arguments.instance.split_once('/').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
     else {
-        bail!("`{}` names no instance: write `KIND/NAME`, such as `WebApplication/shop`", arguments.instance);
+        bail!("`{}` is not an instance: use `KIND/NAME`, such as `WebApplication/shop`", arguments.instance);
     };
     let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
     runtime.block_on(show(arguments, kind, name, output))
@@ -70,20 +70,20 @@ async fn show(arguments: &Arguments, kind: &str, name: &str, output: &mut Output
     let cluster =
         LocalCluster { kubeconfig: arguments.kubeconfig.clone(), context: arguments.context.clone() };
     let client = ClusterClient::local(&cluster, ClientOptions::default()).await?;
-    client.refresh_discovery().await.context("cannot ask the cluster what it serves")?;
+    client.refresh_discovery().await.context("cannot discover the kinds that the cluster serves")?;
     let kind = find::kind(&client.discovery().kinds(), kind)?;
     let namespace = arguments.namespace.as_deref().unwrap_or_else(|| client.default_namespace());
     let namespace = kind.namespaced.then_some(namespace);
     let found = client.get(&kind, namespace, name).await?;
     print(&serde_json::to_value(found.value())?, arguments, output)?;
     if arguments.watch {
-        follow(arguments, &client, &kind, namespace, name, output).await?;
+        watch(arguments, &client, &kind, namespace, name, output).await?;
     }
     Ok(Outcome::Success)
 }
 
-/// Prints the instance whenever it changes, until it is gone or Ctrl-C.
-async fn follow(
+/// Prints the instance on every change, until it is deleted or Ctrl-C.
+async fn watch(
     arguments: &Arguments,
     client: &ClusterClient,
     kind: &Arc<ApiKind>,
@@ -91,10 +91,10 @@ async fn follow(
     name: &str,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let watches = Caches::new(CacheOptions::default());
+    let caches = Caches::new(CacheOptions::default());
     let selection = Selection::Name { namespace: namespace.map(Into::into), name: name.into() };
-    let watch = watches.watch(client, kind, selection);
-    let mut events = watch.subscribe();
+    let cache = caches.watch(client, kind, selection);
+    let mut events = cache.subscribe();
     let mut last = None;
     loop {
         let event = tokio::select! {
@@ -104,7 +104,7 @@ async fn follow(
         match event.change {
             Change::Applied { new, .. } => {
                 let instance = serde_json::to_value(new.value())?;
-                // Only what is shown counts.
+                // Most changes of an object do not change what is shown.
                 let shown = summary(&instance);
                 if last.as_ref() != Some(&shown) {
                     output.redraw();
@@ -113,10 +113,12 @@ async fn follow(
                 }
             }
             Change::Deleted { .. } => {
-                output.note(format_args!("{}/{name} is gone", kind.kind));
+                output.note(format_args!("{}/{name} was deleted", kind.kind));
                 return Ok(());
             }
-            Change::Failed { error } => output.note(format_args!("cannot watch: {error}")),
+            Change::Failed { error } => {
+                output.note(format_args!("cannot watch {}/{name}: {error}", kind.kind))
+            }
             Change::Synced | Change::Resumed => {}
         }
     }
@@ -124,13 +126,13 @@ async fn follow(
 
 fn print(instance: &Json, arguments: &Arguments, output: &mut Output) -> anyhow::Result<()> {
     match arguments.output {
-        Form::Text => output.data(draw(instance, output.format() == Format::Coloured).trim_end())?,
-        Form::Json => output.data(serde_json::to_string_pretty(&summary(instance))?)?,
+        OutputFormat::Text => output.data(draw(instance, output.format() == Format::Coloured).trim_end())?,
+        OutputFormat::Json => output.data(serde_json::to_string_pretty(&summary(instance))?)?,
     }
     Ok(())
 }
 
-/// What the tree is made of.
+/// The parts of an instance that are shown.
 fn summary(instance: &Json) -> Json {
     let at = |path: &str| instance.pointer(path).cloned().unwrap_or_default();
     serde_json::json!({

@@ -1,4 +1,4 @@
-//! Turns definitions into a verdict: compiled as the controller would compile them, offline, every mistake at once.
+//! Turns definitions into diagnostics: compiles them offline, as the controller does, and reports every error at once.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use kross_graph::{Options, is_definition, validate};
 use crate::input::{Input, SchemaArguments};
 use crate::output::{Outcome, Output};
 
-/// What to validate.
+/// Arguments of `kross validate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Definitions: files, folders, or `-` for standard input
@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     schemas: SchemaArguments,
-    /// How to print mistakes: full, short, json, jsonl or github
+    /// Output format: full, short, json, jsonl or github (default: full)
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 /// Compiles every definition among the documents.
 ///
 /// # Errors
-/// A path cannot be read, or there is no definition.
+/// A path cannot be read, or no document is a definition.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
     let Arguments { paths, schemas, format } = arguments;
     let mut input = Input::documents(paths)?;
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         diagnostics.extend(validate(document, &schemas, &Options::default()).diagnostics);
     }
     if definitions.is_empty() && !diagnostics.has_errors() {
-        anyhow::bail!("there is no ResourceGraphDefinition among the documents");
+        anyhow::bail!("no ResourceGraphDefinition found");
     }
     diagnostics.sort();
     let format = format.unwrap_or_else(|| output.format());

@@ -1,4 +1,4 @@
-//! A running controller whose every word is kept.
+//! A running controller with all of its log lines.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -34,7 +34,7 @@ impl Process {
             }
         });
         let process = Self { child, lines };
-        let probes = process.address("serving probes").await;
+        let probes = process.address("probes").await;
         wait::until("the controller to be ready", || async {
             match ask(&probes, "/readyz") {
                 (200, _) => Ok(()),
@@ -45,10 +45,10 @@ impl Process {
         process
     }
 
-    /// The address in the log line with this message.
-    async fn address(&self, message: &str) -> String {
-        let wanted = format!("\"message\":\"{message}\"");
-        wait::until(message, || async {
+    /// The address of these pages, from the log.
+    async fn address(&self, pages: &str) -> String {
+        let wanted = format!("\"pages\":\"{pages}\"");
+        wait::until(format!("the controller to serve {pages}"), || async {
             let lines = self.lines.lock().unwrap();
             let line = lines.iter().find(|line| line.contains(&wanted)).ok_or_else(|| lines.join("\n"))?;
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -57,25 +57,25 @@ impl Process {
         .await
     }
 
-    /// Every page that it serves, by its name.
+    /// Every page that it serves, by address and path.
     pub fn pages(&self) -> BTreeMap<String, String> {
         let lines = self.lines.lock().unwrap().clone();
         let mut pages = BTreeMap::new();
-        for line in lines.iter().filter(|line| line.contains("\"message\":\"serving ")) {
+        for line in lines.iter().filter(|line| line.contains("\"message\":\"serving pages\"")) {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
             let address = line["address"].as_str().unwrap();
             for path in ["/metrics", "/readyz", "/loglevel", "/clusters", "/watches", "/"] {
                 pages.insert(format!("{address}{path}"), ask(address, path).1);
             }
         }
-        assert!(pages.values().any(|page| page.contains("# TYPE")), "there are metrics");
+        assert!(pages.values().any(|page| page.contains("# TYPE")), "the metrics are served");
         pages
     }
 
-    /// Waits until a word is in the log, which is read a moment after it is written.
-    pub async fn until_logged(&self, word: &str) {
-        wait::until_true(format!("`{word}` in the log"), || {
-            self.lines.lock().unwrap().iter().any(|line| line.contains(word))
+    /// Waits until a text is in the log. The log is read asynchronously.
+    pub async fn until_logged(&self, text: &str) {
+        wait::until_true(format!("`{text}` in the log"), || {
+            self.lines.lock().unwrap().iter().any(|line| line.contains(text))
         })
         .await;
     }

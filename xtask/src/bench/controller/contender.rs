@@ -1,4 +1,4 @@
-//! Whose controller is measured, and with which flags.
+//! The controllers that are compared, and their flags.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use kross_local::{ControlPlane, Kro, Program};
 
 use super::Programs;
 
-/// Whose controller it is.
+/// A controller with its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Contender {
-    /// Ours, with its defaults
+    /// kross with its defaults
     Kross,
     /// kro with its defaults
     Kro,
-    /// kro with 32 workers, and its limits of rate out of the way
+    /// kro with 32 workers and raised rate limits
     KroTuned,
 }
 
@@ -26,8 +26,8 @@ impl Contender {
         self != Self::Kross
     }
 
-    /// Without spaces, for names.
-    pub(super) fn word(self) -> &'static str {
+    /// A name without spaces.
+    pub(super) fn slug(self) -> &'static str {
         match self {
             Self::Kross => "kross",
             Self::Kro => "kro",
@@ -35,12 +35,12 @@ impl Contender {
         }
     }
 
-    /// Starts it on a control plane that has its CRDs.
+    /// Starts the controller on a control plane that has the CRDs.
     pub(super) fn start(self, programs: &Programs, plane: &ControlPlane) -> anyhow::Result<Program> {
         let kubeconfig = plane.admin_path();
         let tuned: &[&str] = if self == Self::KroTuned { &Kro::TUNED } else { &[] };
         if self.is_kro() {
-            let kro = programs.kro.as_ref().context("there is no kro to measure")?;
+            let kro = programs.kro.as_ref().context("kro was not built")?;
             return Ok(kro.start(&kubeconfig, tuned)?);
         }
         let mut arguments: Vec<String> = ["controller", "--kubeconfig"].map(str::to_owned).into();

@@ -1,4 +1,4 @@
-//! One graph and many instances of it, from the first create to the last deletion.
+//! Measures one controller with many instances of one graph: create, repair, delete.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -17,28 +17,28 @@ use serde_json::{Value as Json, json};
 use super::traffic::Traffic;
 use super::usage::Usage;
 
-/// Requests of the benchmark itself that run at once.
-const AT_ONCE: usize = 16;
-/// How long one step may take.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// Counters that do not move for so long are at their end.
-const QUIET: Duration = Duration::from_secs(2);
+/// Concurrent requests of the benchmark itself.
+const CONCURRENCY: usize = 16;
+/// The timeout for one step.
+const STEP_TIMEOUT: Duration = Duration::from_secs(300);
+/// Time without new requests after which the controller counts as idle.
+const IDLE: Duration = Duration::from_secs(2);
 const NAMESPACE: &str = "default";
 
-/// A graph.
+/// The graph of the instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     Chain,
     Web,
 }
 
-/// What one controller did with one graph.
+/// The results of one controller with one graph.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
     pub(super) ready: Duration,
     pub(super) requests: f64,
     pub(super) events: f64,
-    pub(super) processor: Duration,
+    pub(super) cpu: Duration,
     pub(super) resident: u64,
     pub(super) repair: Duration,
     pub(super) deletion: Duration,
@@ -96,7 +96,7 @@ fn deployment() -> Json {
                     "ports": [{"containerPort": 80}]}]}}}}})
 }
 
-/// Without an address of its own: a small control plane has few.
+/// A headless Service: the control plane has few cluster IPs.
 fn service() -> Json {
     json!({"id": "service", "template": {"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "${schema.metadata.name}"},
@@ -104,7 +104,7 @@ fn service() -> Json {
             "ports": [{"port": 80}]}}})
 }
 
-/// Installs the CRDs that every contender runs on, and waits until they are served.
+/// Installs the CRDs, which are the same for every contender.
 pub(super) async fn install(client: &Client) -> anyhow::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in kross_api::crds() {
@@ -123,21 +123,21 @@ pub(super) struct Run<'a> {
 impl Run<'_> {
     pub(super) async fn measure(&self, instances: usize, repairs: usize) -> anyhow::Result<Measured> {
         self.define().await?;
-        self.settled().await?;
+        self.idle_traffic().await?;
         let names: Vec<String> =
             (0..instances).map(|number| format!("{}-{number}", self.load.kind().to_lowercase())).collect();
-        let (usage, traffic) = (Usage::of(self.controller)?, self.settled().await?);
+        let (usage, traffic) = (Usage::of(self.controller)?, self.idle_traffic().await?);
         let ready = self.create(&names).await?;
-        let (sent, used) = (self.settled().await?.since(traffic), Usage::of(self.controller)?);
+        let (sent, used) = (self.idle_traffic().await?.since(traffic), Usage::of(self.controller)?);
         let repair = self.repair(&names, repairs).await?;
         let deletion = self.delete(&names).await?;
         let each = |count: u64| count as f64 / instances.max(1) as f64;
         Ok(Measured {
             ready,
-            // The creates are ours.
+            // One request per instance is the benchmark's own create.
             requests: each(sent.requests) - 1.0,
             events: each(sent.events),
-            processor: used.processor.saturating_sub(usage.processor),
+            cpu: used.cpu.saturating_sub(usage.cpu),
             resident: used.resident,
             repair,
             deletion,
@@ -156,33 +156,33 @@ impl Run<'_> {
         self.api(self.load.kind(), Some(NAMESPACE))
     }
 
-    /// Makes the definition and waits until it is served.
+    /// Creates the definition and waits until it is active.
     async fn define(&self) -> anyhow::Result<()> {
         let definitions = self.api("ResourceGraphDefinition", None);
         let definition = serde_json::from_value(self.load.definition())?;
         let started = Instant::now();
         while let Err(error) = definitions.create(&PostParams::default(), &definition).await {
-            if started.elapsed() > PATIENCE {
-                return Err(error).context("cannot make the definition");
+            if started.elapsed() > STEP_TIMEOUT {
+                return Err(error).context("cannot create the definition");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let name = self.load.kind().to_lowercase();
         while state(&definitions.get(&name).await?) != Some("Active") {
-            if started.elapsed() > PATIENCE {
-                bail!("the definition `{name}` does not become active");
+            if started.elapsed() > STEP_TIMEOUT {
+                bail!("the definition `{name}` is not active");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(())
     }
 
-    /// Waits until the counters of the API server rest, and gives them.
-    async fn settled(&self) -> anyhow::Result<Traffic> {
+    /// Waits until the controller is idle. Returns the counters of the API server.
+    async fn idle_traffic(&self) -> anyhow::Result<Traffic> {
         let started = Instant::now();
         let (mut last, mut since) = (Traffic::of(self.client).await?, Instant::now());
-        while since.elapsed() < QUIET && started.elapsed() < QUIET * 5 {
-            tokio::time::sleep(QUIET / 10).await;
+        while since.elapsed() < IDLE && started.elapsed() < IDLE * 5 {
+            tokio::time::sleep(IDLE / 10).await;
             let now = Traffic::of(self.client).await?;
             if now != last {
                 (last, since) = (now, Instant::now());
@@ -191,7 +191,7 @@ impl Run<'_> {
         Ok(last)
     }
 
-    /// Makes all instances; gives how long it takes until the last one is ready.
+    /// Creates all instances. Returns the time until the last one is ready.
     async fn create(&self, names: &[String]) -> anyhow::Result<Duration> {
         let api = self.instances();
         let started = Instant::now();
@@ -202,13 +202,13 @@ impl Run<'_> {
                     let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": self.load.kind(),
                         "metadata": {"name": name}, "spec": {"text": name}});
                     let instance = serde_json::from_value(instance)?;
-                    api.create(&PostParams::default(), &instance).await.context("cannot make an instance")
+                    api.create(&PostParams::default(), &instance).await.context("cannot create an instance")
                 }
             });
-            creates.buffer_unordered(AT_ONCE).try_for_each(|_| async { Ok(()) }).await
+            creates.buffer_unordered(CONCURRENCY).try_for_each(|_| async { Ok(()) }).await
         };
         let mut waiting: HashSet<&str> = names.iter().map(String::as_str).collect();
-        let all_ready = follow(&api, |event| {
+        let all_ready = watch_until(&api, |event| {
             if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
                 && is_ready(&object)
             {
@@ -220,7 +220,7 @@ impl Run<'_> {
         Ok(started.elapsed())
     }
 
-    /// Deletes all instances; gives how long it takes until the last one is gone.
+    /// Deletes all instances. Returns the time until the last one is deleted.
     async fn delete(&self, names: &[String]) -> anyhow::Result<Duration> {
         let api = self.instances();
         let started = Instant::now();
@@ -229,25 +229,25 @@ impl Run<'_> {
                 let api = &api;
                 async move { api.delete(name, &DeleteParams::default()).await.context("cannot delete") }
             });
-            deletes.buffer_unordered(AT_ONCE).try_for_each(|_| async { Ok(()) }).await
+            deletes.buffer_unordered(CONCURRENCY).try_for_each(|_| async { Ok(()) }).await
         };
         let mut waiting: HashSet<&str> = names.iter().map(String::as_str).collect();
-        let all_gone = follow(&api, |event| {
+        let all_deleted = watch_until(&api, |event| {
             if let WatchEvent::Deleted(object) = event {
                 waiting.remove(object.metadata.name.as_deref().unwrap_or_default());
             }
             waiting.is_empty()
         });
-        futures::try_join!(deletes, all_gone)?;
+        futures::try_join!(deletes, all_deleted)?;
         Ok(started.elapsed())
     }
 
-    /// Changes children of one instance after the other; gives the median of the times until they are as before.
+    /// Edits a child of one instance after the other. Returns the median time until the controller reverts the edit.
     async fn repair(&self, names: &[String], repairs: usize) -> anyhow::Result<Duration> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
         let first = format!("{}-a", names.first().context("there are no instances")?);
         let from = api.get(&first).await?.metadata.resource_version.unwrap_or_default();
-        // One watch for all of them: opening one takes longer than a repair.
+        // One watch for all repairs: opening a watch takes longer than a repair.
         let mut events = pin!(api.watch(&WatchParams::default(), &from).await?);
         let mut times = Vec::new();
         for name in names.iter().cycle().take(repairs) {
@@ -257,8 +257,9 @@ impl Run<'_> {
             api.patch(&child, &PatchParams::default(), &patch).await?;
             let mut edited = false;
             loop {
-                let event = tokio::time::timeout(PATIENCE, events.try_next()).await;
-                let event = event.context("drift is not repaired")??.context("the watch ended too early")?;
+                let event = tokio::time::timeout(STEP_TIMEOUT, events.try_next()).await;
+                let event =
+                    event.context("drift was not repaired in time")??.context("the watch ended too early")?;
                 let WatchEvent::Modified(object) = event else { continue };
                 let text = object.data.as_ref().and_then(|data| data.get("x"));
                 if object.metadata.name.as_ref() == Some(&child) {
@@ -275,8 +276,8 @@ impl Run<'_> {
     }
 }
 
-/// Watches all from the beginning until `done` says so.
-async fn follow(
+/// Watches all objects until `done` returns true.
+async fn watch_until(
     api: &Api<DynamicObject>,
     mut done: impl FnMut(WatchEvent<DynamicObject>) -> bool,
 ) -> anyhow::Result<()> {
@@ -289,7 +290,7 @@ async fn follow(
         }
         bail!("the watch ended too early")
     };
-    tokio::time::timeout(PATIENCE, watch).await.context("it takes too long")?
+    tokio::time::timeout(STEP_TIMEOUT, watch).await.context("the step timed out")?
 }
 
 fn state(object: &DynamicObject) -> Option<&str> {

@@ -1,5 +1,4 @@
-//! Turns measurements into a table: a row per quantity, a column per controller, and how many times ours each of the others
-//! needs.
+//! Prints the results as a table: a row per quantity, a column per controller, and the ratio to kross.
 
 use std::fmt::Write;
 
@@ -12,7 +11,7 @@ const QUANTITIES: [Quantity; 7] = [
     ("all ready", "s", |measured| measured.ready.as_secs_f64()),
     ("requests per instance", "", |measured| measured.requests),
     ("Events per instance", "", |measured| measured.events),
-    ("processor time", "s", |measured| measured.processor.as_secs_f64()),
+    ("CPU time", "s", |measured| measured.cpu.as_secs_f64()),
     ("memory", "MB", |measured| measured.resident as f64 / 1e6),
     ("drift repaired, median", "ms", |measured| measured.repair.as_secs_f64() * 1e3),
     ("all deleted", "s", |measured| measured.deletion.as_secs_f64()),
@@ -20,10 +19,10 @@ const QUANTITIES: [Quantity; 7] = [
 
 pub(super) fn render(instances: usize, results: &[(Contender, Vec<Measured>)]) -> String {
     let mut text = String::new();
-    for (place, load) in Load::ALL.into_iter().enumerate() {
+    for (index, load) in Load::ALL.into_iter().enumerate() {
         let columns: Vec<(Contender, &Measured)> = results
             .iter()
-            .filter_map(|(contender, measured)| Some((*contender, measured.get(place)?)))
+            .filter_map(|(contender, measured)| Some((*contender, measured.get(index)?)))
             .collect();
         let _ = writeln!(text, "\n{instances} instances of {}", load.title());
         let _ = write!(text, "{:<28}", "");
@@ -31,15 +30,15 @@ pub(super) fn render(instances: usize, results: &[(Contender, Vec<Measured>)]) -
             let _ = write!(text, "{:>14}{:>8}", contender.to_string(), "");
         }
         text.push('\n');
-        let ours = columns.iter().find(|(contender, _)| *contender == Contender::Kross);
+        let kross = columns.iter().find(|(contender, _)| *contender == Contender::Kross);
         for (title, unit, quantity) in QUANTITIES {
             let _ = write!(text, "{title:<28}");
             for (contender, measured) in &columns {
                 let value = quantity(measured);
                 let amount = format!("{value:.2} {unit:<2}");
-                let ratio = match ours {
-                    Some((_, ours)) if contender.is_kro() && quantity(ours) > 0.0 => {
-                        format!("{:.1}x", value / quantity(ours))
+                let ratio = match kross {
+                    Some((_, kross)) if contender.is_kro() && quantity(kross) > 0.0 => {
+                        format!("{:.1}x", value / quantity(kross))
                     }
                     _ => String::new(),
                 };
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_others_are_shown_in_multiples_of_ours() {
+    fn other_controllers_are_shown_with_their_ratio_to_kross() {
         let measured = |seconds| Measured { ready: Duration::from_secs(seconds), ..Measured::default() };
         let results = [
             (Contender::Kross, vec![measured(2), measured(1)]),

@@ -1,11 +1,11 @@
-//! Turns the API server's own counters into a number of requests. Watches, leases and probes are left out; Events are apart.
+//! Counts requests with the API server's own metrics. Excludes watches, Leases and probes; counts Events separately.
 
 use std::collections::HashMap;
 
 use anyhow::Context;
 use kube::Client;
 
-/// Requests that the API server has answered so far.
+/// The number of requests that the API server has answered so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traffic {
     pub(super) requests: u64,
@@ -14,7 +14,7 @@ pub(super) struct Traffic {
 
 impl Traffic {
     pub(super) async fn of(client: &Client) -> anyhow::Result<Self> {
-        let request = http::Request::get("/metrics").body(Vec::new()).context("cannot make a request")?;
+        let request = http::Request::get("/metrics").body(Vec::new()).context("cannot build the request")?;
         let page = client.request_text(request).await.context("cannot read the API server's metrics")?;
         Ok(Self::read(&page))
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_asked_for_is_left_out() {
+    fn watches_leases_and_probes_are_excluded() {
         let page = r#"# HELP apiserver_request_total
 apiserver_request_total{code="200",group="",resource="configmaps",verb="APPLY"} 5
 apiserver_request_total{code="0",group="",resource="configmaps",verb="WATCH"} 7

@@ -1,39 +1,39 @@
-//! What a running controller has used so far, according to the system.
+//! The CPU time and memory of a running controller.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use kross_local::Program;
 
-/// What a process has used.
+/// The resource usage of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    /// Time on all processors.
-    pub(super) processor: Duration,
-    /// Bytes in memory at this moment.
+    /// CPU time on all cores.
+    pub(super) cpu: Duration,
+    /// Resident memory in bytes.
     pub(super) resident: u64,
 }
 
-/// The system counts processor time in these, on every Linux that Rust runs on.
+/// The unit of CPU time in `/proc`: 100 ticks per second on every Linux that Rust supports.
 const TICK: Duration = Duration::from_millis(10);
 
 impl Usage {
     pub(super) fn of(program: &Program) -> anyhow::Result<Self> {
         let read = |file: &str| {
-            let path = format!("/proc/{}/{file}", program.number());
+            let path = format!("/proc/{}/{file}", program.pid());
             let text = std::fs::read_to_string(&path);
-            text.with_context(|| format!("cannot read {path}; the controller said:\n{}", program.log()))
+            text.with_context(|| format!("cannot read {path}; the log of the controller:\n{}", program.log()))
         };
         let (stat, status) = (read("stat")?, read("status")?);
         Ok(Self {
-            processor: processor(&stat).context("no processor time in /proc/PID/stat")?,
+            cpu: cpu_time(&stat).context("no CPU time in /proc/PID/stat")?,
             resident: resident(&status).context("no `VmRSS` in /proc/PID/status")?,
         })
     }
 }
 
-/// User and system time. The name in the second field may have spaces, but ends with the last parenthesis.
-fn processor(stat: &str) -> Option<Duration> {
+/// User and system time. The program name in the second field may contain spaces; it ends with the last parenthesis.
+fn cpu_time(stat: &str) -> Option<Duration> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
     let (user, system): (u32, u32) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
@@ -51,9 +51,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_memory_are_read_whatever_the_program_is_called() {
+    fn a_program_name_with_spaces_and_parentheses_is_skipped() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 9 0 0 0 150 50 0 0 20 0 9 0 3 4 5";
-        assert_eq!(processor(stat), Some(Duration::from_secs(2)));
+        assert_eq!(cpu_time(stat), Some(Duration::from_secs(2)));
         assert_eq!(resident("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2 << 20));
     }
 }

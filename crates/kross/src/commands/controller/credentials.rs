@@ -1,14 +1,13 @@
-//! Turns the flags about other clusters into what their kubeconfigs and Secrets may do, and where it is recorded what is
-//! done with them.
+//! Turns flags into the policies for kubeconfigs and Secrets of remote clusters, and into the audit log.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use kross_cluster::{Audit, AuditFile, Cidr, KubeconfigPolicy, SecretPolicy};
 
-use super::settings::Values;
+use super::configuration::FlagValues;
 
-/// Where audit records go.
+/// Where audit records are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AuditFlags {
     log: bool,
@@ -16,14 +15,14 @@ pub(super) struct AuditFlags {
 }
 
 impl AuditFlags {
-    /// Begins to record. Logging must have begun.
+    /// Starts the audit log. Logging must have been started before.
     pub(super) fn start(self) -> anyhow::Result<Audit> {
         let path = self.file.as_ref().map(|file| file.path.display().to_string()).unwrap_or_default();
         Audit::start(self.log, self.file).with_context(|| format!("cannot write the audit log `{path}`"))
     }
 }
 
-impl Values {
+impl FlagValues {
     pub(super) fn kubeconfigs(&self) -> anyhow::Result<KubeconfigPolicy> {
         let mut denied = Cidr::denied_by_default();
         for text in self.texts("kubeconfig-deny-cidr") {
@@ -38,7 +37,7 @@ impl Values {
         }
         let exec_timeout = self.duration("kubeconfig-exec-timeout");
         if exec_timeout.is_zero() {
-            bail!("`--kubeconfig-exec-timeout` must be more than nothing: write `30s`");
+            bail!("`--kubeconfig-exec-timeout` must be greater than 0, such as `30s`");
         }
         Ok(KubeconfigPolicy {
             system_roots: self.boolean("kubeconfig-system-roots"),
@@ -67,18 +66,18 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::super::flags::FLAGS;
-    use super::super::syntax::{Typed, parse};
+    use super::super::syntax::{Parsed, parse};
     use super::*;
 
-    fn values(line: &str) -> Values {
+    fn values(line: &str) -> FlagValues {
         match parse(&FLAGS, line.split_whitespace().map(str::to_owned)).unwrap() {
-            Typed::Flags(typed) => Values::new(typed),
-            Typed::Help => panic!("help"),
+            Parsed::Flags(flags) => FlagValues::new(flags),
+            Parsed::Help => panic!("help"),
         }
     }
 
     #[test]
-    fn nothing_is_allowed_unless_it_is_said() {
+    fn defaults_allow_nothing() {
         let values = values("");
         assert_eq!(values.kubeconfigs().unwrap(), KubeconfigPolicy::default());
         assert_eq!(values.secrets(), SecretPolicy::default());
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_are_repeated_add_up() {
+    fn values_of_repeated_flags_add_up() {
         let values = values(
             "--kubeconfig-exec-allow=/bin/a --kubeconfig-exec-allow /bin/b,/bin/c --kubeconfig-exec-env=PATH,HOME \
              --kubeconfig-deny-cidr=127.0.0.0/8 --kubeconfig-deny-cidr=::1 --kubeconfig-system-roots \
@@ -105,19 +104,19 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
-        for (line, problem) in [
+    fn errors_say_what_to_use() {
+        for (line, error) in [
             ("--kubeconfig-exec-allow=aws", "`aws` in `--kubeconfig-exec-allow` is not an absolute path"),
             (
                 "--kubeconfig-exec-timeout=0",
-                "`--kubeconfig-exec-timeout` must be more than nothing: write `30s`",
+                "`--kubeconfig-exec-timeout` must be greater than 0, such as `30s`",
             ),
             (
                 "--kubeconfig-deny-cidr=10.0.0.0/99",
                 "`10.0.0.0/99` in `--kubeconfig-deny-cidr`: not a CIDR range; write it like `10.0.0.0/8` or `fe80::/10`",
             ),
         ] {
-            assert_eq!(format!("{:#}", values(line).kubeconfigs().unwrap_err()), problem);
+            assert_eq!(format!("{:#}", values(line).kubeconfigs().unwrap_err()), error);
         }
     }
 }

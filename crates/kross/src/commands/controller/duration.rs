@@ -1,4 +1,4 @@
-//! Turns a duration as Go writes it (`1h15m30.5s`, `200ms`, `0`) into nanoseconds, and back into the same text.
+//! Parses and prints durations as Go does: `1h15m30.5s`, `200ms`, `0`.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const UNITS: [(&str, i128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// A duration in nanoseconds, which may be negative: to kro that often means "off".
+/// A duration in nanoseconds. It may be negative, which often means "off" to kro.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GoDuration(i64);
 
@@ -27,13 +27,13 @@ impl GoDuration {
         Self::from_millis(seconds * 1_000)
     }
 
-    /// As a duration; what is negative is none.
+    /// The duration; zero if it is negative.
     pub(super) fn get(self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
 }
 
-/// Reads a duration: a sign, then numbers with units, or `0` alone.
+/// Parses a duration: a sign, then numbers with units, or `0` alone.
 pub(super) fn parse(text: &str) -> Option<GoDuration> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -58,14 +58,14 @@ pub(super) fn parse(text: &str) -> Option<GoDuration> {
     i64::try_from(sum * sign).ok().map(GoDuration)
 }
 
-/// A decimal number times a unit, without rounding on the way.
+/// A decimal number times a unit, without intermediate rounding.
 fn scaled(number: &str, unit: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || whole.len() > 19 {
         return None;
     }
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // Digits beyond these are less than a nanosecond of an hour.
+    // More digits than these are less than a nanosecond, even of an hour.
     let fraction: String = fraction.chars().take(18).collect();
     let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
     let fraction: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
@@ -73,7 +73,7 @@ fn scaled(number: &str, unit: i128) -> Option<i128> {
 }
 
 impl fmt::Display for GoDuration {
-    /// As Go prints it: `1m0s`, `200ms`, `0s`.
+    /// Prints it as Go does: `1m0s`, `200ms`, `0s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.0.unsigned_abs();
         if self.0 < 0 {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_and_written_as_go_does() {
+    fn durations_are_parsed_and_printed_as_in_go() {
         for (text, nanoseconds, written) in [
             ("0", 0, "0s"),
             ("15s", 15_000_000_000, "15s"),
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
+    fn durations_that_go_rejects_are_rejected() {
         for text in ["", "-", "1", "s", ".s", "1x", "1s2", "1.2.3s", "1 s", "9999999h", "1S"] {
             assert_eq!(parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_negative_duration_is_none_at_all() {
+    fn a_negative_duration_is_zero() {
         assert_eq!(GoDuration::from_secs(-3).get(), Duration::ZERO);
     }
 }

@@ -1,250 +1,278 @@
-//! Every flag of `kross controller`: kro's by the same names, and ours. One table serves parsing and `--help`.
+//! Every flag of `kross controller`: kro's, under the same names, and those of kross. One table for parsing and `--help`.
 
 use std::fmt::Write;
 
 use super::duration::GoDuration;
-use super::syntax::{Flag, Takes};
+use super::syntax::{Flag, FlagDefault};
 
-const fn flag(name: &'static str, takes: Takes, help: &'static str) -> Flag {
-    Flag { name, takes, help }
+const fn flag(name: &'static str, default: FlagDefault, help: &'static str) -> Flag {
+    Flag { name, default, help }
 }
 
-const fn seconds(seconds: i64) -> Takes {
-    Takes::Duration(GoDuration::from_secs(seconds))
+const fn seconds(seconds: i64) -> FlagDefault {
+    FlagDefault::Duration(GoDuration::from_secs(seconds))
 }
 
-const fn milliseconds(milliseconds: i64) -> Takes {
-    Takes::Duration(GoDuration::from_millis(milliseconds))
+const fn milliseconds(milliseconds: i64) -> FlagDefault {
+    FlagDefault::Duration(GoDuration::from_millis(milliseconds))
 }
 
-/// Every flag, in the order of the alphabet.
+/// Every flag, in alphabetical order.
 pub(super) const FLAGS: [Flag; 60] = [
     flag(
         "admin-bind-address",
-        Takes::Text("127.0.0.1:8077"),
-        "Where `/loglevel` is read and changed and `/clusters` is read; `0` for nowhere",
+        FlagDefault::Text("127.0.0.1:8077"),
+        "Address of the admin pages `/loglevel` and `/clusters`; `0` disables them",
     ),
     flag(
         "allow-crd-deletion",
-        Takes::Bool(false),
-        "Delete the CustomResourceDefinition of a definition that is deleted",
+        FlagDefault::Bool(false),
+        "Delete the CustomResourceDefinition of a definition when the definition is deleted",
     ),
     flag(
         "audit-log",
-        Takes::Bool(true),
-        "Record what is done in other clusters in the log, under `kross::audit`",
+        FlagDefault::Bool(true),
+        "Write audit records of requests to remote clusters to the log, under `kross::audit`",
     ),
-    flag("audit-log-maxbackup", Takes::Integer(10), "How many full audit files are kept; 0 for all"),
+    flag(
+        "audit-log-maxbackup",
+        FlagDefault::Integer(10),
+        "Number of rotated audit files to keep; 0 keeps all",
+    ),
     flag(
         "audit-log-maxsize",
-        Takes::Integer(100),
-        "How many megabytes an audit file may have before a new one is begun; 0 for any size",
+        FlagDefault::Integer(100),
+        "Size in megabytes at which the audit file is rotated; 0 never rotates it",
     ),
-    flag("audit-log-path", Takes::Text(""), "Record what is done in other clusters in this file as well"),
-    flag("client-burst", Takes::Integer(150), "Accepted for kro; requests are bounded per cluster instead"),
-    flag("client-qps", Takes::Float(100.0), "Accepted for kro; requests are bounded per cluster instead"),
+    flag("audit-log-path", FlagDefault::Text(""), "Also write audit records to this file"),
+    flag(
+        "client-burst",
+        FlagDefault::Integer(150),
+        "Accepted for compatibility with kro but ignored: requests are limited per cluster instead",
+    ),
+    flag(
+        "client-qps",
+        FlagDefault::Float(100.0),
+        "Accepted for compatibility with kro but ignored: requests are limited per cluster instead",
+    ),
     flag(
         "cluster-breaker-threshold",
-        Takes::Integer(3),
-        "Requests to another cluster that fail in a row before nothing is sent until it answers again",
+        FlagDefault::Integer(3),
+        "Consecutive failed requests that open the circuit breaker of a remote cluster; while it is open, only probes are sent",
     ),
     flag(
         "cluster-connect-timeout",
         seconds(3),
-        "How long opening a connection to another cluster may take, and as long again its TLS",
+        "Timeout for a TCP connection to a remote cluster; also limits the TLS handshake",
     ),
     flag(
         "cluster-idle-timeout",
         seconds(60),
-        "How long another cluster stays connected that nothing refers to any more",
+        "How long to keep the connection to a remote cluster that is no longer referenced",
     ),
-    flag("cluster-list-timeout", seconds(30), "How long a page of a list from another cluster may take"),
+    flag("cluster-list-timeout", seconds(30), "Timeout for one page of a list from a remote cluster"),
     flag(
         "cluster-max-requests",
-        Takes::Integer(128),
-        "Requests to one other cluster at once; the others wait in line, and nobody else does",
+        FlagDefault::Integer(128),
+        "Maximum concurrent requests per remote cluster; excess requests queue",
     ),
     flag(
         "cluster-probe-interval",
         seconds(8),
-        "How long another cluster may be silent before it is asked for a sign of life",
+        "Time without an answer after which a remote cluster is probed",
     ),
     flag(
         "cluster-probe-timeout",
         seconds(5),
-        "How long that sign may take before the cluster counts as lost",
+        "Timeout for a probe; a remote cluster that exceeds it is unreachable",
     ),
     flag(
         "cluster-read-timeout",
         seconds(10),
-        "How long another cluster may be silent while a request to it is under way",
+        "Maximum time without data from a remote cluster while a request is in flight",
     ),
-    flag("cluster-request-timeout", seconds(15), "How long a request to another cluster may take"),
-    flag("context", Takes::Text(""), "The context of the kubeconfig; left out: the current one"),
+    flag("cluster-request-timeout", seconds(15), "Timeout for a request to a remote cluster"),
+    flag("context", FlagDefault::Text(""), "Context of the kubeconfig (default: the current context)"),
     flag(
         "dynamic-controller-concurrent-reconciles",
-        Takes::Integer(0),
-        "Instances to reconcile at once; 0 for as many as make sense",
+        FlagDefault::Integer(0),
+        "Maximum concurrent reconciles of instances; 0 for the built-in limit",
     ),
     flag(
         "dynamic-controller-default-queue-max-retries",
-        Takes::Integer(20),
-        "Accepted for kro; nothing is ever given up",
+        FlagDefault::Integer(20),
+        "Accepted for compatibility with kro but ignored: failed reconciles are retried until they succeed",
     ),
     flag(
         "dynamic-controller-default-resync-period",
-        Takes::Integer(36000),
-        "Accepted for kro; changes come by watch, and what is missed is listed again",
+        FlagDefault::Integer(36000),
+        "Accepted for compatibility with kro but ignored: changes arrive by watch, and a broken watch lists again",
     ),
     flag(
         "dynamic-controller-rate-limiter-burst-limit",
-        Takes::Integer(100),
-        "Accepted for kro; instances take turns by definition",
+        FlagDefault::Integer(100),
+        "Accepted for compatibility with kro but ignored: the work queue is fair between definitions instead",
     ),
     flag(
         "dynamic-controller-rate-limiter-max-delay",
         seconds(60),
-        "The longest wait between two tries of an instance that fails; a minute at most",
+        "Maximum backoff of an instance that fails; at most one minute",
     ),
     flag(
         "dynamic-controller-rate-limiter-min-delay",
         milliseconds(200),
-        "The wait after the first failure of an instance",
+        "Initial backoff of an instance that fails",
     ),
     flag(
         "dynamic-controller-rate-limiter-rate-limit",
-        Takes::Integer(10),
-        "Accepted for kro; instances take turns by definition",
+        FlagDefault::Integer(10),
+        "Accepted for compatibility with kro but ignored: the work queue is fair between definitions instead",
     ),
     flag(
         "enable-controller-warmup",
-        Takes::Bool(true),
-        "Accepted for kro; watches always run before leadership is won",
+        FlagDefault::Bool(true),
+        "Accepted for compatibility with kro but ignored: watches always start before leadership is acquired",
     ),
-    flag("feature-gates", Takes::Text(""), "Features to turn on and off, such as `CELOmitFunction=false`"),
-    flag(
-        "graceful-shutdown-timeout",
-        seconds(60),
-        "How long running work may take to finish after SIGTERM or SIGINT",
-    ),
+    flag("feature-gates", FlagDefault::Text(""), "Feature gates, such as `CELOmitFunction=false`"),
+    flag("graceful-shutdown-timeout", seconds(60), "Timeout for running reconciles after SIGTERM or SIGINT"),
     flag(
         "graph-revision-concurrent-reconciles",
-        Takes::Integer(0),
-        "Accepted for kro; revisions are compiled with their definition",
+        FlagDefault::Integer(0),
+        "Accepted for compatibility with kro but ignored: revisions are compiled with their definition",
     ),
     flag(
         "health-probe-bind-address",
-        Takes::Text(":8079"),
-        "Where `/healthz` and `/readyz` are served; `0` for nowhere",
+        FlagDefault::Text(":8079"),
+        "Address of `/healthz`, `/livez` and `/readyz`; `0` disables them",
     ),
     flag(
         "instance-requeue-interval",
         seconds(3),
-        "The wait before an instance that waits for the cluster is looked at again without an event; 0 for never",
+        "Interval at which an instance that waits for its resources is reconciled without an event; 0 disables it",
     ),
-    flag("kro-version", Takes::Text("devel"), "The kro version that labels and the user agent name"),
+    flag("kro-version", FlagDefault::Text("devel"), "kro version in labels and in the user agent"),
     flag(
         "kubeconfig",
-        Takes::Text(""),
-        "A kubeconfig file; left out: `KUBECONFIG`, the user's own, the pod's",
+        FlagDefault::Text(""),
+        "Kubeconfig file (default: `$KUBECONFIG`, `~/.kube/config`, in-cluster)",
     ),
     flag(
         "kubeconfig-deny-cidr",
-        Takes::Text(""),
-        "Addresses that a cluster's kubeconfig may not lead to, besides link-local ones, such as `127.0.0.0/8`; repeatable",
+        FlagDefault::Text(""),
+        "Address range that kubeconfigs of remote clusters may not use, such as `127.0.0.0/8`, in addition to link-local addresses; repeatable",
     ),
     flag(
         "kubeconfig-exec-allow",
-        Takes::Text(""),
-        "The absolute path of a command that a cluster's kubeconfig may run for a credential; repeatable",
+        FlagDefault::Text(""),
+        "Absolute path of a credential plugin that kubeconfigs of remote clusters may run; repeatable",
     ),
     flag(
         "kubeconfig-exec-env",
-        Takes::Text(""),
-        "A variable that such a command gets from the controller, and that a kubeconfig may set; repeatable",
+        FlagDefault::Text(""),
+        "Environment variable that credential plugins inherit and that kubeconfigs may set; repeatable",
     ),
-    flag("kubeconfig-exec-timeout", seconds(30), "How long such a command may take"),
+    flag("kubeconfig-exec-timeout", seconds(30), "Timeout for a credential plugin"),
     flag(
         "kubeconfig-system-roots",
-        Takes::Bool(false),
-        "Check clusters whose kubeconfig has no `certificate-authority-data` with the system's authorities",
+        FlagDefault::Bool(false),
+        "Verify remote clusters whose kubeconfig has no `certificate-authority-data` with the system's root certificates",
     ),
-    flag("leader-elect", Takes::Bool(false), "Act only while holding the Lease `controller.kro.run`"),
-    flag("leader-election-lease-duration", seconds(15), "How long others wait for a leader that is silent"),
-    flag("leader-election-namespace", Takes::Text(""), "The namespace of the Lease; left out: the pod's"),
-    flag("leader-election-renew-deadline", seconds(10), "How long a leader tries to renew before it stops"),
-    flag("leader-election-retry-period", seconds(2), "The time between two tries to get or renew the Lease"),
-    flag("metrics-bind-address", Takes::Text(":8078"), "Where `/metrics` is served; `0` for nowhere"),
     flag(
-        "min-poll-interval",
-        seconds(10),
-        "The shortest `pollConfig.interval` that a definition may ask for",
+        "leader-elect",
+        FlagDefault::Bool(false),
+        "Reconcile only while holding the Lease `controller.kro.run`",
     ),
-    flag("pprof-bind-address", Takes::Text(":6060"), "Accepted for kro; without effect"),
+    flag(
+        "leader-election-lease-duration",
+        seconds(15),
+        "Time without renewal after which another replica may take over the Lease",
+    ),
+    flag(
+        "leader-election-namespace",
+        FlagDefault::Text(""),
+        "Namespace of the Lease (default: the pod's namespace)",
+    ),
+    flag(
+        "leader-election-renew-deadline",
+        seconds(10),
+        "How long the leader tries to renew the Lease before it stops",
+    ),
+    flag(
+        "leader-election-retry-period",
+        seconds(2),
+        "Interval between attempts to acquire or renew the Lease",
+    ),
+    flag("metrics-bind-address", FlagDefault::Text(":8078"), "Address of `/metrics`; `0` disables it"),
+    flag("min-poll-interval", seconds(10), "Minimum `pollConfig.interval` in a definition"),
+    flag("pprof-bind-address", FlagDefault::Text(":6060"), "Accepted for compatibility with kro but ignored"),
     flag(
         "require-allowed-namespaces",
-        Takes::Bool(false),
+        FlagDefault::Bool(false),
         "Use only kubeconfig Secrets that have the annotation `kro.run/allowed-namespaces`",
     ),
     flag(
         "resource-graph-definition-concurrent-reconciles",
-        Takes::Integer(0),
-        "Definitions to reconcile at once; 0 for as many as make sense",
+        FlagDefault::Integer(0),
+        "Maximum concurrent reconciles of definitions; 0 for the built-in limit",
     ),
     flag(
         "rgd-max-collection-dimension-size",
-        Takes::Integer(10),
-        "How many `forEach` entries a resource may have",
+        FlagDefault::Integer(10),
+        "Maximum number of `forEach` entries of a resource",
     ),
-    flag("rgd-max-collection-size", Takes::Integer(1000), "How many items a collection may have"),
+    flag("rgd-max-collection-size", FlagDefault::Integer(1000), "Maximum number of items in a collection"),
     flag(
         "rgd-max-graph-revisions",
-        Takes::Integer(5),
-        "How many revisions of a definition are kept; 0 for all",
+        FlagDefault::Integer(5),
+        "Number of revisions to keep per definition; 0 keeps all",
     ),
     flag(
         "rgd-progress-requeue-delay",
         seconds(3),
-        "The wait before a definition that waits for the cluster is looked at again without an event",
+        "Interval at which a definition that waits for the cluster is reconciled without an event",
     ),
-    flag("version", Takes::Bool(false), "Print the version and end"),
+    flag("version", FlagDefault::Bool(false), "Print the version and exit"),
     flag(
         "watch-budget",
-        Takes::Integer(20_000),
-        "Watches on other clusters to keep open at once; what is beyond is polled every 30s, 0 polls everything",
+        FlagDefault::Integer(20_000),
+        "Maximum concurrent watches on remote clusters; the rest is polled every 30s; 0 polls everything",
     ),
+    flag("zap-color", FlagDefault::Bool(false), "Colour text logs"),
     flag(
         "zap-devel",
-        Takes::Bool(true),
-        "Text logs (true) or JSON logs (false) where `--zap-encoder` is left out",
+        FlagDefault::Bool(true),
+        "Log text (true) or JSON (false), unless `--zap-encoder` is set",
     ),
-    flag("zap-encoder", Takes::Text(""), "`console` for text logs, `json` for JSON logs"),
+    flag("zap-encoder", FlagDefault::Text(""), "Log encoding: `console` for text, `json` for JSON"),
     flag(
         "zap-log-level",
-        Takes::Text("info"),
-        "`error`, `warn`, `info`, `debug`, `trace`, or a number: 1 for debug, 2 and more for trace",
+        FlagDefault::Text("info"),
+        "Log level: `error`, `warn`, `info`, `debug`, `trace`, or a number: 1 for debug, 2 and more for trace",
     ),
-    flag("zap-stacktrace-level", Takes::Text(""), "Accepted for kro; without effect"),
-    flag("zap-time-encoding", Takes::Text(""), "Accepted for kro; times are RFC 3339"),
-    flag("zap-color", Takes::Bool(false), "Colour text logs"),
+    flag("zap-stacktrace-level", FlagDefault::Text(""), "Accepted for compatibility with kro but ignored"),
+    flag(
+        "zap-time-encoding",
+        FlagDefault::Text(""),
+        "Accepted for compatibility with kro but ignored: timestamps are RFC 3339",
+    ),
 ];
 
 /// What `--help` prints.
 pub(super) fn help() -> String {
     let mut text = String::from(
-        "Run the controller\n\nUsage: kross controller [flags]\n\nFlags, with one dash or two, as `--flag=value` or `--flag value`:\n",
+        "Run the controller\n\nUsage: kross controller [flags]\n\nFlags, as `--flag=value` or `--flag value`, with one dash or two:\n",
     );
-    for Flag { name, takes, help } in FLAGS {
+    for Flag { name, default, help } in FLAGS {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "  --{name}{}\n        {help}{}", takes.word(), default_note(takes));
+        let _ = writeln!(text, "  --{name}{}\n        {help}{}", default.type_name(), default_note(default));
     }
     text
 }
 
-fn default_note(takes: Takes) -> String {
-    match takes {
-        Takes::Text("") | Takes::Bool(false) => String::new(),
-        takes => format!(" (default {takes})"),
+fn default_note(default: FlagDefault) -> String {
+    match default {
+        FlagDefault::Text("") | FlagDefault::Bool(false) => String::new(),
+        default => format!(" (default {default})"),
     }
 }
 
@@ -252,7 +280,7 @@ fn default_note(takes: Takes) -> String {
 mod tests {
     use super::*;
 
-    /// Every flag that kro's controller takes, with its default there.
+    /// Every flag of kro's controller, with its default in kro.
     const KRO: [(&str, &str); 33] = [
         ("metrics-bind-address", ":8078"),
         ("health-probe-bind-address", ":8079"),
@@ -288,8 +316,8 @@ mod tests {
         ("zap-encoder", ""),
         ("zap-stacktrace-level", ""),
     ];
-    /// Where kro would hold work up, or waits before it watches.
-    const OTHER: [(&str, &str); 5] = [
+    /// Defaults that differ: kro's would throttle work, or delay the first watches.
+    const DIFFERENT: [(&str, &str); 5] = [
         ("enable-controller-warmup", "true"),
         ("resource-graph-definition-concurrent-reconciles", "0"),
         ("graph-revision-concurrent-reconciles", "0"),
@@ -298,7 +326,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_flag_of_kro_is_taken_and_listed() {
+    fn every_flag_of_kro_is_accepted_and_listed() {
         let help = help();
         for (name, _) in KRO {
             assert!(FLAGS.iter().any(|flag| flag.name == name), "{name}");
@@ -307,17 +335,18 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_kros_unless_that_would_hold_work_up() {
-        for (name, theirs) in KRO {
-            let ours = FLAGS.iter().find(|flag| flag.name == name).unwrap().takes.to_string();
-            let other = OTHER.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
-            assert_eq!(ours, other.unwrap_or(theirs), "{name}");
-            assert_ne!(other, Some(theirs), "{name}");
+    fn every_default_is_that_of_kro_unless_it_would_throttle() {
+        for (name, kro) in KRO {
+            let default = FLAGS.iter().find(|flag| flag.name == name).unwrap().default.to_string();
+            let different =
+                DIFFERENT.iter().find(|(different, _)| *different == name).map(|(_, value)| *value);
+            assert_eq!(default, different.unwrap_or(kro), "{name}");
+            assert_ne!(different, Some(kro), "{name}");
         }
     }
 
     #[test]
-    fn no_flag_is_there_twice() {
+    fn flag_names_are_unique() {
         let mut names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
         names.sort_unstable();
         names.dedup();

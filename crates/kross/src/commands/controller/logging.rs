@@ -1,28 +1,29 @@
-//! Turns the logging flags into a subscriber on standard error whose level can be changed while the process runs.
+//! Logs to standard error as the flags say. The level can be changed while the process runs.
 
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Context;
 use kross_cluster::AUDIT_TARGET;
 use kross_server::LogControl;
+use parking_lot::Mutex;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry};
 
-/// How logs are written.
+/// The encoding of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoder {
     Text,
     Json,
 }
 
-/// How much is logged.
+/// A log level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Level {
-    word: String,
+    name: String,
     filter: LevelFilter,
 }
 
@@ -30,9 +31,9 @@ impl FromStr for Level {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let word = text.to_ascii_lowercase();
-        let filter = match word.as_str() {
-            // Zap's levels beyond error end the process; here they are errors.
+        let name = text.to_ascii_lowercase();
+        let filter = match name.as_str() {
+            // Zap's levels above error also end the process; kross never logs at them.
             "error" | "panic" | "fatal" | "dpanic" => LevelFilter::ERROR,
             "warn" | "warning" => LevelFilter::WARN,
             "info" | "0" => LevelFilter::INFO,
@@ -41,21 +42,21 @@ impl FromStr for Level {
             number if number.parse::<u32>().is_ok() => LevelFilter::TRACE,
             _ => {
                 return Err(format!(
-                    "`{text}` is no log level: write `error`, `warn`, `info`, `debug`, `trace` or a number"
+                    "invalid log level `{text}`: use `error`, `warn`, `info`, `debug`, `trace` or a number"
                 ));
             }
         };
-        Ok(Self { word: filter.to_string(), filter })
+        Ok(Self { name: filter.to_string(), filter })
     }
 }
 
 impl Level {
-    /// Our own words at this level; those of libraries only when something is wrong, since they log every frame. Audit
-    /// records are no matter of taste: a flag of their own turns them off.
+    /// Events of kross at this level. Events of libraries only from warnings on: they log every HTTP/2 frame. Audit records
+    /// at any level: they have a flag of their own.
     fn targets(&self) -> Targets {
-        let others = self.filter.min(LevelFilter::WARN);
+        let libraries = self.filter.min(LevelFilter::WARN);
         Targets::new()
-            .with_default(others)
+            .with_default(libraries)
             .with_target("kross", self.filter)
             .with_target(AUDIT_TARGET, LevelFilter::INFO)
     }
@@ -68,18 +69,18 @@ struct Control {
 
 impl LogControl for Control {
     fn level(&self) -> String {
-        self.level.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.level.lock().clone()
     }
 
     fn set_level(&self, level: &str) -> Result<(), String> {
         let level: Level = level.parse()?;
         self.handle.reload(level.targets()).map_err(|error| error.to_string())?;
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = level.word;
+        *self.level.lock() = level.name;
         Ok(())
     }
 }
 
-/// Begins to log.
+/// Starts logging.
 pub(super) fn start(encoder: Encoder, level: Level, color: bool) -> anyhow::Result<Arc<dyn LogControl>> {
     let (filter, handle) = reload::Layer::new(level.targets());
     let format = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(color);
@@ -87,8 +88,8 @@ pub(super) fn start(encoder: Encoder, level: Level, color: bool) -> anyhow::Resu
         Encoder::Text => format.boxed(),
         Encoder::Json => format.json().flatten_event(true).boxed(),
     };
-    tracing_subscriber::registry().with(filter).with(format).try_init().context("cannot begin to log")?;
-    Ok(Arc::new(Control { handle, level: Mutex::new(level.word) }))
+    tracing_subscriber::registry().with(filter).with(format).try_init().context("cannot start logging")?;
+    Ok(Arc::new(Control { handle, level: Mutex::new(level.name) }))
 }
 
 #[cfg(test)]
@@ -96,11 +97,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_zaps_words_and_numbers() {
-        for (text, word) in
+    fn levels_are_those_of_zap() {
+        for (text, name) in
             [("info", "info"), ("DEBUG", "debug"), ("1", "debug"), ("5", "trace"), ("panic", "error")]
         {
-            assert_eq!(text.parse::<Level>().unwrap().word, word, "{text}");
+            assert_eq!(text.parse::<Level>().unwrap().name, name, "{text}");
         }
         assert!("loud".parse::<Level>().unwrap_err().contains("`loud`"));
     }

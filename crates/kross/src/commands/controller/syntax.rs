@@ -1,5 +1,5 @@
-//! Turns arguments as Go's programs take them into flags with texts: one dash or two, `--flag=value` or `--flag value`,
-//! booleans alone or with `=true`. The first of two steps: what was typed. What it means comes after.
+//! Parses flags as Go's `flag` package does: one dash or two, `--flag=value` or `--flag value`, booleans alone or with
+//! `=true`. The first of two steps; the second is [`super::configuration`].
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use kross_diagnostics::suggest;
 
 use super::duration::{self, GoDuration};
 
-/// What a flag takes, with its default.
+/// The default of a flag, which also decides the type of its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Takes {
+pub(super) enum FlagDefault {
     Bool(bool),
     Integer(i64),
     Float(f64),
@@ -21,11 +21,11 @@ pub(super) enum Takes {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flag {
     pub(super) name: &'static str,
-    pub(super) takes: Takes,
+    pub(super) default: FlagDefault,
     pub(super) help: &'static str,
 }
 
-/// A value as it was typed, checked against what its flag takes.
+/// The value of a flag, of the type of its default.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Bool(bool),
@@ -35,48 +35,51 @@ pub(super) enum Value {
     Text(String),
 }
 
-/// What was typed.
+/// Parsed arguments.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Typed {
-    /// Somebody asks what can be typed.
+pub(super) enum Parsed {
+    /// `--help` was given.
     Help,
-    /// Values by flag, in the order they were typed; a later one wins.
+    /// Names and values in the order of the arguments; a later value wins.
     Flags(Vec<(&'static str, Value)>),
 }
 
-/// Something that cannot be typed, and what can.
+/// An argument that cannot be parsed, and what to use instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Mistake {
-    #[error("unknown flag `--{name}`{}", meant(suggestion.as_ref()))]
+pub(super) enum FlagError {
+    #[error("unknown flag `--{name}`{}", did_you_mean(suggestion.as_ref()))]
     Unknown { name: String, suggestion: Option<&'static str> },
-    #[error("`--{name}` needs a value: write `--{name}={example}`")]
+    #[error("`--{name}` needs a value: use `--{name}={example}`")]
     Missing { name: &'static str, example: String },
-    #[error("`{value}` is no value for `--{name}`: {wanted}")]
-    Invalid { name: &'static str, value: String, wanted: &'static str },
-    #[error("unexpected argument `{0}`: every argument is a flag, and a value goes behind `=`")]
+    #[error("invalid value `{value}` for `--{name}`: use {expected}")]
+    Invalid { name: &'static str, value: String, expected: &'static str },
+    #[error("unexpected argument `{0}`: use `--flag=value`")]
     Unexpected(String),
 }
 
-fn meant(suggestion: Option<&&'static str>) -> String {
+fn did_you_mean(suggestion: Option<&&'static str>) -> String {
     match suggestion {
         Some(name) => format!("; did you mean `--{name}`?"),
-        None => "; `kross controller --help` lists all".to_owned(),
+        None => "; run `kross controller --help` to list all flags".to_owned(),
     }
 }
 
-/// Reads arguments.
-pub(super) fn parse(flags: &[Flag], arguments: impl IntoIterator<Item = String>) -> Result<Typed, Mistake> {
-    let mut typed = Vec::new();
+/// Parses arguments.
+pub(super) fn parse(
+    flags: &[Flag],
+    arguments: impl IntoIterator<Item = String>,
+) -> Result<Parsed, FlagError> {
+    let mut parsed = Vec::new();
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let Some(named) = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) else {
-            return Err(Mistake::Unexpected(argument));
+            return Err(FlagError::Unexpected(argument));
         };
         if named.is_empty() {
-            // `--` ends the flags, and nothing else is taken.
+            // `--` ends the flags, and there are no other arguments.
             return match arguments.next() {
-                Some(argument) => Err(Mistake::Unexpected(argument)),
-                None => Ok(Typed::Flags(typed)),
+                Some(argument) => Err(FlagError::Unexpected(argument)),
+                None => Ok(Parsed::Flags(parsed)),
             };
         }
         let (name, value) = match named.split_once('=') {
@@ -85,42 +88,41 @@ pub(super) fn parse(flags: &[Flag], arguments: impl IntoIterator<Item = String>)
         };
         let Some(flag) = flags.iter().find(|flag| flag.name == name) else {
             if matches!(name, "h" | "help") {
-                return Ok(Typed::Help);
+                return Ok(Parsed::Help);
             }
             let suggestion = suggest(name, flags.iter().map(|flag| flag.name));
-            return Err(Mistake::Unknown { name: name.to_owned(), suggestion });
+            return Err(FlagError::Unknown { name: name.to_owned(), suggestion });
         };
-        let value = match (value, flag.takes) {
+        let value = match (value, flag.default) {
             (Some(value), _) => value,
-            (None, Takes::Bool(_)) => "true".to_owned(),
+            (None, FlagDefault::Bool(_)) => "true".to_owned(),
             (None, _) => arguments
                 .next()
-                .ok_or_else(|| Mistake::Missing { name: flag.name, example: flag.takes.to_string() })?,
+                .ok_or_else(|| FlagError::Missing { name: flag.name, example: flag.default.example() })?,
         };
-        typed.push((flag.name, flag.read(value)?));
+        parsed.push((flag.name, flag.parse(value)?));
     }
-    Ok(Typed::Flags(typed))
+    Ok(Parsed::Flags(parsed))
 }
 
 impl Flag {
-    fn read(&self, text: String) -> Result<Value, Mistake> {
-        let (value, wanted) = match self.takes {
-            Takes::Bool(_) => (boolean(&text).map(Value::Bool), "write `true` or `false`"),
-            Takes::Integer(_) => (integer(&text).map(Value::Integer), "write a whole number"),
-            Takes::Float(_) => (text.parse().ok().map(Value::Float), "write a number"),
-            Takes::Duration(_) => (
-                duration::parse(&text).map(Value::Duration),
-                "write a duration such as `300ms`, `15s` or `1h30m`",
-            ),
-            Takes::Text(_) => return Ok(Value::Text(text)),
+    fn parse(&self, text: String) -> Result<Value, FlagError> {
+        let (value, expected) = match self.default {
+            FlagDefault::Bool(_) => (boolean(&text).map(Value::Bool), "`true` or `false`"),
+            FlagDefault::Integer(_) => (integer(&text).map(Value::Integer), "a whole number"),
+            FlagDefault::Float(_) => (text.parse().ok().map(Value::Float), "a number"),
+            FlagDefault::Duration(_) => {
+                (duration::parse(&text).map(Value::Duration), "a duration such as `300ms`, `15s` or `1h30m`")
+            }
+            FlagDefault::Text(_) => return Ok(Value::Text(text)),
         };
-        value.ok_or(Mistake::Invalid { name: self.name, value: text, wanted })
+        value.ok_or(FlagError::Invalid { name: self.name, value: text, expected })
     }
 }
 
-impl Takes {
+impl FlagDefault {
     /// The default as a value.
-    pub(super) fn default(self) -> Value {
+    pub(super) fn value(self) -> Value {
         match self {
             Self::Bool(value) => Value::Bool(value),
             Self::Integer(value) => Value::Integer(value),
@@ -130,8 +132,8 @@ impl Takes {
         }
     }
 
-    /// The word for it in the list of flags.
-    pub(super) fn word(self) -> &'static str {
+    /// The type of the value in the list of flags.
+    pub(super) fn type_name(self) -> &'static str {
         match self {
             Self::Bool(_) => "",
             Self::Integer(_) => " int",
@@ -142,7 +144,17 @@ impl Takes {
     }
 }
 
-impl fmt::Display for Takes {
+impl FlagDefault {
+    /// A value for error messages: the default, or a placeholder where it is empty.
+    fn example(self) -> String {
+        match self {
+            Self::Text("") => "VALUE".to_owned(),
+            default => default.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for FlagDefault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bool(value) => value.fmt(f),
@@ -154,7 +166,7 @@ impl fmt::Display for Takes {
     }
 }
 
-/// The words that Go takes for a boolean.
+/// Parses a boolean as Go does.
 pub(super) fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -163,7 +175,7 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A whole number, in any base that Go reads off its prefix.
+/// Parses a whole number as Go does, with an optional base prefix.
 fn integer(text: &str) -> Option<i64> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -184,20 +196,20 @@ mod tests {
     use super::*;
 
     const FLAGS: [Flag; 5] = [
-        Flag { name: "leader-elect", takes: Takes::Bool(false), help: "" },
-        Flag { name: "client-burst", takes: Takes::Integer(150), help: "" },
-        Flag { name: "client-qps", takes: Takes::Float(100.0), help: "" },
-        Flag { name: "retry", takes: Takes::Duration(GoDuration::from_millis(200)), help: "" },
-        Flag { name: "address", takes: Takes::Text(":8078"), help: "" },
+        Flag { name: "leader-elect", default: FlagDefault::Bool(false), help: "" },
+        Flag { name: "client-burst", default: FlagDefault::Integer(150), help: "" },
+        Flag { name: "client-qps", default: FlagDefault::Float(100.0), help: "" },
+        Flag { name: "retry", default: FlagDefault::Duration(GoDuration::from_millis(200)), help: "" },
+        Flag { name: "address", default: FlagDefault::Text(":8078"), help: "" },
     ];
 
-    fn read(line: &str) -> Result<Typed, Mistake> {
+    fn parsed(line: &str) -> Result<Parsed, FlagError> {
         parse(&FLAGS, line.split_whitespace().map(str::to_owned))
     }
 
     fn flags(line: &str) -> Vec<(&'static str, Value)> {
-        match read(line) {
-            Ok(Typed::Flags(flags)) => flags,
+        match parsed(line) {
+            Ok(Parsed::Flags(flags)) => flags,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -210,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn values_follow_behind_the_equals_sign_or_the_next_blank() {
+    fn values_follow_an_equals_sign_or_a_space() {
         assert_eq!(flags("--address :1"), flags("--address=:1"));
         assert_eq!(flags("--retry 1m30s"), vec![("retry", Value::Duration(GoDuration::from_millis(90_000)))]);
         assert_eq!(flags("--client-qps 0.5"), vec![("client-qps", Value::Float(0.5))]);
@@ -219,12 +231,12 @@ mod tests {
     }
 
     #[test]
-    fn booleans_take_every_word_that_go_takes() {
+    fn booleans_accept_every_word_that_go_accepts() {
         for (word, value) in [("true", true), ("T", true), ("1", true), ("False", false), ("0", false)] {
             assert_eq!(flags(&format!("--leader-elect={word}")), vec![("leader-elect", Value::Bool(value))]);
         }
-        let error = read("--leader-elect=yes").unwrap_err().to_string();
-        assert_eq!(error, "`yes` is no value for `--leader-elect`: write `true` or `false`");
+        let error = parsed("--leader-elect=yes").unwrap_err().to_string();
+        assert_eq!(error, "invalid value `yes` for `--leader-elect`: use `true` or `false`");
     }
 
     #[test]
@@ -238,31 +250,34 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_flag_suggests_the_one_that_was_meant() {
-        let error = read("--leader-elct").unwrap_err().to_string();
+    fn an_unknown_flag_suggests_a_similar_one() {
+        let error = parsed("--leader-elct").unwrap_err().to_string();
         assert_eq!(error, "unknown flag `--leader-elct`; did you mean `--leader-elect`?");
-        let error = read("--zzz=1").unwrap_err().to_string();
-        assert_eq!(error, "unknown flag `--zzz`; `kross controller --help` lists all");
+        let error = parsed("--zzz=1").unwrap_err().to_string();
+        assert_eq!(error, "unknown flag `--zzz`; run `kross controller --help` to list all flags");
     }
 
     #[test]
-    fn what_go_would_silently_ignore_is_refused() {
-        // Go ends the flags at the first argument that is none, so that `--client-burst` would have no effect.
-        assert_eq!(read("--leader-elect true --client-burst=1"), Err(Mistake::Unexpected("true".to_owned())));
-        assert_eq!(read("-- x"), Err(Mistake::Unexpected("x".to_owned())));
-        assert_eq!(read("--"), Ok(Typed::Flags(Vec::new())));
+    fn arguments_that_go_would_silently_ignore_are_rejected() {
+        // Go stops parsing at the first argument that is not a flag, so `--client-burst` would have no effect.
+        assert_eq!(
+            parsed("--leader-elect true --client-burst=1"),
+            Err(FlagError::Unexpected("true".to_owned()))
+        );
+        assert_eq!(parsed("-- x"), Err(FlagError::Unexpected("x".to_owned())));
+        assert_eq!(parsed("--"), Ok(Parsed::Flags(Vec::new())));
     }
 
     #[test]
-    fn a_missing_value_shows_how_to_write_one() {
-        let error = read("--address").unwrap_err().to_string();
-        assert_eq!(error, "`--address` needs a value: write `--address=:8078`");
+    fn a_missing_value_is_reported_with_an_example() {
+        let error = parsed("--address").unwrap_err().to_string();
+        assert_eq!(error, "`--address` needs a value: use `--address=:8078`");
     }
 
     #[test]
-    fn help_is_a_flag_of_its_own() {
+    fn help_is_recognised_among_other_flags() {
         for line in ["-h", "--help", "--client-burst=1 -help"] {
-            assert_eq!(read(line), Ok(Typed::Help), "{line}");
+            assert_eq!(parsed(line), Ok(Parsed::Help), "{line}");
         }
     }
 }

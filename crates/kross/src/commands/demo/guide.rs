@@ -1,14 +1,14 @@
-//! Turns the running demo into commands to try in a second terminal.
+//! Prints commands to try in a second terminal while the demo runs.
 
 use kross_local::{Assets, Binary, ControlPlane};
 
 use super::graph::NAME;
 use crate::output::Output;
 
-/// Prints where the clusters are and three things to try.
+/// Prints the kubeconfigs of the clusters and three things to try.
 pub(super) fn print(planes: &[ControlPlane; 3], assets: &Assets, output: &mut Output) -> anyhow::Result<()> {
     let [hub, _, us] = planes;
-    output.note("the clusters:");
+    output.note("kubeconfigs of the clusters:");
     for plane in planes {
         output.note(format_args!("  {:<4} {}", plane.name(), plane.admin_path().display()));
     }
@@ -16,19 +16,19 @@ pub(super) fn print(planes: &[ControlPlane; 3], assets: &Assets, output: &mut Ou
     let processes = processes.join(" ");
     let kubectl = assets.path(Binary::Kubectl)?;
     output.note(format_args!(
-        "\nthree things to try in another terminal, with\n  alias k='{} --kubeconfig {}'\n",
+        "\nthree things to try in another terminal, after\n  alias k='{} --kubeconfig {}'\n",
         kubectl.display(),
         hub.admin_path().display()
     ));
     output.note(format_args!(
-        "  kill -STOP {processes}\n      stops the region `us`; `kill -CONT {processes}` brings it back"
+        "  kill -STOP {processes}\n      freezes cluster `us`; `kill -CONT {processes}` resumes it"
     ));
     output.note(format_args!(
-        "  k patch shop {NAME} --type=merge -p '{{\"spec\":{{\"greeting\":\"welcome\"}}}}'\n      changes a value, which goes into every region"
+        "  k patch shop {NAME} --type=merge -p '{{\"spec\":{{\"greeting\":\"welcome\"}}}}'\n      changes a value, which kross applies in both remote clusters"
     ));
     output.note(format_args!(
-        "  k delete shop {NAME}\n      deletes the instance, and its objects in all clusters\n"
+        "  k delete shop {NAME}\n      deletes the instance and its objects in all clusters\n"
     ));
-    output.note("the tree is drawn again below whenever it changes; Ctrl-C stops everything and cleans up");
+    output.note("the tree is printed again on every change; press Ctrl-C to stop the clusters and clean up");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Turns what happens to the demo's instance into trees: each change while it converges, the last one for `--once`.
+//! Turns changes of the demo's instance into trees: one for each change, or only the last one for `--once`.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use serde_json::Value as Json;
 use super::super::tree::draw;
 use crate::output::Output;
 
-/// How long the graph may take on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the graph may take to be ready on a slow machine.
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Draws the tree until the instance is ready. With `once` only the last tree is printed.
+/// Draws the tree on every change until the instance is ready. With `once`, prints only the last tree.
 pub(super) async fn converge(instance: &Cache, once: bool, output: &mut Output) -> anyhow::Result<()> {
     let mut events = instance.subscribe();
     let mut last = String::new();
@@ -33,9 +33,9 @@ pub(super) async fn converge(instance: &Cache, once: bool, output: &mut Output) 
         }
         anyhow::Ok(())
     };
-    match tokio::time::timeout(PATIENCE, ready).await {
+    match tokio::time::timeout(READY_TIMEOUT, ready).await {
         Ok(ended) => ended?,
-        Err(_) => bail!("the graph is not ready after {}s:\n{last}", PATIENCE.as_secs()),
+        Err(_) => bail!("the graph is not ready after {}s:\n{last}", READY_TIMEOUT.as_secs()),
     }
     if once {
         output.data(last.trim_end())?;
@@ -43,15 +43,15 @@ pub(super) async fn converge(instance: &Cache, once: bool, output: &mut Output) 
     Ok(())
 }
 
-/// Draws the tree whenever it changes, below what is on the screen.
-pub(super) async fn follow(instance: &Cache, output: &mut Output) -> anyhow::Result<()> {
+/// Draws the tree on every change, below what is on the screen.
+pub(super) async fn watch(instance: &Cache, output: &mut Output) -> anyhow::Result<()> {
     let mut events = instance.subscribe();
     let mut last = String::new();
     while let Some(event) = events.recv().await {
         match event.change {
             Change::Applied { new, .. } => {
                 let tree = draw(&serde_json::to_value(new.value())?, output.format() == Format::Coloured);
-                // The first one is on the screen already.
+                // The first tree is on the screen already.
                 if !last.is_empty() && tree != last {
                     output.data(&tree)?;
                 }
@@ -59,7 +59,7 @@ pub(super) async fn follow(instance: &Cache, output: &mut Output) -> anyhow::Res
             }
             Change::Deleted { .. } => {
                 output.note(
-                    "the instance is gone, and its objects in all clusters with it; Ctrl-C ends the demo",
+                    "the instance and its objects in all clusters were deleted; press Ctrl-C to end the demo",
                 );
             }
             _ => {}

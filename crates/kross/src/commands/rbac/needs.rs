@@ -1,4 +1,4 @@
-//! Turns a graph into what is done for it, request by request: which verbs on which objects, where, and why.
+//! Turns a graph into the requests that the controller makes for it: the verbs, on which objects, where, and why.
 
 use std::collections::BTreeMap;
 
@@ -11,51 +11,45 @@ use kross_value::Value;
 use super::roles::{Need, Verb};
 
 const READ: &[Verb] = &[Verb::Get, Verb::List, Verb::Watch];
-/// A poll lists, and gets what has changed.
+/// A poll lists, and gets the objects that changed.
 const POLL: &[Verb] = &[Verb::Get, Verb::List];
-/// An apply creates what is not there, which is asked for under its own verb.
+/// A server-side apply of an object that does not exist needs `create`.
 const WRITE: &[Verb] = &[Verb::Get, Verb::Create, Verb::Patch, Verb::Delete];
 
-/// What the controller does on the hub.
+/// What the controller needs on the hub.
 pub(super) fn on_the_hub(graph: &Graph) -> Vec<Need> {
-    let mut needs = the_definition(graph);
-    needs.extend(the_instances(graph));
+    let mut needs = definition_needs(graph);
+    needs.extend(instance_needs(graph));
     for node in &graph.nodes {
         match &node.placement {
-            Placement::Local => needs.extend(the_objects(node, READ)),
-            Placement::Remote(remote) => needs.extend(the_secret(node, remote, graph.instance.namespaced)),
+            Placement::Local => needs.extend(object_needs(node, READ)),
+            Placement::Remote(remote) => needs.extend(secret_needs(node, remote, graph.instance.namespaced)),
         }
     }
-    needs.push(Need::new(
-        "events.k8s.io",
-        "events",
-        &[Verb::Create, Verb::Patch],
-        "what happens is told as Events",
-    ));
+    needs.push(Need::new("events.k8s.io", "events", &[Verb::Create, Verb::Patch], "record Events"));
     needs
 }
 
-/// What is done in other clusters, by the Secret that leads there.
-pub(super) fn over_there(graph: &Graph) -> BTreeMap<String, Vec<Need>> {
+/// What each kubeconfig needs in its cluster, by the Secret that holds it.
+pub(super) fn in_remote_clusters(graph: &Graph) -> BTreeMap<String, Vec<Need>> {
     let mut clusters: BTreeMap<String, Vec<Need>> = BTreeMap::new();
     for node in &graph.nodes {
         let Placement::Remote(remote) = &node.placement else { continue };
-        let needs = clusters.entry(secret_text(remote)).or_insert_with(whatever_the_graph);
+        let needs = clusters.entry(secret_text(remote)).or_insert_with(every_cluster_needs);
         let read = if remote.reference.poll.is_some() { POLL } else { READ };
-        needs.extend(the_objects(node, read));
+        needs.extend(object_needs(node, read));
     }
     clusters
 }
 
-/// What every cluster is asked. Schemas come from OpenAPI, which is open to everybody who is authenticated, and so are
-/// questions about one's own rights.
-fn whatever_the_graph() -> Vec<Need> {
-    let why = "its UID tells the cluster from every other";
+/// What is needed in every remote cluster. OpenAPI and self-subject access reviews are open to every authenticated user.
+fn every_cluster_needs() -> Vec<Need> {
+    let why = "read the UID of the cluster";
     vec![Need::new("", "namespaces", &[Verb::Get], why).named("kube-system")]
 }
 
-fn the_definition(graph: &Graph) -> Vec<Need> {
-    let why = "definitions and their revisions";
+fn definition_needs(graph: &Graph) -> Vec<Need> {
+    let why = "reconcile definitions and their revisions";
     let mut needs = vec![
         Need::new(
             "kro.run",
@@ -75,15 +69,15 @@ fn the_definition(graph: &Graph) -> Vec<Need> {
             "apiextensions.k8s.io",
             "customresourcedefinitions",
             READ,
-            "existing kinds are looked up, and changes of them noticed",
+            "look up existing kinds and watch them for changes",
         ),
     ];
     if graph.crd.is_some() {
         let InstanceKind { group, plural, kind, .. } = &graph.instance;
-        // What does not exist yet has no name that a rule could give.
-        let create = format!("`{kind}` is served (`create` cannot be limited to a name)");
+        // RBAC does not know the name of an object that is being created.
+        let create = format!("create the CRD of `{kind}` (`create` cannot be limited to a name)");
         needs.push(Need::new("apiextensions.k8s.io", "customresourcedefinitions", &[Verb::Create], create));
-        let patch = format!("`{kind}` follows its definition (add `delete` for `--allow-crd-deletion`)");
+        let patch = format!("update the CRD of `{kind}` (add `delete` for `--allow-crd-deletion`)");
         needs.push(
             Need::new("apiextensions.k8s.io", "customresourcedefinitions", &[Verb::Patch], patch)
                 .named(&format!("{plural}.{group}")),
@@ -92,15 +86,15 @@ fn the_definition(graph: &Graph) -> Vec<Need> {
     needs
 }
 
-fn the_instances(graph: &Graph) -> Vec<Need> {
+fn instance_needs(graph: &Graph) -> Vec<Need> {
     let InstanceKind { group, plural, external, .. } = &graph.instance;
-    let why = format!("instances of `{}`", graph.name);
+    let why = format!("reconcile instances of `{}`", graph.name);
     let mut needs = vec![Need::new(
         group,
         plural,
         &[Verb::Get, Verb::List, Verb::Watch, Verb::Patch],
         if *external {
-            format!("{why}, which existed before")
+            format!("{why}, whose kind already exists")
         } else {
             format!("{why} (add `delete` for the annotation `kro.run/delete-instances`)")
         },
@@ -112,28 +106,27 @@ fn the_instances(graph: &Graph) -> Vec<Need> {
     needs
 }
 
-/// What is done to the objects of a node, in its cluster.
-fn the_objects(node: &Node, read: &[Verb]) -> Vec<Need> {
-    let why = format!("`{}`", node.id);
+/// What is needed for the objects of a node, in its cluster.
+fn object_needs(node: &Node, read: &[Verb]) -> Vec<Need> {
+    let id = &node.id;
     match &node.source {
         Source::Object(template) | Source::Collection { template, .. } => {
-            made_objects(node, template, read, &why)
+            managed_object_needs(node, template, read)
         }
         Source::External { name, namespace } => {
-            let need = need_of(&node.kind, read, format!("{why} is read"));
-            let place = literal(namespace.as_ref());
-            vec![need.named_by(literal(Some(name))).within(place, is_namespaced(&node.kind))]
+            let need = need_of(&node.kind, read, format!("read `{id}`"));
+            let namespace = literal(namespace.as_ref());
+            vec![need.named_by(literal(Some(name))).within(namespace, is_namespaced(&node.kind))]
         }
         Source::ExternalCollection { namespace, namespace_selector, .. } => {
-            let why = format!("{why} is read");
-            let need = need_of(&node.kind, read, why.clone());
+            let need = need_of(&node.kind, read, format!("read `{id}`"));
             let mut needs = vec![need.within(literal(namespace.as_ref()), is_namespaced(&node.kind))];
             if namespace_selector.is_some() {
                 needs.push(Need::new(
                     "",
                     "namespaces",
                     read,
-                    format!("{why} from namespaces that a selector finds"),
+                    format!("find the namespaces that the selector of `{id}` matches"),
                 ));
             }
             needs
@@ -141,23 +134,24 @@ fn the_objects(node: &Node, read: &[Verb]) -> Vec<Need> {
     }
 }
 
-/// Objects are followed in all namespaces at once, and written where they are.
-fn made_objects(node: &Node, template: &Template, read: &[Verb], why: &str) -> Vec<Need> {
-    let follow: Vec<Verb> = read.iter().copied().filter(|verb| *verb != Verb::Get).collect();
+/// One watch covers the objects in all namespaces; writes are limited to the namespace of the template.
+fn managed_object_needs(node: &Node, template: &Template, read: &[Verb]) -> Vec<Need> {
+    let watch: Vec<Verb> = read.iter().copied().filter(|verb| *verb != Verb::Get).collect();
     let namespace = match template.get("metadata").and_then(|metadata| metadata.get("namespace")) {
         Some(Field::Literal(Value::String(namespace))) => Some(namespace.to_string()),
         _ => None,
     };
-    let more = match node.kind.group.as_ref() {
+    let id = &node.id;
+    let escalation = match node.kind.group.as_ref() {
         "rbac.authorization.k8s.io" if node.kind.kind.ends_with("Binding") => {
-            " (add `bind` on the role that it grants, unless its rights are held as well)"
+            " (also needs `bind` on the referenced role, or every permission of that role)"
         }
-        "rbac.authorization.k8s.io" => " (add `escalate`, unless the rights that it grants are held as well)",
+        "rbac.authorization.k8s.io" => " (also needs `escalate`, or every permission that the role grants)",
         _ => "",
     };
     vec![
-        need_of(&node.kind, &follow, format!("{why} is followed, in all namespaces at once")),
-        need_of(&node.kind, WRITE, format!("{why} is made and unmade{more}"))
+        need_of(&node.kind, &watch, format!("watch `{id}` in all namespaces")),
+        need_of(&node.kind, WRITE, format!("create, update and delete `{id}`{escalation}"))
             .within(namespace, is_namespaced(&node.kind)),
     ]
 }
@@ -170,12 +164,12 @@ fn need_of(kind: &ObjectKind, verbs: &[Verb], why: String) -> Need {
     let why = if kind.known.is_some() {
         why
     } else {
-        format!("{why} (the plural of `{}` is a guess: its schema is not known here)", kind.kind)
+        format!("{why} (the plural of `{}` is a guess: its schema is unknown)", kind.kind)
     };
     Need::new(&kind.group, &resource, verbs, why)
 }
 
-/// Whether a role of one namespace can grant it; where nothing is known of a kind, the author's namespace decides.
+/// Whether a kind is namespaced. A kind without a schema counts as namespaced where the author sets a namespace.
 fn is_namespaced(kind: &ObjectKind) -> bool {
     kind.known.as_ref().is_none_or(|known| known.namespaced)
 }
@@ -187,10 +181,10 @@ fn literal(template: Option<&Template>) -> Option<String> {
     }
 }
 
-/// The Secret that leads to a node's cluster, by name where it is known without an instance.
-fn the_secret(node: &Node, remote: &RemotePlacement, instance_is_namespaced: bool) -> Vec<Need> {
-    let why = format!("the kubeconfig of `{}`", node.id);
-    let open = |why: &str| format!("{why}, whose Secret only an instance names");
+/// What is needed to read the kubeconfig of a node's cluster: by name, where the name does not depend on the instance.
+fn secret_needs(node: &Node, remote: &RemotePlacement, instance_is_namespaced: bool) -> Vec<Need> {
+    let why = format!("read the kubeconfig of `{}`", node.id);
+    let open = |why: &str| format!("{why}: the name of the Secret depends on the instance");
     let need = |why: String| Need::new("", "secrets", READ, why);
     match &remote.reference.credentials {
         Credentials::Secret(SecretTemplate { name, namespace, .. }) => {
@@ -221,15 +215,15 @@ fn the_secret(node: &Node, remote: &RemotePlacement, instance_is_namespaced: boo
                     "workload.crossplane.io",
                     "kubernetestargets",
                     READ,
-                    format!("the cluster of `{}`", node.id),
+                    format!("read the KubernetesTarget of `{}`", node.id),
                 ),
-                need(format!("{why}, whose Secret its KubernetesTarget names")),
+                need(format!("{why}: its KubernetesTarget names the Secret")),
             ]
         }
     }
 }
 
-/// The Secret as a person would call it.
+/// The name of the Secret in the heading of the roles.
 fn secret_text(remote: &RemotePlacement) -> String {
     if let Some(fixed) = &remote.fixed {
         return format!("Secret `{}`", fixed.credentials);

@@ -1,11 +1,11 @@
-//! Turns needs into roles: one for the whole cluster and one for each namespace, every rule once, in a stable order, with why
-//! it is there.
+//! Turns needs into roles: one for the whole cluster and one for each namespace, every rule once, in a stable order, with its
+//! reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::str::FromStr;
 
-/// A verb of Kubernetes' own, in the order that people list them.
+/// An API verb, in the order in which roles list them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verb {
     Get,
@@ -31,37 +31,37 @@ impl Verb {
     }
 }
 
-/// Where a need is.
+/// The scope of a need.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
-    /// In all namespaces, or in none.
+pub(super) enum Scope {
+    /// All namespaces, or objects without one.
     Cluster,
-    /// In one namespace.
+    /// One namespace.
     Namespace(String),
 }
 
-/// Something that must be allowed.
+/// A permission that is needed, and why.
 #[derive(Clone, Debug)]
 pub(super) struct Need {
-    place: Place,
+    scope: Scope,
     target: Target,
     verbs: Vec<Verb>,
     why: String,
 }
 
-/// What it must be allowed on.
+/// The objects that a permission is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     group: String,
     resource: String,
-    /// One object of it, where its name is known.
+    /// The name of the one object, if it is known.
     name: Option<String>,
 }
 
 impl Need {
     pub(super) fn new(group: &str, resource: &str, verbs: &[Verb], why: impl Into<String>) -> Self {
         let target = Target { group: group.to_owned(), resource: resource.to_owned(), name: None };
-        Self { place: Place::Cluster, target, verbs: verbs.to_vec(), why: why.into() }
+        Self { scope: Scope::Cluster, target, verbs: verbs.to_vec(), why: why.into() }
     }
 
     pub(super) fn named(self, name: &str) -> Self {
@@ -73,16 +73,16 @@ impl Need {
         self
     }
 
-    /// In a namespace, where it is known and the kind has any.
+    /// Limits the need to a namespace, if it is known and the kind is namespaced.
     pub(super) fn within(mut self, namespace: Option<String>, namespaced: bool) -> Self {
         if let Some(namespace) = namespace.filter(|_| namespaced) {
-            self.place = Place::Namespace(namespace);
+            self.scope = Scope::Namespace(namespace);
         }
         self
     }
 }
 
-/// Who gets the privileges.
+/// The subject of the bindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     User(String),
@@ -101,28 +101,28 @@ impl FromStr for Subject {
                 Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
                     Ok(Self::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() })
                 }
-                _ => Err("write a ServiceAccount as `ServiceAccount:NAMESPACE/NAME`".to_owned()),
+                _ => Err("use `ServiceAccount:NAMESPACE/NAME` for a ServiceAccount".to_owned()),
             },
-            _ => Err("write `User:NAME`, `Group:NAME` or `ServiceAccount:NAMESPACE/NAME`".to_owned()),
+            _ => Err("use `User:NAME`, `Group:NAME` or `ServiceAccount:NAMESPACE/NAME`".to_owned()),
         }
     }
 }
 
-/// Verbs, and why each need is there.
+/// The verbs of a rule, and the reasons for them.
 #[derive(Debug, Default)]
 struct Rule {
     verbs: BTreeSet<Verb>,
     why: Vec<String>,
 }
 
-/// Everything that is needed in one cluster.
+/// All rules for one cluster.
 #[derive(Debug, Default)]
-pub(super) struct Roles(BTreeMap<Place, BTreeMap<Target, Rule>>);
+pub(super) struct Roles(BTreeMap<Scope, BTreeMap<Target, Rule>>);
 
 impl Extend<Need> for Roles {
     fn extend<T: IntoIterator<Item = Need>>(&mut self, needs: T) {
-        for Need { place, target, verbs, why } in needs {
-            let rule = self.0.entry(place).or_default().entry(target).or_default();
+        for Need { scope, target, verbs, why } in needs {
+            let rule = self.0.entry(scope).or_default().entry(target).or_default();
             rule.verbs.extend(verbs);
             if !rule.why.contains(&why) {
                 rule.why.push(why);
@@ -132,33 +132,32 @@ impl Extend<Need> for Roles {
 }
 
 impl Roles {
-    /// The roles, and their bindings where there is somebody to bind.
+    /// The roles as YAML, with bindings if there is a subject.
     pub(super) fn print(mut self, header: &str, name: &str, subject: Option<&Subject>) -> String {
         self.drop_covered();
         let mut documents = Vec::new();
-        for (place, rules) in &self.0 {
-            documents.push(role(place, name, rules));
-            documents.extend(subject.map(|subject| binding(place, name, subject)));
+        for (scope, rules) in &self.0 {
+            documents.push(role(scope, name, rules));
+            documents.extend(subject.map(|subject| binding(scope, name, subject)));
         }
         format!("{header}{}", documents.join("---\n"))
     }
 
-    /// A verb on one object is not asked for where it is granted on all of them, nor one in a namespace where it is granted
-    /// everywhere.
+    /// Drops verbs on one object that are granted on all objects, and verbs in a namespace that are granted cluster-wide.
     fn drop_covered(&mut self) {
-        let granted: BTreeMap<(Place, Target), BTreeSet<Verb>> = self
+        let granted: BTreeMap<(Scope, Target), BTreeSet<Verb>> = self
             .0
             .iter()
-            .flat_map(|(place, rules)| rules.iter().map(move |(target, rule)| (place, target, rule)))
-            .map(|(place, target, rule)| ((place.clone(), target.clone()), rule.verbs.clone()))
+            .flat_map(|(scope, rules)| rules.iter().map(move |(target, rule)| (scope, target, rule)))
+            .map(|(scope, target, rule)| ((scope.clone(), target.clone()), rule.verbs.clone()))
             .collect();
-        for (place, rules) in &mut self.0 {
+        for (scope, rules) in &mut self.0 {
             for (target, rule) in rules.iter_mut() {
                 let unnamed = Target { name: None, ..target.clone() };
-                for wider in [Place::Cluster, place.clone()] {
-                    for target_there in [&unnamed, target] {
-                        if (&wider, target_there) != (place, target)
-                            && let Some(verbs) = granted.get(&(wider.clone(), target_there.clone()))
+                for wider in [Scope::Cluster, scope.clone()] {
+                    for granted_target in [&unnamed, target] {
+                        if (&wider, granted_target) != (scope, target)
+                            && let Some(verbs) = granted.get(&(wider.clone(), granted_target.clone()))
                         {
                             rule.verbs.retain(|verb| !verbs.contains(verb));
                         }
@@ -171,8 +170,8 @@ impl Roles {
     }
 }
 
-fn role(place: &Place, name: &str, rules: &BTreeMap<Target, Rule>) -> String {
-    let mut text = head(if *place == Place::Cluster { "ClusterRole" } else { "Role" }, place, name);
+fn role(scope: &Scope, name: &str, rules: &BTreeMap<Target, Rule>) -> String {
+    let mut text = head(if *scope == Scope::Cluster { "ClusterRole" } else { "Role" }, scope, name);
     text.push_str("rules:\n");
     for (Target { group, resource, name }, Rule { verbs, why }) in rules {
         // Writing to a string cannot fail.
@@ -189,12 +188,12 @@ fn role(place: &Place, name: &str, rules: &BTreeMap<Target, Rule>) -> String {
     text
 }
 
-fn binding(place: &Place, name: &str, subject: &Subject) -> String {
-    let (kind, role) = match place {
-        Place::Cluster => ("ClusterRoleBinding", "ClusterRole"),
-        Place::Namespace(_) => ("RoleBinding", "Role"),
+fn binding(scope: &Scope, name: &str, subject: &Subject) -> String {
+    let (kind, role) = match scope {
+        Scope::Cluster => ("ClusterRoleBinding", "ClusterRole"),
+        Scope::Namespace(_) => ("RoleBinding", "Role"),
     };
-    let mut text = head(kind, place, name);
+    let mut text = head(kind, scope, name);
     let group = "rbac.authorization.k8s.io";
     let subject = match subject {
         Subject::User(user) => format!("kind: User\n    apiGroup: {group}\n    name: \"{user}\""),
@@ -210,10 +209,10 @@ fn binding(place: &Place, name: &str, subject: &Subject) -> String {
     text
 }
 
-fn head(kind: &str, place: &Place, name: &str) -> String {
-    let namespace = match place {
-        Place::Cluster => String::new(),
-        Place::Namespace(namespace) => format!("  namespace: {namespace}\n"),
+fn head(kind: &str, scope: &Scope, name: &str) -> String {
+    let namespace = match scope {
+        Scope::Cluster => String::new(),
+        Scope::Namespace(namespace) => format!("  namespace: {namespace}\n"),
     };
     format!("apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n{namespace}")
 }
@@ -223,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_granted_everywhere_is_not_granted_again() {
+    fn a_verb_that_is_granted_cluster_wide_is_not_granted_again() {
         let mut roles = Roles::default();
         roles.extend([
             Need::new("", "secrets", &[Verb::Get, Verb::List], "all"),
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_are_read() {
+    fn subjects_are_parsed() {
         assert_eq!("User:a:b".parse(), Ok(Subject::User("a:b".to_owned())));
         let account = Subject::ServiceAccount { namespace: "a".to_owned(), name: "b".to_owned() };
         assert_eq!("ServiceAccount:a/b".parse(), Ok(account));

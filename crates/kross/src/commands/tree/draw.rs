@@ -6,7 +6,10 @@ use kross_api::{ClusterStatus, ManagedResource, annotations};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use super::row::{Row, Tone, cluster};
+use super::row::{Row, Tone, cluster_note};
+
+/// The name of the branch with the objects in the cluster of the instance itself.
+const HUB: &str = "hub (local cluster)";
 
 /// The objects of one cluster.
 struct Branch {
@@ -19,25 +22,25 @@ struct Branch {
 /// Draws an instance.
 pub(crate) fn draw(instance: &Json, coloured: bool) -> String {
     let text = |path: &str| instance.pointer(path).and_then(Json::as_str);
-    let home = text("/metadata/namespace");
+    let namespace = text("/metadata/namespace");
     let name = text("/metadata/name").unwrap_or_default();
-    let place = home.map_or_else(|| name.to_owned(), |home| format!("{home}/{name}"));
-    // The status of an existing type belongs to another controller; ours is in annotations there.
-    let noted = |key: &str| instance.pointer("/metadata/annotations")?.get(key)?.as_str();
-    let state = noted(annotations::STATE).or(text("/status/state")).unwrap_or("not reconciled yet");
+    let name = namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
+    // The status of an existing kind belongs to another controller, so kross writes annotations instead.
+    let annotation = |key: &str| instance.pointer("/metadata/annotations")?.get(key)?.as_str();
+    let state = annotation(annotations::STATE).or(text("/status/state")).unwrap_or("not reconciled yet");
     let tone = match state {
         "ACTIVE" => Tone::Good,
         "ERROR" => Tone::Bad,
         _ => Tone::Busy,
     };
     let mut drawn =
-        format!("{} {place}  {}\n", text("/kind").unwrap_or_default(), tone.paint(state, coloured));
-    let message = noted(annotations::MESSAGE).map(str::to_owned).filter(|message| !message.is_empty());
+        format!("{} {name}  {}\n", text("/kind").unwrap_or_default(), tone.paint(state, coloured));
+    let message = annotation(annotations::MESSAGE).map(str::to_owned).filter(|message| !message.is_empty());
     if let Some(message) = message.or_else(|| unready(instance)) {
         // Writing to a string cannot fail.
         let _ = writeln!(drawn, "│ {}", tone.paint(&message, coloured));
     }
-    let branches = branches(instance, home);
+    let branches = branches(instance, namespace);
     let widths = widths(&branches);
     for (at, branch) in branches.iter().enumerate() {
         draw_branch(branch, at + 1 == branches.len(), widths, coloured, &mut drawn);
@@ -45,7 +48,7 @@ pub(crate) fn draw(instance: &Json, coloured: bool) -> String {
     drawn
 }
 
-/// Why the instance is not ready.
+/// The message of the instance's `Ready` condition, if it is not true.
 fn unready(instance: &Json) -> Option<String> {
     let conditions = instance.pointer("/status/conditions")?.as_array()?;
     let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;
@@ -53,32 +56,27 @@ fn unready(instance: &Json) -> Option<String> {
     (ready["status"] != "True").then(|| message.to_owned())
 }
 
-/// Entries that can be read: an author's own field of the name is not ours.
+/// The entries of a list in the status. Skips what does not parse: an author may define a field of the same name.
 fn entries<T: DeserializeOwned>(instance: &Json, field: &str) -> Vec<T> {
     let list = instance.get("status").and_then(|status| status.get(field)).and_then(Json::as_array);
     list.into_iter().flatten().filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()
 }
 
-/// The local cluster first, then the others in the order of the status.
-fn branches(instance: &Json, home: Option<&str>) -> Vec<Branch> {
+/// The hub first, then the remote clusters in the order of the status.
+fn branches(instance: &Json, namespace: Option<&str>) -> Vec<Branch> {
     let resources: Vec<ManagedResource> = entries(instance, "managedResources");
     let clusters: Vec<ClusterStatus> = entries(instance, "clusters");
     let rows = |name: Option<&str>| -> Vec<Row> {
-        let here = resources.iter().filter(|entry| entry.cluster.as_deref() == name);
-        here.map(|entry| Row::of(entry, home)).collect()
+        let entries = resources.iter().filter(|entry| entry.cluster.as_deref() == name);
+        entries.map(|entry| Row::of(entry, namespace)).collect()
     };
     let mut branches = Vec::new();
     let local = rows(None);
     if !local.is_empty() {
-        branches.push(Branch {
-            name: "here".to_owned(),
-            note: String::new(),
-            tone: Tone::Plain,
-            rows: local,
-        });
+        branches.push(Branch { name: HUB.to_owned(), note: String::new(), tone: Tone::Plain, rows: local });
     }
     for entry in &clusters {
-        let (tone, note) = cluster(entry);
+        let (tone, note) = cluster_note(entry);
         branches.push(Branch { name: entry.name.clone(), note, tone, rows: rows(Some(&entry.name)) });
     }
     let known = |name: &str| clusters.iter().any(|entry| entry.name == name);
@@ -112,9 +110,9 @@ fn draw_branch(branch: &Branch, last: bool, widths: [usize; 3], coloured: bool, 
     let [id_width, object_width, state_width] = widths;
     for (at, row) in rows.iter().enumerate() {
         let fork = if at + 1 == rows.len() { "└─" } else { "├─" };
-        let Row { id, object, state, tone, why } = row;
+        let Row { id, object, state, tone, reason } = row;
         let state = tone.paint(&format!("{state:state_width$}"), coloured);
-        let line = format!("{trunk} {fork} {id:id_width$}  {object:object_width$}  {state}  {why}");
+        let line = format!("{trunk} {fork} {id:id_width$}  {object:object_width$}  {state}  {reason}");
         let _ = writeln!(drawn, "{}", line.trim_end());
     }
 }
@@ -137,7 +135,7 @@ mod tests {
                     {"id": "app", "cluster": "us", "kind": "Deployment", "namespace": "other", "name": "web", "state": "Error",
                         "reason": "Unreachable", "message": "connection refused"},
                     {"id": "app", "cluster": "eu", "kind": "Deployment", "namespace": "team", "name": "web", "state": "Pending",
-                        "message": "waits for 2 replicas"},
+                        "message": "waiting for 2 replicas"},
                 ],
                 "clusters": [
                     {"name": "eu", "mode": "Watch", "connected": true, "ready": 0, "total": 1},
@@ -166,16 +164,16 @@ mod tests {
     }
 
     #[test]
-    fn of_an_existing_type_annotations_tell_how_it_is() {
+    fn the_state_of_an_existing_kind_is_read_from_annotations() {
         let existing = json!({
             "kind": "ConfigMap",
-            "metadata": {"name": "web", "annotations": {"kro.run/state": "ERROR", "kro.run/message": "it is dark"}},
+            "metadata": {"name": "web", "annotations": {"kro.run/state": "ERROR", "kro.run/message": "cluster `us` is unreachable"}},
         });
-        assert_eq!(draw(&existing, false), "ConfigMap web  ERROR\n│ it is dark\n");
+        assert_eq!(draw(&existing, false), "ConfigMap web  ERROR\n│ cluster `us` is unreachable\n");
     }
 
     #[test]
-    fn an_instance_that_nobody_looked_at_says_so() {
+    fn an_instance_without_status_is_not_reconciled_yet() {
         let new = json!({"kind": "Shop", "metadata": {"name": "web"}});
         assert_eq!(draw(&new, false), "Shop web  not reconciled yet\n");
     }

@@ -1,4 +1,4 @@
-//! Turns what a person types for a kind into one that the cluster serves.
+//! Turns a kind from the command line into one that the cluster serves.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use anyhow::bail;
 use kross_cluster::ApiKind;
 use kross_diagnostics::suggest;
 
-/// Finds a kind by its name, its plural or either with its group, in any case.
+/// Finds a kind by its name or plural, with or without its group, in any case.
 pub(super) fn kind(kinds: &[Arc<ApiKind>], typed: &str) -> anyhow::Result<Arc<ApiKind>> {
     let (name, group) = typed.split_once('.').map_or((typed, None), |(name, group)| (name, Some(group)));
     let named = |kind: &&Arc<ApiKind>| {
@@ -14,21 +14,21 @@ pub(super) fn kind(kinds: &[Arc<ApiKind>], typed: &str) -> anyhow::Result<Arc<Ap
         (same(&kind.kind) || same(&kind.plural)) && group.is_none_or(|group| *kind.group == *group)
     };
     let mut found: Vec<&Arc<ApiKind>> = kinds.iter().filter(named).collect();
-    // What kross serves is what is asked for here.
+    // Prefer the kind that kross serves: its instances are what this command shows.
     if found.len() > 1 && found.iter().filter(|kind| kind.group == *kross_api::DEFAULT_GROUP).count() == 1 {
         found.retain(|kind| kind.group == *kross_api::DEFAULT_GROUP);
     }
     match found.as_slice() {
         [kind] => Ok(Arc::clone(kind)),
         [] => match suggest(name, kinds.iter().map(|kind| kind.kind.as_str())) {
-            Some(meant) => bail!("the cluster serves no kind `{typed}`; did you mean `{meant}`?"),
-            None => bail!("the cluster serves no kind `{typed}`; `kubectl api-resources` lists all"),
+            Some(meant) => bail!("unknown kind `{typed}`; did you mean `{meant}`?"),
+            None => bail!("unknown kind `{typed}`; run `kubectl api-resources` to list all kinds"),
         },
         [first, ..] => {
             let all: Vec<String> =
                 found.iter().map(|kind| format!("`{}.{}`", kind.plural, kind.group)).collect();
             bail!(
-                "`{typed}` is more than one kind ({}): write for instance {}.{}/NAME",
+                "`{typed}` is ambiguous ({}): use for example `{}.{}/NAME`",
                 all.join(", "),
                 first.plural,
                 first.group
@@ -54,14 +54,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_found_as_people_type_it() {
+    fn a_kind_is_found_by_name_plural_or_group_in_any_case() {
         for typed in ["App", "app", "APPS", "apps.kro.run"] {
             assert_eq!(kind(&kinds(), typed).unwrap().group, *"kro.run", "{typed}");
         }
         assert_eq!(kind(&kinds(), "app.other.dev").unwrap().group, *"other.dev");
         assert_eq!(
             kind(&kinds(), "Cach").unwrap_err().to_string(),
-            "the cluster serves no kind `Cach`; did you mean `Cache`?"
+            "unknown kind `Cach`; did you mean `Cache`?"
         );
         let many = kind(&kinds(), "cache").unwrap_err().to_string();
         assert!(many.contains("`caches.a.dev`, `caches.b.dev`"), "{many}");

@@ -2,7 +2,7 @@
 
 use kross_api::{ClusterStatus, ManagedResource, ResourceState};
 
-/// How a text is shown.
+/// How a text is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -25,36 +25,36 @@ impl Tone {
     }
 }
 
-/// One object, or one collection that is summed up.
+/// One object, or the summary of one collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) id: String,
     pub(super) object: String,
     pub(super) state: String,
     pub(super) tone: Tone,
-    pub(super) why: String,
+    pub(super) reason: String,
 }
 
 impl Row {
-    /// A line for an entry; the namespace is shown where it is not the instance's.
-    pub(super) fn of(entry: &ManagedResource, home: Option<&str>) -> Self {
-        let place = match (&entry.namespace, &entry.name) {
-            (Some(namespace), Some(name)) if Some(namespace.as_str()) != home => {
+    /// The row of an entry. Shows the namespace of an object where it differs from the instance's.
+    pub(super) fn of(entry: &ManagedResource, instance_namespace: Option<&str>) -> Self {
+        let name = match (&entry.namespace, &entry.name) {
+            (Some(namespace), Some(name)) if Some(namespace.as_str()) != instance_namespace => {
                 format!("{namespace}/{name}")
             }
             (_, Some(name)) => name.clone(),
             (_, None) => String::new(),
         };
-        let object = [entry.kind.clone().unwrap_or_default(), place];
+        let object = [entry.kind.clone().unwrap_or_default(), name];
         let object = object.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
         let reason = entry.reason.map(|reason| reason.as_str().to_owned());
-        let why = [reason, entry.message.clone()].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        let reason = [reason, entry.message.clone()].into_iter().flatten().collect::<Vec<_>>().join(": ");
         Self {
             id: entry.id.clone(),
             object,
             state: entry.state.as_str().to_owned(),
             tone: tone(entry.state),
-            why,
+            reason,
         }
     }
 }
@@ -71,8 +71,8 @@ fn tone(state: ResourceState) -> Tone {
     }
 }
 
-/// What is said of a cluster beside its name.
-pub(super) fn cluster(entry: &ClusterStatus) -> (Tone, String) {
+/// The connection state and the number of ready objects of a cluster.
+pub(super) fn cluster_note(entry: &ClusterStatus) -> (Tone, String) {
     let ready = format!("{}/{} ready", entry.ready, entry.total);
     if entry.connected {
         let tone = if entry.ready == entry.total { Tone::Good } else { Tone::Busy };
@@ -80,6 +80,6 @@ pub(super) fn cluster(entry: &ClusterStatus) -> (Tone, String) {
     }
     let since = entry.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
     let contact =
-        entry.last_contact.as_ref().map(|last| format!(", last answered {last}")).unwrap_or_default();
+        entry.last_contact.as_ref().map(|last| format!(", last contact {last}")).unwrap_or_default();
     (Tone::Bad, format!("not connected{since}{contact}, {ready}"))
 }

@@ -1,4 +1,5 @@
-//! Keeps the workspace in the shape of ARCHITECTURE.md: pure crates stay pure, and dependencies follow the walk.
+//! Keeps the dependencies between crates as ARCHITECTURE.md draws them: each crate knows only those before it, and pure crates
+//! never reach the network.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -7,8 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The walk: each crate may know those before it.
-const WALK: [&str; 10] = [
+/// The crates in the order of ARCHITECTURE.md. Each may depend on those before it.
+const LAYERS: [&str; 10] = [
     "kross-diagnostics",
     "kross-value",
     "kross-cel",
@@ -21,35 +22,36 @@ const WALK: [&str; 10] = [
     "kross-server",
 ];
 
-/// Whether a crate may depend directly on another of ours. Tests may use more.
-fn may_know(name: &str, other: &str) -> bool {
-    let place = |name: &str| WALK.iter().position(|step| *step == name);
+/// How many of the layers are pure, counted from the first.
+const PURE: usize = 7;
+
+/// Crates that only exist to talk to a network.
+const NETWORK: [&str; 3] = ["tokio", "hyper", "kube-client"];
+
+/// Whether a crate may depend directly on another crate of the workspace. Dev-dependencies are not limited.
+fn may_depend_on(name: &str, other: &str) -> bool {
+    let layer = |name: &str| LAYERS.iter().position(|layer| *layer == name);
     match name {
-        "kross" => place(other).is_some() || other == "kross-local",
+        "kross" => layer(other).is_some() || other == "kross-local",
         "kross-local" => false,
         "kross-testing" => ["kross-diagnostics", "kross-value", "kross-api", "kross-local"].contains(&other),
-        // Wire types and expressions stand side by side.
+        // Wire types and expressions are independent of each other.
         "kross-api" if other == "kross-cel" => false,
         _ => {
-            place(name).unwrap_or_else(|| panic!("{name} has no place in ARCHITECTURE.md yet"))
-                > place(other).unwrap_or(WALK.len())
+            layer(name).unwrap_or_else(|| panic!("ARCHITECTURE.md has no layer for {name}"))
+                > layer(other).unwrap_or(LAYERS.len())
         }
     }
 }
 
-/// How many of them are pure, from the first on.
-const PURE: usize = 7;
-
-const IMPURE: [&str; 3] = ["tokio", "hyper", "kube-client"];
-
-/// The platform that the tests run on. Crates of other platforms are not downloaded on a fresh machine.
+/// The platform that the tests run on. A fresh machine has downloaded the crates of no other platform.
 fn host() -> String {
     let output = Command::new("rustc").arg("-vV").output().unwrap();
     let version = String::from_utf8(output.stdout).unwrap();
     version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
 }
 
-/// Package name → names of the packages it needs outside of tests.
+/// Package name → names of the packages that it depends on, without dev-dependencies.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &host()])
@@ -64,25 +66,28 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .iter()
         .map(|package| (package["id"].as_str().unwrap(), package["name"].as_str().unwrap()))
         .collect();
-    let needed_outside_tests = |dependency: &Value| {
+    let is_not_dev = |dependency: &Value| {
         dependency["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"].as_str() != Some("dev"))
     };
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for node in metadata["resolve"]["nodes"].as_array().unwrap() {
-        let needs = graph.entry(names[node["id"].as_str().unwrap()].to_owned()).or_default();
+        let found = graph.entry(names[node["id"].as_str().unwrap()].to_owned()).or_default();
         let dependencies =
-            node["deps"].as_array().unwrap().iter().filter(|dependency| needed_outside_tests(dependency));
-        needs.extend(dependencies.map(|dependency| names[dependency["pkg"].as_str().unwrap()].to_owned()));
+            node["deps"].as_array().unwrap().iter().filter(|dependency| is_not_dev(dependency));
+        found.extend(dependencies.map(|dependency| names[dependency["pkg"].as_str().unwrap()].to_owned()));
     }
     graph
 }
 
 #[test]
-fn dependencies_follow_the_walk() {
+fn crates_depend_only_on_crates_of_earlier_layers() {
     let graph = dependencies();
-    for (name, needs) in graph.iter().filter(|(name, _)| name.starts_with("kross")) {
-        for need in needs.iter().filter(|need| need.starts_with("kross")) {
-            assert!(may_know(name, need), "{name} must not depend on {need}: it runs against the walk");
+    for (name, dependencies) in graph.iter().filter(|(name, _)| name.starts_with("kross")) {
+        for dependency in dependencies.iter().filter(|dependency| dependency.starts_with("kross")) {
+            assert!(
+                may_depend_on(name, dependency),
+                "{name} must not depend on {dependency}: see the drawing in ARCHITECTURE.md"
+            );
         }
     }
 }
@@ -90,27 +95,28 @@ fn dependencies_follow_the_walk() {
 #[test]
 fn pure_crates_never_reach_the_network() {
     let graph = dependencies();
-    for start in WALK.into_iter().take(PURE) {
-        let mut path: BTreeMap<&str, &str> = BTreeMap::new();
+    for start in LAYERS.into_iter().take(PURE) {
+        let mut dependents: BTreeMap<&str, &str> = BTreeMap::new();
         let mut queue = vec![start];
         while let Some(name) = queue.pop() {
-            assert!(!IMPURE.contains(&name), "{start} reaches {name} through {:?}", trail(&path, name));
-            for need in graph.get(name).into_iter().flatten() {
-                if need != start && !path.contains_key(need.as_str()) {
-                    path.insert(need, name);
-                    queue.push(need);
+            assert!(!NETWORK.contains(&name), "{start} reaches {name} through {:?}", path(&dependents, name));
+            for dependency in graph.get(name).into_iter().flatten() {
+                if dependency != start && !dependents.contains_key(dependency.as_str()) {
+                    dependents.insert(dependency, name);
+                    queue.push(dependency);
                 }
             }
         }
     }
 }
 
-fn trail<'a>(path: &BTreeMap<&'a str, &'a str>, name: &'a str) -> Vec<&'a str> {
-    std::iter::successors(Some(name), |name| path.get(name).copied()).collect()
+/// The chain of dependents from a crate back to where the search began.
+fn path<'a>(dependents: &BTreeMap<&'a str, &'a str>, name: &'a str) -> Vec<&'a str> {
+    std::iter::successors(Some(name), |name| dependents.get(name).copied()).collect()
 }
 
 #[test]
-fn there_is_one_binary_and_it_is_called_kross() {
+fn kross_is_the_only_binary() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -1,5 +1,5 @@
-//! Turns typed flags into what they mean: the second of two steps. Everything that can be wrong is found here, before
-//! anything runs.
+//! Turns parsed flags into the configuration of the controller, and rejects invalid ones before anything runs. The second of
+//! two steps; the first is [`super::syntax`].
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,12 +18,12 @@ use super::syntax::{Value, boolean};
 
 const LEASE: &str = "controller.kro.run";
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// No item waits longer than this between two tries.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+/// The longest backoff, whatever the flags say.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// What the flags mean.
+/// Everything that the flags configure.
 #[derive(Clone, Debug)]
-pub(super) struct Meaning {
+pub(super) struct Configuration {
     pub(super) cluster: LocalCluster,
     pub(super) probes: BindAddress,
     pub(super) metrics: BindAddress,
@@ -35,8 +35,8 @@ pub(super) struct Meaning {
     pub(super) controller: Settings,
 }
 
-/// kro's gates, and whether ours are on when nothing is said.
-struct Gates {
+/// kro's feature gates.
+struct FeatureGates {
     /// `InstanceConditionEvents`
     events: bool,
     /// `InstanceConditionMetrics`
@@ -45,26 +45,26 @@ struct Gates {
     omit: bool,
 }
 
-/// The values of all flags: typed ones, and defaults.
-pub(super) struct Values {
-    last: HashMap<&'static str, Value>,
-    /// Everything that was typed, for flags that add up.
-    typed: Vec<(&'static str, Value)>,
+/// The values of all flags, given or default.
+pub(super) struct FlagValues {
+    effective: HashMap<&'static str, Value>,
+    /// The flags that were given, in order, for those whose values add up.
+    given: Vec<(&'static str, Value)>,
 }
 
-impl Meaning {
-    /// Lowers what was typed.
-    pub(super) fn of(typed: Vec<(&'static str, Value)>) -> anyhow::Result<Self> {
-        let given = |name: &str| typed.iter().any(|(typed, _)| *typed == name);
+impl Configuration {
+    /// Reads the configuration from parsed flags.
+    pub(super) fn from_flags(flags: Vec<(&'static str, Value)>) -> anyhow::Result<Self> {
+        let given = |name: &str| flags.iter().any(|(flag, _)| *flag == name);
         let json = !given("zap-encoder") && given("zap-devel");
-        let values = Values::new(typed);
+        let values = FlagValues::new(flags);
         let encoder = match values.text("zap-encoder") {
             "" if json && !values.boolean("zap-devel") => Encoder::Json,
             "" | "console" | "text" => Encoder::Text,
             "json" => Encoder::Json,
-            other => bail!("`{other}` is no value for `--zap-encoder`: write `console` or `json`"),
+            other => bail!("invalid value `{other}` for `--zap-encoder`: use `console` or `json`"),
         };
-        let level = values.text("zap-log-level").parse().map_err(|problem: String| anyhow!(problem))?;
+        let level = values.text("zap-log-level").parse().map_err(|error: String| anyhow!(error))?;
         let path = |name| Some(values.text(name)).filter(|text| !text.is_empty());
         Ok(Self {
             cluster: LocalCluster {
@@ -83,15 +83,16 @@ impl Meaning {
     }
 }
 
-impl Values {
-    pub(super) fn new(typed: Vec<(&'static str, Value)>) -> Self {
-        let mut last: HashMap<_, _> = FLAGS.iter().map(|flag| (flag.name, flag.takes.default())).collect();
-        last.extend(typed.iter().cloned());
-        Self { last, typed }
+impl FlagValues {
+    pub(super) fn new(given: Vec<(&'static str, Value)>) -> Self {
+        let mut effective: HashMap<_, _> =
+            FLAGS.iter().map(|flag| (flag.name, flag.default.value())).collect();
+        effective.extend(given.iter().cloned());
+        Self { effective, given }
     }
 
     fn controller(&self) -> anyhow::Result<Settings> {
-        let gates = Gates::read(self.text("feature-gates"))?;
+        let gates = FeatureGates::parse(self.text("feature-gates"))?;
         let defaults = Settings::default();
         let mut compile = defaults.compile.clone();
         compile.omit = gates.omit;
@@ -114,7 +115,7 @@ impl Values {
                 .filter(|wait| !wait.is_zero()),
             instance_backoff: Backoff {
                 base: self.duration("dynamic-controller-rate-limiter-min-delay"),
-                cap: self.duration("dynamic-controller-rate-limiter-max-delay").min(LONGEST_BACKOFF),
+                cap: self.duration("dynamic-controller-rate-limiter-max-delay").min(MAX_BACKOFF),
             },
             watches: CacheOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.watches },
             clusters: self.clusters()?,
@@ -142,7 +143,7 @@ impl Values {
         ] {
             if self.duration(name).is_zero() {
                 bail!(
-                    "`--{name}` must be longer than nothing: a cluster that never answers would hold others up"
+                    "`--{name}` must be greater than 0: a cluster that never answers would hold up requests for ever"
                 );
             }
         }
@@ -172,12 +173,11 @@ impl Values {
             return Ok(None);
         }
         let namespace = match self.text("leader-election-namespace") {
-            "" => std::fs::read_to_string(POD_NAMESPACE).context(
-                "cannot find the namespace of the Lease: name it with `--leader-election-namespace`",
-            )?,
+            "" => std::fs::read_to_string(POD_NAMESPACE)
+                .context("cannot determine the namespace of the Lease: set `--leader-election-namespace`")?,
             namespace => namespace.to_owned(),
         };
-        let mut options = LeaseOptions::new(namespace.trim(), LEASE, &identity());
+        let mut options = LeaseOptions::new(namespace.trim(), LEASE, &lease_identity());
         options.lease_duration = self.duration("leader-election-lease-duration");
         options.renew_deadline = self.duration("leader-election-renew-deadline");
         options.retry_period = self.duration("leader-election-retry-period");
@@ -193,57 +193,57 @@ impl Values {
     }
 
     pub(super) fn text(&self, name: &str) -> &str {
-        match self.last.get(name) {
+        match self.effective.get(name) {
             Some(Value::Text(text)) => text,
             _ => "",
         }
     }
 
-    /// The values of a flag that adds up: each time it was typed, and each part between commas.
+    /// The values of a flag that may be repeated, each split at commas.
     pub(super) fn texts(&self, name: &str) -> Vec<String> {
-        let typed = self.typed.iter().filter(|(typed, _)| *typed == name);
+        let given = self.given.iter().filter(|(flag, _)| *flag == name);
         let texts =
-            typed.filter_map(|(_, value)| if let Value::Text(text) = value { Some(text) } else { None });
+            given.filter_map(|(_, value)| if let Value::Text(text) = value { Some(text) } else { None });
         let parts = texts.flat_map(|text| text.split(',')).map(str::trim);
         parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
     pub(super) fn boolean(&self, name: &str) -> bool {
-        matches!(self.last.get(name), Some(Value::Bool(true)))
+        matches!(self.effective.get(name), Some(Value::Bool(true)))
     }
 
-    /// A number that counts; none where it says that there is no limit.
+    /// A positive number; none where the flag is 0 or negative, which means no limit or the built-in default.
     pub(super) fn count(&self, name: &str) -> Option<usize> {
-        match self.last.get(name) {
+        match self.effective.get(name) {
             Some(Value::Integer(number)) => usize::try_from(*number).ok().filter(|number| *number > 0),
             _ => None,
         }
     }
 
     pub(super) fn duration(&self, name: &str) -> Duration {
-        match self.last.get(name) {
+        match self.effective.get(name) {
             Some(Value::Duration(duration)) => GoDuration::get(*duration),
             _ => Duration::ZERO,
         }
     }
 
     fn address(&self, name: &'static str) -> anyhow::Result<BindAddress> {
-        self.text(name).parse().with_context(|| format!("cannot use `--{name}`"))
+        self.text(name).parse().with_context(|| format!("invalid value of `--{name}`"))
     }
 }
 
-impl Gates {
+impl FeatureGates {
     const KNOWN: [&str; 3] = ["InstanceConditionEvents", "InstanceConditionMetrics", "CELOmitFunction"];
 
-    /// Reads `A=true,B=false`.
-    fn read(text: &str) -> anyhow::Result<Self> {
+    /// Parses `A=true,B=false`.
+    fn parse(text: &str) -> anyhow::Result<Self> {
         let mut gates = Self { events: true, metrics: false, omit: true };
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
             let (name, value) = entry.split_once('=').with_context(|| {
-                format!("`{entry}` in `--feature-gates` has no value: write `{entry}=true`")
+                format!("`{entry}` in `--feature-gates` has no value: use `{entry}=true`")
             })?;
             let on = boolean(value.trim()).with_context(|| {
-                format!("`{value}` is no value for gate `{name}`: write `true` or `false`")
+                format!("invalid value `{value}` for feature gate `{name}`: use `true` or `false`")
             })?;
             match name.trim() {
                 "InstanceConditionEvents" => gates.events = on,
@@ -255,7 +255,7 @@ impl Gates {
                     let known = Self::KNOWN.join("`, `");
                     match kross_diagnostics::suggest(other, Self::KNOWN) {
                         Some(meant) => bail!("unknown feature gate `{other}`; did you mean `{meant}`?"),
-                        None => bail!("unknown feature gate `{other}`; there are `{known}`"),
+                        None => bail!("unknown feature gate `{other}`; known gates: `{known}`"),
                     }
                 }
             }
@@ -264,34 +264,32 @@ impl Gates {
     }
 }
 
-/// Who we are among those who ask for the Lease: the host, and something that no other process on it has.
-fn identity() -> String {
-    use std::hash::{BuildHasher, Hasher};
+/// The identity of this process as a candidate for the Lease: its host, and a random part against other processes on it.
+fn lease_identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();
-    let random = std::hash::RandomState::new().build_hasher().finish();
-    format!("{}_{random:016x}", if host.is_empty() { "kross" } else { host })
+    format!("{}_{:016x}", if host.is_empty() { "kross" } else { host }, fastrand::u64(..))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::syntax::{Typed, parse};
+    use super::super::syntax::{Parsed, parse};
     use super::*;
 
-    fn meaning(line: &str) -> anyhow::Result<Meaning> {
+    fn configuration(line: &str) -> anyhow::Result<Configuration> {
         match parse(&FLAGS, line.split_whitespace().map(str::to_owned))? {
-            Typed::Flags(flags) => Meaning::of(flags),
-            Typed::Help => bail!("help"),
+            Parsed::Flags(flags) => Configuration::from_flags(flags),
+            Parsed::Help => bail!("help"),
         }
     }
 
     #[test]
-    fn defaults_are_those_of_kro_where_they_do_not_throttle() {
-        let meaning = meaning("").unwrap();
-        assert_eq!(meaning.probes, BindAddress::Everywhere { port: 8079 });
-        assert_eq!(meaning.metrics, BindAddress::Everywhere { port: 8078 });
-        assert_eq!(meaning.encoder, Encoder::Text);
-        let settings = meaning.controller;
+    fn defaults_are_those_of_kro_unless_they_would_throttle() {
+        let configuration = configuration("").unwrap();
+        assert_eq!(configuration.probes, BindAddress::AllInterfaces { port: 8079 });
+        assert_eq!(configuration.metrics, BindAddress::AllInterfaces { port: 8078 });
+        assert_eq!(configuration.encoder, Encoder::Text);
+        let settings = configuration.controller;
         assert_eq!(settings.max_revisions, Some(5));
         assert_eq!(settings.max_collection_size, 1000);
         assert_eq!(settings.kro_version, "devel");
@@ -301,14 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn flags_have_their_effect() {
+    fn flags_take_effect() {
         let line = "--leader-elect --leader-election-namespace=kro-system -leader-election-lease-duration 20s \
              --rgd-max-graph-revisions=0 --feature-gates=CELOmitFunction=false,InstanceConditionMetrics=true \
              --zap-devel=false --allow-crd-deletion --dynamic-controller-concurrent-reconciles=3 \
              --instance-requeue-interval=0";
-        let meaning = meaning(line).unwrap();
-        assert_eq!(meaning.encoder, Encoder::Json);
-        let settings = meaning.controller;
+        let configuration = configuration(line).unwrap();
+        assert_eq!(configuration.encoder, Encoder::Json);
+        let settings = configuration.controller;
         let lease = settings.leader_election.unwrap();
         assert_eq!((lease.namespace.as_str(), lease.name.as_str()), ("kro-system", "controller.kro.run"));
         assert_eq!(lease.lease_duration, Duration::from_secs(20));
@@ -318,12 +316,12 @@ mod tests {
     }
 
     #[test]
-    fn feature_gates_are_read_as_on_kro() {
+    fn feature_gates_are_parsed_as_in_kro() {
         let gates = |text: &str| {
-            let settings = meaning(&format!("--feature-gates={text}")).unwrap().controller;
+            let settings = configuration(&format!("--feature-gates={text}")).unwrap().controller;
             (settings.condition_events, settings.condition_metrics, settings.compile.omit)
         };
-        // What is a risk on kro and off there is on here, but for series that grow with the instances.
+        // kro disables its alpha gates by default. kross enables them, except for metrics whose series grow with the instances.
         assert_eq!(gates(""), (true, false, true));
         assert_eq!(gates("InstanceConditionEvents=false"), (false, false, true));
         assert_eq!(gates("InstanceConditionMetrics=True,CELOmitFunction=0"), (true, true, false));
@@ -333,29 +331,29 @@ mod tests {
     }
 
     #[test]
-    fn booleans_durations_and_limits_have_the_effect_that_they_have_on_kro() {
+    fn booleans_durations_and_limits_take_effect_as_in_kro() {
         let line = "--allow-crd-deletion=false -leader-elect=F --graceful-shutdown-timeout 1m30s \
              --instance-requeue-interval=250ms --rgd-progress-requeue-delay=1.5s \
              --dynamic-controller-rate-limiter-min-delay=1s --dynamic-controller-rate-limiter-max-delay=1000s \
              --rgd-max-collection-size=7 --rgd-max-collection-dimension-size=2 \
              --resource-graph-definition-concurrent-reconciles 4 --kro-version=v0.9.4 \
              --client-qps=0.5 --client-burst=1 --pprof-bind-address=:1 --enable-controller-warmup=false";
-        let settings = meaning(line).unwrap().controller;
+        let settings = configuration(line).unwrap().controller;
         assert!(!settings.allow_crd_deletion && settings.leader_election.is_none());
         assert_eq!(settings.shutdown_timeout, Duration::from_secs(90));
         assert_eq!(settings.instance_interval, Some(Duration::from_millis(250)));
         assert_eq!(settings.progress_delay, Duration::from_millis(1500));
         let Backoff { base, cap } = settings.instance_backoff;
-        // Nothing waits for longer than a minute, whatever is asked for.
+        // The backoff never exceeds a minute, whatever the flag says.
         assert_eq!((base, cap), (Duration::from_secs(1), Duration::from_secs(60)));
         assert_eq!((settings.max_collection_size, settings.compile.max_axes), (7, 2));
         assert_eq!((settings.definition_workers, settings.kro_version.as_str()), (4, "v0.9.4"));
     }
 
     #[test]
-    fn other_clusters_are_looked_after_as_the_flags_say() {
+    fn flags_configure_connections_to_remote_clusters() {
         let defaults = ClusterOptions::for_version("devel");
-        let options = meaning("").unwrap().controller.clusters;
+        let options = configuration("").unwrap().controller.clusters;
         let times = |options: &ClusterOptions| {
             let ClusterOptions { client, probe_interval, probe_timeout, idle_timeout, .. } = options.clone();
             [client.request_timeout, client.list_timeout, client.read_timeout]
@@ -371,34 +369,34 @@ mod tests {
         let line = "--cluster-request-timeout=1s --cluster-list-timeout=2s --cluster-read-timeout=3s \
             --cluster-connect-timeout=4s --cluster-probe-interval=5s --cluster-probe-timeout=6s \
             --cluster-idle-timeout=7s --cluster-max-requests=8 --cluster-breaker-threshold=9";
-        let options = meaning(line).unwrap().controller.clusters;
+        let options = configuration(line).unwrap().controller.clusters;
         assert_eq!(times(&options), [1, 2, 3, 4, 4, 5, 6, 7].map(Duration::from_secs));
         assert_eq!((options.client.requests.max_streams, options.breaker_threshold), (8, 9));
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
-        for (line, problem) in [
+    fn errors_say_what_to_use() {
+        for (line, error) in [
             (
                 "--cluster-request-timeout=0",
-                "`--cluster-request-timeout` must be longer than nothing: a cluster that never answers would hold others up",
+                "`--cluster-request-timeout` must be greater than 0: a cluster that never answers would hold up requests for ever",
             ),
-            ("--zap-encoder=xml", "`xml` is no value for `--zap-encoder`: write `console` or `json`"),
+            ("--zap-encoder=xml", "invalid value `xml` for `--zap-encoder`: use `console` or `json`"),
             (
                 "--feature-gates=CELOmitFunktion=true",
                 "unknown feature gate `CELOmitFunktion`; did you mean `CELOmitFunction`?",
             ),
             (
                 "--feature-gates=CELOmitFunction",
-                "`CELOmitFunction` in `--feature-gates` has no value: write `CELOmitFunction=true`",
+                "`CELOmitFunction` in `--feature-gates` has no value: use `CELOmitFunction=true`",
             ),
-            ("--metrics-bind-address=8078", "cannot use `--metrics-bind-address`"),
+            ("--metrics-bind-address=8078", "invalid value of `--metrics-bind-address`"),
             (
                 "--leader-elect --leader-election-namespace=x --leader-election-lease-duration=5s",
                 "`--leader-election-lease-duration` must be longer than `--leader-election-renew-deadline`",
             ),
         ] {
-            assert_eq!(meaning(line).unwrap_err().to_string(), problem);
+            assert_eq!(configuration(line).unwrap_err().to_string(), error);
         }
     }
 }
