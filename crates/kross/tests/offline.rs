@@ -109,7 +109,7 @@ fn a_command_that_cannot_run_exits_with_two() {
     for (arguments, expected) in [
         (vec!["validate", "no/such/file.yaml"], "cannot read no/such/file.yaml"),
         (vec!["validate", "-"], "no ResourceGraphDefinition found"),
-        (vec!["validate", "examples", "--kubernetes", "1.1"], "no schemas of Kubernetes 1.1 are included"),
+        (vec!["validate", "examples", "--kubernetes", "1.1"], "there are no schemas for Kubernetes 1.1"),
         (vec!["eval", "x", "--with", "x"], "use `--with NAME=PATH`"),
         (vec!["validate"], "required"),
     ] {
