@@ -1,11 +1,18 @@
 //! What every instance reports beside its author's status: each resource and each cluster, in the order of the graph.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use crate::crds::structural_schema;
 use crate::vocabulary::{FailureReason, Operation, ResourceState, SyncMode};
+
+/// A time as Kubernetes writes it: in whole seconds, in UTC.
+#[must_use]
+pub fn whole_seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
 
 /// One object of the graph, or the summary of a large collection: an entry of `status.managedResources`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

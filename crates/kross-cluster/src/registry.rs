@@ -27,9 +27,8 @@ mod reach;
 mod slot;
 mod view;
 
-pub use connection_state::{
-    ClusterChange, ClusterEvent, ClusterIdentity, ConnectStep, Connection, ConnectionState, Disconnected,
-};
+pub use connection_state::{ClusterChange, ClusterEvent, ClusterIdentity, Connection, ConnectionState};
+pub use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure};
 pub use view::{ClusterState, ClusterTotals, ClusterView};
 
 use entry::{Attempts, Entry};
@@ -111,7 +110,7 @@ impl Default for ClusterOptions {
 ///     match eu.state(Some("shop")) {
 ///         ConnectionState::Connecting { since } => println!("connecting since {since}"),
 ///         ConnectionState::Connected(live) => println!("connected to {}", live.identity.uid),
-///         ConnectionState::NotConnected(down) => println!("{}", down.message),
+///         ConnectionState::NotConnected { failure, .. } => println!("{}", failure.message("eu")),
 ///     }
 /// }
 /// # }

@@ -501,13 +501,8 @@ fn going(object: &OwnedObject) -> Text {
 
 fn resource_failure(object: &OwnedObject, failure: &OperationFailure) -> ResourceFailure {
     let key = &object.key;
-    ResourceFailure {
-        operation: Some(Operation::Delete),
-        reason: failure.reason,
-        message: format!("cannot delete {} {}: {}", key.kind, key.namespaced_name(), failure.message).into(),
-        error: failure.message.clone(),
-        since: Some(failure.since),
-    }
+    let message = format!("cannot delete {} {}: {}", key.kind, key.namespaced_name(), failure.message);
+    ResourceFailure { operation: Some(Operation::Delete), ..failure.reported(message) }
 }
 
 fn pending_deletion(object: &OwnedObject) -> PendingDeletion {

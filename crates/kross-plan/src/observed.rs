@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use kross_api::{
-    ClusterId, FailureReason, LabelSelector, ManagedResource, ObjectKey, Operation, Reason, ResolvedCluster,
-    ResolvedCredentials, SecretAddress, SyncMode, annotations, labels,
+    ClusterId, ConnectionFailure, FailureReason, LabelSelector, ManagedResource, ObjectKey, Operation,
+    ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations, labels,
 };
 use kross_value::{Text, Value};
 
 use crate::plan::ExternalRead;
+use crate::progress::ResourceFailure;
 
 /// Everything that is known.
 #[derive(Clone, Debug, Default)]
@@ -176,6 +177,20 @@ pub struct OperationFailure {
     pub since: Timestamp,
 }
 
+impl OperationFailure {
+    /// The failure as status reports it, in this sentence.
+    pub(crate) fn reported(&self, message: String) -> ResourceFailure {
+        ResourceFailure {
+            operation: Some(self.operation),
+            reason: self.reason,
+            message: message.into(),
+            error: self.message.clone(),
+            since: Some(self.since),
+            connection: None,
+        }
+    }
+}
+
 /// A cluster as the registry sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedCluster {
@@ -187,48 +202,68 @@ pub struct ObservedCluster {
     pub unverified: bool,
     /// How changes are noticed.
     pub mode: SyncMode,
-    /// Whether it answers.
+    /// Whether it is connected.
     pub connection: ClusterConnection,
     /// Whether an operation of this instance ever succeeded there.
     pub succeeded: bool,
-    /// When it last answered.
-    pub last_contact: Option<Timestamp>,
 }
 
-/// Whether a cluster answers.
+/// Whether a cluster is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterConnection {
-    /// It does.
+    /// It is.
     Connected {
         /// Since when.
         since: Timestamp,
+        /// When it last answered.
+        last_contact: Option<Timestamp>,
     },
-    /// It does not.
-    NotConnected {
-        /// Since when.
-        since: Timestamp,
-        /// The class of the failure.
-        reason: FailureReason,
-        /// The error in its own words.
-        message: Text,
-        /// The step that failed, as conditions name it.
-        step: Reason,
-    },
+    /// It is not, for this reason.
+    NotConnected(ConnectionFailure),
 }
 
 impl ClusterConnection {
-    /// Whether it answers.
+    /// Whether it is connected.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         matches!(self, Self::Connected { .. })
     }
 
-    /// Since when it is so.
+    /// Why it is not connected, if it is not.
+    #[must_use]
+    pub fn failure(&self) -> Option<&ConnectionFailure> {
+        match self {
+            Self::Connected { .. } => None,
+            Self::NotConnected(failure) => Some(failure),
+        }
+    }
+
+    /// Since when it is or is not connected.
     #[must_use]
     pub fn since(&self) -> Timestamp {
         match self {
-            Self::Connected { since } | Self::NotConnected { since, .. } => *since,
+            Self::Connected { since, .. } => *since,
+            Self::NotConnected(failure) => failure.since,
         }
+    }
+
+    /// When the cluster last answered.
+    #[must_use]
+    pub fn last_contact(&self) -> Option<Timestamp> {
+        match self {
+            Self::Connected { last_contact, .. } => *last_contact,
+            Self::NotConnected(failure) => failure.last_contact,
+        }
+    }
+
+    /// Takes over an earlier time since when it is so, and the last contact where none is known.
+    pub fn backdate(&mut self, earlier: Option<Timestamp>, contact: Option<Timestamp>) {
+        let (since, last_contact) = match self {
+            Self::Connected { since, last_contact } => (since, last_contact),
+            Self::NotConnected(failure) => (&mut failure.since, &mut failure.last_contact),
+        };
+        *since = earlier.map_or(*since, |earlier| earlier.min(*since));
+        *last_contact = last_contact.or(contact);
     }
 }
 

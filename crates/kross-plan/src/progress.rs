@@ -1,7 +1,9 @@
 //! How far a node or one of its objects is, as an enum with data, and what status and conditions say of it.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
-use kross_api::{FailureReason, Operation, ResourceState};
+use kross_api::{ConnectionFailure, FailureReason, Operation, ResourceState};
 use kross_value::Text;
 
 /// How far a node or one of its objects is.
@@ -58,9 +60,37 @@ pub struct ResourceFailure {
     pub error: Text,
     /// Since when.
     pub since: Option<Timestamp>,
+    /// Why the cluster is not connected, if that is what went wrong.
+    pub connection: Option<Arc<ConnectionFailure>>,
 }
 
 impl ResourceFailure {
+    /// The cluster that people know by this name is not connected.
+    #[must_use]
+    pub fn not_connected(cluster: &str, failure: &ConnectionFailure) -> Self {
+        Self {
+            operation: Some(Operation::Connect),
+            reason: failure.reason,
+            message: failure.message(cluster).into(),
+            error: failure.error().clone(),
+            since: Some(failure.since),
+            connection: Some(Arc::new(failure.clone())),
+        }
+    }
+
+    /// Nobody has tried yet to connect to the cluster that people know by this name.
+    #[must_use]
+    pub fn connecting(cluster: &str) -> Self {
+        Self {
+            operation: Some(Operation::Connect),
+            reason: FailureReason::Unreachable,
+            message: format!("connecting to cluster `{cluster}`").into(),
+            error: "".into(),
+            since: None,
+            connection: None,
+        }
+    }
+
     /// An expression, or what came out of it, cannot be used.
     #[must_use]
     pub fn expression(message: impl Into<Text>) -> Self {
@@ -71,6 +101,7 @@ impl ResourceFailure {
             error: message.clone(),
             message,
             since: None,
+            connection: None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kross_api::{
     Condition, ConditionSet, ConditionStatus, ConditionType, InstanceState, ManagedResource, ObjectKey,
-    Reason, ResourceState,
+    Reason, ResourceState, whole_seconds,
 };
 use kross_graph::{Field, Placement, Scope};
 use kross_value::{Object, Text, Value};
@@ -166,15 +166,10 @@ pub(crate) fn attempts(
     attempts
 }
 
-/// Whole seconds, as Kubernetes writes times.
-pub(crate) fn seconds(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
 /// The message with the time it began, where it is known.
 fn since(failure: &ResourceFailure) -> String {
     match failure.since {
-        Some(time) => format!("{} (since {})", failure.message, seconds(time)),
+        Some(time) => format!("{} (since {})", failure.message, whole_seconds(time)),
         None => failure.message.to_string(),
     }
 }

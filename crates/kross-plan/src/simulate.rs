@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use kross_api::{ClusterId, ObjectKey, SyncMode};
+use kross_api::{ClusterId, ObjectKey, SyncMode, whole_seconds};
 use kross_graph::Graph;
 use kross_value::{Object, Text, Value};
 
@@ -161,10 +161,7 @@ impl World {
             metadata.insert("generation", Value::from(1));
         }
         if metadata.get("creationTimestamp").is_none() {
-            metadata.insert(
-                "creationTimestamp",
-                Value::from(self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-            );
+            metadata.insert("creationTimestamp", Value::from(whole_seconds(self.now)));
         }
         if let Some(fields) = stored.as_object_mut() {
             fields.insert("metadata", Value::Object(metadata));
@@ -182,9 +179,8 @@ fn connected(id: ClusterId, now: Timestamp) -> ObservedCluster {
         uid: None,
         unverified: false,
         mode: SyncMode::Watch,
-        connection: ClusterConnection::Connected { since: now },
+        connection: ClusterConnection::Connected { since: now, last_contact: None },
         succeeded: true,
-        last_contact: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use kross_api::{FailureReason, SecretAddress};
+use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
 use serde::Serialize;
 
@@ -50,8 +50,13 @@ pub enum ConnectionState {
     },
     /// It is open.
     Connected(Connection),
-    /// It is not open; tries go on.
-    NotConnected(Disconnected),
+    /// It is not open.
+    NotConnected {
+        /// Why not, and since when.
+        failure: ConnectionFailure,
+        /// Which cluster it was when it was last open.
+        identity: Option<ClusterIdentity>,
+    },
 }
 
 impl ConnectionState {
@@ -60,7 +65,7 @@ impl ConnectionState {
     pub fn connected(&self) -> Option<&Connection> {
         match self {
             Self::Connected(live) => Some(live),
-            Self::Connecting { .. } | Self::NotConnected(_) => None,
+            Self::Connecting { .. } | Self::NotConnected { .. } => None,
         }
     }
 }
@@ -83,40 +88,6 @@ pub struct Connection {
     pub method: Text,
     /// What the operator should know about the kubeconfig although it is used.
     pub warnings: Vec<Text>,
-}
-
-/// A way that is not open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disconnected {
-    /// Since when it has not been.
-    pub since: Timestamp,
-    /// How far it got.
-    pub step: ConnectStep,
-    /// The class of what went wrong.
-    pub reason: FailureReason,
-    /// The reference, what was attempted, what went wrong and what to do about it.
-    pub message: Text,
-    /// Which cluster it was when it was last open.
-    pub identity: Option<ClusterIdentity>,
-    /// When the cluster last answered.
-    pub last_contact: Option<Timestamp>,
-    /// When it is tried again by itself; none where only a change of the Secret helps.
-    pub next_attempt: Option<Timestamp>,
-}
-
-/// The steps on the way to a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub enum ConnectStep {
-    /// The Secret is there and may be used.
-    Secret,
-    /// The Secret has the key.
-    Key,
-    /// The kubeconfig is acceptable.
-    Parse,
-    /// The cluster answers.
-    Reach,
-    /// The cluster takes the credential, and proves itself.
-    Authenticate,
 }
 
 /// Something happened on the way to a cluster. Whoever holds it should look at the link again.
@@ -143,23 +114,12 @@ pub enum ClusterChange {
     Permissions,
 }
 
-/// What went wrong at a step, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) step: ConnectStep,
-    pub(super) reason: FailureReason,
-    pub(super) cause: String,
-    pub(super) advice: String,
-}
-
-impl Failure {
-    pub(super) fn message(&self, secret: &SecretAddress) -> Text {
-        let Self { cause, advice, .. } = self;
-        let text = if advice.is_empty() {
-            format!("cannot connect to cluster `{secret}`: {cause}")
-        } else {
-            format!("cannot connect to cluster `{secret}`: {cause}; {advice}")
-        };
-        text.into()
-    }
+/// A failure of a step that just happened.
+pub(super) fn failed(
+    step: ConnectStep,
+    reason: FailureReason,
+    cause: impl Into<Text>,
+    advice: ConnectionAdvice,
+) -> ConnectionFailure {
+    ConnectionFailure::new(step, reason, cause, advice, Timestamp::now())
 }

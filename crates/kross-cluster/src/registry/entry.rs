@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{FailureReason, SecretAddress};
+use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use super::connection_state::{ClusterIdentity, ConnectStep, Failure};
+use super::connection_state::{ClusterIdentity, failed};
 use super::intake;
 use super::own;
 use super::reach::{Answer, identify, knock};
@@ -91,7 +91,7 @@ struct State {
 pub(super) enum Phase {
     Connecting,
     Up(ClusterClient, ClusterIdentity),
-    Down { failure: Failure, next: Timestamp },
+    Down(ConnectionFailure),
 }
 
 /// Attempts so far.
@@ -199,7 +199,7 @@ impl Core {
     }
 
     /// Dials and finds out who is there, over sockets of its own.
-    async fn attempt(&self) -> Result<Reached, Failure> {
+    async fn attempt(&self) -> Result<Reached, ConnectionFailure> {
         let attempted = self.trail(&self.secret).begin(AuditVerb::Connect);
         let outcome = self.try_attempt().await;
         let uid = outcome.as_ref().ok().map(|reached| reached.identity.uid.clone());
@@ -231,7 +231,7 @@ impl Core {
         }
     }
 
-    async fn try_attempt(&self) -> Result<Reached, Failure> {
+    async fn try_attempt(&self) -> Result<Reached, ConnectionFailure> {
         let (endpoint, credential) = intake::prepare(&self.source).await?;
         let wires = Wires::new(&endpoint, credential, &self.options.client);
         self.lock().endpoint = Some(endpoint);
@@ -265,7 +265,7 @@ impl Core {
     }
 
     /// Asks over these wires, whatever the guard says.
-    async fn ask(&self, wires: &Arc<Wires>) -> Result<Answer, Failure> {
+    async fn ask(&self, wires: &Arc<Wires>) -> Result<Answer, ConnectionFailure> {
         let id = ClusterId::new(&self.server);
         let client = self.client(id, Arc::clone(wires), None)?;
         let answer = identify(&client, self.options.attempt_timeout).await?;
@@ -278,18 +278,16 @@ impl Core {
         id: ClusterId,
         wires: Arc<Wires>,
         guard: Option<Arc<Guard>>,
-    ) -> Result<ClusterClient, Failure> {
+    ) -> Result<ClusterClient, ConnectionFailure> {
         let options = self.options.client.clone();
-        ClusterClient::over(id, self.access.clone(), wires, options, guard).map_err(|error| Failure {
-            step: ConnectStep::Reach,
-            reason: FailureReason::Unreachable,
-            cause: error.to_string(),
-            advice: String::new(),
+        ClusterClient::over(id, self.access.clone(), wires, options, guard).map_err(|error| {
+            let reason = FailureReason::Unreachable;
+            failed(ConnectStep::Reach, reason, error.to_string(), ConnectionAdvice::None)
         })
     }
 
     /// Opens the way.
-    fn connected(&self, reached: Reached) -> Result<(), Failure> {
+    fn connected(&self, reached: Reached) -> Result<(), ConnectionFailure> {
         let Reached { wires, identity } = reached;
         let mut state = self.lock();
         let client = match &state.client {
@@ -318,19 +316,20 @@ impl Core {
     }
 
     /// Shuts the way.
-    fn lost(&self, failure: &Failure, delay: Duration) {
-        let Failure { step, reason, cause, .. } = failure;
-        self.guard.open(Outage { reason: *reason, problem: cause.clone() });
+    fn lost(&self, failure: &ConnectionFailure, delay: Duration) {
+        let ConnectionFailure { step, reason, cause, .. } = failure;
+        self.guard.open(Outage { reason: *reason, problem: cause.to_string() });
         let mut state = self.lock();
         if matches!(state.phase, Phase::Up(..)) {
             state.since = Timestamp::now();
         }
         let next = Timestamp::now().checked_add(delay).unwrap_or(Timestamp::MAX);
-        let known = matches!(&state.phase, Phase::Down { failure: before, .. } if before == failure);
-        state.phase = Phase::Down { failure: failure.clone(), next };
+        let known = matches!(&state.phase, Phase::Down(before) if before.is_same_problem(failure));
+        let since = state.since;
+        state.phase = Phase::Down(ConnectionFailure { since, next_attempt: Some(next), ..failure.clone() });
         drop(state);
         if !known {
-            tracing::info!(server = &*self.server, ?step, %reason, cause, "not connected");
+            tracing::info!(server = &*self.server, ?step, %reason, %cause, "not connected");
         }
         if let Some(registry) = self.registry.upgrade() {
             registry.entry_changed(&self.access);
@@ -341,7 +340,7 @@ impl Core {
     }
 
     /// Returns when the cluster is lost.
-    async fn stay(&self) -> Failure {
+    async fn stay(&self) -> ConnectionFailure {
         loop {
             let interval = self.options.probe_interval.mul_f64(0.75 + random() / 4.0);
             let quiet = self.guard.silence();
@@ -365,19 +364,15 @@ impl Core {
 
     /// Whether the cluster is still there, is still the same and still takes the credential. A socket that went silent is not
     /// a cluster that did, so a new one has a say as well.
-    async fn probe(&self) -> Result<(), Failure> {
+    async fn probe(&self) -> Result<(), ConnectionFailure> {
         let limit = self.options.probe_timeout;
         timeout(limit, self.try_probe()).await.unwrap_or_else(|_| {
-            Err(Failure {
-                step: ConnectStep::Reach,
-                reason: FailureReason::Unreachable,
-                cause: format!("no answer after {:.1}s", limit.as_secs_f64()),
-                advice: "check that the cluster is up and the network lets through".to_owned(),
-            })
+            let cause = format!("no answer after {:.1}s", limit.as_secs_f64());
+            Err(failed(ConnectStep::Reach, FailureReason::Unreachable, cause, ConnectionAdvice::CheckNetwork))
         })
     }
 
-    async fn try_probe(&self) -> Result<(), Failure> {
+    async fn try_probe(&self) -> Result<(), ConnectionFailure> {
         let wires = self.lock().client.as_ref().map(ClusterClient::wires);
         if let Some(wires) = &wires {
             match timeout(self.options.probe_timeout / 2, self.ask(wires)).await {
@@ -390,7 +385,7 @@ impl Core {
     }
 
     /// Begins anew, with what the kubeconfig gives at this time.
-    async fn renew(&self) -> Result<(), Failure> {
+    async fn renew(&self) -> Result<(), ConnectionFailure> {
         let reached = self.attempt().await?;
         self.connected(reached)
     }
@@ -410,7 +405,7 @@ impl Core {
 
     /// Waits for the next attempt, or until somebody answers again. Returns whether an answer was the reason: if the attempt
     /// then fails all the same, answers say nothing until there is silence.
-    async fn wait(&self, failure: &Failure, delay: Duration, misled: bool) -> bool {
+    async fn wait(&self, failure: &ConnectionFailure, delay: Duration, misled: bool) -> bool {
         tokio::select! {
             () = sleep(delay) => misled,
             () = self.again.notified() => false,
@@ -418,7 +413,7 @@ impl Core {
         }
     }
 
-    async fn answer(&self, failure: &Failure, misled: bool) {
+    async fn answer(&self, failure: &ConnectionFailure, misled: bool) {
         let endpoint = self.lock().endpoint.clone();
         let (ConnectStep::Reach, Some(endpoint)) = (failure.step, endpoint) else {
             return std::future::pending().await;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use kross_api::{FailureReason, SecretAddress};
+use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
 
 use super::ClusterOptions;
-use super::connection_state::{ConnectStep, Failure};
+use super::connection_state::failed;
 use crate::client::Credential;
 use crate::kubeconfig::{Accepted, PrepareError, accept};
 use crate::object::StoredObject;
@@ -20,7 +20,7 @@ pub(super) enum Intake {
     /// Nothing that anybody may use.
     Missing,
     /// Nothing usable.
-    Refused(Failure),
+    Refused(ConnectionFailure),
     /// A kubeconfig, and what tells it from others.
     Usable(Text, Arc<Accepted>),
 }
@@ -40,7 +40,7 @@ impl Intake {
     }
 
     /// The failure of whoever asks, if there is nothing to use.
-    pub(super) fn failure(&self, address: &SecretAddress, asker: Asker<'_>) -> Option<Failure> {
+    pub(super) fn failure(&self, address: &SecretAddress, asker: Asker<'_>) -> Option<ConnectionFailure> {
         match self {
             Self::Unread | Self::Usable(..) => None,
             Self::Missing => Some(SecretRefusal::not_offered(address, asker).into()),
@@ -49,7 +49,7 @@ impl Intake {
     }
 }
 
-impl From<SecretRefusal> for Failure {
+impl From<SecretRefusal> for ConnectionFailure {
     fn from(refusal: SecretRefusal) -> Self {
         let step = match refusal {
             SecretRefusal::Key { .. } | SecretRefusal::KeyName { .. } => ConnectStep::Key,
@@ -60,7 +60,7 @@ impl From<SecretRefusal> for Failure {
 }
 
 /// What a connection needs, as a kubeconfig gives it at this time.
-pub(super) async fn prepare(accepted: &Accepted) -> Result<(Endpoint, Credential), Failure> {
+pub(super) async fn prepare(accepted: &Accepted) -> Result<(Endpoint, Credential), ConnectionFailure> {
     accepted.prepare().await.map_err(|error| {
         let step = match error {
             PrepareError::Expired { .. } | PrepareError::Exec(_) => ConnectStep::Authenticate,
@@ -73,6 +73,6 @@ pub(super) async fn prepare(accepted: &Accepted) -> Result<(Endpoint, Credential
 }
 
 /// The texts of refusals say what to do themselves.
-fn refused(step: ConnectStep, cause: String) -> Failure {
-    Failure { step, reason: FailureReason::Credentials, cause, advice: String::new() }
+fn refused(step: ConnectStep, cause: String) -> ConnectionFailure {
+    failed(step, FailureReason::Credentials, cause, ConnectionAdvice::None)
 }

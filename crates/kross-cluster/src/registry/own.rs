@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use kross_api::FailureReason;
+use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason};
 use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::Inner;
-use super::connection_state::{ClusterIdentity, ConnectStep, Failure};
+use super::connection_state::{ClusterIdentity, failed};
 use super::reach::{Answer, identify};
 use crate::client::ApiRequest;
 use crate::kubeconfig::Accepted;
@@ -66,16 +66,13 @@ impl Inner {
 }
 
 /// What is said when another cluster does not take a token of the hub's.
-pub(super) fn refused() -> Failure {
-    Failure {
-        step: ConnectStep::Authenticate,
-        reason: FailureReason::Unauthorized,
-        cause: "the cluster does not accept the credentials: the token was issued by the controller's own cluster"
-            .to_owned(),
-        advice:
-            "put a kubeconfig with a token of this cluster into the Secret, and revoke the one that was shown to it"
-                .to_owned(),
-    }
+pub(super) fn refused() -> ConnectionFailure {
+    failed(
+        ConnectStep::Authenticate,
+        FailureReason::Unauthorized,
+        "the cluster does not accept the credentials: the token was issued by the controller's own cluster",
+        ConnectionAdvice::ReplaceHubToken,
+    )
 }
 
 /// What is said when another cluster takes it.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode, Uri};
-use kross_api::FailureReason;
+use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason};
 use tokio::time::{Instant, timeout};
 
-use super::connection_state::{ClusterIdentity, ConnectStep, Failure};
+use super::connection_state::{ClusterIdentity, failed};
 use crate::client::{ApiRequest, ClusterClient};
 use crate::error::{Status, sanitise};
 use crate::object::read_object;
@@ -22,11 +22,11 @@ pub(super) enum Answer {
     /// It takes the credential, which may not read the UID.
     Anonymous,
     /// It is there but has something else to do.
-    Busy(Failure),
+    Busy(ConnectionFailure),
 }
 
 /// Asks a cluster who it is. Whatever it answers, it is there.
-pub(super) async fn identify(client: &ClusterClient, limit: Duration) -> Result<Answer, Failure> {
+pub(super) async fn identify(client: &ClusterClient, limit: Duration) -> Result<Answer, ConnectionFailure> {
     let request = client.exchange(ApiRequest::get(IDENTITY.to_owned()));
     let answer = match timeout(limit, request).await {
         Ok(answer) => answer.map_err(|error| unanswered(&error))?,
@@ -35,43 +35,34 @@ pub(super) async fn identify(client: &ClusterClient, limit: Duration) -> Result<
     match answer.status {
         StatusCode::OK => match read_object(&answer.body) {
             Ok(object) if is_uid(object.uid()) => Ok(Answer::Uid(object.uid().to_string())),
-            _ => Err(Failure {
-                step: ConnectStep::Reach,
-                reason: FailureReason::ServerError,
-                cause: "the answer is not one of a Kubernetes API server".to_owned(),
-                advice: "check `server` in the kubeconfig".to_owned(),
-            }),
+            _ => Err(unexpected("the answer is not that of a Kubernetes API server".to_owned())),
         },
-        StatusCode::FORBIDDEN if is_anonymous(&answer.body) => Err(Failure {
-            step: ConnectStep::Authenticate,
-            reason: FailureReason::Unauthorized,
-            cause: "the cluster does not accept the credentials: it takes us for `system:anonymous`"
-                .to_owned(),
-            advice: "put a kubeconfig with a token or a client certificate into the Secret".to_owned(),
-        }),
+        StatusCode::FORBIDDEN if is_anonymous(&answer.body) => Err(unauthorized(
+            "the cluster does not accept the credentials: it authenticated the request as `system:anonymous`",
+            ConnectionAdvice::AddCredential,
+        )),
         StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(Answer::Anonymous),
-        StatusCode::UNAUTHORIZED => Err(Failure {
-            step: ConnectStep::Authenticate,
-            reason: FailureReason::Unauthorized,
-            cause: "the cluster does not accept the credentials".to_owned(),
-            advice: "they may have expired or been revoked: put a new kubeconfig into the Secret".to_owned(),
-        }),
+        StatusCode::UNAUTHORIZED => {
+            let cause = "the cluster does not accept the credentials";
+            Err(unauthorized(cause, ConnectionAdvice::RenewCredential))
+        }
         status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
             let throttled = status == StatusCode::TOO_MANY_REQUESTS;
-            Ok(Answer::Busy(Failure {
-                step: ConnectStep::Reach,
-                reason: if throttled { FailureReason::Throttled } else { FailureReason::ServerError },
-                cause: format!("the cluster answers {status}"),
-                advice: "it is tried again".to_owned(),
-            }))
+            let reason = if throttled { FailureReason::Throttled } else { FailureReason::ServerError };
+            let cause = format!("the cluster answers {status}");
+            Ok(Answer::Busy(failed(ConnectStep::Reach, reason, cause, ConnectionAdvice::Retried)))
         }
-        status => Err(Failure {
-            step: ConnectStep::Reach,
-            reason: FailureReason::ServerError,
-            cause: format!("the server answers {status}"),
-            advice: "check `server` in the kubeconfig".to_owned(),
-        }),
+        status => Err(unexpected(format!("the server answers {status}"))),
     }
+}
+
+fn unauthorized(cause: &str, advice: ConnectionAdvice) -> ConnectionFailure {
+    failed(ConnectStep::Authenticate, FailureReason::Unauthorized, cause, advice)
+}
+
+/// The failure of a server that answers as no API server does.
+fn unexpected(cause: String) -> ConnectionFailure {
+    failed(ConnectStep::Reach, FailureReason::ServerError, cause, ConnectionAdvice::CheckServer)
 }
 
 /// Whether the server passed over our credential. It does so with passwords, which no API server checks any more, and calls
@@ -86,31 +77,24 @@ fn is_uid(uid: &str) -> bool {
 }
 
 /// The failure of a request without an answer.
-fn unanswered(error: &TransportError) -> Failure {
-    let cause = sanitise(&error.to_string());
+fn unanswered(error: &TransportError) -> ConnectionFailure {
     let (step, reason, advice) = match error {
-        TransportError::Tls { certificate: true, .. } => (
-            ConnectStep::Authenticate,
-            FailureReason::Credentials,
-            "check `certificate-authority-data` and the client certificate in the kubeconfig",
-        ),
-        TransportError::Denied { .. } => (ConnectStep::Parse, FailureReason::Credentials, ""),
-        TransportError::Credentials { .. } => {
-            (ConnectStep::Authenticate, FailureReason::Credentials, "check the kubeconfig in the Secret")
+        TransportError::Tls { certificate: true, .. } => {
+            (ConnectStep::Authenticate, FailureReason::Credentials, ConnectionAdvice::CheckCertificates)
         }
-        // A cluster that accepts and never answers is as dark as any other.
-        TransportError::Timeout { .. } => (
-            ConnectStep::Reach,
-            FailureReason::Unreachable,
-            "check that the cluster is up and the network lets through",
-        ),
-        _ => (
-            ConnectStep::Reach,
-            FailureReason::Unreachable,
-            "check `server` in the kubeconfig, that the cluster is up and that the network lets through",
-        ),
+        TransportError::Denied { .. } => {
+            (ConnectStep::Parse, FailureReason::Credentials, ConnectionAdvice::None)
+        }
+        TransportError::Credentials { .. } => {
+            (ConnectStep::Authenticate, FailureReason::Credentials, ConnectionAdvice::CheckKubeconfig)
+        }
+        // A cluster that accepts connections and never answers is as dark as any other.
+        TransportError::Timeout { .. } => {
+            (ConnectStep::Reach, FailureReason::Unreachable, ConnectionAdvice::CheckNetwork)
+        }
+        _ => (ConnectStep::Reach, FailureReason::Unreachable, ConnectionAdvice::CheckServerAndNetwork),
     };
-    Failure { step, reason, cause, advice: advice.to_owned() }
+    failed(step, reason, sanitise(&error.to_string()), advice)
 }
 
 impl Answer {
@@ -119,7 +103,7 @@ impl Answer {
         self,
         server: &str,
         known: Option<&ClusterIdentity>,
-    ) -> Result<ClusterIdentity, Failure> {
+    ) -> Result<ClusterIdentity, ConnectionFailure> {
         match self {
             Self::Uid(uid) => Ok(ClusterIdentity::verified(&uid)),
             Self::Anonymous => Ok(known.cloned().unwrap_or_else(|| ClusterIdentity::unverified(server))),

@@ -4,14 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use kross_api::{FailureReason, SecretAddress};
+use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
 use tokio::task::AbortHandle;
 
 use super::Inner;
-use super::connection_state::{
-    ClusterChange, ClusterIdentity, ConnectStep, Connection, ConnectionState, Disconnected, Failure,
-};
+use super::connection_state::{ClusterChange, ClusterIdentity, Connection, ConnectionState, failed};
 use super::entry::{Entry, Phase, Snapshot};
 use super::intake::Intake;
 use crate::audit::{AuditCluster, AuditRecord, AuditVerb};
@@ -83,11 +81,23 @@ impl From<Asker<'_>> for Who {
 }
 
 /// What those who follow the cluster have been told.
-#[derive(Clone, PartialEq, Eq)]
 enum Standing {
     Waiting,
     Up(Text, ClusterIdentity),
-    Down(Failure),
+    Down(ConnectionFailure),
+}
+
+impl Standing {
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Waiting, Self::Waiting) => true,
+            (Self::Up(access, identity), Self::Up(other_access, other_identity)) => {
+                access == other_access && identity == other_identity
+            }
+            (Self::Down(failure), Self::Down(other)) => failure.is_same_problem(other),
+            _ => false,
+        }
+    }
 }
 
 /// What is known of a Secret and its cluster, for a page.
@@ -98,7 +108,10 @@ pub(super) struct Peek {
 }
 
 impl Slot {
-    pub(super) fn new(address: &SecretAddress, followed: Result<(Cache, AbortHandle), Failure>) -> Arc<Self> {
+    pub(super) fn new(
+        address: &SecretAddress,
+        followed: Result<(Cache, AbortHandle), ConnectionFailure>,
+    ) -> Arc<Self> {
         let (watch, task, intake) = match followed {
             Ok((watch, task)) => (Some(watch), Some(task), Intake::Unread),
             Err(failure) => (None, None, Intake::Refused(failure)),
@@ -225,7 +238,7 @@ impl Slot {
         }
         self.steer(&state);
         let change = match (&state.told, &standing) {
-            (before, after) if before == after => None,
+            (before, after) if before.is_same(after) => None,
             (Standing::Up(..), Standing::Waiting) => Some(ClusterChange::Lost),
             // Nothing to tell, but what comes next is news even if it is what was told before: some may have looked meanwhile.
             (_, Standing::Waiting) => None,
@@ -272,7 +285,7 @@ impl Slot {
     fn follow(&self, phase: &Phase) {
         match phase {
             Phase::Up(client, _) => self.route.open(client),
-            Phase::Down { failure, .. } => self.route.close(failure.reason, &failure.cause),
+            Phase::Down(failure) => self.route.close(failure.reason, &failure.cause),
             Phase::Connecting => self.route.close(FailureReason::Unreachable, NOT_YET),
         }
     }
@@ -286,9 +299,10 @@ impl Slot {
             });
             if let (Some(refusal), since) = verdict {
                 // Nothing else is told to who may not use it, not even for how long others have.
-                let (failure, theirs, since) = (Failure::from(refusal.clone()), is_for_them(refusal), *since);
+                let failure = ConnectionFailure { since: *since, ..refusal.clone().into() };
+                let theirs = is_for_them(refusal);
                 state.wanted |= theirs;
-                return ConnectionState::NotConnected(self.refusal(&failure, since));
+                return ConnectionState::NotConnected { failure, identity: None };
             }
             if !state.wanted {
                 state.wanted = true;
@@ -302,25 +316,13 @@ impl Slot {
         self.current_state(&mut state, asker)
     }
 
-    fn refusal(&self, failure: &Failure, since: Timestamp) -> Disconnected {
-        Disconnected {
-            since,
-            step: failure.step,
-            reason: failure.reason,
-            message: failure.message(&self.address),
-            identity: None,
-            last_contact: None,
-            next_attempt: None,
-        }
-    }
-
     fn current_state(&self, state: &mut State, asker: Asker<'_>) -> ConnectionState {
         if let Some(failure) = state.intake.failure(&self.address, asker) {
-            return ConnectionState::NotConnected(Disconnected {
+            let (since, last_contact) = (state.turned, state.last_contact);
+            return ConnectionState::NotConnected {
+                failure: ConnectionFailure { since, last_contact, ..failure },
                 identity: state.identity.clone(),
-                last_contact: state.last_contact,
-                ..self.refusal(&failure, state.turned)
-            });
+            };
         }
         let Some(entry) = state.current.clone() else {
             return ConnectionState::Connecting { since: state.since };
@@ -340,15 +342,10 @@ impl Slot {
                 method: entry.core.source.method().as_str().into(),
                 warnings: entry.core.warnings(),
             }),
-            Phase::Down { failure, next } => ConnectionState::NotConnected(Disconnected {
-                since,
-                step: failure.step,
-                reason: failure.reason,
-                message: failure.message(&self.address),
+            Phase::Down(failure) => ConnectionState::NotConnected {
+                failure: ConnectionFailure { last_contact: state.last_contact, ..failure },
                 identity: identity.or_else(|| state.identity.clone()),
-                last_contact: state.last_contact,
-                next_attempt: Some(next),
-            }),
+            },
         }
     }
 
@@ -415,7 +412,7 @@ impl State {
         match entry.core.snapshot().phase {
             Phase::Connecting => Standing::Waiting,
             Phase::Up(_, identity) => Standing::Up(entry.core.access.clone(), identity),
-            Phase::Down { failure, .. } => Standing::Down(failure),
+            Phase::Down(failure) => Standing::Down(failure),
         }
     }
 }
@@ -425,11 +422,7 @@ fn is_for_them(refusal: &SecretRefusal) -> bool {
     matches!(refusal, SecretRefusal::Key { .. })
 }
 
-fn unreadable_secret(error: &ApiError) -> Failure {
-    Failure {
-        step: ConnectStep::Secret,
-        reason: error.reason(),
-        cause: error.to_string(),
-        advice: "let the controller get, list and watch it".to_owned(),
-    }
+fn unreadable_secret(error: &ApiError) -> ConnectionFailure {
+    let advice = ConnectionAdvice::AllowSecretAccess;
+    failed(ConnectStep::Secret, error.reason(), error.to_string(), advice)
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use kross_api::FailureReason;
+use kross_api::{ConnectStep, FailureReason};
 use serde::Serialize;
 
 use super::Inner;
-use super::connection_state::{ClusterIdentity, ConnectStep, ConnectionState};
+use super::connection_state::{ClusterIdentity, ConnectionState};
 use super::slot::Slot;
 
 /// Where a cluster stands.
@@ -151,15 +151,15 @@ fn view(slot: &Slot) -> ClusterView {
             view.warnings = live.warnings.iter().map(ToString::to_string).collect();
             view.watches = live.client.stats().watches.streams;
         }
-        ConnectionState::NotConnected(down) => {
+        ConnectionState::NotConnected { failure, identity } => {
             view.state = ClusterState::NotConnected;
-            view.since = down.since.to_string();
-            view.identity = down.identity;
-            view.last_contact = down.last_contact.map(|at| at.to_string());
-            view.step = Some(down.step);
-            view.reason = Some(down.reason);
-            view.message = Some(down.message.to_string());
-            view.next_attempt = down.next_attempt.map(|at| at.to_string());
+            view.since = failure.since.to_string();
+            view.identity = identity;
+            view.last_contact = failure.last_contact.map(|at| at.to_string());
+            view.step = Some(failure.step);
+            view.reason = Some(failure.reason);
+            view.message = Some(failure.message(&view.secret));
+            view.next_attempt = failure.next_attempt.map(|at| at.to_string());
         }
     }
     view

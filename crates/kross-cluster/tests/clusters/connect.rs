@@ -175,7 +175,7 @@ async fn a_secret_that_the_controller_itself_may_not_read_is_told_apart_until_it
     let down = setup.down(&hold, ConnectStep::Secret).await;
     assert_eq!(down.reason, FailureReason::Forbidden);
     for part in
-        ["theirs-kubeconfig", &format!("system:serviceaccount:{namespace}:narrow"), "let the controller"]
+        ["theirs-kubeconfig", &format!("system:serviceaccount:{namespace}:narrow"), "allow the controller"]
     {
         assert!(down.message.contains(part), "{part}: {}", down.message);
     }
@@ -224,11 +224,11 @@ async fn what_cannot_be_a_secret_is_not_asked_for() {
     let setup = Setup::new().await;
     for name in ["../admin-kubeconfig", "a,metadata.namespace!=b-kubeconfig", "", "A-kubeconfig"] {
         let hold = setup.clusters.hold(&setup.address(name));
-        let ConnectionState::NotConnected(down) = hold.state(Some(setup.namespace())) else {
+        let ConnectionState::NotConnected { failure, .. } = hold.state(Some(setup.namespace())) else {
             panic!("{name}")
         };
-        assert_eq!(down.step, ConnectStep::Secret);
-        assert!(down.message.contains("no name that a Secret can have"), "{}", down.message);
+        assert_eq!(failure.step, ConnectStep::Secret);
+        assert!(failure.cause.contains("no name that a Secret can have"), "{}", failure.cause);
     }
 }
 

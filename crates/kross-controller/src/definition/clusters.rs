@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kross_api::{
-    ConditionStatus, ConditionType, Reason, ResolvedCredentials, ResourceGraphDefinitionSpec, Scope,
-    SecretAddress, lower_placement,
+    ConditionStatus, ConditionType, ConnectStep, ConnectionFailure, Reason, ResolvedCredentials,
+    ResourceGraphDefinitionSpec, Scope, SecretAddress, lower_placement,
 };
-use kross_cluster::{ClusterHandle, ConnectStep, ConnectionState, Disconnected};
+use kross_cluster::{ClusterHandle, ConnectionState};
 use kross_diagnostics::Diagnostics;
 use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
@@ -71,7 +71,7 @@ pub(super) enum Standing {
     /// It is being connected.
     Connecting,
     /// It is not connected.
-    Down(Disconnected),
+    Down(ConnectionFailure),
     /// It is connected and being asked.
     Asking,
     /// It is connected and cannot be asked.
@@ -125,7 +125,7 @@ pub(super) fn look(
     let sites = named.into_iter().zip(holds).map(|((secret, (display, resources)), hold)| {
         let standing = match hold.state(kross_cluster::Asker::Definition) {
             ConnectionState::Connecting { .. } => Standing::Connecting,
-            ConnectionState::NotConnected(down) => Standing::Down(down),
+            ConnectionState::NotConnected { failure, .. } => Standing::Down(failure),
             ConnectionState::Connected(live) => {
                 let needs = Arc::new(Needs::of(spec, resources, &Place::Anywhere));
                 match context.preflights.ask(&live.client, &needs, Asker::Definition(definition.clone())) {
@@ -180,7 +180,7 @@ impl Clusters {
     pub(super) fn obstacle(&self) -> Option<String> {
         let open = self.sites.iter().find(|site| site.findings().is_none())?;
         Some(match &open.standing {
-            Standing::Down(down) => down.message.to_string(),
+            Standing::Down(failure) => failure.message(&open.display),
             Standing::Silent(message) => message.to_string(),
             Standing::Connecting | Standing::Asking | Standing::Known(_) => {
                 format!("cluster `{}` has not answered yet", open.display)
@@ -300,19 +300,12 @@ impl Site {
                 let message = format!("cluster `{display}`: being connected");
                 (ConditionStatus::Unknown, Reason::AwaitingReconciliation, message)
             }
-            Standing::Down(down) => {
-                let failed = |reason| (ConditionStatus::False, reason, down.message.to_string());
-                match (down.step, validated) {
-                    (ConnectStep::Secret, true) => failed(Reason::SecretNotAvailable),
-                    (ConnectStep::Key, true) => failed(Reason::SecretKeyMissing),
-                    (ConnectStep::Parse, true) => failed(Reason::KubeconfigInvalid),
-                    (ConnectStep::Authenticate, true) => failed(Reason::AuthenticationFailed),
-                    (ConnectStep::Reach, false) => failed(Reason::Unreachable),
-                    (ConnectStep::Authenticate, false) => self.accessible(),
-                    (ConnectStep::Secret | ConnectStep::Key | ConnectStep::Parse, false)
-                    | (ConnectStep::Reach, true) => unreached(),
-                }
+            Standing::Down(failure) if failure.step.definition_condition() == kind => {
+                (ConditionStatus::False, failure.condition_reason(), failure.message(display))
             }
+            // Whoever refuses a credential answers.
+            Standing::Down(failure) if failure.step == ConnectStep::Authenticate => self.accessible(),
+            Standing::Down(_) => unreached(),
             Standing::Asking | Standing::Silent(_) | Standing::Known(_) if validated => {
                 let message = format!("cluster `{display}`: kubeconfig and credentials are good");
                 (ConditionStatus::True, Reason::Validated, message)

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_api::{
-    ClusterId, ClusterInventory, FailureReason, GroupKind, Inventory, Poll, Reason, RecordedCluster,
-    ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations,
+    ClusterId, ClusterInventory, ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, GroupKind,
+    Inventory, Poll, RecordedCluster, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode,
+    annotations,
 };
-use kross_cluster::{
-    ClusterIdentity, ConnectStep, Connection, ConnectionState, Disconnected, ObjectKey, StoredObject,
-};
+use kross_cluster::{ClusterIdentity, Connection, ConnectionState, ObjectKey, StoredObject};
 use kross_plan::{
     AccessPath, ClusterConnection, InventoryCluster, KindKey, ObservedCluster, Plan, PlannedObject,
     ReferenceKey, UsedCluster,
@@ -127,11 +126,20 @@ impl Asker<'_> {
             ConnectionState::Connecting { since } => {
                 observation.connecting |= known.is_some() && is_recent(since);
                 let Some(known) = known else { return false };
-                dark(known, since, Reason::NotConnected, FailureReason::Unreachable, "it is being connected")
+                recorded(known, connecting(since))
             }
-            ConnectionState::NotConnected(down) => self.down(key, known, &down, secret),
+            ConnectionState::NotConnected { failure, identity } => match (known, identity) {
+                (Some(known), _) => recorded(known, failure),
+                (None, Some(identity)) => ObservedCluster {
+                    id: identity.id,
+                    uid: Some(identity.uid),
+                    unverified: !identity.verified,
+                    ..unknown(key, failure)
+                },
+                (None, None) => unknown(key, failure),
+            },
             ConnectionState::Connected(live) => match self.identify(known, &live, secret) {
-                Err(state) => state,
+                Err((known, failure)) => recorded(known, failure),
                 Ok(identity) => {
                     let Connection { identity: ClusterIdentity { uid, .. }, .. } = &live;
                     match identity {
@@ -155,7 +163,7 @@ impl Asker<'_> {
             },
         };
         state.succeeded = self.has_been_at(&reference.display, known);
-        self.go_on(&mut state, secret);
+        self.restore_times(&mut state.connection, secret);
         observation.observed.clusters.insert(key.clone(), state);
         true
     }
@@ -167,7 +175,7 @@ impl Asker<'_> {
         known: Option<&'r RecordedCluster>,
         live: &Connection,
         secret: &SecretAddress,
-    ) -> Result<Known<'r>, ObservedCluster> {
+    ) -> Result<Known<'r>, (&'r RecordedCluster, ConnectionFailure)> {
         let ClusterIdentity { uid, verified, .. } = &live.identity;
         let Some(known) = known.filter(|known| known.uid != **uid) else { return Ok(Known::Same) };
         // The same address: only now may we ask who it is.
@@ -185,59 +193,32 @@ impl Asker<'_> {
             "" => format!("{}={uid}", annotations::CONFIRM_CLUSTER),
             others => format!("--overwrite {}={others},{uid}", annotations::CONFIRM_CLUSTER),
         };
-        let confirm = format!("kubectl annotate {kind} {name}{place} {value}");
-        let message = if *verified || known.unverified {
-            format!(
-                "Secret `{secret}` leads to cluster `{uid}` now, and to `{}` before, where the instance has its \
-                 objects; restore the Secret, or give them up with `{confirm}`",
-                known.uid
-            )
+        let command = format!("kubectl annotate {kind} {name}{place} {value}");
+        let before = &known.uid;
+        let (cause, advice) = if *verified || known.unverified {
+            let cause = format!(
+                "Secret `{secret}` now points to cluster `{uid}`; previously it pointed to `{before}`, where the \
+                 instance has its objects"
+            );
+            (cause, ConnectionAdvice::ConfirmCluster { command })
         } else {
-            format!(
-                "Secret `{secret}` leads to `{uid}`, which does not say whether it is cluster `{}`, where the instance \
-                 has its objects; allow the credential to get namespace `kube-system` there, or give them up with \
-                 `{confirm}`",
-                known.uid
-            )
+            let cause = format!(
+                "Secret `{secret}` points to `{uid}`, which does not tell whether it is cluster `{before}`, where the \
+                 instance has its objects"
+            );
+            (cause, ConnectionAdvice::VerifyCluster { command })
         };
-        let reason = FailureReason::Credentials;
-        // The other cluster may have been connected for long; this is news. What the status says from before goes on.
-        Err(dark(known, Timestamp::now(), Reason::IdentityChanged, reason, &message))
+        // The other cluster may have been connected for long: the failure begins now, or when the status says it did.
+        let (step, reason, now) = (ConnectStep::Identify, FailureReason::Credentials, Timestamp::now());
+        Err((known, ConnectionFailure::new(step, reason, cause, advice, now)))
     }
 
-    fn down(
-        &self,
-        key: &ReferenceKey,
-        known: Option<&RecordedCluster>,
-        down: &Disconnected,
-        secret: &SecretAddress,
-    ) -> ObservedCluster {
-        // The plan says what is not connected; here is why.
-        let opening = format!("cannot connect to cluster `{secret}`: ");
-        let message = down.message.strip_prefix(opening.as_str()).unwrap_or(&down.message);
-        let step = match down.step {
-            ConnectStep::Secret => Reason::SecretNotAvailable,
-            ConnectStep::Key => Reason::SecretKeyMissing,
-            ConnectStep::Parse => Reason::KubeconfigInvalid,
-            ConnectStep::Reach => Reason::Unreachable,
-            ConnectStep::Authenticate => Reason::AuthenticationFailed,
-        };
-        let mut state = match (known, &down.identity) {
-            (Some(known), _) => dark(known, down.since, step, down.reason, message),
-            (None, Some(identity)) => ObservedCluster {
-                id: identity.id.clone(),
-                uid: Some(identity.uid.clone()),
-                unverified: !identity.verified,
-                ..unknown(key, down.since, step, down.reason, message)
-            },
-            (None, None) => unknown(key, down.since, step, down.reason, message),
-        };
-        state.last_contact = down.last_contact;
-        state
-    }
-
-    /// Takes over the times that the status remembers: whether a cluster answers is no news because we are new.
-    fn go_on(&self, state: &mut ObservedCluster, secret: &SecretAddress) {
+    /// Takes over the times that the instance's status has from an earlier process.
+    ///
+    /// The registry knows since when a cluster is connected, or is not, only for as long as its own process lives. A controller
+    /// that was just started would otherwise report a new `since` and forget the last contact, though nothing happened to
+    /// the cluster, and expressions that compare `failingFor` would begin to count anew.
+    fn restore_times(&self, connection: &mut ClusterConnection, secret: &SecretAddress) {
         let entries = self.instance.value().at(&["status", "clusters"]).and_then(Value::as_list);
         let secret = secret.to_string();
         let text = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).map(str::to_owned);
@@ -245,19 +226,17 @@ impl Asker<'_> {
             entries.unwrap_or_default().iter().find(|entry| text(entry, "secret").as_ref() == Some(&secret));
         let Some(entry) = found else { return };
         let time = |field| text(entry, field).and_then(|text| text.parse::<Timestamp>().ok());
-        let connected = entry.get("connected").and_then(Value::as_bool) == Some(true);
-        if connected == state.connection.is_connected() {
-            let (ClusterConnection::Connected { since } | ClusterConnection::NotConnected { since, .. }) =
-                &mut state.connection;
-            *since = time("since").map_or(*since, |before| before.min(*since));
-        }
-        state.last_contact = state.last_contact.or_else(|| time("lastContact"));
+        let was_connected = entry.get("connected").and_then(Value::as_bool) == Some(true);
+        let unchanged = was_connected == connection.is_connected();
+        connection.backdate(time("since").filter(|_| unchanged), time("lastContact"));
     }
 
     /// References that lead somewhere by other means than a Secret.
     fn unsupported(&self, key: &ReferenceKey) -> ObservedCluster {
         let message = "this version of the controller does not follow published targets; name a Secret";
-        unknown(key, created(self.instance), Reason::NotConnected, FailureReason::Credentials, message)
+        let (step, advice) = (ConnectStep::Attempt, ConnectionAdvice::None);
+        let since = created(self.instance);
+        unknown(key, ConnectionFailure::new(step, FailureReason::Credentials, message, advice, since))
     }
 
     /// Whether an object of the instance has ever been seen in the cluster of this name.
@@ -436,60 +415,47 @@ fn forgive(cluster: &ClusterId, since: Timestamp, memory: &mut Memory) {
 }
 
 fn connected(live: &Connection) -> ObservedCluster {
+    let (since, last_contact) = (live.since, Some(live.last_contact));
     ObservedCluster {
         id: live.identity.id.clone(),
         uid: Some(live.identity.uid.clone()),
         unverified: !live.identity.verified,
         mode: SyncMode::Watch,
-        connection: ClusterConnection::Connected { since: live.since },
+        connection: ClusterConnection::Connected { since, last_contact },
         succeeded: false,
-        last_contact: Some(live.last_contact),
     }
 }
 
-/// A cluster that the inventory knows and that does not answer.
-fn dark(
-    known: &RecordedCluster,
-    since: Timestamp,
-    step: Reason,
-    reason: FailureReason,
-    message: &str,
-) -> ObservedCluster {
+/// A cluster that the inventory knows and that is not connected.
+fn recorded(known: &RecordedCluster, failure: ConnectionFailure) -> ObservedCluster {
     ObservedCluster {
         uid: Some(known.uid.as_str().into()),
         unverified: known.unverified,
-        ..closed(ClusterId::new(&known.uid), since, step, reason, message)
+        ..not_connected(ClusterId::new(&known.uid), failure)
     }
 }
 
-/// A cluster of which only the reference is known.
-fn unknown(
-    key: &ReferenceKey,
-    since: Timestamp,
-    step: Reason,
-    reason: FailureReason,
-    message: &str,
-) -> ObservedCluster {
-    closed(ClusterId::new(key.as_str()), since, step, reason, message)
+/// A cluster that is not connected, of which only the reference is known.
+fn unknown(key: &ReferenceKey, failure: ConnectionFailure) -> ObservedCluster {
+    not_connected(ClusterId::new(key.as_str()), failure)
 }
 
-/// A cluster that does not answer, whatever else is known of it.
-fn closed(
-    id: ClusterId,
-    since: Timestamp,
-    step: Reason,
-    reason: FailureReason,
-    message: &str,
-) -> ObservedCluster {
+fn not_connected(id: ClusterId, failure: ConnectionFailure) -> ObservedCluster {
     ObservedCluster {
         id,
         uid: None,
         unverified: false,
         mode: SyncMode::Watch,
-        connection: ClusterConnection::NotConnected { since, reason, message: message.into(), step },
+        connection: ClusterConnection::NotConnected(failure),
         succeeded: false,
-        last_contact: None,
     }
+}
+
+/// The failure of a cluster while the first attempt to connect runs.
+fn connecting(since: Timestamp) -> ConnectionFailure {
+    let (step, reason) = (ConnectStep::Attempt, FailureReason::Unreachable);
+    let cause = "the first connection attempt is running";
+    ConnectionFailure::new(step, reason, cause, ConnectionAdvice::None, since)
 }
 
 fn is_recent(since: Timestamp) -> bool {

@@ -312,15 +312,12 @@ fn dark(
 ) -> ResourceFailure {
     let led = owed.clusters().iter().filter(|owed| owed.uid == cluster.as_str());
     let mut states = led.filter_map(|owed| {
-        observation.observed.clusters.get(&ReferenceKey::parse(&owed.reference)?)?.failure(name)
+        observation.observed.clusters.get(&ReferenceKey::parse(&owed.reference)?)?.connection.failure()
     });
-    states.next().unwrap_or_else(|| ResourceFailure {
-        operation: Some(Operation::Connect),
-        reason: kross_api::FailureReason::Unreachable,
-        message: format!("cluster `{name}` is being connected").into(),
-        error: "".into(),
-        since: None,
-    })
+    match states.next() {
+        Some(failure) => ResourceFailure::not_connected(name, failure),
+        None => ResourceFailure::connecting(name),
+    }
 }
 
 /// A cluster that is connected and does not tell what is there.
@@ -331,6 +328,7 @@ fn unlisted(name: &Text, error: &ApiError) -> ResourceFailure {
         message: format!("cannot list what is left in cluster `{name}`: {}", error.message()).into(),
         error: error.message().into(),
         since: None,
+        connection: None,
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn text(plan: &DeletionPlan, deletion: &Deletion<'_>) -> Option<Text>
     let waited = |name: &str| !plan.promised.iter().any(|uid| *uid == *name);
     for (key, name) in limited(deletion).into_iter().filter(|(_, name)| waited(name)) {
         if let Some(moment) = plan.attempts.get(&key) {
-            moments.entry(crate::report::seconds(*moment)).or_default().push(name);
+            moments.entry(kross_api::whole_seconds(*moment)).or_default().push(name);
         }
     }
     if !plan.promised.is_empty() {

@@ -222,14 +222,7 @@ fn a_hook_goes_once_it_is_ready_or_once_nobody_waits_for_it_any_more() {
 fn what_people_were_told_is_left_behind_is_not_deleted_when_its_cluster_is_back() {
     let mut objects =
         vec![limited(object("A", "x", "a", 2), r#"{"forceAfter":"0s"}"#), object("A", "x", "b", 1)];
-    let dark = ResourceFailure {
-        operation: Some(Operation::Connect),
-        reason: FailureReason::Unreachable,
-        message: "it is dark".into(),
-        error: "".into(),
-        since: None,
-    };
-    objects[0].closed = Some(dark);
+    objects[0].closed = Some(ResourceFailure::connecting("eu"));
     let dark = plan(&objects, Hooks::Planned(&[]), None, now());
     assert_eq!((dark.orphaned.len(), dark.release.len(), dark.delete.len()), (1, 0, 1));
     assert_eq!(dark.kept.as_deref(), Some(r#"{"left":["uid-a"]}"#));
@@ -278,13 +271,7 @@ fn the_secret_that_leads_to_a_cluster_goes_after_what_stays_there_was_released()
 fn the_secret_that_leads_to_a_cluster_goes_when_nobody_waits_for_that_any_more() {
     let mut objects = behind_a_secret();
     objects[1] = limited(objects[1].clone(), r#"{"forceAfter":"0s"}"#);
-    objects[1].closed = Some(ResourceFailure {
-        operation: Some(Operation::Connect),
-        reason: FailureReason::Unreachable,
-        message: "it is dark".into(),
-        error: "".into(),
-        since: None,
-    });
+    objects[1].closed = Some(ResourceFailure::connecting("eu"));
     let plan = next(&objects);
     assert_eq!(plan.orphaned[0].key.name, "inner");
     assert_eq!(plan.delete[0].key.name, "eu-kubeconfig");

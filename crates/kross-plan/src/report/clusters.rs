@@ -3,15 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use kross_api::{
-    ClusterId, ClusterStatus, ConditionSet, ConditionType, FailureReason, ObjectKey, Reason,
-    ResolvedCredentials, SyncMode,
+    ClusterId, ClusterStatus, ConditionSet, ConditionType, ConnectStep, ConnectionFailure, FailureReason,
+    ObjectKey, Reason, ResolvedCredentials, SyncMode, whole_seconds,
 };
 use kross_graph::Placement;
 
-use super::{cause, seconds, since, unknown};
+use super::{cause, since, unknown};
 use crate::access_paths::AccessPath;
 use crate::deletion::{DeletionPlan, PendingDeletion};
-use crate::observed::ClusterConnection;
 use crate::plan::{NodePlan, UsedCluster};
 use crate::progress::Progress;
 use crate::walk::Walk;
@@ -90,8 +89,8 @@ pub(super) fn entry(used: &UsedCluster, (ready, total): (usize, usize)) -> Clust
         unverified: state.and_then(|state| state.unverified.then_some(true)),
         mode: state.map_or(SyncMode::Watch, |state| state.mode),
         connected: state.is_some_and(|state| state.connection.is_connected()),
-        since: state.map(|state| seconds(state.connection.since())),
-        last_contact: state.and_then(|state| state.last_contact).map(seconds),
+        since: state.map(|state| whole_seconds(state.connection.since())),
+        last_contact: state.and_then(|state| state.connection.last_contact()).map(whole_seconds),
         ready: count(ready),
         total: count(total),
     }
@@ -163,13 +162,11 @@ fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<(Reason, S
     if !used.needed || walk.input.graph.nodes.iter().any(|node| fixed(&node.placement)) {
         return None;
     }
-    match &used.state.as_ref()?.connection {
-        ClusterConnection::NotConnected {
-            step: step @ (Reason::SecretNotAvailable | Reason::SecretKeyMissing | Reason::KubeconfigInvalid),
-            ..
-        } => used.closed()?.failure().map(|failure| (*step, since(failure))),
-        _ => None,
+    let failure = used.state.as_ref()?.connection.failure()?;
+    if !matches!(failure.step, ConnectStep::Secret | ConnectStep::Key | ConnectStep::Parse) {
+        return None;
     }
+    used.closed()?.failure().map(|reported| (failure.condition_reason(), since(reported)))
 }
 
 /// What is said when every cluster that is needed is connected: also what is still owed to others, and which are left out.
@@ -213,8 +210,6 @@ fn unplaced_condition(set: &mut ConditionSet, node: &NodePlan, now: jiff::Timest
 
 /// What a condition says about a cluster that does not answer.
 pub(super) fn reason(used: &UsedCluster) -> Reason {
-    match used.state.as_ref().map(|state| &state.connection) {
-        Some(ClusterConnection::NotConnected { step, .. }) => *step,
-        _ => Reason::NotConnected,
-    }
+    let failure = used.state.as_ref().and_then(|state| state.connection.failure());
+    failure.map_or(Reason::NotConnected, ConnectionFailure::condition_reason)
 }

@@ -6,14 +6,14 @@ use std::cell::RefCell;
 use jiff::Timestamp;
 use kross_api::{
     Condition, ConditionSet, ConditionStatus, ConditionType, FINALIZER, InstanceState, ManagedResource,
-    ObjectKey, Reason, ResourceState, annotations,
+    ObjectKey, Reason, ResourceState, whole_seconds,
 };
 use kross_cel::Budget;
 use kross_cel::value::Value as CelValue;
 use kross_graph::{Graph, Scope};
 use kross_value::Value;
 
-use super::{MANAGED, RESOLVED, author, bounded, clusters, resources, seconds, since, unknown, wire};
+use super::{MANAGED, RESOLVED, author, bounded, clusters, resources, since, unknown, wire};
 use crate::deletion::{DeletionPlan, PendingDeletion, Wait};
 use crate::instance::Instance;
 use crate::lifecycle::is_hook;
@@ -175,7 +175,7 @@ pub fn deletion_status(
     now: Timestamp,
 ) -> Value {
     let instance = Instance::of(instance);
-    let entries = resources::dated(leaving.entries(graph), &instance.resources(), &seconds(now));
+    let entries = resources::dated(leaving.entries(graph), &instance.resources(), &whole_seconds(now));
     let entries = resources::fitted(entries);
     let message = message(leaving);
     let mut status = deleting(graph, instance, &message, now, |set| leaving.conditions(set, &message, now));
@@ -277,10 +277,10 @@ fn message(leaving: &DeletionProgress<'_>) -> String {
 
 /// What to do about a cluster that nobody can wait for, where the author sets no limit.
 fn way_out(pending: &PendingDeletion, wait: &Wait) -> String {
-    // Where a Secret leads to another cluster, its own message says what to do.
-    let dark =
-        matches!(wait, Wait::Connection(failure) if !failure.message.contains(annotations::CONFIRM_CLUSTER));
-    if !dark || pending.until.is_some() {
+    let Wait::Connection(failure) = wait else { return String::new() };
+    // Where the owner has to decide, the failure's own advice says how.
+    let undecided = failure.connection.as_ref().is_some_and(|failure| failure.advice.needs_decision());
+    if undecided || pending.until.is_some() {
         return String::new();
     }
     format!(

@@ -3,10 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kross_api::{ManagedResource, ObjectKey, Operation, ResourceState};
+use kross_api::{ManagedResource, ObjectKey, Operation, ResourceState, whole_seconds};
 use kross_graph::Node;
 
-use super::{bounded, seconds, since};
+use super::{bounded, since};
 use crate::deletion::{DeletionPlan, PendingDeletion, Wait};
 use crate::plan::{NodePlan, PlannedObject};
 use crate::progress::Progress;
@@ -29,7 +29,7 @@ pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ManagedResou
     }
     let display = |key: &ObjectKey| walk.display_of(key).map(str::to_owned);
     entries.extend(leaving(prune, walk.input.settings.listed_items, &display));
-    fitted(dated(entries, walk.input.previous, &seconds(walk.input.now)))
+    fitted(dated(entries, walk.input.previous, &whole_seconds(walk.input.now)))
 }
 
 /// Shortens messages where there are so many that the instance would get heavy.
@@ -49,7 +49,7 @@ pub(super) fn time(walk: &Walk<'_>, plan: &NodePlan, object: Option<&PlannedObje
     let mut entries = Vec::new();
     of_node(walk, node, plan, &mut entries);
     let name = object.map(|object| &*object.key.name);
-    let entries = dated(entries, walk.input.previous, &seconds(walk.input.now));
+    let entries = dated(entries, walk.input.previous, &whole_seconds(walk.input.now));
     let found = entries.iter().find(|entry| entry.name.as_deref() == name).or(entries.first());
     found.and_then(|entry| entry.last_update_time.clone())
 }
@@ -227,7 +227,7 @@ pub(super) fn awaited(pending: &PendingDeletion, wait: &Wait, limit: usize) -> S
     let message = match wait {
         Wait::Connection(failure) | Wait::Failed(failure) => {
             if let Some(since) = failure.since {
-                times.push_str(&format!(" (since {})", seconds(since)));
+                times.push_str(&format!(" (since {})", whole_seconds(since)));
             }
             failure.message.clone()
         }
@@ -238,7 +238,7 @@ pub(super) fn awaited(pending: &PendingDeletion, wait: &Wait, limit: usize) -> S
             Wait::Hook(_) if pending.hook => "deleted all the same",
             _ => "left behind",
         };
-        times.push_str(&format!("; {end} at {} if that does not change", seconds(until)));
+        times.push_str(&format!("; {end} at {} if that does not change", whole_seconds(until)));
     }
     let stays = if pending.stays { "stays, and loses our labels once that is possible: " } else { "" };
     let message = bounded(&format!("{stays}{message}"), limit.saturating_sub(times.len()));

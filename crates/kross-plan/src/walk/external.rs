@@ -9,7 +9,7 @@ use super::readiness::readiness;
 use super::{Visit, Walk, not_rendered, value_of};
 use crate::observed::{CollectionQuery, ObservedObject, OperationFailure};
 use crate::plan::{ExternalRead, PlannedObject};
-use crate::progress::{Progress, ResourceFailure};
+use crate::progress::Progress;
 
 impl<'a> Walk<'a> {
     pub(super) fn external(
@@ -84,15 +84,10 @@ impl<'a> Walk<'a> {
         self.reads.push(read);
         if let (None, Some(failure)) = (&site.closed, failure) {
             let place = site.display().map_or_else(String::new, |it| format!(" in cluster `{it}`"));
-            let OperationFailure { operation, reason, message, since, .. } = failure;
-            return Ok(Visit::from(Progress::Failed(ResourceFailure {
-                operation: Some(*operation),
-                reason: *reason,
-                message: format!("cannot {operation} objects of kind `{}`{place}: {message}", node.kind.kind)
-                    .into(),
-                error: message.clone(),
-                since: Some(*since),
-            })));
+            let OperationFailure { operation, message, .. } = failure;
+            let kind = &node.kind.kind;
+            let message = format!("cannot {operation} objects of kind `{kind}`{place}: {message}");
+            return Ok(Visit::from(Progress::Failed(failure.reported(message))));
         }
         let listed = self.input.observed.collections.get(&query);
         let Some(listed) = listed else {

@@ -141,14 +141,10 @@ impl<'a> Walk<'a> {
         self.unscoped.borrow_mut().push((key.clone(), node.kind.version.clone()));
         let place = site.display().unwrap_or("the local cluster");
         let obstacle = match observed.unlisted.get(&key) {
-            Some(Some(failure)) => Progress::Failed(ResourceFailure {
-                operation: Some(failure.operation),
-                reason: failure.reason,
-                message: format!("cannot find the kind `{kind}` in cluster `{place}`: {}", failure.message)
-                    .into(),
-                error: failure.message.clone(),
-                since: Some(failure.since),
-            }),
+            Some(Some(failure)) => Progress::Failed(failure.reported(format!(
+                "cannot find the kind `{kind}` in cluster `{place}`: {}",
+                failure.message
+            ))),
             _ => Progress::Unresolved(format!("the kind `{kind}` is not known in `{place}` yet").into()),
         };
         (likely, Some(obstacle))
@@ -233,14 +229,8 @@ impl<'a> Walk<'a> {
 
 /// What status says of a failed operation: what was tried on what, where, and the error in its own words.
 pub(super) fn resource_failure(key: &ObjectKey, site: &Site, failure: &OperationFailure) -> ResourceFailure {
-    let OperationFailure { operation, reason, message, since, .. } = failure;
-    ResourceFailure {
-        operation: Some(*operation),
-        reason: *reason,
-        message: format!("cannot {operation} {}: {message}", site.describe(key)).into(),
-        error: message.clone(),
-        since: Some(*since),
-    }
+    let OperationFailure { operation, message, .. } = failure;
+    failure.reported(format!("cannot {operation} {}: {message}", site.describe(key)))
 }
 
 /// Whether what is known of the object may be out of date.

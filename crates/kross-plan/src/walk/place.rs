@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use kross_api::{
-    ClusterId, FailureReason, ObjectKey, Operation, Reason, ResolveError, ResolvedCluster,
-    ResolvedCredentials,
-};
+use kross_api::{ClusterId, ConnectStep, ObjectKey, ResolveError, ResolvedCluster, ResolvedCredentials};
 use kross_graph::{Node, Placement, RemotePlacement, Scope};
 
 use super::{Walk, not_rendered};
 use crate::access_paths::AccessPath;
-use crate::observed::{ClusterConnection, ObservedCluster, ReferenceKey};
+use crate::observed::ReferenceKey;
 use crate::plan::{PlannedObject, UsedCluster};
 use crate::progress::{Progress, ResourceFailure};
-use crate::report::seconds;
 
 /// Where an object is.
 #[derive(Clone, Debug)]
@@ -190,44 +186,17 @@ impl UsedCluster {
     /// What keeps us from doing anything there: in progress before the first success there, an error after it.
     pub(crate) fn closed(&self) -> Option<Progress> {
         let display = &self.reference.display;
-        let Some(state) = &self.state else { return Some(Progress::Unconnected(connecting(display))) };
-        let failure = state.failure(display)?;
-        let stopped =
-            matches!(state.connection, ClusterConnection::NotConnected { step: Reason::IdentityChanged, .. });
-        Some(if state.succeeded || stopped {
-            Progress::Failed(failure)
-        } else {
-            Progress::Unconnected(failure)
-        })
-    }
-}
-
-/// What is said of a cluster before there is anything to say.
-fn connecting(display: &str) -> ResourceFailure {
-    ResourceFailure {
-        operation: Some(Operation::Connect),
-        reason: FailureReason::Unreachable,
-        error: "".into(),
-        message: format!("cluster `{display}` is being connected").into(),
-        since: None,
-    }
-}
-
-impl ObservedCluster {
-    /// Why the cluster that people know by this name does not answer; none if it does.
-    #[must_use]
-    pub fn failure(&self, display: &str) -> Option<ResourceFailure> {
-        let ClusterConnection::NotConnected { since, reason, message, .. } = &self.connection else {
-            return None;
+        let Some(state) = &self.state else {
+            return Some(Progress::Unconnected(ResourceFailure::connecting(display)));
         };
-        let seen =
-            self.last_contact.map_or_else(String::new, |time| format!(", last seen at {}", seconds(time)));
-        Some(ResourceFailure {
-            operation: Some(Operation::Connect),
-            reason: *reason,
-            message: format!("cluster `{display}` is not connected{seen}: {message}").into(),
-            error: message.clone(),
-            since: Some(*since),
+        let failure = state.connection.failure()?;
+        let reported = ResourceFailure::not_connected(display, failure);
+        // Another cluster answers than the one with the instance's objects: that never passes by itself.
+        let stopped = failure.step == ConnectStep::Identify;
+        Some(if state.succeeded || stopped {
+            Progress::Failed(reported)
+        } else {
+            Progress::Unconnected(reported)
         })
     }
 }

@@ -1,6 +1,8 @@
 //! Graphs over several clusters: connection, identity, conditions, and reacting to a dark one.
 
-use kross_api::{FailureReason, InstanceState, Reason, ResourceState};
+use kross_api::{
+    ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, InstanceState, ResourceState,
+};
 use kross_plan::{ClusterConnection, Progress};
 
 use super::world::*;
@@ -19,16 +21,21 @@ resources:
 ";
 
 fn connected() -> ClusterConnection {
-    ClusterConnection::Connected { since: at(0) }
+    ClusterConnection::Connected { since: at(0), last_contact: None }
 }
 
 fn dark() -> ClusterConnection {
-    ClusterConnection::NotConnected {
-        since: at(30),
-        reason: FailureReason::Unreachable,
-        message: "connection refused".into(),
-        step: Reason::Unreachable,
-    }
+    not_connected(ConnectStep::Reach, FailureReason::Unreachable, "connection refused", at(30))
+}
+
+fn not_connected(
+    step: ConnectStep,
+    reason: FailureReason,
+    cause: &str,
+    since: jiff::Timestamp,
+) -> ClusterConnection {
+    let advice = ConnectionAdvice::None;
+    ClusterConnection::NotConnected(ConnectionFailure::new(step, reason, cause, advice, since))
 }
 
 fn world() -> World {
@@ -308,7 +315,7 @@ fn the_time_of_the_last_contact_alone_is_no_news() {
     let plan = world.settle();
     world.connect(&plan, &connected());
     world.settle();
-    world.observed.clusters.values_mut().for_each(|state| state.last_contact = Some(at(90)));
+    world.observed.clusters.values_mut().for_each(|state| state.connection.backdate(None, Some(at(90))));
     world.now = at(90);
     assert_eq!(Some(&world.plan().status), world.instance.get("status"));
 }
@@ -319,12 +326,8 @@ fn a_secret_that_leads_to_another_cluster_stops_everything_there() {
     let plan = world.settle();
     world.connect(&plan, &connected());
     let plan = world.settle();
-    let moved = ClusterConnection::NotConnected {
-        since: at(9),
-        reason: FailureReason::Credentials,
-        message: "the Secret leads to another cluster than before".into(),
-        step: Reason::IdentityChanged,
-    };
+    let cause = "the Secret points to another cluster than before";
+    let moved = not_connected(ConnectStep::Identify, FailureReason::Credentials, cause, at(9));
     world.connect(&plan, &moved);
     let plan = world.plan();
     assert_eq!(plan.state, InstanceState::Error);
@@ -334,12 +337,8 @@ fn a_secret_that_leads_to_another_cluster_stops_everything_there() {
 
 #[test]
 fn a_reference_whose_secret_is_missing_is_not_resolved_unless_the_definition_fixed_it() {
-    let missing = ClusterConnection::NotConnected {
-        since: at(9),
-        reason: FailureReason::Credentials,
-        message: "there is no such Secret".into(),
-        step: Reason::SecretNotAvailable,
-    };
+    let cause = "there is no such Secret";
+    let missing = not_connected(ConnectStep::Secret, FailureReason::Credentials, cause, at(9));
     let resolved = |mut world: World| {
         let plan = world.settle();
         world.connect(&plan, &missing);

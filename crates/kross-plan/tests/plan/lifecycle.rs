@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kross_api::{DeletePolicy, FailureReason, Operation, annotations};
+use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, DeletePolicy, FailureReason, annotations};
 use kross_plan::{
     Answers, ClusterConnection, Deletion, DeletionPlan, DeletionProgress, Hooks, OwnedObject,
     ResourceFailure, Wait, deletion_status, plan_deletion, plan_for_deletion,
@@ -30,6 +30,11 @@ resources:
   readyWhen: ['${has(backup.data.done)}']
   template: {apiVersion: v1, kind: ConfigMap, metadata: {name: backup}, data: {of: '${database.metadata.name}'}}
 "#;
+
+fn unreachable(cause: &str, since: jiff::Timestamp) -> ConnectionFailure {
+    let advice = ConnectionAdvice::None;
+    ConnectionFailure::new(ConnectStep::Reach, FailureReason::Unreachable, cause, advice, since)
+}
 
 fn pending(world: &World) -> Vec<OwnedObject> {
     world.observed.objects.iter().map(|(key, object)| OwnedObject::new(key.clone(), object)).collect()
@@ -117,13 +122,7 @@ fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
     world.settle();
     world.observed.objects.remove(&local("ConfigMap", "shop", "web"));
     let mut objects = pending(&world);
-    objects[0].closed = Some(ResourceFailure {
-        operation: Some(Operation::Connect),
-        reason: FailureReason::Unreachable,
-        message: "cluster `eu` is not connected: connection refused".into(),
-        error: "connection refused".into(),
-        since: Some(at(0)),
-    });
+    objects[0].closed = Some(ResourceFailure::not_connected("eu", &unreachable("connection refused", at(0))));
     objects[0].answers.force_when = Some(true);
     let none = Hooks::Planned(&[]);
     let plan = plan_deletion(Deletion {
@@ -203,7 +202,7 @@ fn expressions_see_the_tracked_status_without_waiting_for_it() {
     let mut world = World::of(REACTING, "{}");
     let plan = world.plan();
     assert_eq!(applied(&plan), ["web"], "no edge, no waiting");
-    world.connect(&plan, &ClusterConnection::Connected { since: at(0) });
+    world.connect(&plan, &ClusterConnection::Connected { since: at(0), last_contact: None });
     let plan = world.settle();
     let web = |world: &World| {
         world.observed.objects[&local("ConfigMap", "shop", "web")].value.get("data").unwrap().to_string()
@@ -213,12 +212,7 @@ fn expressions_see_the_tracked_status_without_waiting_for_it() {
         (plan.answers["database"].policy, plan.answers["database"].order),
         (DeletePolicy::Delete, Some(7))
     );
-    let dark = ClusterConnection::NotConnected {
-        since: at(10),
-        reason: FailureReason::Unreachable,
-        message: "dial tcp: connection refused".into(),
-        step: kross_api::Reason::Unreachable,
-    };
+    let dark = ClusterConnection::NotConnected(unreachable("dial tcp: connection refused", at(10)));
     world.observed.clusters.values_mut().for_each(|state| state.connection = dark.clone());
     world.now = at(20);
     let plan = world.settle();

@@ -161,7 +161,6 @@ impl World {
                     mode: SyncMode::Watch,
                     connection: connection.clone(),
                     succeeded: false,
-                    last_contact: None,
                 },
             );
         }
