@@ -92,7 +92,10 @@ async fn a_token_of_the_hub_is_not_one_of_another_cluster() {
     setup.proxy.on(probes, Action::Answer(Answer::status(403)));
     let hold = setup.clusters.hold(&setup.address("mixed-kubeconfig"));
     let live = setup.connected(&hold).await;
-    assert!(live.warnings.iter().any(|warning| warning.contains("is shown to another one")), "{live:?}");
+    assert!(
+        live.warnings.iter().any(|warning| warning.contains("token of the controller's own cluster")),
+        "{live:?}"
+    );
     // On the hub itself it is where it belongs.
     let hold = setup.hold("own-kubeconfig", &own).await;
     assert_eq!(setup.connected(&hold).await.warnings, [""; 0]);

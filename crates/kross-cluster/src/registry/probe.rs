@@ -1,4 +1,4 @@
-//! Goes to a cluster and finds out which one it is and whether it takes the credential.
+//! Probes a cluster: which one it is, and whether it accepts the credential.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use crate::error::{Status, sanitise};
 use crate::object::read_object;
 use crate::transport::{Call, Endpoint, Transport, TransportError, TransportOptions};
 
-/// From the server's memory: an old answer is good enough, since the UID never changes.
+/// Served from the API server's watch cache: a stale answer is good enough, since the UID never changes.
 const IDENTITY: &str = "/api/v1/namespaces/kube-system?resourceVersion=0";
 
-/// What the cluster says about itself.
+/// What a cluster answers to a probe.
 pub(super) enum Answer {
     /// Its UID.
     Uid(String),
-    /// It takes the credential, which may not read the UID.
-    Anonymous,
-    /// It is there but has something else to do.
+    /// It accepts the credential, which may not read the UID.
+    Unidentified,
+    /// It is overloaded or failing.
     Busy(ConnectionFailure),
 }
 
-/// Asks a cluster who it is. Whatever it answers, it is there.
+/// Reads a cluster's UID. Every answer proves that a server is there.
 pub(super) async fn identify(client: &ClusterClient, limit: Duration) -> Result<Answer, ConnectionFailure> {
     let request = client.exchange(ApiRequest::get(IDENTITY.to_owned()));
     let answer = match timeout(limit, request).await {
@@ -41,7 +41,7 @@ pub(super) async fn identify(client: &ClusterClient, limit: Duration) -> Result<
             "the cluster does not accept the credentials: it authenticated the request as `system:anonymous`",
             ConnectionAdvice::AddCredential,
         )),
-        StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(Answer::Anonymous),
+        StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(Answer::Unidentified),
         StatusCode::UNAUTHORIZED => {
             let cause = "the cluster does not accept the credentials";
             Err(unauthorized(cause, ConnectionAdvice::RenewCredential))
@@ -49,10 +49,10 @@ pub(super) async fn identify(client: &ClusterClient, limit: Duration) -> Result<
         status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
             let throttled = status == StatusCode::TOO_MANY_REQUESTS;
             let reason = if throttled { FailureReason::Throttled } else { FailureReason::ServerError };
-            let cause = format!("the cluster answers {status}");
+            let cause = format!("the cluster answered {status}");
             Ok(Answer::Busy(failed(ConnectStep::Reach, reason, cause, ConnectionAdvice::Retried)))
         }
-        status => Err(unexpected(format!("the server answers {status}"))),
+        status => Err(unexpected(format!("the server answered {status}"))),
     }
 }
 
@@ -60,23 +60,23 @@ fn unauthorized(cause: &str, advice: ConnectionAdvice) -> ConnectionFailure {
     failed(ConnectStep::Authenticate, FailureReason::Unauthorized, cause, advice)
 }
 
-/// The failure of a server that answers as no API server does.
+/// The failure of a server that does not answer like an API server.
 fn unexpected(cause: String) -> ConnectionFailure {
     failed(ConnectStep::Reach, FailureReason::ServerError, cause, ConnectionAdvice::CheckServer)
 }
 
-/// Whether the server passed over our credential. It does so with passwords, which no API server checks any more, and calls
-/// whoever asks by this name.
+/// Whether the server ignored the credential. API servers do so with passwords, which they no longer check, and treat the
+/// request as one of this user.
 fn is_anonymous(body: &[u8]) -> bool {
     Status::read(body).is_some_and(|status| status.message().contains("User \"system:anonymous\""))
 }
 
-/// Whether it looks like the UIDs that Kubernetes makes. A server could answer anything, also the id of the local cluster.
+/// Whether a text looks like a UID that Kubernetes generated. A hostile server could answer with the id of the local cluster.
 fn is_uid(uid: &str) -> bool {
     uid.len() == 36 && uid.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f' | b'-'))
 }
 
-/// The failure of a request without an answer.
+/// The failure of a request that got no answer.
 fn unanswered(error: &TransportError) -> ConnectionFailure {
     let (step, reason, advice) = match error {
         TransportError::Tls { certificate: true, .. } => {
@@ -88,7 +88,7 @@ fn unanswered(error: &TransportError) -> ConnectionFailure {
         TransportError::Credentials { .. } => {
             (ConnectStep::Authenticate, FailureReason::Credentials, ConnectionAdvice::CheckKubeconfig)
         }
-        // A cluster that accepts connections and never answers is as dark as any other.
+        // A cluster that accepts connections and never answers is as unreachable as any other.
         TransportError::Timeout { .. } => {
             (ConnectStep::Reach, FailureReason::Unreachable, ConnectionAdvice::CheckNetwork)
         }
@@ -98,7 +98,7 @@ fn unanswered(error: &TransportError) -> ConnectionFailure {
 }
 
 impl Answer {
-    /// Which cluster it is. What was known before stays where the answer does not say.
+    /// The cluster's identity. Without a UID in the answer, the one that is known from before is kept.
     pub(super) fn identity(
         self,
         server: &str,
@@ -106,14 +106,14 @@ impl Answer {
     ) -> Result<ClusterIdentity, ConnectionFailure> {
         match self {
             Self::Uid(uid) => Ok(ClusterIdentity::verified(&uid)),
-            Self::Anonymous => Ok(known.cloned().unwrap_or_else(|| ClusterIdentity::unverified(server))),
+            Self::Unidentified => Ok(known.cloned().unwrap_or_else(|| ClusterIdentity::unverified(server))),
             Self::Busy(failure) => Err(failure),
         }
     }
 }
 
-/// Whether anybody answers at all. Shows no credential.
-pub(super) async fn knock(endpoint: &Endpoint, limit: Duration) -> bool {
+/// Whether any server answers at all. Sends no credential.
+pub(super) async fn is_answering(endpoint: &Endpoint, limit: Duration) -> bool {
     let options = TransportOptions {
         connect_timeout: limit,
         tls_timeout: limit,
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_looks_like_a_uid_is_taken_for_one() {
+    fn a_text_that_is_no_generated_uid_is_refused() {
         assert!(is_uid("1a7cd54c-8a42-4c85-a7a6-1f1b93ac90a2"));
         for uid in ["local", "", "https://127.0.0.1:6443", "1A7CD54C-8A42-4C85-A7A6-1F1B93AC90A2"] {
             assert!(!is_uid(uid), "{uid}");

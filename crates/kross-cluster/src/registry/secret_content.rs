@@ -1,4 +1,4 @@
-//! Turns a Secret into a kubeconfig that may be used, or into the reason why not.
+//! Turns a Secret into an accepted kubeconfig, or into the failure that says why not.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::object::StoredObject;
 use crate::secrets::{Asker, SecretRefusal, judge};
 use crate::transport::Endpoint;
 
-/// What a Secret holds.
-pub(super) enum Intake {
-    /// Not known yet.
+/// What a watched Secret contains.
+pub(super) enum SecretContent {
+    /// The Secret was not read yet.
     Unread,
-    /// Nothing that anybody may use.
+    /// There is no Secret that anybody may use.
     Missing,
-    /// Nothing usable.
+    /// The Secret cannot be read, or its kubeconfig is refused.
     Refused(ConnectionFailure),
-    /// A kubeconfig, and what tells it from others.
+    /// An accepted kubeconfig, with its fingerprint.
     Usable(Text, Arc<Accepted>),
 }
 
-impl Intake {
-    /// Reads a Secret for whoever may use it the most.
+impl SecretContent {
+    /// Reads a Secret with the widest permissions, those of a definition.
     pub(super) fn of(secret: &StoredObject, address: &SecretAddress, options: &ClusterOptions) -> Self {
         let bytes = match judge(secret, address, Asker::Definition, &options.secrets) {
             Ok(bytes) => bytes,
@@ -39,11 +39,11 @@ impl Intake {
         }
     }
 
-    /// The failure of whoever asks, if there is nothing to use.
-    pub(super) fn failure(&self, address: &SecretAddress, asker: Asker<'_>) -> Option<ConnectionFailure> {
+    /// The failure that a consumer sees, if there is no usable kubeconfig.
+    pub(super) fn failure(&self, address: &SecretAddress, consumer: Asker<'_>) -> Option<ConnectionFailure> {
         match self {
             Self::Unread | Self::Usable(..) => None,
-            Self::Missing => Some(SecretRefusal::not_offered(address, asker).into()),
+            Self::Missing => Some(SecretRefusal::not_offered(address, consumer).into()),
             Self::Refused(failure) => Some(failure.clone()),
         }
     }
@@ -59,7 +59,7 @@ impl From<SecretRefusal> for ConnectionFailure {
     }
 }
 
-/// What a connection needs, as a kubeconfig gives it at this time.
+/// Endpoint and credential of a kubeconfig: tokens of `exec` plugins and certificates as of now.
 pub(super) async fn prepare(accepted: &Accepted) -> Result<(Endpoint, Credential), ConnectionFailure> {
     accepted.prepare().await.map_err(|error| {
         let step = match error {
@@ -72,7 +72,7 @@ pub(super) async fn prepare(accepted: &Accepted) -> Result<(Endpoint, Credential
     })
 }
 
-/// The texts of refusals say what to do themselves.
+/// A refusal, whose text says what to do.
 fn refused(step: ConnectStep, cause: String) -> ConnectionFailure {
     failed(step, FailureReason::Credentials, cause, ConnectionAdvice::None)
 }

@@ -1,5 +1,5 @@
-//! One credential and the task that looks after it: dials, asks now and then, notices a loss, and tries until it is over.
-//! Everybody whose Secret holds the same kubeconfig shares it.
+//! One credential and the task that keeps it connected: it connects, probes, notices a loss and retries. Secrets with the same
+//! kubeconfig share it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,15 +8,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
-use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::connection_state::{ClusterIdentity, failed};
-use super::intake;
-use super::own;
-use super::reach::{Answer, identify, knock};
-use super::{ClusterOptions, Inner};
+use super::hub_identity::{HUB_TOKEN_ACCEPTED, hub_token_refused};
+use super::probe::{Answer, identify, is_answering};
+use super::{ClusterOptions, Inner, secret_content};
 use crate::audit::{AuditCluster, AuditVerb};
 use crate::client::{ClusterClient, Guard, Outage, Trail, Wires};
 use crate::kubeconfig::Accepted;
@@ -24,19 +22,19 @@ use crate::object::ClusterId;
 use crate::transport::Endpoint;
 use crate::workqueue::random;
 
-/// The least time between two looks that a failing request causes.
-const LEAST_PAUSE: Duration = Duration::from_millis(500);
+/// The least time between two probes that failed requests trigger.
+const MIN_PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long before a certificate ends a new one is used.
+/// How long before its expiry a client certificate is replaced.
 const RENEWAL: Duration = Duration::from_secs(30);
 
-/// A credential that is looked after for as long as somebody has this.
-pub(super) struct Entry {
-    pub(super) core: Arc<Core>,
+/// A credential in use: its task runs until this is dropped.
+pub(super) struct CredentialEntry {
+    pub(super) connector: Arc<Connector>,
     task: AbortHandle,
 }
 
-impl Entry {
+impl CredentialEntry {
     pub(super) fn start(
         inner: &Arc<Inner>,
         access: &Text,
@@ -44,57 +42,58 @@ impl Entry {
         secret: &SecretAddress,
     ) -> Arc<Self> {
         for warning in source.warnings() {
-            tracing::warn!(%secret, "{warning}");
+            tracing::warn!(%secret, %warning, "kubeconfig is accepted with a warning");
         }
-        let core = Arc::new(Core::new(inner, access, source, secret));
-        let task = inner.runtime.spawn(Arc::clone(&core).run()).abort_handle();
-        Arc::new(Self { core, task })
+        let connector = Arc::new(Connector::new(inner, access, source, secret));
+        let task = inner.runtime.spawn(Arc::clone(&connector).run()).abort_handle();
+        Arc::new(Self { connector, task })
     }
 }
 
-impl Drop for Entry {
+impl Drop for CredentialEntry {
     fn drop(&mut self) {
         self.task.abort();
-        self.core.guard.retire();
+        self.connector.guard.retire();
     }
 }
 
-pub(super) struct Core {
+/// Connects with one credential: what the entry, its task and the Secrets share.
+pub(super) struct Connector {
+    /// The fingerprint of the kubeconfig.
     pub(super) access: Text,
     pub(super) source: Arc<Accepted>,
     pub(super) server: Text,
-    /// The Secret that it was first found in.
+    /// The Secret in which the kubeconfig was first found.
     secret: SecretAddress,
     pub(super) guard: Arc<Guard>,
     options: Arc<ClusterOptions>,
     registry: Weak<Inner>,
-    /// Ends a wait.
-    pub(super) again: Notify,
     state: Mutex<State>,
 }
 
 struct State {
-    phase: Phase,
+    connection: ConnectorState,
+    /// Since when the cluster is, or is not, connected.
     since: Timestamp,
-    /// Stays when the cluster is lost, with what was found out about it, and goes on when it is back.
+    /// The client, with its discovery cache. It is kept while the cluster is lost, and reused when it is back.
     client: Option<ClusterClient>,
-    /// As it was when the cluster was last connected.
+    /// The identity as of the last connection.
     identity: Option<ClusterIdentity>,
     endpoint: Option<Endpoint>,
-    /// Whether a token of the hub's is shown to another cluster.
-    exposed: bool,
+    /// Whether another cluster than the hub accepts a token of the hub.
+    hub_token_exposed: bool,
     attempts: Attempts,
 }
 
-/// What the task is at.
+/// What a connector has achieved.
 #[derive(Clone)]
-pub(super) enum Phase {
+pub(super) enum ConnectorState {
     Connecting,
-    Up(ClusterClient, ClusterIdentity),
-    Down(ConnectionFailure),
+    Connected(ClusterClient, ClusterIdentity),
+    Failed(ConnectionFailure),
 }
 
-/// Attempts so far.
+/// Connection attempts so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
     pub(super) made: u64,
@@ -110,23 +109,23 @@ impl Attempts {
     }
 }
 
-/// An entry as it is now.
-pub(super) struct Snapshot {
-    pub(super) phase: Phase,
+/// A connector's state at one moment.
+pub(super) struct ConnectorSnapshot {
+    pub(super) connection: ConnectorState,
     pub(super) since: Timestamp,
     pub(super) identity: Option<ClusterIdentity>,
     pub(super) last_contact: Option<Timestamp>,
 }
 
-/// A cluster that was just reached.
+/// A cluster that accepted the credential just now.
 struct Reached {
     wires: Arc<Wires>,
     identity: ClusterIdentity,
 }
 
-impl Core {
+impl Connector {
     fn new(inner: &Arc<Inner>, access: &Text, source: &Arc<Accepted>, secret: &SecretAddress) -> Self {
-        let problem = "the cluster is being connected to for the first time".to_owned();
+        let problem = "the first connection attempt is running".to_owned();
         let outage = Outage { reason: FailureReason::Unreachable, problem };
         Self {
             access: access.clone(),
@@ -136,14 +135,13 @@ impl Core {
             secret: secret.clone(),
             options: Arc::clone(&inner.options),
             registry: Arc::downgrade(inner),
-            again: Notify::new(),
             state: Mutex::new(State {
-                phase: Phase::Connecting,
+                connection: ConnectorState::Connecting,
                 since: Timestamp::now(),
                 client: None,
                 identity: None,
                 endpoint: None,
-                exposed: false,
+                hub_token_exposed: false,
                 attempts: Attempts::default(),
             }),
         }
@@ -153,10 +151,10 @@ impl Core {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> ConnectorSnapshot {
         let state = self.lock();
-        Snapshot {
-            phase: state.phase.clone(),
+        ConnectorSnapshot {
+            connection: state.connection.clone(),
             since: state.since,
             identity: state.identity.clone(),
             last_contact: self.guard.last_heard(),
@@ -167,13 +165,13 @@ impl Core {
         self.lock().attempts.clone()
     }
 
-    pub(super) fn is_up(&self) -> bool {
-        matches!(self.lock().phase, Phase::Up(..))
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.lock().connection, ConnectorState::Connected(..))
     }
 
-    /// Whether a first attempt has come to its end.
-    pub(super) fn is_concluded(&self) -> bool {
-        !matches!(self.lock().phase, Phase::Connecting)
+    /// Whether the first attempt has ended.
+    pub(super) fn has_attempted(&self) -> bool {
+        !matches!(self.lock().connection, ConnectorState::Connecting)
     }
 
     async fn run(self: Arc<Self>) {
@@ -185,7 +183,7 @@ impl Core {
                     failures = 0;
                     misled = false;
                     match self.connected(reached) {
-                        Ok(()) => self.stay().await,
+                        Ok(()) => self.monitor().await,
                         Err(failure) => failure,
                     }
                 }
@@ -193,12 +191,12 @@ impl Core {
             };
             failures = failures.saturating_add(1);
             let delay = self.options.backoff.delay(failures, random());
-            self.lost(&failure, delay);
-            misled = self.wait(&failure, delay, misled).await;
+            self.failed(&failure, delay);
+            misled = self.back_off(&failure, delay, misled).await;
         }
     }
 
-    /// Dials and finds out who is there, over sockets of its own.
+    /// Connects over new sockets and identifies the cluster.
     async fn attempt(&self) -> Result<Reached, ConnectionFailure> {
         let attempted = self.trail(&self.secret).begin(AuditVerb::Connect);
         let outcome = self.try_attempt().await;
@@ -212,12 +210,12 @@ impl Core {
         outcome
     }
 
-    /// The connection for who has the credential from a Secret, with what is done over it written down.
+    /// The client for users of a Secret: its operations are recorded under the Secret's name.
     pub(super) fn audited(&self, client: &ClusterClient, secret: &SecretAddress) -> ClusterClient {
         if self.options.audit.is_on() { client.audited(self.trail(secret)) } else { client.clone() }
     }
 
-    /// Where it is written down what is done with the credential.
+    /// The audit trail of what is done with the credential from a Secret.
     fn trail(&self, secret: &SecretAddress) -> Trail {
         let identity = self.lock().identity.as_ref().map(|identity| identity.uid.clone());
         Trail {
@@ -232,40 +230,42 @@ impl Core {
     }
 
     async fn try_attempt(&self) -> Result<Reached, ConnectionFailure> {
-        let (endpoint, credential) = intake::prepare(&self.source).await?;
+        let (endpoint, credential) = secret_content::prepare(&self.source).await?;
         let wires = Wires::new(&endpoint, credential, &self.options.client);
         self.lock().endpoint = Some(endpoint);
         let registry = self.registry.upgrade();
-        let answer = match (self.ask(&wires).await, &registry) {
+        let answer = match (self.identify(&wires).await, &registry) {
             (Err(failure), Some(registry))
-                if failure.reason == FailureReason::Unauthorized && registry.issued(&self.source).await =>
+                if failure.reason == FailureReason::Unauthorized
+                    && registry.is_hub_token(&self.source).await =>
             {
-                return Err(own::refused());
+                return Err(hub_token_refused());
             }
             (answer, _) => answer?,
         };
         let known = self.lock().identity.clone();
         let identity = answer.identity(&self.server, known.as_ref())?;
         if let Some(registry) = registry
-            && registry.issued(&self.source).await
+            && registry.is_hub_token(&self.source).await
         {
             let exposed = !registry.is_hub(&identity).await;
-            if !std::mem::replace(&mut self.lock().exposed, exposed) && exposed {
-                tracing::warn!(secret = %self.secret, "{}", own::EXPOSED);
+            if !std::mem::replace(&mut self.lock().hub_token_exposed, exposed) && exposed {
+                let secret = &self.secret;
+                tracing::warn!(%secret, warning = HUB_TOKEN_ACCEPTED, "kubeconfig is accepted with a warning");
             }
         }
         Ok(Reached { wires, identity })
     }
 
-    /// What the operator should know about the kubeconfig although it is used.
+    /// Warnings about the kubeconfig, which is used nevertheless.
     pub(super) fn warnings(&self) -> Vec<Text> {
         let found = self.source.warnings().iter().map(|warning| warning.to_string().into());
-        let exposed = self.lock().exposed.then(|| own::EXPOSED.into());
+        let exposed = self.lock().hub_token_exposed.then(|| HUB_TOKEN_ACCEPTED.into());
         found.chain(exposed).collect()
     }
 
-    /// Asks over these wires, whatever the guard says.
-    async fn ask(&self, wires: &Arc<Wires>) -> Result<Answer, ConnectionFailure> {
+    /// Identifies the cluster over these sockets, whether or not the circuit breaker is open.
+    async fn identify(&self, wires: &Arc<Wires>) -> Result<Answer, ConnectionFailure> {
         let id = ClusterId::new(&self.server);
         let client = self.client(id, Arc::clone(wires), None)?;
         let answer = identify(&client, self.options.attempt_timeout).await?;
@@ -286,7 +286,7 @@ impl Core {
         })
     }
 
-    /// Opens the way.
+    /// Makes a cluster that accepted the credential available to users.
     fn connected(&self, reached: Reached) -> Result<(), ConnectionFailure> {
         let Reached { wires, identity } = reached;
         let mut state = self.lock();
@@ -295,58 +295,61 @@ impl Core {
                 client.rewire(wires);
                 client.clone()
             }
-            // What is known about one cluster says nothing about another.
+            // Another cluster: nothing that was discovered about the previous one applies.
             _ => self.client(identity.id.clone(), wires, Some(Arc::clone(&self.guard)))?,
         };
-        if !matches!(state.phase, Phase::Up(..)) {
+        if !matches!(state.connection, ConnectorState::Connected(..)) {
             state.since = Timestamp::now();
         }
         state.client = Some(client.clone());
         state.identity = Some(identity.clone());
-        state.phase = Phase::Up(client, identity.clone());
-        // Whoever sees that it is connected gets through.
+        state.connection = ConnectorState::Connected(client, identity.clone());
+        // Inside the lock: a user who sees the state connected must not be refused by the circuit breaker.
         self.guard.close();
         drop(state);
-        tracing::info!(cluster = %identity.id, server = &*self.server, "connected");
+        tracing::info!(cluster = %identity.id, secret = %self.secret, server = &*self.server, "connected to cluster");
         if let Some(registry) = self.registry.upgrade() {
-            registry.entry_changed(&self.access);
-            registry.watches.retry_cluster(&identity.id);
+            registry.credential_changed(&self.access);
+            registry.caches.retry_cluster(&identity.id);
         }
         Ok(())
     }
 
-    /// Shuts the way.
-    fn lost(&self, failure: &ConnectionFailure, delay: Duration) {
+    /// Records a failure and stops all requests until the next success.
+    fn failed(&self, failure: &ConnectionFailure, delay: Duration) {
         let ConnectionFailure { step, reason, cause, .. } = failure;
         self.guard.open(Outage { reason: *reason, problem: cause.to_string() });
         let mut state = self.lock();
-        if matches!(state.phase, Phase::Up(..)) {
+        if matches!(state.connection, ConnectorState::Connected(..)) {
             state.since = Timestamp::now();
         }
         let next = Timestamp::now().checked_add(delay).unwrap_or(Timestamp::MAX);
-        let known = matches!(&state.phase, Phase::Down(before) if before.is_same_problem(failure));
+        let known =
+            matches!(&state.connection, ConnectorState::Failed(before) if before.is_same_problem(failure));
         let since = state.since;
-        state.phase = Phase::Down(ConnectionFailure { since, next_attempt: Some(next), ..failure.clone() });
+        state.connection =
+            ConnectorState::Failed(ConnectionFailure { since, next_attempt: Some(next), ..failure.clone() });
         drop(state);
         if !known {
-            tracing::info!(server = &*self.server, ?step, %reason, %cause, "not connected");
+            let (secret, server) = (&self.secret, &*self.server);
+            tracing::info!(%secret, server, ?step, %reason, %cause, "cluster is not connected");
         }
         if let Some(registry) = self.registry.upgrade() {
-            registry.entry_changed(&self.access);
+            registry.credential_changed(&self.access);
             if *step == ConnectStep::Authenticate {
-                registry.read_secrets_again(&self.access);
+                registry.reread_secrets(&self.access);
             }
         }
     }
 
-    /// Returns when the cluster is lost.
-    async fn stay(&self) -> ConnectionFailure {
+    /// Probes a connected cluster and returns when it is lost.
+    async fn monitor(&self) -> ConnectionFailure {
         loop {
             let interval = self.options.probe_interval.mul_f64(0.75 + random() / 4.0);
             let quiet = self.guard.silence();
-            let looked = tokio::select! {
+            let probed = tokio::select! {
                 () = self.guard.doubt.notified() => self.probe().await,
-                () = self.end_of_certificate() => self.renew().await,
+                () = self.certificate_expiry() => self.renew().await,
                 () = sleep(interval.saturating_sub(quiet)) => {
                     if self.guard.silence() < interval {
                         continue;
@@ -354,16 +357,16 @@ impl Core {
                     self.probe().await
                 }
             };
-            if let Err(failure) = looked {
+            if let Err(failure) = probed {
                 return failure;
             }
             self.guard.close();
-            sleep(LEAST_PAUSE).await;
+            sleep(MIN_PROBE_INTERVAL).await;
         }
     }
 
-    /// Whether the cluster is still there, is still the same and still takes the credential. A socket that went silent is not
-    /// a cluster that did, so a new one has a say as well.
+    /// Checks that the cluster answers, is the same as before and accepts the credential. If the open socket fails, a new one is
+    /// tried: a broken socket does not mean that the cluster is lost.
     async fn probe(&self) -> Result<(), ConnectionFailure> {
         let limit = self.options.probe_timeout;
         timeout(limit, self.try_probe()).await.unwrap_or_else(|_| {
@@ -375,53 +378,53 @@ impl Core {
     async fn try_probe(&self) -> Result<(), ConnectionFailure> {
         let wires = self.lock().client.as_ref().map(ClusterClient::wires);
         if let Some(wires) = &wires {
-            match timeout(self.options.probe_timeout / 2, self.ask(wires)).await {
-                Ok(Ok(Answer::Uid(uid))) if self.is_known(&uid) => return Ok(()),
-                Ok(Ok(Answer::Anonymous | Answer::Busy(_))) => return Ok(()),
+            match timeout(self.options.probe_timeout / 2, self.identify(wires)).await {
+                Ok(Ok(Answer::Uid(uid))) if self.is_same_cluster(&uid) => return Ok(()),
+                Ok(Ok(Answer::Unidentified | Answer::Busy(_))) => return Ok(()),
                 Ok(Ok(Answer::Uid(_)) | Err(_)) | Err(_) => {}
             }
         }
         self.renew().await
     }
 
-    /// Begins anew, with what the kubeconfig gives at this time.
+    /// Connects again, with a fresh token or certificate of the kubeconfig.
     async fn renew(&self) -> Result<(), ConnectionFailure> {
         let reached = self.attempt().await?;
         self.connected(reached)
     }
 
-    /// Returns shortly before what was opened stops working, since its certificate ends.
-    async fn end_of_certificate(&self) {
+    /// Returns shortly before the client certificate of the open sockets expires.
+    async fn certificate_expiry(&self) {
         let wires = self.lock().client.as_ref().map(ClusterClient::wires);
         let Some(ends) = wires.and_then(|wires| wires.ends()) else { return std::future::pending().await };
         let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
-        // What is renewed too late is renewed now, though not without a pause.
-        sleep(left.saturating_sub(RENEWAL).max(LEAST_PAUSE)).await;
+        // A certificate that has expired already is replaced at once, but not in a busy loop.
+        sleep(left.saturating_sub(RENEWAL).max(MIN_PROBE_INTERVAL)).await;
     }
 
-    fn is_known(&self, uid: &str) -> bool {
+    fn is_same_cluster(&self, uid: &str) -> bool {
         self.lock().identity.as_ref().is_some_and(|identity| identity.uid == uid)
     }
 
-    /// Waits for the next attempt, or until somebody answers again. Returns whether an answer was the reason: if the attempt
-    /// then fails all the same, answers say nothing until there is silence.
-    async fn wait(&self, failure: &ConnectionFailure, delay: Duration, misled: bool) -> bool {
+    /// Waits for the next attempt: until the delay is over, or until the liveness check gets an answer. Returns whether such an
+    /// answer ended the wait. If the attempt then fails (`misled`), answers are ignored until the server was silent once.
+    async fn back_off(&self, failure: &ConnectionFailure, delay: Duration, misled: bool) -> bool {
         tokio::select! {
             () = sleep(delay) => misled,
-            () = self.again.notified() => false,
-            () = self.answer(failure, misled) => true,
+            () = self.until_server_answers(failure, misled) => true,
         }
     }
 
-    async fn answer(&self, failure: &ConnectionFailure, misled: bool) {
+    /// Runs the liveness check until a server answers that did not answer before.
+    async fn until_server_answers(&self, failure: &ConnectionFailure, misled: bool) {
         let endpoint = self.lock().endpoint.clone();
         let (ConnectStep::Reach, Some(endpoint)) = (failure.step, endpoint) else {
             return std::future::pending().await;
         };
         let mut silent = !misled;
         loop {
-            sleep(self.options.knock_interval.mul_f64(0.75 + random() / 4.0)).await;
-            if !knock(&endpoint, self.options.knock_timeout).await {
+            sleep(self.options.liveness_interval.mul_f64(0.75 + random() / 4.0)).await;
+            if !is_answering(&endpoint, self.options.liveness_timeout).await {
                 silent = true;
             } else if silent {
                 return;
