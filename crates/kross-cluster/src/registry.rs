@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use kross_api::SecretAddress;
 use kross_value::Text;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, mpsc};
 
@@ -120,6 +121,21 @@ pub struct ClusterRegistry {
     inner: Arc<Inner>,
 }
 
+/// What the registry's handles and tasks share.
+///
+/// # Lock order
+///
+/// A task that holds one of these locks may take only those below it. No lock is held across `.await`.
+///
+/// 1. `Inner::secrets`
+/// 2. the state of one [`WatchedSecret`], never of two
+/// 3. `Inner::credentials`
+/// 4. the state of one `Connector`, never of two
+/// 5. `Inner::attempts`, `Inner::subscribers`, and the locks inside [`Caches`], clients, routes and circuit breakers: none of
+///    them calls back into the registry
+///
+/// Handles, caches and credential entries take locks when they are dropped, so they are moved out and dropped after the
+/// lock was released. A connector releases its own lock before it reports a change, which takes 1 and 2.
 pub(crate) struct Inner {
     hub: ClusterClient,
     /// The caches of objects in all clusters.
@@ -170,7 +186,7 @@ impl ClusterRegistry {
     /// long as there is a handle.
     #[must_use]
     pub fn hold(&self, secret: &SecretAddress) -> ClusterHandle {
-        let mut secrets = lock(&self.inner.secrets);
+        let mut secrets = self.inner.secrets.lock();
         let watched = secrets.entry(secret.clone()).or_insert_with(|| self.inner.watch_secret(secret));
         watched.add_user();
         ClusterHandle { secret: Arc::clone(watched), inner: Arc::clone(&self.inner) }
@@ -180,7 +196,7 @@ impl ClusterRegistry {
     #[must_use]
     pub fn subscribe(&self) -> mpsc::UnboundedReceiver<ClusterEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        lock(&self.inner.subscribers).push(sender);
+        self.inner.subscribers.lock().push(sender);
         receiver
     }
 
@@ -205,7 +221,7 @@ impl ClusterRegistry {
 
 impl fmt::Debug for ClusterRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClusterRegistry({})", lock(&self.inner.secrets).len())
+        write!(f, "ClusterRegistry({})", self.inner.secrets.lock().len())
     }
 }
 
@@ -277,7 +293,7 @@ impl Inner {
                     _ => None,
                 };
                 let Some(inner) = inner.upgrade() else { return };
-                let secret = lock(&inner.secrets).get(&watched).cloned();
+                let secret = inner.secrets.lock().get(&watched).cloned();
                 if let Some(secret) = secret {
                     secret.refresh(&inner, unreadable.as_ref());
                 }
@@ -287,12 +303,12 @@ impl Inner {
     }
 
     fn secrets(&self) -> Vec<Arc<WatchedSecret>> {
-        lock(&self.secrets).values().cloned().collect()
+        self.secrets.lock().values().cloned().collect()
     }
 
     /// Stops watching a Secret, unless it got a handle since.
     fn release(&self, address: &SecretAddress, acquired: u64) {
-        let mut secrets = lock(&self.secrets);
+        let mut secrets = self.secrets.lock();
         let released = match secrets.get(address) {
             Some(secret) if secret.is_idle(acquired) => secrets.remove(address),
             _ => None,
@@ -309,7 +325,7 @@ impl Inner {
         source: &Arc<Accepted>,
         secret: &SecretAddress,
     ) -> Arc<CredentialEntry> {
-        let mut credentials = lock(&self.credentials);
+        let mut credentials = self.credentials.lock();
         if let Some(entry) = credentials.get(access).and_then(Weak::upgrade) {
             return entry;
         }
@@ -346,10 +362,6 @@ impl Inner {
 
     fn notify(&self, secret: &SecretAddress, change: ClusterChange) {
         let event = ClusterEvent { secret: secret.clone(), change };
-        lock(&self.subscribers).retain(|subscriber| subscriber.send(event.clone()).is_ok());
+        self.subscribers.lock().retain(|subscriber| subscriber.send(event.clone()).is_ok());
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

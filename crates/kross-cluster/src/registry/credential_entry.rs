@@ -2,12 +2,13 @@
 //! kubeconfig share it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
@@ -147,12 +148,8 @@ impl Connector {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn snapshot(&self) -> ConnectorSnapshot {
-        let state = self.lock();
+        let state = self.state.lock();
         ConnectorSnapshot {
             connection: state.connection.clone(),
             since: state.since,
@@ -162,16 +159,16 @@ impl Connector {
     }
 
     pub(super) fn attempts(&self) -> Attempts {
-        self.lock().attempts.clone()
+        self.state.lock().attempts.clone()
     }
 
     pub(super) fn is_connected(&self) -> bool {
-        matches!(self.lock().connection, ConnectorState::Connected(..))
+        matches!(self.state.lock().connection, ConnectorState::Connected(..))
     }
 
     /// Whether the first attempt has ended.
     pub(super) fn has_attempted(&self) -> bool {
-        !matches!(self.lock().connection, ConnectorState::Connecting)
+        !matches!(self.state.lock().connection, ConnectorState::Connecting)
     }
 
     async fn run(self: Arc<Self>) {
@@ -203,9 +200,9 @@ impl Connector {
         let uid = outcome.as_ref().ok().map(|reached| reached.identity.uid.clone());
         let failure = outcome.as_ref().err().map(|failure| failure.reason);
         attempted.ended(uid.as_ref(), failure);
-        self.lock().attempts.count(failure);
+        self.state.lock().attempts.count(failure);
         if let Some(registry) = self.registry.upgrade() {
-            super::lock(&registry.attempts).count(failure);
+            registry.attempts.lock().count(failure);
         }
         outcome
     }
@@ -217,7 +214,7 @@ impl Connector {
 
     /// The audit trail of what is done with the credential from a Secret.
     fn trail(&self, secret: &SecretAddress) -> Trail {
-        let identity = self.lock().identity.as_ref().map(|identity| identity.uid.clone());
+        let identity = self.state.lock().identity.as_ref().map(|identity| identity.uid.clone());
         Trail {
             audit: self.options.audit.clone(),
             cluster: AuditCluster {
@@ -232,7 +229,7 @@ impl Connector {
     async fn try_attempt(&self) -> Result<Reached, ConnectionFailure> {
         let (endpoint, credential) = secret_content::prepare(&self.source).await?;
         let wires = Wires::new(&endpoint, credential, &self.options.client);
-        self.lock().endpoint = Some(endpoint);
+        self.state.lock().endpoint = Some(endpoint);
         let registry = self.registry.upgrade();
         let answer = match (self.identify(&wires).await, &registry) {
             (Err(failure), Some(registry))
@@ -243,13 +240,13 @@ impl Connector {
             }
             (answer, _) => answer?,
         };
-        let known = self.lock().identity.clone();
+        let known = self.state.lock().identity.clone();
         let identity = answer.identity(&self.server, known.as_ref())?;
         if let Some(registry) = registry
             && registry.is_hub_token(&self.source).await
         {
             let exposed = !registry.is_hub(&identity).await;
-            if !std::mem::replace(&mut self.lock().hub_token_exposed, exposed) && exposed {
+            if !std::mem::replace(&mut self.state.lock().hub_token_exposed, exposed) && exposed {
                 let secret = &self.secret;
                 tracing::warn!(%secret, warning = HUB_TOKEN_ACCEPTED, "kubeconfig is accepted with a warning");
             }
@@ -260,7 +257,7 @@ impl Connector {
     /// Warnings about the kubeconfig, which is used nevertheless.
     pub(super) fn warnings(&self) -> Vec<Text> {
         let found = self.source.warnings().iter().map(|warning| warning.to_string().into());
-        let exposed = self.lock().hub_token_exposed.then(|| HUB_TOKEN_ACCEPTED.into());
+        let exposed = self.state.lock().hub_token_exposed.then(|| HUB_TOKEN_ACCEPTED.into());
         found.chain(exposed).collect()
     }
 
@@ -289,24 +286,27 @@ impl Connector {
     /// Makes a cluster that accepted the credential available to users.
     fn connected(&self, reached: Reached) -> Result<(), ConnectionFailure> {
         let Reached { wires, identity } = reached;
-        let mut state = self.lock();
-        let client = match &state.client {
-            Some(client) if *client.cluster() == identity.id => {
+        let known = self.state.lock().client.clone();
+        let client = match known.filter(|client| *client.cluster() == identity.id) {
+            Some(client) => {
                 client.rewire(wires);
-                client.clone()
+                client
             }
             // Another cluster: nothing that was discovered about the previous one applies.
-            _ => self.client(identity.id.clone(), wires, Some(Arc::clone(&self.guard)))?,
+            None => self.client(identity.id.clone(), wires, Some(Arc::clone(&self.guard)))?,
         };
+        let mut state = self.state.lock();
         if !matches!(state.connection, ConnectorState::Connected(..)) {
             state.since = Timestamp::now();
         }
-        state.client = Some(client.clone());
+        let replaced_client = state.client.replace(client.clone());
         state.identity = Some(identity.clone());
-        state.connection = ConnectorState::Connected(client, identity.clone());
+        let connected = ConnectorState::Connected(client, identity.clone());
+        let replaced = std::mem::replace(&mut state.connection, connected);
         // Inside the lock: a user who sees the state connected must not be refused by the circuit breaker.
         self.guard.close();
         drop(state);
+        drop((replaced_client, replaced));
         tracing::info!(cluster = %identity.id, secret = %self.secret, server = &*self.server, "connected to cluster");
         if let Some(registry) = self.registry.upgrade() {
             registry.credential_changed(&self.access);
@@ -319,7 +319,7 @@ impl Connector {
     fn failed(&self, failure: &ConnectionFailure, delay: Duration) {
         let ConnectionFailure { step, reason, cause, .. } = failure;
         self.guard.open(Outage { reason: *reason, problem: cause.to_string() });
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if matches!(state.connection, ConnectorState::Connected(..)) {
             state.since = Timestamp::now();
         }
@@ -327,9 +327,10 @@ impl Connector {
         let known =
             matches!(&state.connection, ConnectorState::Failed(before) if before.is_same_problem(failure));
         let since = state.since;
-        state.connection =
-            ConnectorState::Failed(ConnectionFailure { since, next_attempt: Some(next), ..failure.clone() });
+        let failed = ConnectionFailure { since, next_attempt: Some(next), ..failure.clone() };
+        let replaced = std::mem::replace(&mut state.connection, ConnectorState::Failed(failed));
         drop(state);
+        drop(replaced);
         if !known {
             let (secret, server) = (&self.secret, &*self.server);
             tracing::info!(%secret, server, ?step, %reason, %cause, "cluster is not connected");
@@ -376,7 +377,7 @@ impl Connector {
     }
 
     async fn try_probe(&self) -> Result<(), ConnectionFailure> {
-        let wires = self.lock().client.as_ref().map(ClusterClient::wires);
+        let wires = self.state.lock().client.as_ref().map(ClusterClient::wires);
         if let Some(wires) = &wires {
             match timeout(self.options.probe_timeout / 2, self.identify(wires)).await {
                 Ok(Ok(Answer::Uid(uid))) if self.is_same_cluster(&uid) => return Ok(()),
@@ -395,7 +396,7 @@ impl Connector {
 
     /// Returns shortly before the client certificate of the open sockets expires.
     async fn certificate_expiry(&self) {
-        let wires = self.lock().client.as_ref().map(ClusterClient::wires);
+        let wires = self.state.lock().client.as_ref().map(ClusterClient::wires);
         let Some(ends) = wires.and_then(|wires| wires.ends()) else { return std::future::pending().await };
         let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
         // A certificate that has expired already is replaced at once, but not in a busy loop.
@@ -403,7 +404,7 @@ impl Connector {
     }
 
     fn is_same_cluster(&self, uid: &str) -> bool {
-        self.lock().identity.as_ref().is_some_and(|identity| identity.uid == uid)
+        self.state.lock().identity.as_ref().is_some_and(|identity| identity.uid == uid)
     }
 
     /// Waits for the next attempt: until the delay is over, or until the liveness check gets an answer. Returns whether such an
@@ -417,7 +418,7 @@ impl Connector {
 
     /// Runs the liveness check until a server answers that did not answer before.
     async fn until_server_answers(&self, failure: &ConnectionFailure, misled: bool) {
-        let endpoint = self.lock().endpoint.clone();
+        let endpoint = self.state.lock().endpoint.clone();
         let (ConnectStep::Reach, Some(endpoint)) = (failure.step, endpoint) else {
             return std::future::pending().await;
         };

@@ -96,7 +96,7 @@ pub struct ClusterTotals {
 
 impl Inner {
     pub(super) fn totals(&self) -> ClusterTotals {
-        let attempts = super::lock(&self.attempts).clone();
+        let attempts = self.attempts.lock().clone();
         ClusterTotals {
             attempts: attempts.made,
             failures: attempts.failed,

@@ -1,11 +1,12 @@
 //! One kubeconfig Secret that the hub's cache watches: which credential it contains, which one is in use, and who may use it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::AbortHandle;
 
 use super::Inner;
@@ -164,39 +165,35 @@ impl WatchedSecret {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn add_user(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.users += 1;
         state.acquired += 1;
     }
 
     /// Removes a user. Returns how often a handle was created if this was the last one.
     pub(super) fn remove_user(&self) -> Option<u64> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.users = state.users.saturating_sub(1);
         (state.users == 0).then_some(state.acquired)
     }
 
     /// Whether there is no handle, and none was created since.
     pub(super) fn is_idle(&self, acquired: u64) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         state.users == 0 && state.acquired == acquired
     }
 
     /// Whether it uses a credential or is about to.
     pub(super) fn uses(&self, access: &Text) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         [&state.current, &state.next].into_iter().flatten().any(|entry| entry.connector.access == *access)
     }
 
     /// Reads the Secret from the cache, or records why it cannot be read.
     pub(super) fn refresh(&self, inner: &Arc<Inner>, unreadable: Option<&ApiError>) {
         let Some(cache) = &self.cache else { return };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // Inside the lock: a slower reader must not store an older version.
         let lookup = cache.get(Some(&self.address.namespace), &self.address.name);
         let mut permissions = false;
@@ -250,7 +247,7 @@ impl WatchedSecret {
 
     /// Chooses the credential to use and notifies subscribers of what changed. Returns whether anything did.
     pub(super) fn update(&self, inner: &Arc<Inner>) -> bool {
-        self.update_locked(self.lock(), inner)
+        self.update_locked(self.state.lock(), inner)
     }
 
     /// Continues in the same critical section: nobody may see that the Secret was deleted or the cluster lost while requests
@@ -312,7 +309,7 @@ impl WatchedSecret {
 
     /// The connection state that a consumer may see.
     pub(super) fn state(&self, inner: &Arc<Inner>, consumer: Asker<'_>) -> ConnectionState {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(secret) = state.secret.clone() {
             let verdict = state.verdicts.entry(consumer.into()).or_insert_with(|| {
                 (judge(&secret, &self.address, consumer, &inner.options.secrets).err(), Timestamp::now())
@@ -372,7 +369,7 @@ impl WatchedSecret {
 
     /// Everything that the status page shows.
     pub(super) fn snapshot(&self) -> SecretSnapshot {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let connection = self.current_state(&mut state, Asker::Definition);
         SecretSnapshot { state: connection, users: state.users, entry: state.current.clone() }
     }
