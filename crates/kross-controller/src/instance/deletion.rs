@@ -14,7 +14,8 @@ use kross_plan::{
 };
 use kross_value::Value;
 
-use super::clusters::Asker;
+use super::cluster_inventory;
+use super::cluster_resolver::ClusterResolver;
 use super::error::{InstanceError, Next, SOON, until};
 use super::inventory_scan::{InventoryScan, gather};
 use super::manage::Record;
@@ -52,8 +53,9 @@ pub(super) async fn proceed(
         }
     };
     let (mut reach, key) = (Reach::local(context, served, permit), instance.key(context.client.cluster()));
-    let asker = Asker { context, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
-    let mut scan = match gather(&asker, served, &record, &mut reach, memory).await {
+    let resolver =
+        ClusterResolver { context, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
+    let mut scan = match gather(&resolver, served, &record, &mut reach, memory).await {
         Ok(scan) => scan,
         Err(error) => {
             block(context, served, graph, instance, &error).await?;
@@ -62,7 +64,7 @@ pub(super) async fn proceed(
     };
     let (mut instance, mut record, key) = (instance, record, &key);
     if !scan.observation.abandoned.is_empty() {
-        super::clusters::give_up(context, &instance, &mut record.remote, &mut scan.observation);
+        cluster_inventory::remove_abandoned(context, &instance, &mut record.remote, &mut scan.observation);
         instance = manage::write(context, served, instance, &record).await?;
     }
     let mut pass =

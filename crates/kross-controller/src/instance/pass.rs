@@ -19,7 +19,7 @@ use super::manage::Record;
 use super::memory::Memory;
 use super::observe::{Observation, own};
 use super::reach::Reach;
-use super::{clusters, external, inventory_scan, manage, report};
+use super::{cluster_resolver, external, inventory_scan, manage, report};
 use crate::context::Context;
 use crate::graphs::Served;
 use crate::key::InstanceKey;
@@ -84,7 +84,7 @@ impl Pass<'_> {
         let plan = self.prune(plan, &reach, &mut observation).await?;
         let plan = self.settle(plan, &reach, &mut observation).await?;
         external::retain(self.context, self.key, &plan, self.memory);
-        clusters::retain(self.context, self.key, &plan, &self.record.remote, self.memory);
+        cluster_resolver::release_unused(self.context, self.key, &plan, &self.record.remote, self.memory);
         self.forget_failures(&plan, &observation);
         self.forget_partings(&plan);
         self.context.instances.want(self.key, foreign(&plan));
