@@ -107,7 +107,7 @@ fn objects_come_in_order_and_the_rest_is_explained() {
     assert_eq!(
         notes,
         "pending `settings`: external reference: ConfigMap default/settings does not exist\n\
-         pending `note`: waits for `settings`\n\
+         pending `note`: waiting for `settings`\n\
          skipped `extra`: `includeWhen` is false: `schema.spec.extra`\n"
     );
 }

@@ -10,7 +10,7 @@ use kross_cluster::{ObjectKey, Selection, StoredObject};
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
     Deletion, DeletionPlan, DeletionProgress, Hooks, OwnedObject, PendingDeletion, Plan, Wait,
-    blocked_deletion_status, deletion_status, plan_deletion, promised,
+    blocked_deletion_status, deletion_status, plan_deletion, reported_orphans,
 };
 use kross_value::Value;
 
@@ -174,8 +174,8 @@ impl DeletionPass<'_> {
     fn step(&self, hooks: Option<&Plan>) -> DeletionPlan {
         let mut objects = self.scan.pending(self.memory);
         if let Some(plan) = hooks {
-            let newer = |object: OwnedObject| match plan.answers.get(&object.node) {
-                Some(answers) => object.with_answers(answers.clone()),
+            let newer = |object: OwnedObject| match plan.lifecycles.get(&object.node) {
+                Some(lifecycle) => object.with_lifecycle(lifecycle.clone()),
                 None => object,
             };
             objects = objects.into_iter().map(newer).collect();
@@ -186,14 +186,14 @@ impl DeletionPass<'_> {
             hooks: match (self.graph, hooks) {
                 (Some(_), Some(plan)) => Hooks::Planned(&plan.hooks),
                 (Some(_), None) => Hooks::Planned(&[]),
-                (None, _) if self.served.orphaned => Hooks::Gone,
-                (None, _) => Hooks::Unplanned(&broken),
+                (None, _) if self.served.orphaned => Hooks::GraphDeleted,
+                (None, _) => Hooks::GraphUnavailable(&broken),
             },
             attempts: &self.memory.attempts,
-            kept: self.record.attempts.as_deref(),
-            promised: &promised(self.record.attempts.as_deref()),
+            persisted: self.record.attempts.as_deref(),
+            reported_orphans: &reported_orphans(self.record.attempts.as_deref()),
             // Those who are left behind are told at the very end.
-            told: false,
+            reports_orphans: false,
             now: Timestamp::now(),
         })
     }
@@ -208,8 +208,8 @@ impl DeletionPass<'_> {
 
     /// Keeps when objects were first attempted, for whoever goes on after us.
     async fn keep_attempts(&mut self, plan: &DeletionPlan) -> Result<(), InstanceError> {
-        if plan.kept.is_some() && self.record.attempts != plan.kept {
-            self.record.attempts.clone_from(&plan.kept);
+        if plan.persisted.is_some() && self.record.attempts != plan.persisted {
+            self.record.attempts.clone_from(&plan.persisted);
             let instance = Arc::clone(&self.instance);
             self.instance = manage::write(self.context, self.served, instance, &self.record).await?;
         }

@@ -14,7 +14,7 @@ use kross_api::{
 use kross_cluster::{ApiError, ApiKind, ClusterClient, ObjectKey, StoredObject};
 use kross_graph::{Graph, Node, Placement};
 use kross_plan::{
-    Answers, Instance, ObservedObject, OwnedObject, ReferenceKey, ResourceFailure, UsedCluster,
+    EvaluatedLifecycle, Instance, ObservedObject, OwnedObject, ReferenceKey, ResourceFailure, UsedCluster,
 };
 use kross_value::{Object, Text, Value};
 
@@ -50,7 +50,7 @@ impl InventoryScan {
         let seen = self.observation.observed.objects.iter().map(|(key, object)| {
             let mut pending = OwnedObject::new(key.clone(), object)
                 .with_credentials_for(&self.observation.observed.recorded);
-            pending.closed = self.closed.get(&key.cluster).cloned();
+            pending.unavailable = self.closed.get(&key.cluster).cloned();
             pending.failure = memory.failures.get(key).cloned();
             pending
         });
@@ -284,10 +284,10 @@ fn of_kind(
         terminating: false,
         finalizers: Vec::new(),
         defines: None,
-        opens: BTreeSet::new(),
+        credentials_for: BTreeSet::new(),
         held: None,
-        answers: Answers::default(),
-        closed: closed.cloned(),
+        lifecycle: EvaluatedLifecycle::default(),
+        unavailable: closed.cloned(),
         failure: None,
         key,
     }

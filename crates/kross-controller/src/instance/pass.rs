@@ -125,8 +125,8 @@ impl Pass<'_> {
 
     /// Keeps when objects that are pruned were first attempted, for whoever goes on after us.
     async fn keep_attempts(&mut self, plan: &Plan) -> Result<(), InstanceError> {
-        let waits = !plan.prune.waiting.is_empty() || !plan.prune.promised.is_empty();
-        let kept = plan.prune.kept.clone().filter(|_| waits);
+        let waits = !plan.prune.waiting.is_empty() || !plan.prune.reported_orphans.is_empty();
+        let kept = plan.prune.persisted.clone().filter(|_| waits);
         if self.record.attempts != kept {
             self.record.attempts = kept;
             self.keep_record().await?;

@@ -65,13 +65,13 @@ async fn deletion_waits_for_a_dark_cluster_and_says_so() {
             message.contains("ConfigMap")
                 && message.contains("eu-kubeconfig")
                 && message.contains("not connected")
-                && message.contains("goes on by itself when it answers")
-                && message.contains("remove its finalizer `kro.run/finalizer`")
+                && message.contains("deletion resumes once the cluster is reachable")
+                && message.contains("remove the finalizer `kro.run/finalizer`")
         })
         .await;
     assert_eq!(waiting["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
     let ready = condition(&waiting, "Ready")["message"].as_str().unwrap().to_owned();
-    assert!(ready.starts_with("the deletion waits: cluster "), "{ready}");
+    assert!(ready.starts_with("deletion is blocked: cluster "), "{ready}");
     assert!(world.config_maps.get_opt("x-b").await.unwrap().is_some(), "`c` goes before `b`");
     eu.proxy.set(Fault::Pass);
     wait::until_gone(&world.instances, "x").await;
@@ -93,7 +93,7 @@ async fn deletion_waits_for_a_secret_that_is_gone() {
             let ready = condition(instance, "Ready")["message"].as_str().unwrap_or_default().to_owned();
             message.contains("eu-kubeconfig")
                 && message.contains("not connected")
-                && ready.starts_with("the deletion waits: cluster ")
+                && ready.starts_with("deletion is blocked: cluster ")
         })
         .await;
     world.secret("eu-kubeconfig", &world.kubeconfig("eu")).await;

@@ -49,7 +49,7 @@ async fn what_is_owed_to_a_dark_cluster_is_kept_and_paid() {
     let entry = cluster(&owing, "eu-kubeconfig");
     assert_eq!(entry["connected"], false, "{owing:#}");
     let message = condition(&owing, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("eu-kubeconfig") && message.contains("removed once it answers"), "{message}");
+    assert!(message.contains("eu-kubeconfig") && message.contains("cleanup pending in cluster"), "{message}");
     let inventory = owing["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
     assert!(inventory.contains("eu-kubeconfig"), "{inventory}");
     eu.proxy.set(Fault::Pass);

@@ -35,7 +35,7 @@ async fn a_backup_is_made_and_awaited_before_the_database_goes_and_then_cleaned_
     wait::until_gone(&world.config_maps, "x-web").await;
     let namespace = &world.namespace;
     let expected =
-        format!("deleting resources: ConfigMap {namespace}/x-database: waits for `backup` to be ready: ");
+        format!("deleting resources: ConfigMap {namespace}/x-database: waiting for `backup` to be ready: ");
     let says = |instance: &Json| {
         condition(instance, "ResourcesReady")["message"].as_str().is_some_and(|it| it.starts_with(&expected))
     };
@@ -71,7 +71,7 @@ async fn a_backup_that_fails_is_visible_and_waited_for_as_long_as_its_author_say
     assert_eq!(entry(&failing, "backup")["reason"], "Invalid");
     assert_eq!(entry(&failing, "backup")["operation"], "create");
     let message = condition(&failing, "Ready")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("waits for `backup` to be ready: cannot create ConfigMap"), "{message}");
+    assert!(message.contains("waiting for `backup` to be ready: cannot create ConfigMap"), "{message}");
     wait::until_gone(&world.instances, "x").await;
     let left = world.config_maps.get("x-database").await.unwrap();
     assert_eq!(left.metadata.labels, None, "it is left behind, and nobody's");

@@ -33,7 +33,7 @@ async fn instances_of_a_definition_that_is_gone_go_as_it_said() {
         assert_eq!(marks(&world.config_maps.get(name).await.unwrap()), [""; 0], "{name}");
     }
     let note = event(&world, "x", "LeftBehind").await;
-    assert!(note.contains("x-precious") && note.contains("`backup`, whose definition is gone"), "{note}");
+    assert!(note.contains("x-precious") && note.contains("`backup`, whose definition was deleted"), "{note}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

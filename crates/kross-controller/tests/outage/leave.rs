@@ -149,7 +149,7 @@ async fn what_was_said_to_be_left_behind_stays_when_its_cluster_is_back() {
     let says = |instance: &serde_json::Value| {
         let message =
             condition(instance, "RemoteClusterConnected")["message"].as_str().unwrap_or_default().to_owned();
-        message.contains("what was left behind in cluster") && message.contains("eu-kubeconfig")
+        message.contains("orphaned objects in cluster") && message.contains("eu-kubeconfig")
     };
     let owing = world.until("x", says).await;
     assert_eq!(owing["status"]["state"], "ACTIVE", "{owing:#}");

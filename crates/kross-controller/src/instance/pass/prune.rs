@@ -63,7 +63,7 @@ impl Pass<'_> {
     }
 
     async fn shrink(&mut self, plan: &Plan, reach: &Reach<'_>) -> Result<(), InstanceError> {
-        if !plan.is_certain() || !plan.prune.unfinished_hooks.is_empty() {
+        if !plan.is_fully_applied() || !plan.prune.unfinished_hooks.is_empty() {
             return Ok(());
         }
         let awaited = plan.prune.waiting.iter().map(|(pending, _)| pending);
