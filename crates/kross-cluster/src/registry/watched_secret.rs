@@ -245,13 +245,13 @@ impl WatchedSecret {
         permissions
     }
 
-    /// Chooses the credential to use and notifies subscribers of what changed. Returns whether anything did.
-    pub(super) fn update(&self, inner: &Arc<Inner>) -> bool {
-        self.update_locked(self.state.lock(), inner)
+    /// Chooses the credential to use, and notifies subscribers if anything changed.
+    pub(super) fn update(&self, inner: &Arc<Inner>) {
+        self.update_locked(self.state.lock(), inner);
     }
 
-    /// Continues in the same critical section: nobody may see that the Secret was deleted or the cluster lost while requests
-    /// still get through.
+    /// Updates within a critical section that the caller began: nobody may see that the Secret was deleted or the cluster lost
+    /// while requests still get through. Returns whether subscribers were notified.
     fn update_locked(&self, mut state: MutexGuard<'_, State>, inner: &Arc<Inner>) -> bool {
         let retired = state.choose_credential(inner, &self.address);
         let report = state.report(&self.address);

@@ -53,6 +53,23 @@ fn step(world: &World, objects: &[OwnedObject], previous: &DeletionPlan) -> Dele
     })
 }
 
+/// Plans a deletion without hooks at this second.
+fn plan_at(
+    objects: &[OwnedObject],
+    attempts: &BTreeMap<kross_api::ObjectKey, jiff::Timestamp>,
+    second: i64,
+) -> DeletionPlan {
+    plan_deletion(Deletion {
+        reported_orphans: &BTreeSet::new(),
+        reports_orphans: false,
+        objects,
+        hooks: Hooks::Planned(&[]),
+        attempts,
+        persisted: None,
+        now: at(second),
+    })
+}
+
 fn names(deletions: &[kross_plan::PendingDeletion]) -> Vec<&str> {
     deletions.iter().map(|pending| pending.key.name.as_str()).collect()
 }
@@ -104,15 +121,7 @@ fn a_backup_is_created_and_ready_before_the_database_is_deleted() {
 fn a_retained_object_is_released() {
     let mut world = World::of(SHOP, "{keep: true}");
     world.settle();
-    let plan = plan_deletion(Deletion {
-        reported_orphans: &BTreeSet::new(),
-        reports_orphans: false,
-        objects: &pending(&world),
-        hooks: Hooks::Planned(&[]),
-        attempts: &BTreeMap::new(),
-        persisted: None,
-        now: world.now,
-    });
+    let plan = plan_at(&pending(&world), &BTreeMap::new(), 0);
     assert_eq!(names(&plan.release), ["database"]);
     assert_eq!(names(&plan.delete), ["web"]);
 }
@@ -126,50 +135,15 @@ fn the_wait_for_an_unreachable_cluster_ends_as_the_lifecycle_says() {
     objects[0].unavailable =
         Some(ResourceFailure::not_connected("eu", &unreachable("connection refused", at(0))));
     objects[0].lifecycle.force_when = Some(true);
-    let none = Hooks::Planned(&[]);
-    let plan = plan_deletion(Deletion {
-        reported_orphans: &BTreeSet::new(),
-        reports_orphans: false,
-        objects: &objects,
-        hooks: none,
-        persisted: None,
-        attempts: &BTreeMap::new(),
-        now: at(0),
-    });
+    let plan = plan_at(&objects, &BTreeMap::new(), 0);
     assert!(matches!(plan.waiting[0].1, Wait::Connection(_)));
     assert_eq!(plan.recheck_at, Some(at(300)));
-    let later = plan_deletion(Deletion {
-        reported_orphans: &BTreeSet::new(),
-        reports_orphans: false,
-        objects: &objects,
-        hooks: none,
-        persisted: None,
-        attempts: &plan.attempts,
-        now: at(299),
-    });
-    assert!(later.orphaned.is_empty());
-    let forced = plan_deletion(Deletion {
-        reported_orphans: &BTreeSet::new(),
-        reports_orphans: false,
-        objects: &objects,
-        hooks: none,
-        persisted: None,
-        attempts: &plan.attempts,
-        now: at(300),
-    });
+    assert!(plan_at(&objects, &plan.attempts, 299).orphaned.is_empty());
+    let forced = plan_at(&objects, &plan.attempts, 300);
     assert_eq!(names(&forced.orphaned), ["database"]);
     assert!(forced.is_done());
     objects[0].lifecycle.force_when = Some(false);
-    let held = plan_deletion(Deletion {
-        reported_orphans: &BTreeSet::new(),
-        reports_orphans: false,
-        objects: &objects,
-        hooks: none,
-        persisted: None,
-        attempts: &plan.attempts,
-        now: at(900),
-    });
-    assert!(held.orphaned.is_empty(), "both must hold");
+    assert!(plan_at(&objects, &plan.attempts, 900).orphaned.is_empty(), "both must hold");
     let progress = DeletionProgress { plan: &plan, hooks: None, clusters: &[] };
     let status = deletion_status(Some(&world.graph), &world.instance, &progress, at(0));
     assert_eq!(status.get("state"), Some(&Value::from("DELETING")));
