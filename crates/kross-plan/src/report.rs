@@ -85,7 +85,7 @@ fn keep_last_known<'a>(status: &mut Object, before: &Object, declared: &dyn Fn(&
                 status.insert(key.clone(), known.clone());
             }
             (Some(Value::Object(now)), Value::Object(known)) => {
-                keep_last_known(now, known, &|key| field.get(key))
+                keep_last_known(now, known, &|key| field.get(key));
             }
             (Some(_), _) => {}
         }

@@ -124,7 +124,7 @@ impl ClusterResolver<'_> {
         });
         let namespace = self.instance.namespace().map(|namespace| &**namespace);
         let known = self.recorded.by_reference(key.as_str());
-        let mut state = match handle.state(namespace) {
+        let state = match handle.state(namespace) {
             ConnectionState::Connecting { since } => {
                 observation.connecting |= known.is_some() && is_in_grace_period(since);
                 let Some(known) = known else { return false };
@@ -134,49 +134,62 @@ impl ClusterResolver<'_> {
                 (Some(known), _) => recorded(known, failure),
                 (None, identity) => unrecorded(key, identity, failure),
             },
-            ConnectionState::Connected(connection) => match self.identify(known, &connection, secret) {
-                Err((known, failure)) => recorded(known, failure),
-                Ok(identity) => {
-                    match identity {
-                        Identity::Same => {}
-                        Identity::Verified(known) => {
-                            let uid = connection.identity.uid.clone();
-                            observation.renamed.push((known.reference.clone(), known.uid.clone(), uid));
-                        }
-                        Identity::Confirmed(known) => {
-                            observation.abandoned.push((known.reference.clone(), known.uid.clone()));
-                        }
+            ConnectionState::Connected(connection) => {
+                match self.identify(known, &connection, secret) {
+                    Identity::Same => {}
+                    Identity::Verified(known) => {
+                        let uid = connection.identity.uid.clone();
+                        observation.renamed.push((known.reference.clone(), known.uid.clone(), uid));
                     }
-                    let state = connected(&connection);
-                    clear_connection_failures(&state.id, connection.since, memory);
-                    reach.join(&state.id, key, connection.client.on_behalf_of(self.key));
-                    state
+                    Identity::Confirmed(known) => {
+                        observation.abandoned.push((known.reference.clone(), known.uid.clone()));
+                    }
+                    Identity::Changed(known, failure) => {
+                        self.observe(key, recorded(known, failure), reference, secret, observation);
+                        return true;
+                    }
                 }
-            },
+                let state = connected(&connection);
+                clear_connection_failures(&state.id, connection.since, memory);
+                reach.join(&state.id, key, connection.client.on_behalf_of(self.key));
+                state
+            }
         };
-        state.succeeded = self.has_succeeded_in(&reference.display, known);
-        self.restore_times(&mut state.connection, secret);
-        observation.observed.clusters.insert(key.clone(), state);
+        self.observe(key, state, reference, secret, observation);
         true
     }
 
-    /// Compares a connected cluster with the one that the reference gave access to before. An error means that the instance must
-    /// not touch it.
+    /// Stores the state of a cluster, with what only the instance knows of it.
+    fn observe(
+        &self,
+        key: &ReferenceKey,
+        mut state: ObservedCluster,
+        reference: &ResolvedCluster,
+        secret: &SecretAddress,
+        observation: &mut Observation,
+    ) {
+        let known = self.recorded.by_reference(key.as_str());
+        state.succeeded = self.has_succeeded_in(&reference.display, known);
+        self.restore_times(&mut state.connection, secret);
+        observation.observed.clusters.insert(key.clone(), state);
+    }
+
+    /// Compares a connected cluster with the one that the reference gave access to before.
     fn identify<'r>(
         &self,
         known: Option<&'r RecordedCluster>,
         connection: &Connection,
         secret: &SecretAddress,
-    ) -> Result<Identity<'r>, (&'r RecordedCluster, ConnectionFailure)> {
+    ) -> Identity<'r> {
         let ClusterIdentity { uid, verified, .. } = &connection.identity;
-        let Some(known) = known.filter(|known| known.uid != **uid) else { return Ok(Identity::Same) };
+        let Some(known) = known.filter(|known| known.uid != **uid) else { return Identity::Same };
         // The same server, whose UID the credential may read by now.
         if known.unverified && *verified && known.uid == *connection.server {
-            return Ok(Identity::Verified(known));
+            return Identity::Verified(known);
         }
         let confirmed = self.instance.annotation(annotations::CONFIRM_CLUSTER).unwrap_or_default();
         if confirmed.split(',').any(|confirmed| confirmed.trim() == uid.as_str()) {
-            return Ok(Identity::Confirmed(known));
+            return Identity::Confirmed(known);
         }
         let (kind, name) = (self.key.kind.to_lowercase(), &self.key.name);
         let place = self.key.namespace.as_ref().map_or_else(String::new, |it| format!(" -n {it}"));
@@ -202,7 +215,7 @@ impl ClusterResolver<'_> {
         };
         // The new cluster may have been connected for long: the failure begins now, or when the status says that it did.
         let (step, reason, now) = (ConnectStep::Identify, FailureReason::Credentials, Timestamp::now());
-        Err((known, ConnectionFailure::new(step, reason, cause, advice, now)))
+        Identity::Changed(known, ConnectionFailure::new(step, reason, cause, advice, now))
     }
 
     /// Takes over the times that the instance's status has from an earlier process.
@@ -254,6 +267,8 @@ enum Identity<'r> {
     Verified(&'r RecordedCluster),
     /// It is another one, and the owner confirmed to give up the objects in the previous one.
     Confirmed(&'r RecordedCluster),
+    /// It is another one, which the instance must not touch.
+    Changed(&'r RecordedCluster, ConnectionFailure),
 }
 
 /// Drops the handles and caches of clusters that neither the plan nor the inventory uses any more.
