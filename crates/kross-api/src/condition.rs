@@ -70,7 +70,7 @@ mod seconds {
         time: &Option<Timestamp>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).serialize(serializer)
+        time.map(crate::status::whole_seconds).serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(

@@ -27,6 +27,7 @@
 
 mod cluster;
 mod condition;
+mod connection_failure;
 mod crds;
 mod definition;
 mod external;
@@ -45,6 +46,7 @@ pub mod yaml;
 
 pub use cluster::{Cluster, ClusterTarget, KubeconfigSecret, KubernetesTargetReference, PollConfig, Target};
 pub use condition::{Condition, ConditionSet, ConditionStatus, ObjectFacts};
+pub use connection_failure::{ConnectStep, ConnectionAdvice, ConnectionFailure};
 pub use crds::{crd_yaml, crds, crds_yaml, generated_files, to_yaml};
 pub use definition::{
     CrdMetadata, DEFAULT_GROUP, DefinitionState, Dependency, ForEach, PrinterColumn, Resource,
@@ -67,7 +69,7 @@ pub use placement::{
 pub use plural::{crd_name, plural};
 pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapshot};
 pub use selector::{LabelSelector, SelectorRequirement};
-pub use status::{ClusterStatus, ManagedResource, instance_status_schemas};
+pub use status::{ClusterStatus, ManagedResource, instance_status_schemas, whole_seconds};
 pub use vocabulary::{
     ConditionType, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX, KUBECONFIG_KEY,
     KUBECONFIG_NAME_SUFFIX, NodeState, Operation, Reason, ResourceState, SYSTEM_NAMESPACE, SyncMode,

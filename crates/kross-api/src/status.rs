@@ -1,11 +1,18 @@
 //! The status that every instance has in addition to the author's fields: its resources and clusters, in graph order.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use crate::crds::structural_schema;
 use crate::vocabulary::{FailureReason, Operation, ResourceState, SyncMode};
+
+/// A time as Kubernetes writes it: in whole seconds, in UTC.
+#[must_use]
+pub fn whole_seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
 
 /// An entry of `status.managedResources`: one object of the graph, or the summary of a large collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

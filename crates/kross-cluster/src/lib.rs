@@ -74,7 +74,8 @@ pub use object::{
 };
 pub use registry::{
     ClusterChange, ClusterEvent, ClusterHandle, ClusterIdentity, ClusterOptions, ClusterRegistry,
-    ClusterState, ClusterTotals, ClusterView, ConnectStep, Connection, ConnectionState, Disconnected,
+    ClusterState, ClusterTotals, ClusterView, ConnectStep, Connection, ConnectionAdvice, ConnectionFailure,
+    ConnectionState,
 };
 pub use secrets::{SecretConsumer, SecretPolicy, SecretRefusal, check_address, is_offered, read_kubeconfig};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};

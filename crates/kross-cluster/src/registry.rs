@@ -1,13 +1,14 @@
-//! Turns the address of a kubeconfig Secret into a connection that somebody looks after. Asking is answered at once from
-//! memory; dialling, asking whether a cluster is still there, and trying again happen elsewhere, for each credential on its own.
+//! Turns the address of a kubeconfig Secret into a supervised connection. A caller gets the connection state at once, from
+//! memory; connecting, probing and retrying happen in the background, in one task per credential.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use kross_api::SecretAddress;
 use kross_value::Text;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, mpsc};
 
@@ -20,53 +21,52 @@ use crate::secrets::{SecretConsumer, SecretPolicy, check_address};
 use crate::workqueue::Backoff;
 
 mod connection_state;
-mod entry;
-mod intake;
-mod own;
-mod reach;
-mod slot;
+mod credential_entry;
+mod hub_identity;
+mod probe;
+mod secret_content;
 mod view;
+mod watched_secret;
 
-pub use connection_state::{
-    ClusterChange, ClusterEvent, ClusterIdentity, ConnectStep, Connection, ConnectionState, Disconnected,
-};
+pub use connection_state::{ClusterChange, ClusterEvent, ClusterIdentity, Connection, ConnectionState};
+pub use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure};
 pub use view::{ClusterState, ClusterTotals, ClusterView};
 
-use entry::{Attempts, Entry};
-use own::Own;
-use slot::Slot;
+use credential_entry::{Attempts, CredentialEntry};
+use hub_identity::HubIdentity;
+use watched_secret::WatchedSecret;
 
-/// How clusters are looked after.
+/// How remote clusters are connected and probed.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
-    /// How they are talked to.
+    /// The options of every client.
     pub client: ClientOptions,
-    /// How long an attempt to connect may wait for an answer.
+    /// How long a connection attempt waits for an answer.
     pub attempt_timeout: Duration,
-    /// The waits between attempts.
+    /// The delays between connection attempts.
     pub backoff: Backoff,
-    /// How long a connected cluster may be silent before it is asked for a sign of life.
+    /// How long a connected cluster may be silent before it is probed.
     pub probe_interval: Duration,
-    /// How long that sign may take before the cluster counts as lost.
+    /// How long a probe may take before the cluster counts as lost.
     pub probe_timeout: Duration,
-    /// How often it is looked whether anybody answers at all while a cluster cannot be reached.
-    pub knock_interval: Duration,
-    /// How long that answer may take.
-    pub knock_timeout: Duration,
-    /// Requests in a row that fail before nothing is sent until the cluster was asked.
+    /// How often the liveness check runs while a cluster is unreachable: it finds out whether any server answers.
+    pub liveness_interval: Duration,
+    /// How long the liveness check waits for an answer.
+    pub liveness_timeout: Duration,
+    /// Consecutive failed requests that open the circuit breaker until a probe succeeds.
     pub breaker_threshold: u32,
-    /// How long a cluster stays connected that nobody needs.
+    /// How long a cluster stays connected after its last handle was dropped.
     pub idle_timeout: Duration,
-    /// What kubeconfigs may ask for.
+    /// What kubeconfigs may contain.
     pub kubeconfigs: KubeconfigPolicy,
-    /// What Secrets must say.
+    /// What Secrets must declare.
     pub secrets: SecretPolicy,
-    /// Where it is written down what is done in other clusters.
+    /// Where operations in remote clusters are recorded.
     pub audit: Audit,
 }
 
 impl ClusterOptions {
-    /// The options of a controller that stands for this kro version.
+    /// The options of a controller that is compatible with this kro version.
     #[must_use]
     pub fn for_version(version: &str) -> Self {
         Self {
@@ -75,8 +75,8 @@ impl ClusterOptions {
             backoff: Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(30) },
             probe_interval: Duration::from_secs(8),
             probe_timeout: Duration::from_secs(5),
-            knock_interval: Duration::from_secs(1),
-            knock_timeout: Duration::from_secs(2),
+            liveness_interval: Duration::from_secs(1),
+            liveness_timeout: Duration::from_secs(2),
             breaker_threshold: 3,
             idle_timeout: Duration::from_secs(60),
             kubeconfigs: KubeconfigPolicy::default(),
@@ -92,14 +92,14 @@ impl Default for ClusterOptions {
     }
 }
 
-/// The clusters of a process, other than the local one. Clones share them.
+/// The remote clusters of a process. Clones share them.
 ///
 /// ```no_run
-/// # async fn example(hub: kross_cluster::ClusterClient, watches: kross_cluster::Caches) {
+/// # async fn example(hub: kross_cluster::ClusterClient, caches: kross_cluster::Caches) {
 /// use kross_api::SecretAddress;
 /// use kross_cluster::{ClusterOptions, ClusterRegistry, ConnectionState};
 ///
-/// let clusters = ClusterRegistry::new(hub, watches, ClusterOptions::default());
+/// let clusters = ClusterRegistry::new(hub, caches, ClusterOptions::default());
 /// let mut events = clusters.subscribe();
 /// let secret = SecretAddress {
 ///     namespace: "shop".to_owned(),
@@ -110,8 +110,8 @@ impl Default for ClusterOptions {
 /// while events.recv().await.is_some() {
 ///     match eu.state(Some("shop")) {
 ///         ConnectionState::Connecting { since } => println!("connecting since {since}"),
-///         ConnectionState::Connected(live) => println!("connected to {}", live.identity.uid),
-///         ConnectionState::NotConnected(down) => println!("{}", down.message),
+///         ConnectionState::Connected(connection) => println!("connected to {}", connection.identity.uid),
+///         ConnectionState::NotConnected { failure, .. } => println!("{}", failure.message("eu")),
 ///     }
 /// }
 /// # }
@@ -121,79 +121,98 @@ pub struct ClusterRegistry {
     inner: Arc<Inner>,
 }
 
+/// What the registry's handles and tasks share.
+///
+/// # Lock order
+///
+/// A task that holds one of these locks may take only those below it. No lock is held across `.await`.
+///
+/// 1. `Inner::secrets`
+/// 2. the state of one [`WatchedSecret`], never of two
+/// 3. `Inner::credentials`
+/// 4. the state of one `Connector`, never of two
+/// 5. `Inner::attempts`, `Inner::subscribers`, and the locks inside [`Caches`], clients, routes and circuit breakers: none of
+///    them calls back into the registry
+///
+/// Handles, caches and credential entries take locks when they are dropped, so they are moved out and dropped after the
+/// lock was released. A connector releases its own lock before it reports a change, which takes 1 and 2.
 pub(crate) struct Inner {
     hub: ClusterClient,
-    /// The watches in all clusters.
-    watches: Caches,
-    /// The watches of the Secrets, apart: nobody else gets to see what is in them.
-    secrets: Caches,
+    /// The caches of objects in all clusters.
+    caches: Caches,
+    /// The caches of the Secrets, kept apart so that nobody else can read them.
+    secret_caches: Caches,
     secret_kind: Arc<ApiKind>,
     options: Arc<ClusterOptions>,
     runtime: Handle,
-    slots: Mutex<HashMap<SecretAddress, Arc<Slot>>>,
-    entries: Mutex<HashMap<Text, Weak<Entry>>>,
-    /// What was done in all clusters.
+    secrets: Mutex<HashMap<SecretAddress, Arc<WatchedSecret>>>,
+    /// The credentials in use, by the fingerprint of their kubeconfig.
+    credentials: Mutex<HashMap<Text, Weak<CredentialEntry>>>,
+    /// Connection attempts to all clusters, including those that are no longer registered.
     attempts: Mutex<Attempts>,
     requests: Arc<RequestCounters>,
     subscribers: Mutex<Vec<mpsc::UnboundedSender<ClusterEvent>>>,
-    /// What tells the hub from other clusters, once somebody had to know.
-    own: OnceCell<Own>,
+    /// What distinguishes the hub from other clusters; read when it is first needed.
+    hub_identity: OnceCell<HubIdentity>,
 }
 
 impl ClusterRegistry {
-    /// No clusters yet. Secrets are read from the hub; tasks will run on the runtime that this is called on.
+    /// A registry without clusters. It reads Secrets from the hub and spawns its tasks on the current runtime.
     #[must_use]
-    pub fn new(hub: ClusterClient, watches: Caches, options: ClusterOptions) -> Self {
+    pub fn new(hub: ClusterClient, caches: Caches, options: ClusterOptions) -> Self {
         Self {
             inner: Arc::new(Inner {
                 hub,
-                watches,
-                secrets: Caches::new(CacheOptions { indexed_labels: Vec::new(), ..CacheOptions::default() }),
+                caches,
+                secret_caches: Caches::new(CacheOptions {
+                    indexed_labels: Vec::new(),
+                    ..CacheOptions::default()
+                }),
                 secret_kind: Arc::new(ApiKind::custom("", "v1", "Secret", "secrets", true)),
                 options: Arc::new(options),
                 runtime: Handle::current(),
-                slots: Mutex::default(),
-                entries: Mutex::default(),
+                secrets: Mutex::default(),
+                credentials: Mutex::default(),
                 attempts: Mutex::default(),
                 requests: Arc::default(),
                 subscribers: Mutex::default(),
-                own: OnceCell::new(),
+                hub_identity: OnceCell::new(),
             }),
         }
     }
 
-    /// A hold on the cluster whose kubeconfig is in a Secret. Returns at once; from now on the Secret is followed, and once
-    /// somebody who may use it asks for its [`link`](ClusterHandle::link), the cluster is connected and stays so as long as somebody
-    /// holds it.
+    /// A handle to the cluster whose kubeconfig is in a Secret. Returns at once and watches the Secret from now on. The cluster
+    /// is connected once a consumer who may use the Secret asks for its [`state`](ClusterHandle::state), and stays connected as
+    /// long as there is a handle.
     #[must_use]
     pub fn hold(&self, secret: &SecretAddress) -> ClusterHandle {
-        let mut slots = lock(&self.inner.slots);
-        let slot = slots.entry(secret.clone()).or_insert_with(|| self.inner.follow(secret));
-        slot.join();
-        ClusterHandle { slot: Arc::clone(slot), inner: Arc::clone(&self.inner) }
+        let mut secrets = self.inner.secrets.lock();
+        let watched = secrets.entry(secret.clone()).or_insert_with(|| self.inner.watch_secret(secret));
+        watched.add_user();
+        ClusterHandle { secret: Arc::clone(watched), inner: Arc::clone(&self.inner) }
     }
 
-    /// What happens to clusters from now on. Read it without doing anything slow: what is not read yet is kept in memory.
+    /// A channel of what happens to clusters from now on. It is unbounded: read it without doing anything slow in between.
     #[must_use]
     pub fn subscribe(&self) -> mpsc::UnboundedReceiver<ClusterEvent> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        lock(&self.inner.subscribers).push(sender);
+        self.inner.subscribers.lock().push(sender);
         receiver
     }
 
-    /// What became of the audit records so far.
+    /// How many audit records were written and dropped so far.
     #[must_use]
     pub fn audit(&self) -> AuditStats {
         self.inner.options.audit.stats()
     }
 
-    /// Every cluster that is held, in the order of the Secrets.
+    /// Every cluster that has a handle, sorted by Secret.
     #[must_use]
     pub fn states(&self) -> Vec<ClusterView> {
         self.inner.views()
     }
 
-    /// What was done in all clusters so far.
+    /// The counters of all clusters since the process started.
     #[must_use]
     pub fn totals(&self) -> ClusterTotals {
         self.inner.totals()
@@ -202,47 +221,47 @@ impl ClusterRegistry {
 
 impl fmt::Debug for ClusterRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Clusters({})", lock(&self.inner.slots).len())
+        write!(f, "ClusterRegistry({})", self.inner.secrets.lock().len())
     }
 }
 
-/// A hold on a cluster, which stays connected as long as somebody has one.
+/// A handle to a cluster, which stays connected as long as there is one.
 pub struct ClusterHandle {
-    slot: Arc<Slot>,
+    secret: Arc<WatchedSecret>,
     inner: Arc<Inner>,
 }
 
 impl ClusterHandle {
-    /// The Secret.
+    /// The address of the Secret.
     #[must_use]
     pub fn secret(&self) -> &SecretAddress {
-        &self.slot.address
+        &self.secret.address
     }
 
-    /// What is known about the way to the cluster, at once and from memory, for whoever asks: a definition, or an instance in
-    /// a namespace or in none.
+    /// The connection state, at once and from memory, for this consumer: a definition, or an instance in a namespace or in
+    /// none.
     #[must_use]
     pub fn state<'a>(&self, consumer: impl Into<SecretConsumer<'a>>) -> ConnectionState {
-        self.slot.state(&self.inner, consumer.into())
+        self.secret.state(&self.inner, consumer.into())
     }
 }
 
 impl Clone for ClusterHandle {
     fn clone(&self) -> Self {
-        self.slot.join();
-        Self { slot: Arc::clone(&self.slot), inner: Arc::clone(&self.inner) }
+        self.secret.add_user();
+        Self { secret: Arc::clone(&self.secret), inner: Arc::clone(&self.inner) }
     }
 }
 
 impl Drop for ClusterHandle {
     fn drop(&mut self) {
-        let Some(arrivals) = self.slot.leave() else { return };
-        let (inner, address) = (Arc::downgrade(&self.inner), self.slot.address.clone());
+        let Some(acquired) = self.secret.remove_user() else { return };
+        let (inner, address) = (Arc::downgrade(&self.inner), self.secret.address.clone());
         let idle = self.inner.options.idle_timeout;
         self.inner.runtime.spawn(async move {
             tokio::time::sleep(idle).await;
             if let Some(inner) = inner.upgrade() {
-                inner.release(&address, arrivals);
+                inner.release(&address, acquired);
             }
         });
     }
@@ -250,23 +269,23 @@ impl Drop for ClusterHandle {
 
 impl fmt::Debug for ClusterHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Hold({})", self.slot.address)
+        write!(f, "ClusterHandle({})", self.secret.address)
     }
 }
 
 impl Inner {
-    /// Begins to follow a Secret. What cannot be one is not asked for.
-    fn follow(self: &Arc<Self>, address: &SecretAddress) -> Arc<Slot> {
+    /// Starts to watch a Secret. An address that no Secret can have is refused without a request.
+    fn watch_secret(self: &Arc<Self>, address: &SecretAddress) -> Arc<WatchedSecret> {
         if let Err(refusal) = check_address(address) {
-            return Slot::new(address, Err(refusal.into()));
+            return WatchedSecret::new(address, Err(refusal.into()));
         }
         let selection = Selection::Name {
             namespace: Some(address.namespace.as_str().into()),
             name: address.name.as_str().into(),
         };
-        let watch = self.secrets.watch(&self.hub, &self.secret_kind, selection);
-        let mut events = watch.subscribe();
-        let (inner, followed) = (Arc::downgrade(self), address.clone());
+        let cache = self.secret_caches.watch(&self.hub, &self.secret_kind, selection);
+        let mut events = cache.subscribe();
+        let (inner, watched) = (Arc::downgrade(self), address.clone());
         let task = self.runtime.spawn(async move {
             while let Some(event) = events.recv().await {
                 let unreadable = match event.change {
@@ -274,75 +293,75 @@ impl Inner {
                     _ => None,
                 };
                 let Some(inner) = inner.upgrade() else { return };
-                let slot = lock(&inner.slots).get(&followed).cloned();
-                if let Some(slot) = slot {
-                    slot.read(&inner, unreadable.as_ref());
+                let secret = inner.secrets.lock().get(&watched).cloned();
+                if let Some(secret) = secret {
+                    secret.refresh(&inner, unreadable.as_ref());
                 }
             }
         });
-        Slot::new(address, Ok((watch, task.abort_handle())))
+        WatchedSecret::new(address, Ok((cache, task.abort_handle())))
     }
 
-    fn slots(&self) -> Vec<Arc<Slot>> {
-        lock(&self.slots).values().cloned().collect()
+    fn secrets(&self) -> Vec<Arc<WatchedSecret>> {
+        self.secrets.lock().values().cloned().collect()
     }
 
-    /// Lets go of a Secret that nobody has asked for meanwhile.
-    fn release(&self, address: &SecretAddress, arrivals: u64) {
-        let mut slots = lock(&self.slots);
-        let released = match slots.get(address) {
-            Some(slot) if slot.is_idle(arrivals) => slots.remove(address),
+    /// Stops watching a Secret, unless it got a handle since.
+    fn release(&self, address: &SecretAddress, acquired: u64) {
+        let mut secrets = self.secrets.lock();
+        let released = match secrets.get(address) {
+            Some(secret) if secret.is_idle(acquired) => secrets.remove(address),
             _ => None,
         };
-        drop(slots);
-        // Without the lock: what it holds goes with it.
+        drop(secrets);
+        // Dropping it locks the caches and closes connections: not while others wait for the map.
         drop(released);
     }
 
-    /// The entry of a credential: the one that others use already, or a new one.
-    fn entry(self: &Arc<Self>, access: &Text, source: &Arc<Accepted>, secret: &SecretAddress) -> Arc<Entry> {
-        let mut entries = lock(&self.entries);
-        if let Some(entry) = entries.get(access).and_then(Weak::upgrade) {
+    /// The entry of a credential: the one that other Secrets use already, or a new one.
+    fn credential(
+        self: &Arc<Self>,
+        access: &Text,
+        source: &Arc<Accepted>,
+        secret: &SecretAddress,
+    ) -> Arc<CredentialEntry> {
+        let mut credentials = self.credentials.lock();
+        if let Some(entry) = credentials.get(access).and_then(Weak::upgrade) {
             return entry;
         }
-        entries.retain(|_, entry| entry.strong_count() > 0);
-        let entry = Entry::start(self, access, source, secret);
-        entries.insert(access.clone(), Arc::downgrade(&entry));
+        credentials.retain(|_, entry| entry.strong_count() > 0);
+        let entry = CredentialEntry::start(self, access, source, secret);
+        credentials.insert(access.clone(), Arc::downgrade(&entry));
         entry
     }
 
-    /// Something has changed about a credential.
-    fn entry_changed(self: &Arc<Self>, access: &Text) {
-        for slot in self.slots() {
-            if slot.concerns(access) {
-                slot.settle(self);
+    /// Updates the Secrets that hold a credential whose connection state changed.
+    fn credential_changed(self: &Arc<Self>, access: &Text) {
+        for secret in self.secrets() {
+            if secret.uses(access) {
+                secret.update(self);
             }
         }
     }
 
-    /// Asks the hub for the Secrets of a credential that was not accepted: there may be a new one, of which no watch has told
-    /// yet.
-    fn read_secrets_again(self: &Arc<Self>, access: &Text) {
-        for slot in self.slots() {
-            if slot.concerns(access) {
+    /// Reads the Secrets of a credential that a cluster did not accept: the hub may have a newer one than the watch delivered.
+    fn reread_secrets(self: &Arc<Self>, access: &Text) {
+        for secret in self.secrets() {
+            if secret.uses(access) {
                 let inner = Arc::clone(self);
                 self.runtime.spawn(async move {
-                    let SecretAddress { namespace, name, .. } = &slot.address;
+                    let SecretAddress { namespace, name, .. } = &secret.address;
                     let read = inner.hub.get(&inner.secret_kind, Some(namespace), name).await;
-                    if let (Ok(secret), Some(watch)) = (read, &slot.watch) {
-                        watch.observe(&secret);
+                    if let (Ok(object), Some(cache)) = (read, &secret.cache) {
+                        cache.observe(&object);
                     }
                 });
             }
         }
     }
 
-    fn tell(&self, secret: &SecretAddress, change: ClusterChange) {
+    fn notify(&self, secret: &SecretAddress, change: ClusterChange) {
         let event = ClusterEvent { secret: secret.clone(), change };
-        lock(&self.subscribers).retain(|subscriber| subscriber.send(event.clone()).is_ok());
+        self.subscribers.lock().retain(|subscriber| subscriber.send(event.clone()).is_ok());
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,7 +11,7 @@ use kross_cluster::{
 use kross_value::{Object, Value};
 
 use crate::analysis::Analyses;
-use crate::definition::Links;
+use crate::definition::ClusterHandles;
 use crate::graphs::{Graphs, Served};
 use crate::instance::Instances;
 use crate::key::{InstanceKey, Key};
@@ -42,7 +42,7 @@ pub(crate) struct Context {
     /// What came of holding graphs to the clusters of instances.
     pub(crate) analyses: Analyses,
     /// The clusters that definitions name.
-    pub(crate) links: Links,
+    pub(crate) cluster_handles: ClusterHandles,
     pub(crate) graphs: Arc<Graphs>,
     pub(crate) instances: Instances,
     pub(crate) definition_queue: WorkQueue<Key>,
@@ -91,7 +91,7 @@ impl Context {
         Self {
             preflights: Preflights::new(settings.preflights, audience),
             analyses: Analyses::default(),
-            links: Links::default(),
+            cluster_handles: ClusterHandles::default(),
             definitions,
             revisions: watch(&revision_kind),
             crds: watch(&crd_kind),
@@ -131,7 +131,7 @@ impl Context {
         for instance in self.instances.using(secret) {
             self.instance_queue.add(&InstanceKey(instance));
         }
-        for definition in self.links.using(secret) {
+        for definition in self.cluster_handles.using(secret) {
             self.definition_queue.add(&Key::Definition(definition));
         }
     }

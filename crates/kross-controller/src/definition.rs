@@ -2,7 +2,7 @@
 //!
 //! The steps are in the order of the walk: [`reconcile`] reads as the list of them.
 
-mod clusters;
+mod cluster_checks;
 mod compile;
 mod crd;
 mod deletion;
@@ -16,6 +16,6 @@ mod serve;
 
 pub use error::{DefinitionError, Next, Retry};
 
-pub(crate) use clusters::Links;
+pub(crate) use cluster_checks::ClusterHandles;
 pub(crate) use compile::Resolvers;
 pub(crate) use reconcile::{reconcile, release_revision};

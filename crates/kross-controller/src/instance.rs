@@ -5,7 +5,8 @@
 mod admit;
 mod apply;
 mod children;
-mod clusters;
+mod cluster_inventory;
+mod cluster_resolver;
 mod deletion;
 mod error;
 mod external;

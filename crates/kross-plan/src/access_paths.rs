@@ -1,4 +1,4 @@
-//! By which reference each object is reached: several of them may lead to one cluster, each with a credential of its own.
+//! Which cluster reference is used for each object: several references may give access to one cluster, each with its own credential.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use kross_value::Text;
 use crate::observed::ReferenceKey;
 use crate::plan::ExternalRead;
 
-/// A way into a remote cluster.
+/// The access path to a remote cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessPath {
     /// The reference with its values.
@@ -18,29 +18,29 @@ pub struct AccessPath {
     pub key: ReferenceKey,
 }
 
-/// The ways that a plan takes. What is in the local cluster has none.
+/// The access paths of a plan. Objects in the local cluster have none.
 #[derive(Clone, Debug, Default)]
 pub struct AccessPaths {
     objects: HashMap<ObjectKey, AccessPath>,
     nodes: HashMap<Text, AccessPath>,
-    /// With the node that reads.
+    /// With the node of the external reference.
     reads: HashMap<ExternalRead, (Text, AccessPath)>,
 }
 
 impl AccessPaths {
-    /// The way to an object of the plan.
+    /// The access path of an object of the plan.
     #[must_use]
     pub fn to(&self, object: &ObjectKey) -> Option<&AccessPath> {
         self.objects.get(object)
     }
 
-    /// The way to what an external reference reads, and the node that it is of.
+    /// The access path of an external read, and the node that needs it.
     #[must_use]
     pub fn to_read(&self, read: &ExternalRead) -> Option<(&Text, &AccessPath)> {
         self.reads.get(read).map(|(node, access_path)| (node, access_path))
     }
 
-    /// The way to the objects of a node, if all of them have one.
+    /// The access path of a node, if all of its objects have the same.
     pub(crate) fn to_node(&self, id: &Text) -> Option<&AccessPath> {
         self.nodes.get(id)
     }

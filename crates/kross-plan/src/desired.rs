@@ -1,5 +1,5 @@
-//! Turns a rendered template into the object that is applied: labels and annotations of ownership as kro has them, and a
-//! hash by which a later look can tell that nothing changed.
+//! Turns a rendered template into the object to apply: with kro's ownership labels and annotations, and a hash by which a later
+//! reconcile recognises that nothing changed.
 
 use kross_api::{
     ClusterId, annotations, applyset_id, label_version,
@@ -11,23 +11,23 @@ use kross_value::{Key, Object, Text, Value};
 use sha2::{Digest, Sha256};
 
 use crate::instance::Instance;
-use crate::lifecycle::Answers;
+use crate::lifecycle::EvaluatedLifecycle;
 use crate::settings::Settings;
 
-/// What every object of an instance carries.
+/// The labels and apply sets of an instance's objects.
 pub(crate) struct Ownership {
     labels: Vec<(Key, Value)>,
     local: Text,
     remote: Text,
 }
 
-/// What one object carries.
-pub(crate) struct Marks<'a> {
+/// What the labels and annotations of one object say.
+pub(crate) struct ObjectMarks<'a> {
     pub(crate) node: &'a Node,
     pub(crate) cluster: &'a ClusterId,
-    /// Position and size of the collection.
+    /// Position in the collection, and its size.
     pub(crate) item: Option<(usize, usize)>,
-    pub(crate) answers: &'a Answers,
+    pub(crate) lifecycle: &'a EvaluatedLifecycle,
 }
 
 impl Ownership {
@@ -60,12 +60,12 @@ impl Ownership {
         if cluster.is_local() { &self.local } else { &self.remote }
     }
 
-    /// The object to apply and its hash. `metadata` is the rendered one, with name and namespace settled.
+    /// The object to apply and its hash. `metadata` is the rendered one, with its namespace.
     pub(crate) fn desired(
         &self,
         mut object: Object,
         mut metadata: Object,
-        marks: &Marks<'_>,
+        marks: &ObjectMarks<'_>,
     ) -> (Value, Text) {
         let mut labels = taken(&mut metadata, "labels");
         for (key, value) in &self.labels {
@@ -78,22 +78,22 @@ impl Ownership {
             labels.insert(keys::COLLECTION_SIZE, Value::from(size.to_string()));
         }
         metadata.insert("labels", Value::Object(labels));
-        let mut noted = taken(&mut metadata, "annotations");
-        noted.insert(annotations::APPLY_ORDER, Value::from(marks.node.apply_order.to_string()));
-        if let Some(answers) = marks.answers.annotation() {
-            noted.insert(annotations::LIFECYCLE, Value::from(answers));
+        let mut annotations = taken(&mut metadata, "annotations");
+        annotations.insert(annotations::APPLY_ORDER, Value::from(marks.node.apply_order.to_string()));
+        if let Some(lifecycle) = marks.lifecycle.annotation() {
+            annotations.insert(annotations::LIFECYCLE, Value::from(lifecycle));
         }
-        metadata.insert("annotations", Value::Object(noted.clone()));
+        metadata.insert("annotations", Value::Object(annotations.clone()));
         object.insert("metadata", Value::Object(metadata.clone()));
         let hash = hash(&object);
-        noted.insert(annotations::DESIRED_HASH, Value::from(hash.clone()));
-        metadata.insert("annotations", Value::Object(noted));
+        annotations.insert(annotations::DESIRED_HASH, Value::from(hash.clone()));
+        metadata.insert("annotations", Value::Object(annotations));
         object.insert("metadata", Value::Object(metadata));
         (Value::Object(object), hash)
     }
 }
 
-/// Takes an object out of another; an empty one where there is none.
+/// Removes an object from another; an empty one where there is none.
 fn taken(object: &mut Object, key: &str) -> Object {
     match object.remove(key) {
         Some(Value::Object(inner)) => inner,
@@ -101,10 +101,10 @@ fn taken(object: &mut Object, key: &str) -> Object {
     }
 }
 
-/// Half of a SHA-256 over the canonical JSON.
+/// The first half of the SHA-256 of the canonical JSON.
 fn hash(object: &Object) -> Text {
     let mut hasher = Sha256::new();
-    // A hasher takes every write, and an object of ours has a form in JSON.
+    // Writing to a hasher cannot fail, and every object has a JSON form.
     let _ = serde_json::to_writer(&mut hasher, object);
     let digest = hasher.finalize();
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>().into()

@@ -1,4 +1,4 @@
-//! An instance as plans read it.
+//! The instance that a plan is for.
 
 use jiff::Timestamp;
 use kross_api::{Condition, ConditionType, ManagedResource, ObjectFacts};
@@ -6,7 +6,7 @@ use kross_graph::Graph;
 use kross_value::{Object, Value};
 use serde::de::DeserializeOwned;
 
-/// An instance as plans read it: the whole object, status included.
+/// The instance that a plan is for: the whole object, including its status.
 #[derive(Clone, Copy, Debug)]
 pub struct Instance<'a> {
     value: &'a Value,
@@ -20,7 +20,7 @@ impl<'a> Instance<'a> {
         Self { value, namespaced: graph.instance.namespaced }
     }
 
-    /// An object of any kind; in a namespace if it has one.
+    /// An object of any kind; namespaced if it has a namespace.
     #[must_use]
     pub fn of(value: &'a Value) -> Self {
         Self { value, namespaced: true }
@@ -42,7 +42,7 @@ impl<'a> Instance<'a> {
         self.text("uid")
     }
 
-    /// Its namespace, if its kind is in namespaces.
+    /// Its namespace, if its kind is namespaced.
     #[must_use]
     pub fn namespace(self) -> Option<&'a str> {
         Some(self.text("namespace")).filter(|namespace| self.namespaced && !namespace.is_empty())
@@ -53,7 +53,7 @@ impl<'a> Instance<'a> {
         self.value.at(&["metadata", "annotations"])?.get(key)?.as_str()
     }
 
-    /// What conditions need to know.
+    /// The facts that conditions depend on.
     #[must_use]
     pub fn facts(self) -> ObjectFacts {
         ObjectFacts {
@@ -63,7 +63,7 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// What expressions see as `schema`: the object without its status, which belongs to nobody's input.
+    /// What expressions see as `schema`: the object, without its status unless that is an input.
     pub(crate) fn schema(self, with_status: bool) -> Value {
         let mut object = self.value.as_object().cloned().unwrap_or_default();
         if !with_status {
@@ -72,7 +72,7 @@ impl<'a> Instance<'a> {
         Value::Object(object)
     }
 
-    /// What its status says under a key, where it can be read.
+    /// A field of its status; the default where it cannot be read.
     fn status<T: DeserializeOwned + Default>(self, key: &str) -> T {
         let value = self.value.at(&["status", key]);
         value
@@ -80,34 +80,34 @@ impl<'a> Instance<'a> {
             .unwrap_or_default()
     }
 
-    /// The conditions that its status has.
+    /// The conditions in its status.
     #[must_use]
     pub fn conditions(self) -> Vec<Condition> {
         self.status("conditions")
     }
 
-    /// Those of them that are ours: conditions that an author once defined go with their definition.
+    /// The built-in conditions in its status; those of an author are left out.
     pub(crate) fn built_in(self) -> Vec<Condition> {
-        let ours =
+        let built_in =
             [ConditionType::INSTANCE, ConditionType::INSTANCE_CLUSTERS, &[ConditionType::Ready]].concat();
         let mut conditions = self.conditions();
-        conditions.retain(|condition| ours.iter().any(|kind| kind.as_str() == condition.type_));
+        conditions.retain(|condition| built_in.iter().any(|kind| kind.as_str() == condition.type_));
         conditions
     }
 
-    /// The resources that its status has.
+    /// The resources in its status.
     #[must_use]
     pub fn resources(self) -> Vec<ManagedResource> {
         self.status("managedResources")
     }
 
-    /// The clusters that its status has.
+    /// The clusters in its status.
     #[must_use]
     pub fn clusters(self) -> Vec<kross_api::ClusterStatus> {
         self.status("clusters")
     }
 
-    /// Its status as it is.
+    /// Its status as written.
     pub(crate) fn raw_status(self) -> Object {
         self.value.get("status").and_then(Value::as_object).cloned().unwrap_or_default()
     }

@@ -1,8 +1,8 @@
 //! Plans what to do for an instance from its graph and what was observed.
 //!
 //! [`plan`] is a pure function: no network, no clock. The reconcile loop observes, plans, applies what the plan says, puts
-//! the answers into [`Observed`] and plans again, until nothing is left to write; then it reports [`Plan::status`].
-//! [`plan_deletion`] needs no graph at all. [`simulate`] runs the same loop without a cluster.
+//! the results into [`Observed`] and plans again, until nothing is left to apply; then it writes [`Plan::status`].
+//! [`plan_deletion`] needs no graph. [`simulate`] runs the same loop without a cluster.
 //!
 //! ```
 //! use jiff::Timestamp;
@@ -58,10 +58,10 @@ mod walk;
 
 pub use access_paths::{AccessPath, AccessPaths};
 pub use deletion::{
-    Deletion, DeletionPlan, Hook, Hooks, OwnedObject, PendingDeletion, Wait, plan_deletion, promised,
+    Deletion, DeletionPlan, Hook, Hooks, OwnedObject, PendingDeletion, Wait, plan_deletion, reported_orphans,
 };
 pub use instance::Instance;
-pub use lifecycle::Answers;
+pub use lifecycle::EvaluatedLifecycle;
 pub use observed::{
     ClusterConnection, CollectionQuery, InventoryCluster, KindKey, Observed, ObservedCluster, ObservedObject,
     OperationFailure, ReferenceKey,
@@ -70,7 +70,8 @@ pub use plan::{ApplyAction, ExternalRead, NodePlan, Plan, PlannedObject, UsedClu
 pub use planner::{plan, plan_for_deletion};
 pub use progress::{Progress, ResourceFailure, Skip};
 pub use report::{
-    DeletionProgress, blocked_deletion_status, deletion_status, failed_status, is_detail, suspended_status,
+    DeletionProgress, blocked_deletion_status, deletion_status, failed_status, is_minor_change,
+    suspended_status,
 };
 pub use settings::Settings;
 pub use simulate::{Simulation, simulate};

@@ -1,5 +1,5 @@
-//! The answers of a node's lifecycle: evaluated on every pass and kept with each object, so that deletion needs neither
-//! graph nor expressions.
+//! Evaluates the lifecycle of nodes. The result is kept in an annotation of each object, so that a deletion needs neither graph nor
+//! expressions.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::observed::ObservedObject;
 
-/// How one object goes, as last known.
+/// The lifecycle of one object, with its expressions evaluated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Answers {
+pub struct EvaluatedLifecycle {
     /// Whether the object exists only while its instance is being deleted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deletion: bool,
-    /// Whether it is deleted or left behind.
+    /// Whether it is deleted or retained.
     #[serde(skip_serializing_if = "is_delete")]
     pub policy: DeletePolicy,
     /// Place in the order of deletion, where the author gives one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<i64>,
-    /// Nodes that must be gone before.
+    /// Nodes whose objects must be deleted before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// Nodes that exist for the deletion and must be ready before.
+    /// Deletion hooks that must be ready before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub awaits: Vec<String>,
-    /// How long to wait for it to go.
+    /// How long to wait for its deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     force_after: Option<String>,
-    /// Whether waiting may stop, where the author says when.
+    /// Whether the wait may end, where the author gives a condition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub force_when: Option<bool>,
 }
@@ -42,36 +42,41 @@ fn is_delete(policy: &DeletePolicy) -> bool {
     *policy == DeletePolicy::Delete
 }
 
-impl Answers {
-    /// The answers kept with an object.
+impl EvaluatedLifecycle {
+    /// The lifecycle kept in an object's annotation.
     #[must_use]
     pub fn of(object: &ObservedObject) -> Self {
         let kept = object.annotation(annotations::LIFECYCLE);
         kept.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// How long to wait for the object to go; none is for ever.
+    /// How long to wait for the object's deletion; none is without a limit.
     #[must_use]
     pub fn force_after(&self) -> Option<Duration> {
         let limit = self.force_after.as_deref().and_then(parse_duration);
-        // Who says only when, but not how long, does not want to wait.
+        // A condition without a limit does not wait at all.
         limit.or_else(|| self.force_when.map(|_| Duration::ZERO))
     }
 
-    /// What is kept with the object; none when nothing is out of the ordinary.
+    /// The value of the annotation; none if everything is the default.
     #[must_use]
     pub(crate) fn annotation(&self) -> Option<String> {
         if *self == Self::default() { None } else { serde_json::to_string(self).ok() }
     }
 }
 
-/// The answers of a node in these variables. Where an expression has no answer, the last known one counts; where there is
-/// none, the object stays, since what was deleted by mistake does not come back.
-pub(crate) fn answer(graph: &Graph, node: &Node, scope: &Scope<'_>, kept: Option<&Answers>) -> Answers {
+/// Evaluates the lifecycle of a node. Where an expression fails, the last known value counts; without one the object is retained,
+/// since a deletion by mistake cannot be undone.
+pub(crate) fn evaluate(
+    graph: &Graph,
+    node: &Node,
+    scope: &Scope<'_>,
+    kept: Option<&EvaluatedLifecycle>,
+) -> EvaluatedLifecycle {
     let Lifecycle { phase, adopt: _, policy, force_after, force_when, after, order } = &node.lifecycle;
     let is_hook = |index: &NodeIndex| graph.node(*index).is_some_and(is_hook);
     let id = |index: NodeIndex| graph.node(index).map(|node| node.id.to_string());
-    Answers {
+    EvaluatedLifecycle {
         deletion: *phase == LifecyclePhase::Deletion,
         policy: match policy {
             Policy::Fixed(policy) => *policy,
@@ -96,13 +101,12 @@ pub(crate) fn answer(graph: &Graph, node: &Node, scope: &Scope<'_>, kept: Option
     }
 }
 
-/// Whether a node exists only for the deletion of others.
+/// Whether a node is a deletion hook.
 pub(crate) fn is_hook(node: &Node) -> bool {
     node.lifecycle.phase == LifecyclePhase::Deletion
 }
 
-/// The nodes that exist for the deletion and must be ready before a node goes: those that it names, and those that read
-/// it, which is the reverse order of making them.
+/// The deletion hooks that must be ready before the objects of a node are deleted: those that it names, and those that read it.
 fn awaited(graph: &Graph, node: &Node) -> Vec<NodeIndex> {
     let hooks = graph.nodes.iter().enumerate().filter(|(_, hook)| is_hook(hook) && hook.id != node.id);
     let named = |index: NodeIndex| node.lifecycle.after.contains(&index);
@@ -114,24 +118,24 @@ fn awaited(graph: &Graph, node: &Node) -> Vec<NodeIndex> {
         .collect()
 }
 
-/// Whether a node needs another one, if only through others.
+/// Whether a node depends on another one, directly or through others.
 fn needs(graph: &Graph, node: &Node, other: NodeIndex) -> bool {
-    // Edges of a compiled graph make no circle.
+    // A compiled graph has no cycles.
     let mut dependencies = node.dependencies.iter().map(|dependency| dependency.node);
     dependencies
         .any(|index| index == other || graph.node(index).is_some_and(|needed| needs(graph, needed, other)))
 }
 
-fn holds(conditions: &[Expression], scope: &Scope<'_>, kept: Option<&Answers>) -> bool {
-    let answers: Result<Vec<bool>, _> =
+fn holds(conditions: &[Expression], scope: &Scope<'_>, kept: Option<&EvaluatedLifecycle>) -> bool {
+    let results: Result<Vec<bool>, _> =
         conditions.iter().map(|condition| condition.evaluate_bool(scope)).collect();
-    match answers {
-        Ok(answers) => answers.into_iter().all(|holds| holds),
+    match results {
+        Ok(results) => results.into_iter().all(|holds| holds),
         Err(_) => kept.and_then(|kept| kept.force_when).unwrap_or(false),
     }
 }
 
-/// The expressions of a lifecycle, for finding what they read.
+/// The expressions of a lifecycle, to find what they read.
 pub(crate) fn expressions(lifecycle: &Lifecycle) -> Vec<&Expression> {
     let mut found: Vec<&Expression> = lifecycle.force_when.iter().collect();
     if let Policy::Computed(expression) = &lifecycle.policy {

@@ -1,71 +1,72 @@
-//! What is known of the world when a plan is made: objects, external objects, clusters, and what failed before. The
-//! planner asks nothing else and looks at no clock.
+//! The observed state from which a plan is made: objects, external objects, clusters and earlier failures. The planner has no
+//! other input and reads no clock.
 
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use kross_api::{
-    ClusterId, FailureReason, LabelSelector, ManagedResource, ObjectKey, Operation, Reason, ResolvedCluster,
-    ResolvedCredentials, SecretAddress, SyncMode, annotations, labels,
+    ClusterId, ConnectionFailure, FailureReason, LabelSelector, ManagedResource, ObjectKey, Operation,
+    ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations, labels,
 };
 use kross_value::{Text, Value};
 
 use crate::plan::ExternalRead;
+use crate::progress::ResourceFailure;
 
-/// Everything that is known.
+/// The observed state.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// Objects that carry our labels, and any other at the place of a desired one that was seen.
+    /// Objects with the instance's ownership labels, and other objects that were seen in the place of a desired one.
     pub objects: HashMap<ObjectKey, ObservedObject>,
-    /// Objects of external references by name: no entry where nobody looked yet, none where there is no such object.
+    /// Objects of external references by name: no entry before the first read, none where the object does not exist.
     pub externals: HashMap<ObjectKey, Option<ObservedObject>>,
-    /// Objects of external references by selector: no entry where nobody listed yet.
+    /// Objects of external references by selector: no entry before the first list.
     pub collections: HashMap<CollectionQuery, Vec<ObservedObject>>,
-    /// What went wrong the last time, by object. Whoever keeps them drops one when the operation succeeds.
+    /// The last failure of each object. The caller removes it when the operation succeeds.
     pub failures: BTreeMap<ObjectKey, OperationFailure>,
-    /// Clusters by reference: no entry where nobody dialled yet.
+    /// Clusters by reference: no entry before the first attempt to connect.
     pub clusters: HashMap<ReferenceKey, ObservedCluster>,
-    /// Whether objects of a kind live in namespaces, where the graph does not know.
+    /// Whether kinds are namespaced, where the graph does not know.
     pub scopes: HashMap<KindKey, bool>,
-    /// Kinds of which nobody can tell what is there: since they are being read, or since that failed.
+    /// Kinds whose objects are not known: they are being listed, or the list failed.
     pub unlisted: HashMap<KindKey, Option<OperationFailure>>,
-    /// What external references ask for and cannot be read.
+    /// External reads that failed.
     pub unreadable: HashMap<ExternalRead, OperationFailure>,
-    /// The clusters that the instance's inventory names, whether or not the graph still does.
+    /// The clusters in the instance's inventory, whether or not the graph still uses them.
     pub recorded: Vec<InventoryCluster>,
-    /// When the removal of objects was first attempted.
+    /// When the deletion of objects was first attempted.
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
-    /// The resources as they were last reported; empty to take those of the instance's status.
+    /// The resources as they were last reported; if empty, those in the instance's status.
     pub previous: Vec<ManagedResource>,
 }
 
 /// A kind in a cluster: cluster, group, kind.
 pub type KindKey = (ClusterId, Text, Text);
 
-/// A cluster that the instance's inventory names.
+/// A cluster in the instance's inventory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InventoryCluster {
-    /// The reference that led there.
+    /// Its reference.
     pub key: ReferenceKey,
     /// The name that messages use.
     pub display: Text,
-    /// What its objects are found under.
+    /// Its id in object keys.
     pub id: ClusterId,
     /// Whether objects may be left there.
     pub holds_objects: bool,
 }
 
-/// An object of the API server.
+/// An object as an API server returned it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedObject {
     /// The object, without managed fields.
     pub value: Value,
-    /// Whether somebody changed a field of ours since the last apply.
+    /// Whether another client changed an applied field since.
     pub drifted: bool,
 }
 
 impl ObservedObject {
-    /// An object in which our fields are as we left them.
+    /// An object without drift.
     #[must_use]
     pub fn new(value: Value) -> Self {
         Self { value, drifted: false }
@@ -93,7 +94,7 @@ impl ObservedObject {
         self.metadata("uid").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The version of its spec.
+    /// Its generation.
     #[must_use]
     pub fn generation(&self) -> Option<i64> {
         self.metadata("generation").and_then(Value::as_int)
@@ -117,26 +118,26 @@ impl ObservedObject {
         self.value.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether somebody deleted it and it is not gone yet.
+    /// Whether it has a deletion timestamp.
     #[must_use]
     pub fn terminating(&self) -> bool {
         self.metadata("deletionTimestamp").is_some_and(|time| !time.is_null())
     }
 
-    /// What must be done before it can go.
+    /// Its finalizers.
     #[must_use]
     pub fn finalizers(&self) -> Vec<&str> {
         let list = self.metadata("finalizers").and_then(Value::as_list).unwrap_or_default();
         list.iter().filter_map(Value::as_str).collect()
     }
 
-    /// The apply set it belongs to.
+    /// The apply set that it belongs to.
     #[must_use]
     pub fn part_of(&self) -> Option<&str> {
         self.label(labels::APPLYSET_PART_OF)
     }
 
-    /// The node it was made from.
+    /// The node that it was created from.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         self.label(labels::NODE_ID)
@@ -148,91 +149,125 @@ impl ObservedObject {
         self.label(labels::COLLECTION_INDEX)?.parse().ok()
     }
 
-    /// The hash of what was last applied.
+    /// The hash of the object that was last applied.
     #[must_use]
     pub fn desired_hash(&self) -> Option<&str> {
         self.annotation(annotations::DESIRED_HASH)
     }
 
-    /// Its layer in the order of creation; 0 where nobody wrote one down.
+    /// Its layer in the order of creation; 0 where it has none.
     #[must_use]
     pub fn apply_order(&self) -> i64 {
         self.annotation(annotations::APPLY_ORDER).and_then(|order| order.parse().ok()).unwrap_or(0)
     }
 }
 
-/// What went wrong with an object.
+/// A failed operation on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperationFailure {
-    /// The node that the object is of.
+    /// The node of the object.
     pub node: Text,
-    /// What was being done.
+    /// The operation.
     pub operation: Operation,
     /// The class of the failure.
     pub reason: FailureReason,
-    /// The error in its own words.
+    /// The error.
     pub message: Text,
-    /// When it began to fail.
+    /// When it first failed.
     pub since: Timestamp,
 }
 
-/// A cluster as the registry sees it.
+impl OperationFailure {
+    /// The failure as the status reports it, with this message.
+    pub(crate) fn reported(&self, message: String) -> ResourceFailure {
+        ResourceFailure {
+            operation: Some(self.operation),
+            reason: self.reason,
+            message: message.into(),
+            error: self.message.clone(),
+            since: Some(self.since),
+            connection: None,
+        }
+    }
+}
+
+/// The observed state of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedCluster {
-    /// What its objects are found under. References that lead to one cluster have one id.
+    /// Its id in object keys. References to the same cluster have the same id.
     pub id: ClusterId,
-    /// UID of its `kube-system` namespace, or its URL.
+    /// The UID of its `kube-system` namespace, or its URL.
     pub uid: Option<Text>,
-    /// Whether `uid` is only its URL.
+    /// Whether `uid` is its URL.
     pub unverified: bool,
-    /// How changes are noticed.
+    /// Whether it is watched or polled.
     pub mode: SyncMode,
-    /// Whether it answers.
+    /// Whether it is connected.
     pub connection: ClusterConnection,
     /// Whether an operation of this instance ever succeeded there.
     pub succeeded: bool,
-    /// When it last answered.
-    pub last_contact: Option<Timestamp>,
 }
 
-/// Whether a cluster answers.
+/// Whether a cluster is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterConnection {
-    /// It does.
+    /// It is.
     Connected {
         /// Since when.
         since: Timestamp,
+        /// When it last answered.
+        last_contact: Option<Timestamp>,
     },
-    /// It does not.
-    NotConnected {
-        /// Since when.
-        since: Timestamp,
-        /// The class of the failure.
-        reason: FailureReason,
-        /// The error in its own words.
-        message: Text,
-        /// The step that failed, as conditions name it.
-        step: Reason,
-    },
+    /// It is not, for this reason.
+    NotConnected(ConnectionFailure),
 }
 
 impl ClusterConnection {
-    /// Whether it answers.
+    /// Whether it is connected.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         matches!(self, Self::Connected { .. })
     }
 
-    /// Since when it is so.
+    /// Why it is not connected, if it is not.
+    #[must_use]
+    pub fn failure(&self) -> Option<&ConnectionFailure> {
+        match self {
+            Self::Connected { .. } => None,
+            Self::NotConnected(failure) => Some(failure),
+        }
+    }
+
+    /// Since when it is or is not connected.
     #[must_use]
     pub fn since(&self) -> Timestamp {
         match self {
-            Self::Connected { since } | Self::NotConnected { since, .. } => *since,
+            Self::Connected { since, .. } => *since,
+            Self::NotConnected(failure) => failure.since,
         }
+    }
+
+    /// When the cluster last answered.
+    #[must_use]
+    pub fn last_contact(&self) -> Option<Timestamp> {
+        match self {
+            Self::Connected { last_contact, .. } => *last_contact,
+            Self::NotConnected(failure) => failure.last_contact,
+        }
+    }
+
+    /// Sets an earlier `since`, and the last contact where none is known.
+    pub fn backdate(&mut self, earlier: Option<Timestamp>, contact: Option<Timestamp>) {
+        let (since, last_contact) = match self {
+            Self::Connected { since, last_contact } => (since, last_contact),
+            Self::NotConnected(failure) => (&mut failure.since, &mut failure.last_contact),
+        };
+        *since = earlier.map_or(*since, |earlier| earlier.min(*since));
+        *last_contact = last_contact.or(contact);
     }
 }
 
-/// A cluster reference as a key: two references with the same credentials have the same.
+/// The key of a cluster reference: references with the same credentials have the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReferenceKey(Text);
 
@@ -252,14 +287,14 @@ impl ReferenceKey {
         })
     }
 
-    /// The key that a text is, if it is one.
+    /// Parses a key.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let key = Self(text.into());
         key.resolved().is_some().then_some(key)
     }
 
-    /// The reference that the key is of, with a name made from its credentials.
+    /// The reference, named after its credentials.
     #[must_use]
     pub fn resolved(&self) -> Option<ResolvedCluster> {
         let (kind, rest) = self.0.split_once('/')?;
@@ -287,10 +322,10 @@ impl ReferenceKey {
     }
 }
 
-/// What an external reference by selector asks for.
+/// The objects that an external reference selects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionQuery {
-    /// Where.
+    /// The cluster.
     pub cluster: ClusterId,
     /// API group of the objects.
     pub group: Text,
@@ -298,7 +333,7 @@ pub struct CollectionQuery {
     pub version: Text,
     /// Kind of the objects.
     pub kind: Text,
-    /// The namespace; all when left out.
+    /// The namespace; none is all of them.
     pub namespace: Option<Text>,
     /// The label selector as JSON with sorted keys.
     selector: Text,
@@ -307,7 +342,7 @@ pub struct CollectionQuery {
 }
 
 impl CollectionQuery {
-    /// A query with rendered selectors.
+    /// A query with these rendered selectors.
     #[must_use]
     pub fn new(
         kind: (ClusterId, &kross_graph::ObjectKind),

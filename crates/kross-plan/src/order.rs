@@ -1,5 +1,5 @@
-//! What no edge says: two nodes may not be one object, a namespace goes before the objects in it, and the definition of a
-//! kind before objects of that kind.
+//! Order and conflicts without an edge in the graph: two nodes may not desire the same object, a namespace is created before the
+//! objects in it, and a CustomResourceDefinition before its custom resources.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::observed::ObservedObject;
 use crate::progress::{Progress, ResourceFailure};
 use crate::walk::Walk;
 
-/// Marks objects that two nodes lay claim to. Neither is written.
+/// Marks objects that two nodes desire as conflicts. Neither is applied.
 pub(crate) fn mark_conflicts(walk: &mut Walk<'_>) {
     let mut claims: HashMap<ObjectKey, Vec<usize>> = HashMap::new();
     for (at, node) in walk.nodes.iter().enumerate().filter(|(_, node)| !node.external) {
@@ -40,17 +40,17 @@ pub(crate) fn mark_conflicts(walk: &mut Walk<'_>) {
     }
 }
 
-/// Holds objects back whose namespace, or whose kind, the graph is about to make.
-pub(crate) fn hold(walk: &mut Walk<'_>) {
+/// Holds back objects whose namespace or CustomResourceDefinition the graph is about to create.
+pub(crate) fn hold_back(walk: &mut Walk<'_>) {
     let missing = Missing::of(walk);
     if missing.namespaces.is_empty() && missing.kinds.is_empty() {
         return;
     }
     for node in &mut walk.nodes {
-        let waits = node.objects.iter_mut().filter(|object| is_due(&object.progress));
+        let due = node.objects.iter_mut().filter(|object| is_due(&object.progress));
         let mut held = None;
-        for object in waits {
-            if let Some(message) = missing.holds(&object.key) {
+        for object in due {
+            if let Some(message) = missing.needed_by(&object.key) {
                 object.progress = Progress::Held(message);
                 held = Some(object.progress.clone());
             }
@@ -62,7 +62,7 @@ pub(crate) fn hold(walk: &mut Walk<'_>) {
     }
 }
 
-/// Whether it is to be written now, or would be if its kind were known.
+/// Whether an object is to be applied now, or would be if its kind were known.
 fn is_due(progress: &Progress) -> bool {
     let unknown = |failure: &ResourceFailure| {
         matches!(failure.operation, Some(Operation::Get | Operation::Watch))
@@ -75,7 +75,7 @@ fn is_due(progress: &Progress) -> bool {
     }
 }
 
-/// What the graph makes and is not there yet.
+/// The namespaces and kinds that the graph is about to create.
 #[derive(Default)]
 struct Missing {
     namespaces: HashSet<(ClusterId, Text)>,
@@ -103,16 +103,17 @@ impl Missing {
         missing
     }
 
-    fn holds(&self, key: &ObjectKey) -> Option<Text> {
+    /// What an object waits for, if one of them is missing.
+    fn needed_by(&self, key: &ObjectKey) -> Option<Text> {
         if let Some(namespace) = &key.namespace
             && self.namespaces.contains(&(key.cluster.clone(), namespace.clone()))
         {
-            return Some(format!("waits for its namespace `{namespace}`, which is made first").into());
+            return Some(format!("waiting for its namespace `{namespace}` to be created").into());
         }
         let kind = (key.cluster.clone(), key.group.clone(), key.kind.clone());
         self.kinds
             .contains(&kind)
-            .then(|| format!("waits for the definition of its kind `{}`", key.kind).into())
+            .then(|| format!("waiting for the CustomResourceDefinition of its kind `{}`", key.kind).into())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The result of planning: every node with its objects, what to write, read and remove next, and what to report.
+//! The result of planning: every node with its objects, what to apply, read and prune next, and what to report.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,60 +12,60 @@ use kross_value::{Text, Value};
 
 use crate::access_paths::AccessPaths;
 use crate::deletion::{DeletionPlan, Hook};
-use crate::lifecycle::Answers;
+use crate::lifecycle::EvaluatedLifecycle;
 use crate::observed::{CollectionQuery, KindKey, ObservedCluster, ReferenceKey};
 use crate::progress::Progress;
 
-/// What to do for an instance, and what to say of it.
+/// What to do for an instance, and what to report.
 #[derive(Debug)]
 pub struct Plan {
-    /// The nodes, as the author lists them.
+    /// The nodes, in the order of the definition.
     pub nodes: Vec<NodePlan>,
-    /// What to write now, in order: everything it needs is there. Writing them at once is fine.
+    /// What to apply now, in order. All dependencies are met, so they may be applied concurrently.
     pub apply: Vec<ApplyAction>,
-    /// What to remove. Empty while anything is unresolved, failed or still to be written.
+    /// What to prune. Empty while anything is unresolved, failed or not applied yet.
     pub prune: DeletionPlan,
     /// What to read and watch for external references.
     pub reads: Vec<ExternalRead>,
-    /// Kinds whose scope has to be found out, with the version to ask for.
+    /// Kinds whose scope has to be discovered, with their version.
     pub unscoped: Vec<(KindKey, Text)>,
-    /// The remote clusters of the instance, whether or not somebody dialled them: also those of nodes that are left out,
-    /// whose return a graph may wait for, and those that still hold objects of an earlier day.
+    /// The remote clusters of the instance, connected or not: also those of skipped nodes, since a graph may react to their
+    /// connection, and those that only have objects of an earlier spec.
     pub clusters: Vec<UsedCluster>,
-    /// What may exist in which cluster once `apply` is done. To be kept before the first write.
+    /// What may exist in which cluster after `apply`. To be written to the inventory before the first apply.
     pub inventory: BTreeMap<ClusterId, Inventory>,
-    /// By which references objects are reached.
+    /// Which reference is used for each object.
     pub access_paths: AccessPaths,
-    /// The apply sets that objects belong to, by cluster.
+    /// The apply set in each cluster.
     pub applysets: BTreeMap<ClusterId, Text>,
     /// The state of the instance.
     pub state: InstanceState,
-    /// What the conditions of the instance are made of; also what author-defined ones see.
+    /// The built-in conditions, which author-defined ones can read.
     pub conditions: Vec<Condition>,
-    /// The message that goes with the state: that of `Ready`.
+    /// The message of `Ready`.
     pub message: Text,
     /// Entries of `status.managedResources`.
     pub resources: Vec<ManagedResource>,
-    /// The whole status to be written.
+    /// The whole status to write.
     pub status: Value,
-    /// How the objects of each node go, as the graph says now; newer than what is kept on them.
-    pub answers: BTreeMap<Text, Answers>,
-    /// Nodes that exist for the deletion, should be there now, and are not ready. Objects may wait for them.
+    /// The lifecycle of each node, newer than what its objects' annotations say.
+    pub lifecycles: BTreeMap<Text, EvaluatedLifecycle>,
+    /// Deletion hooks that are due and not ready. Objects may wait for them.
     pub hooks: Vec<Hook>,
     /// When time alone may change the plan.
     pub recheck_at: Option<Timestamp>,
 }
 
 impl Plan {
-    /// Whether there is nothing to write or to remove.
+    /// Whether there is nothing to apply or to prune.
     #[must_use]
     pub fn is_noop(&self) -> bool {
         self.apply.is_empty() && self.prune.is_done()
     }
 
-    /// Whether it is certain what is desired, and that it is there: then whatever else is ours can go.
+    /// Whether every desired object is known and applied: then all others of the instance can be pruned.
     #[must_use]
-    pub fn is_certain(&self) -> bool {
+    pub fn is_fully_applied(&self) -> bool {
         self.nodes.iter().all(|node| node.progress.is_applied())
     }
 
@@ -87,68 +87,68 @@ impl Plan {
 pub struct NodePlan {
     /// The author's id.
     pub id: Text,
-    /// How far it is: the worst of its objects.
+    /// Its progress: that of its worst object.
     pub progress: Progress,
     /// Its objects, in the order of the collection.
     pub objects: Vec<PlannedObject>,
-    /// Where it is, if that is one remote cluster.
+    /// Its cluster, if that is one remote cluster.
     pub cluster: Option<ClusterId>,
-    /// Whether the objects are only read.
+    /// Whether it is an external reference.
     pub external: bool,
 }
 
 /// An object of a node.
 #[derive(Debug)]
 pub struct PlannedObject {
-    /// What identifies it.
+    /// Its identity.
     pub key: ObjectKey,
     /// Its API version, such as `apps/v1`.
     pub api_version: Text,
     /// The object to apply; none for an external one.
     pub desired: Option<Value>,
-    /// The hash kept on the object; empty for an external one.
+    /// The hash in the object's annotation; empty for an external one.
     pub hash: Text,
-    /// UID of what is there now.
+    /// The UID of the observed object.
     pub uid: Option<Text>,
-    /// Generation of what is there now.
+    /// The generation of the observed object.
     pub generation: Option<i64>,
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
-    /// Whether applying it would change something.
+    /// Whether an apply would change it.
     pub differs: bool,
-    /// Whether an object that is there already must not be taken over.
+    /// Whether an existing object must not be adopted.
     pub exclusive: bool,
 }
 
-/// One object to write.
+/// One object to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyAction {
     /// The node.
     pub node: NodeIndex,
     /// Position in the node's objects.
     pub object: usize,
-    /// Whether nothing is known to be there, so that the first write goes without force.
+    /// Whether no object was observed: then it is created, without force.
     pub create: bool,
-    /// Whether the last attempt failed: not to be tried again in the same pass.
+    /// Whether the last attempt failed: not to be retried in the same reconcile.
     pub retry: bool,
 }
 
-/// What an external reference needs to know.
+/// What to read for an external reference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ExternalRead {
     /// One object by name.
     Object {
-        /// Which.
+        /// Its identity.
         key: ObjectKey,
         /// The version to read it in.
         version: Text,
     },
-    /// The objects that a selector finds.
+    /// The objects that a selector matches.
     Collection(CollectionQuery),
 }
 
 impl ExternalRead {
-    /// Where.
+    /// The cluster to read from.
     #[must_use]
     pub fn cluster(&self) -> &ClusterId {
         match self {
@@ -165,12 +165,12 @@ pub struct UsedCluster {
     pub reference: Arc<ResolvedCluster>,
     /// Its key in [`crate::Observed::clusters`].
     pub key: ReferenceKey,
-    /// What its objects are found under.
+    /// Its id in object keys.
     pub id: ClusterId,
-    /// What is known of it; none where nobody dialled yet.
+    /// Its observed state; none before the first attempt to connect.
     pub state: Option<ObservedCluster>,
     /// Whether a node that is not skipped uses it.
     pub needed: bool,
-    /// Whether no node names it any more: it is here for what may be left in it.
+    /// Whether no node uses it any more: it is listed for the objects that may be left there.
     pub former: bool,
 }

@@ -1,4 +1,4 @@
-//! `plan`: the graph, an instance and what was observed in; what to write, read, remove and report out.
+//! Turns a graph, an instance and the observed state into a plan: what to apply, read, prune and report.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +10,10 @@ use kross_cel::value::Value as CelValue;
 use kross_graph::{Graph, Node, NodeIndex, Scope};
 use kross_value::{Text, Value};
 
-use crate::deletion::{Deletion, DeletionPlan, Hook, Hooks, OwnedObject, plan_deletion, promised};
+use crate::deletion::{Deletion, DeletionPlan, Hook, Hooks, OwnedObject, plan_deletion, reported_orphans};
 use crate::instance::Instance;
 use crate::inventory::inventory;
-use crate::lifecycle::{self, Answers};
+use crate::lifecycle::{self, EvaluatedLifecycle};
 use crate::observed::{Observed, ObservedObject};
 use crate::order;
 use crate::plan::{ApplyAction, NodePlan, Plan};
@@ -24,15 +24,14 @@ use crate::settings::Settings;
 use crate::tracked::{self, TrackedSet};
 use crate::walk::{Input, Walk};
 
-/// Plans the next step for a living instance.
+/// Plans the next step of an instance that is not being deleted.
 ///
 /// # Guarantees
 ///
-/// - The same input gives the same plan, and no plan writes what is already as desired.
-/// - Everything in [`Plan::apply`] has all that it needs; with the answers of those writes put into `observed`, the next
-///   plan goes one step further, so that a chain of any depth takes one pass.
-/// - Nothing is removed while anything is unresolved, failed or still to be written, and nothing that is desired is
-///   removed ever.
+/// - The same input gives the same plan, and no plan applies an object that is already as desired.
+/// - Everything in [`Plan::apply`] has its dependencies met. With the results of those writes in `observed`, the next plan
+///   continues, so that a chain of any depth takes one reconcile.
+/// - Nothing is pruned while anything is unresolved, failed or not applied yet. A desired object is never pruned.
 #[must_use]
 pub fn plan(
     graph: &Graph,
@@ -44,7 +43,7 @@ pub fn plan(
     planned(graph, instance, observed, settings, (now, LifecyclePhase::Active))
 }
 
-/// Plans the nodes that exist for the deletion of an instance, such as a backup. Nodes of its life are as they are.
+/// Plans the deletion hooks of an instance, such as a backup. The other nodes are read as they are.
 #[must_use]
 pub fn plan_for_deletion(
     graph: &Graph,
@@ -56,9 +55,9 @@ pub fn plan_for_deletion(
     planned(graph, instance, observed, settings, (now, LifecyclePhase::Deletion))
 }
 
-/// How often a plan is made again because its own outcome is read in it. A graph that contradicts itself ends here, each
-/// time at the same place.
-const ROUNDS: usize = 4;
+/// How often a graph is walked again because its expressions read the outcome (`resources`). A graph that contradicts itself ends
+/// after this many rounds, always with the same plan.
+const MAX_ROUNDS: usize = 4;
 
 fn planned(
     graph: &Graph,
@@ -75,21 +74,21 @@ fn planned(
     } else {
         &observed.previous
     };
-    let nobody = BTreeSet::new();
-    let input = Input { graph, instance, observed, settings, now, phase, awaited: &nobody, previous };
+    let none = BTreeSet::new();
+    let input = Input { graph, instance, observed, settings, now, phase, due_hooks: &none, previous };
     let budget = RefCell::new(Budget::new(settings.budget));
-    let (walk, scope, tracked) = settled(input, &budget);
-    let awaited = awaited(&walk, &scope);
-    if awaited.is_empty() {
+    let (walk, scope, tracked) = walk_until_stable(input, &budget);
+    let due_hooks = due_hooks(&walk, &scope);
+    if due_hooks.is_empty() {
         return finish(walk, &scope, &tracked);
     }
-    // What is to go waits for nodes that exist for such a deletion.
-    let (walk, scope, tracked) = settled(Input { awaited: &awaited, ..input }, &budget);
+    // Objects to prune wait for deletion hooks: plan those as well.
+    let (walk, scope, tracked) = walk_until_stable(Input { due_hooks: &due_hooks, ..input }, &budget);
     finish(walk, &scope, &tracked)
 }
 
-/// Walks until what is read of the outcome is the outcome.
-fn settled<'a>(input: Input<'a>, budget: &'a RefCell<Budget>) -> (Walk<'a>, Scope<'a>, TrackedSet) {
+/// Walks the graph until the tracked status that expressions read is the one that results.
+fn walk_until_stable<'a>(input: Input<'a>, budget: &'a RefCell<Budget>) -> (Walk<'a>, Scope<'a>, TrackedSet) {
     let Input { graph, instance, .. } = input;
     let mut tracked = {
         let mut scope = Scope::new(budget);
@@ -98,8 +97,8 @@ fn settled<'a>(input: Input<'a>, budget: &'a RefCell<Budget>) -> (Walk<'a>, Scop
         TrackedSet::from_facts(&input, &scope)
     };
     let (mut walk, mut scope) = Walk::run(input, tracked.clone(), budget);
-    // Whoever reads the tracked status sees what this plan makes of it, not what the one before did.
-    for _ in 0..if tracked::is_read(graph) { ROUNDS } else { 0 } {
+    // Expressions see the tracked status of this plan, not of the previous one.
+    for _ in 0..if tracked::is_read(graph) { MAX_ROUNDS } else { 0 } {
         let found = TrackedSet::from_walk(&walk, &scope);
         if found == tracked {
             break;
@@ -108,14 +107,14 @@ fn settled<'a>(input: Input<'a>, budget: &'a RefCell<Budget>) -> (Walk<'a>, Scop
         (walk, scope) = Walk::run(input, tracked.clone(), budget);
     }
     order::mark_conflicts(&mut walk);
-    order::hold(&mut walk);
+    order::hold_back(&mut walk);
     (walk, scope, tracked)
 }
 
 fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
-    let answers = answers(&walk, scope);
+    let lifecycles = lifecycles(&walk, scope);
     let hooks = walk.hooks(scope);
-    let prune = prune(&walk, &answers, &hooks);
+    let prune = prune(&walk, &lifecycles, &hooks);
     let inventory = inventory(&walk);
     let apply = apply(&walk);
     let Report { state, conditions, message, resources, status } = report(&walk, &prune, scope);
@@ -143,19 +142,19 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
         message,
         resources,
         status,
-        answers,
+        lifecycles,
         hooks,
         recheck_at,
     }
 }
 
-/// How the objects of each node go.
-fn answers(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeMap<Text, Answers> {
-    let made = walk.input.graph.nodes.iter().filter(|node| !node.is_external());
-    made.map(|node| (node.id.clone(), walk.answers(node, scope))).collect()
+/// The lifecycle of each node.
+fn lifecycles(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeMap<Text, EvaluatedLifecycle> {
+    let managed = walk.input.graph.nodes.iter().filter(|node| !node.is_external());
+    managed.map(|node| (node.id.clone(), walk.lifecycle(node, scope))).collect()
 }
 
-/// What to write, in topological order.
+/// What to apply, in topological order.
 fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
     let mut actions = Vec::new();
     for index in &walk.input.graph.order {
@@ -163,7 +162,7 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
         for (at, object) in node.objects.iter().enumerate() {
             let retry = match &object.progress {
                 Progress::Applying => false,
-                // Only what a write ran into goes away by writing again.
+                // Only a failed write is repaired by another write.
                 Progress::Failed(ResourceFailure { operation: Some(operation), .. }) if object.differs => {
                     if !matches!(operation, Operation::Create | Operation::Update | Operation::Delete) {
                         continue;
@@ -179,13 +178,13 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
     actions
 }
 
-/// What to remove: objects of ours that nobody desires, once it is certain what is desired.
-fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>, hooks: &[Hook]) -> DeletionPlan {
+/// What to prune: objects of the instance that are not desired, once all desired ones are known and applied.
+fn prune(walk: &Walk<'_>, lifecycles: &BTreeMap<Text, EvaluatedLifecycle>, hooks: &[Hook]) -> DeletionPlan {
     let mut owned: Vec<OwnedObject> =
-        unwanted(walk).into_iter().map(|(key, object)| owned_object(walk, key, object, answers)).collect();
-    let kept = walk.input.instance.annotation(kross_api::annotations::DELETE_ATTEMPTS);
-    let promised = promises(walk, &owned, kept);
-    if owned.is_empty() && promised.is_empty() {
+        unwanted(walk).into_iter().map(|(key, object)| owned_object(walk, key, object, lifecycles)).collect();
+    let persisted = walk.input.instance.annotation(kross_api::annotations::DELETE_ATTEMPTS);
+    let reported_orphans = remaining_orphans(walk, &owned, persisted);
+    if owned.is_empty() && reported_orphans.is_empty() {
         return DeletionPlan::default();
     }
     owned.sort_by(|a, b| a.key.cmp(&b.key));
@@ -194,36 +193,36 @@ fn prune(walk: &Walk<'_>, answers: &BTreeMap<Text, Answers>, hooks: &[Hook]) -> 
         objects: &owned,
         hooks: Hooks::Planned(hooks),
         attempts: &attempts,
-        kept,
-        promised: &promised,
-        told: true,
+        persisted,
+        reported_orphans: &reported_orphans,
+        reports_orphans: true,
         now: walk.input.now,
     })
 }
 
-/// Which objects people were told are left behind, of those that may still be there and that nobody desires again.
-fn promises(walk: &Walk<'_>, owned: &[OwnedObject], kept: Option<&str>) -> BTreeSet<Text> {
-    let mut promised = promised(kept);
-    if !promised.is_empty() {
-        // What is in a cluster that does not answer may be known to nobody, as after a restart.
-        let unseen = walk.clusters.iter().any(|used| used.closed().is_some());
+/// The objects that were reported as orphaned, may still exist and are not desired again.
+fn remaining_orphans(walk: &Walk<'_>, owned: &[OwnedObject], persisted: Option<&str>) -> BTreeSet<Text> {
+    let mut reported_orphans = reported_orphans(persisted);
+    if !reported_orphans.is_empty() {
+        // After a restart, objects in a cluster that is not connected are not in any cache.
+        let unseen = walk.clusters.iter().any(|used| used.unavailable().is_some());
         let known: BTreeSet<&str> = walk.own_objects().map(|(_, object)| object.uid()).collect();
-        promised.retain(|uid| {
+        reported_orphans.retain(|uid| {
             owned.iter().any(|object| object.uid == *uid) || (unseen && !known.contains(uid.as_str()))
         });
     }
-    promised
+    reported_orphans
 }
 
-/// Objects of ours that nobody desires. None before it is certain what is desired, nor before everything is written: what
-/// replaces an object comes before the object goes.
+/// The objects of the instance that are not desired. None before all desired objects are known and applied: the replacement of an
+/// object is created before the object is deleted.
 fn unwanted<'a>(walk: &Walk<'a>) -> Vec<(&'a ObjectKey, &'a ObservedObject)> {
-    // What exists for the deletion may fail as it likes: how long it is waited for, the objects say.
+    // A failed hook does not stop pruning: the objects that wait for it say for how long.
     let is_applied = |(node, plan): (&Node, &NodePlan)| {
         plan.progress.is_applied() || (lifecycle::is_hook(node) && plan.progress != Progress::Applying)
     };
-    let lives = walk.input.phase == LifecyclePhase::Active;
-    if !lives || !walk.input.graph.nodes.iter().zip(&walk.nodes).all(is_applied) {
+    let active = walk.input.phase == LifecyclePhase::Active;
+    if !active || !walk.input.graph.nodes.iter().zip(&walk.nodes).all(is_applied) {
         return Vec::new();
     }
     let planned = || walk.nodes.iter().flat_map(|node| &node.objects);
@@ -235,8 +234,8 @@ fn unwanted<'a>(walk: &Walk<'a>) -> Vec<(&'a ObjectKey, &'a ObservedObject)> {
     unwanted.collect()
 }
 
-/// Nodes that exist for the deletion, and that an object waits for that nobody desires.
-fn awaited(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeSet<Text> {
+/// The deletion hooks that objects to prune wait for.
+fn due_hooks(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeSet<Text> {
     let graph = walk.input.graph;
     if !graph.nodes.iter().any(lifecycle::is_hook) {
         return BTreeSet::new();
@@ -245,10 +244,10 @@ fn awaited(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeSet<Text> {
     if unwanted.is_empty() {
         return BTreeSet::new();
     }
-    let answers = answers(walk, scope);
-    let owned = unwanted.into_iter().map(|(key, object)| owned_object(walk, key, object, &answers));
-    let leaving = owned.filter(|object| object.answers.policy == DeletePolicy::Delete);
-    let awaited = leaving.flat_map(|object| object.answers.awaits);
+    let lifecycles = lifecycles(walk, scope);
+    let owned = unwanted.into_iter().map(|(key, object)| owned_object(walk, key, object, &lifecycles));
+    let deleted = owned.filter(|object| object.lifecycle.policy == DeletePolicy::Delete);
+    let awaited = deleted.flat_map(|object| object.lifecycle.awaits);
     awaited
         .filter(|id| graph.find(id).is_some_and(|(_, node)| lifecycle::is_hook(node)))
         .map(Text::from)
@@ -259,22 +258,27 @@ fn owned_object(
     walk: &Walk<'_>,
     key: &ObjectKey,
     object: &ObservedObject,
-    answers: &BTreeMap<Text, Answers>,
+    lifecycles: &BTreeMap<Text, EvaluatedLifecycle>,
 ) -> OwnedObject {
     let mut owned = OwnedObject::new(key.clone(), object);
-    if let Some(answers) = answers.get(&owned.node) {
-        owned = owned.with_answers(answers.clone());
+    if let Some(lifecycle) = lifecycles.get(&owned.node) {
+        owned = owned.with_lifecycle(lifecycle.clone());
     }
     let recorded = &walk.input.observed.recorded;
     owned = owned.with_credentials_for(recorded);
-    // Also where nothing is left over there: only the cluster itself can say so, and until then it must be asked.
-    owned.held = recorded.iter().find(|recorded| owned.opens.contains(&recorded.id)).map(|recorded| {
-        format!("is the way to cluster `{}`, and goes when nothing is left there", recorded.display).into()
-    });
-    owned.closed = walk.closed(&key.cluster);
+    // Even if nothing is left there: until the cluster itself says so, its kubeconfig is needed to ask.
+    owned.held =
+        recorded.iter().find(|recorded| owned.credentials_for.contains(&recorded.id)).map(|recorded| {
+            format!(
+                "holds the credentials for cluster `{}`; deleted once nothing is left there",
+                recorded.display
+            )
+            .into()
+        });
+    owned.unavailable = walk.unavailable(&key.cluster);
     owned.failure = walk.input.observed.failures.get(key).cloned();
-    // Nodes that left the graph go first, in their own order: nobody in the graph can need them.
-    if walk.input.graph.find(&owned.node).is_none() && owned.answers.order.is_none() {
+    // Objects of nodes that were removed from the graph are deleted first, in their own order: no node depends on them.
+    if walk.input.graph.find(&owned.node).is_none() && owned.lifecycle.order.is_none() {
         owned.order = owned.order.saturating_add(1 << 32);
     }
     owned

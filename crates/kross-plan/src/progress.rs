@@ -1,67 +1,97 @@
-//! How far a node or one of its objects is, as an enum with data, and what status and conditions say of it.
+//! The progress of a node or of one of its objects, and what status and conditions say about it.
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{FailureReason, Operation, ResourceState};
+use kross_api::{ConnectionFailure, FailureReason, Operation, ResourceState};
 use kross_value::Text;
 
-/// How far a node or one of its objects is.
+/// The progress of a node or of one of its objects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
     /// As desired and ready.
     Ready,
-    /// Left out.
+    /// Not part of the graph now.
     Skipped(Skip),
-    /// Applied, but not ready, or an external object that is not there.
+    /// Applied but not ready, or an external object that does not exist.
     Waiting(Text),
-    /// Must wait for its namespace or for the definition of its kind.
+    /// Waits for its namespace or for the CustomResourceDefinition of its kind.
     Held(Text),
-    /// Differs from what is desired and is to be written now.
+    /// Differs from the desired object and is to be applied now.
     Applying,
     /// Waits for other nodes to be ready.
     Blocked {
         /// Their ids.
         by: Vec<Text>,
     },
-    /// An expression waits for data that is not there yet.
+    /// An expression waits for data.
     Unresolved(Text),
-    /// Its cluster did not answer yet.
-    Unconnected(ResourceFailure),
-    /// Somebody deleted the object, and it is not gone yet.
+    /// Its cluster is not connected, and the instance never succeeded there.
+    NotConnected(ResourceFailure),
+    /// The object is being deleted by somebody else.
     Deleting(Text),
     /// Failed.
     Failed(ResourceFailure),
 }
 
-/// Why a node is left out.
+/// Why a node is skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skip {
     /// An expression of `includeWhen` is false.
     Condition(Text),
-    /// A node that it needs is left out.
+    /// A node that it depends on is skipped.
     Dependency(Text),
-    /// It exists only while the instance is being deleted.
+    /// It is a deletion hook.
     DeletionOnly,
-    /// It exists only while the instance lives.
+    /// It exists only until the instance is deleted.
     ActiveOnly,
 }
 
-/// What went wrong.
+/// A failure as the status of an instance reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceFailure {
-    /// What was being done.
+    /// The operation that failed, if one did.
     pub operation: Option<Operation>,
     /// The class of the failure.
     pub reason: FailureReason,
-    /// What went wrong, in a sentence.
+    /// The sentence that people read.
     pub message: Text,
-    /// The error in its own words, as expressions see it.
+    /// The bare error, which expressions see.
     pub error: Text,
     /// Since when.
     pub since: Option<Timestamp>,
+    /// Why the cluster is not connected, if that is the failure.
+    pub connection: Option<Arc<ConnectionFailure>>,
 }
 
 impl ResourceFailure {
-    /// An expression, or what came out of it, cannot be used.
+    /// The failure of a cluster that is not connected.
+    #[must_use]
+    pub fn not_connected(cluster: &str, failure: &ConnectionFailure) -> Self {
+        Self {
+            operation: Some(Operation::Connect),
+            reason: failure.reason,
+            message: failure.message(cluster).into(),
+            error: failure.error().clone(),
+            since: Some(failure.since),
+            connection: Some(Arc::new(failure.clone())),
+        }
+    }
+
+    /// The failure of a cluster before the first attempt to connect has ended.
+    #[must_use]
+    pub fn connecting(cluster: &str) -> Self {
+        Self {
+            operation: Some(Operation::Connect),
+            reason: FailureReason::Unreachable,
+            message: format!("connecting to cluster `{cluster}`").into(),
+            error: "".into(),
+            since: None,
+            connection: None,
+        }
+    }
+
+    /// The failure of an expression, or of its value.
     #[must_use]
     pub fn expression(message: impl Into<Text>) -> Self {
         let message = message.into();
@@ -71,10 +101,11 @@ impl ResourceFailure {
             error: message.clone(),
             message,
             since: None,
+            connection: None,
         }
     }
 
-    /// Another owner is in the way.
+    /// The failure of an object that somebody else owns.
     #[must_use]
     pub fn conflict(message: impl Into<Text>) -> Self {
         Self { reason: FailureReason::Conflict, ..Self::expression(message) }
@@ -82,37 +113,37 @@ impl ResourceFailure {
 }
 
 impl Progress {
-    /// Whether nodes that need this one can go on.
+    /// Whether nodes that depend on this one can continue.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         matches!(self, Self::Ready)
     }
 
-    /// Whether nothing more is to come.
+    /// Whether nothing is left to do.
     #[must_use]
-    pub fn is_settled(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         matches!(self, Self::Ready | Self::Skipped(_))
     }
 
-    /// Whether everything that it desires is written.
+    /// Whether all of its objects are applied.
     #[must_use]
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Ready | Self::Skipped(_) | Self::Waiting(_))
     }
 
-    /// Whether it is not known what the objects should be, so that none may be pruned.
+    /// Whether its desired objects are not known, so that none may be pruned.
     #[must_use]
     pub fn is_unresolved(&self) -> bool {
         matches!(self, Self::Blocked { .. } | Self::Unresolved(_))
     }
 
-    /// The word in status.
+    /// The state in status.
     #[must_use]
     pub fn state(&self) -> ResourceState {
         match self {
             Self::Ready => ResourceState::Ready,
             Self::Skipped(_) => ResourceState::Skipped,
-            Self::Waiting(_) | Self::Unresolved(_) | Self::Unconnected(_) => ResourceState::Pending,
+            Self::Waiting(_) | Self::Unresolved(_) | Self::NotConnected(_) => ResourceState::Pending,
             Self::Held(_) | Self::Blocked { .. } => ResourceState::Blocked,
             Self::Applying => ResourceState::Applying,
             Self::Deleting(_) => ResourceState::Deleting,
@@ -120,22 +151,22 @@ impl Progress {
         }
     }
 
-    /// Whether its cluster does not answer.
+    /// Whether its cluster is not connected.
     #[must_use]
-    pub fn is_dark(&self) -> bool {
+    pub fn is_unreachable(&self) -> bool {
         self.failure().is_some_and(|failure| failure.operation == Some(Operation::Connect))
     }
 
-    /// What went wrong, if something did.
+    /// The failure, if it has one.
     #[must_use]
     pub fn failure(&self) -> Option<&ResourceFailure> {
         match self {
-            Self::Failed(failure) | Self::Unconnected(failure) => Some(failure),
+            Self::Failed(failure) | Self::NotConnected(failure) => Some(failure),
             _ => None,
         }
     }
 
-    /// What is being waited for, or what went wrong. None when all is well.
+    /// What it waits for, or what failed; none if neither.
     #[must_use]
     pub fn message(&self) -> Option<Text> {
         Some(match self {
@@ -145,12 +176,12 @@ impl Progress {
             | Self::Held(message)
             | Self::Unresolved(message)
             | Self::Deleting(message) => message.clone(),
-            Self::Blocked { by } => format!("waits for {}", quoted(by)).into(),
-            Self::Unconnected(failure) | Self::Failed(failure) => failure.message.clone(),
+            Self::Blocked { by } => format!("waiting for {}", quoted(by)).into(),
+            Self::NotConnected(failure) | Self::Failed(failure) => failure.message.clone(),
         })
     }
 
-    /// The larger, the more it says about a collection that contains it.
+    /// How much it says about a collection: the progress with the highest weight counts.
     pub(crate) fn weight(&self) -> u8 {
         match self {
             Self::Ready => 0,
@@ -160,7 +191,7 @@ impl Progress {
             Self::Applying => 4,
             Self::Blocked { .. } => 5,
             Self::Unresolved(_) => 6,
-            Self::Unconnected(_) => 7,
+            Self::NotConnected(_) => 7,
             Self::Deleting(_) => 8,
             Self::Failed(_) => 9,
         }
@@ -171,9 +202,9 @@ impl Skip {
     fn message(&self) -> Text {
         match self {
             Self::Condition(expression) => format!("`includeWhen` is false: `{expression}`").into(),
-            Self::Dependency(id) => format!("`{id}`, which it needs, is skipped").into(),
+            Self::Dependency(id) => format!("`{id}`, which it depends on, is skipped").into(),
             Self::DeletionOnly => "exists only while the instance is being deleted".into(),
-            Self::ActiveOnly => "exists only while the instance lives".into(),
+            Self::ActiveOnly => "exists only until the instance is deleted".into(),
         }
     }
 }

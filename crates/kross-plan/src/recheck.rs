@@ -1,4 +1,4 @@
-//! When time alone may change a plan: the moment in which `failingFor` crosses what an expression compares it with.
+//! When time alone may change a plan: the moment when `failingFor` exceeds the duration that an expression compares it with.
 
 use jiff::{SignedDuration, Timestamp};
 use kross_cel::ast::{Expr, Literal, Node};
@@ -10,10 +10,10 @@ use kross_value::Text;
 
 use crate::tracked::{self, TrackedSet};
 
-/// How soon to look again where the compared duration is not written in the expression.
+/// When to plan again where the compared duration is not a literal.
 const UNKNOWN_THRESHOLD: SignedDuration = SignedDuration::from_secs(5);
 
-/// The next such moment.
+/// The next such moment, if any.
 pub(crate) fn recheck_at(graph: &Graph, tracked: &TrackedSet, now: Timestamp) -> Option<Timestamp> {
     let failing: Vec<(&Text, Timestamp)> = tracked.failing_since(graph).collect();
     if failing.is_empty() {
@@ -28,7 +28,7 @@ pub(crate) fn recheck_at(graph: &Graph, tracked: &TrackedSet, now: Timestamp) ->
         let durations = found.durations;
         for (_, since) in failing.iter().filter(|(id, _)| concerns(expression, id)) {
             let crossings = durations.iter().filter_map(|duration| {
-                // The moment after, so that `>` holds as well as `>=`.
+                // A millisecond later, so that `>` holds as well as `>=`.
                 let crossing = since.checked_add(SignedDuration::from_nanos(duration.nanoseconds)).ok()?;
                 crossing.checked_add(SignedDuration::from_millis(1)).ok()
             });
@@ -42,8 +42,7 @@ pub(crate) fn recheck_at(graph: &Graph, tracked: &TrackedSet, now: Timestamp) ->
     next
 }
 
-/// Whether it is worth the while to look closer. Items of a collection are read through a variable of their own, so paths
-/// do not tell.
+/// A cheap check before parsing. Items of a collection are read through a variable of their own, so paths are of no use.
 fn may_read_time(expression: &Expression) -> bool {
     expression.source.contains("failingFor")
 }
@@ -54,7 +53,7 @@ fn concerns(expression: &Expression, id: &Text) -> bool {
     })
 }
 
-/// What an expression has to do with time.
+/// What an expression says about time.
 #[derive(Default)]
 struct Found {
     reads_time: bool,
@@ -65,11 +64,11 @@ struct Found {
 impl Found {
     fn of(source: &str) -> Self {
         let mut found = Self::default();
-        found.look(&syntax::parse(source, &Limits::default()).ast.root);
+        found.visit(&syntax::parse(source, &Limits::default()).ast.root);
         found
     }
 
-    fn look(&mut self, expression: &Expr) {
+    fn visit(&mut self, expression: &Expr) {
         match &expression.node {
             Node::Call { function, receiver: None, arguments } if function.text == "duration" => {
                 if let [Expr { node: Node::Literal(Literal::String(text)), .. }] = arguments.as_slice() {
@@ -79,6 +78,6 @@ impl Found {
             Node::Select { field, .. } => self.reads_time |= field.text == "failingFor",
             _ => {}
         }
-        expression.children().into_iter().for_each(|child| self.look(child));
+        expression.children().into_iter().for_each(|child| self.visit(child));
     }
 }

@@ -1,11 +1,11 @@
-//! Turns a walk into what the instance says: its state, conditions, resources, clusters and the author's own status.
+//! Turns a walk into the status of the instance: its state, conditions, resources, clusters and the author's own fields.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kross_api::{
     Condition, ConditionSet, ConditionStatus, ConditionType, InstanceState, ManagedResource, ObjectKey,
-    Reason, ResourceState,
+    Reason, ResourceState, whole_seconds,
 };
 use kross_graph::{Field, Placement, Scope};
 use kross_value::{Object, Text, Value};
@@ -18,17 +18,17 @@ use crate::walk::Walk;
 
 mod author;
 mod cause;
-mod clusters;
-mod detail;
-mod outside;
+mod cluster_status;
+mod deletion_status;
+mod minor_change;
 mod resources;
+mod without_plan;
 
-pub use detail::is_detail;
-pub use outside::{
-    DeletionProgress, blocked_deletion_status, deletion_status, failed_status, suspended_status,
-};
+pub use deletion_status::{DeletionProgress, blocked_deletion_status, deletion_status};
+pub use minor_change::is_minor_change;
+pub use without_plan::{failed_status, suspended_status};
 
-/// What the instance says.
+/// The parts of an instance's status.
 pub(crate) struct Report {
     pub(crate) state: InstanceState,
     pub(crate) conditions: Vec<Condition>,
@@ -49,8 +49,8 @@ pub(crate) fn report(walk: &Walk<'_>, prune: &DeletionPlan, scope: &Scope<'_>) -
         Some(Value::Object(fields)) => fields,
         _ => Object::new(),
     };
-    if walk.nodes.iter().any(|node| node.progress.is_dark()) {
-        keep_known(&mut status, &input.instance.raw_status(), &|key| input.graph.status.get(key));
+    if walk.nodes.iter().any(|node| node.progress.is_unreachable()) {
+        keep_last_known(&mut status, &input.instance.raw_status(), &|key| input.graph.status.get(key));
     }
     let written = if input.graph.conditions.is_empty() {
         wire(conditions.conditions())
@@ -67,7 +67,7 @@ pub(crate) fn report(walk: &Walk<'_>, prune: &DeletionPlan, scope: &Scope<'_>) -
     if !is_authors("managedResources") && !resources.is_empty() {
         status.insert("managedResources", wire(&resources));
     }
-    let clusters = clusters::entries(walk, prune);
+    let clusters = cluster_status::entries(walk, prune);
     if !is_authors("clusters") && !clusters.is_empty() {
         status.insert("clusters", wire(&clusters));
     }
@@ -75,22 +75,24 @@ pub(crate) fn report(walk: &Walk<'_>, prune: &DeletionPlan, scope: &Scope<'_>) -
     Report { state, conditions, message, resources, status: Value::Object(status) }
 }
 
-/// Keeps fields of the author that have no value now, as they were last known: what they are read from is in a cluster that
-/// does not answer.
-fn keep_known<'a>(status: &mut Object, before: &Object, declared: &dyn Fn(&str) -> Option<Field<'a>>) {
+/// Keeps the last known value of the author's fields that have none now, because they read objects in a cluster that is not
+/// connected.
+fn keep_last_known<'a>(status: &mut Object, before: &Object, declared: &dyn Fn(&str) -> Option<Field<'a>>) {
     for (key, known) in before.iter() {
         let Some(field) = declared(key.as_str()) else { continue };
         match (status.get_mut(key.as_str()), known) {
             (None, known) => {
                 status.insert(key.clone(), known.clone());
             }
-            (Some(Value::Object(now)), Value::Object(known)) => keep_known(now, known, &|key| field.get(key)),
+            (Some(Value::Object(now)), Value::Object(known)) => {
+                keep_last_known(now, known, &|key| field.get(key));
+            }
             (Some(_), _) => {}
         }
     }
 }
 
-/// Values as they are on the wire.
+/// A value as it is on the wire.
 fn wire<T: Serialize + ?Sized>(value: &T) -> Value {
     serde_json::to_value(value).map(Value::from).unwrap_or_default()
 }
@@ -105,7 +107,7 @@ fn state(walk: &Walk<'_>, prune: &DeletionPlan) -> InstanceState {
     let undeletable = prune.waiting.iter().any(|(_, wait)| matches!(wait, Wait::Failed(_)));
     if undeletable || walk.nodes.iter().any(failed) {
         InstanceState::Error
-    } else if walk.nodes.iter().all(|node| node.progress.is_settled()) {
+    } else if walk.nodes.iter().all(|node| node.progress.is_complete()) {
         InstanceState::Active
     } else {
         InstanceState::InProgress
@@ -117,7 +119,7 @@ fn conditions(walk: &Walk<'_>, prune: &DeletionPlan) -> ConditionSet {
     let now = input.now;
     let is_remote = input.graph.nodes.iter().any(|node| matches!(node.placement, Placement::Remote(_)));
     let clusters = ConditionType::INSTANCE_CLUSTERS.iter().filter(|_| is_remote);
-    // Where authors define the conditions, ours are not on the wire and have no past.
+    // Where the author defines conditions, the built-in ones are not in the status and have no history.
     let before = if input.graph.conditions.is_empty() { input.instance.built_in() } else { Vec::new() };
     let mut set = ConditionSet::new(
         ConditionType::INSTANCE.iter().chain(clusters).copied(),
@@ -132,7 +134,7 @@ fn conditions(walk: &Walk<'_>, prune: &DeletionPlan) -> ConditionSet {
         Some((reason, message)) => set.set_false(ConditionType::ResourcesReady, reason, message, now),
     };
     if is_remote {
-        clusters::conditions(walk, prune, &mut set);
+        cluster_status::conditions(walk, prune, &mut set);
     }
     set
 }
@@ -141,7 +143,7 @@ const MANAGED: &str = "instance is properly managed with finalizers and labels";
 const RESOLVED: &str = "runtime graph created and all resources resolved";
 const READY: &str = "all resources are created and ready";
 
-/// When the removal of objects was first attempted, as far as anybody remembers.
+/// When the deletion of objects was first attempted, from memory or from the status.
 pub(crate) fn attempts(
     previous: &[ManagedResource],
     pending: &[OwnedObject],
@@ -166,21 +168,15 @@ pub(crate) fn attempts(
     attempts
 }
 
-/// Whole seconds, as Kubernetes writes times.
-pub(crate) fn seconds(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// The message with the time it began, where it is known.
+/// The message of a failure with the time when it began, if that is known.
 fn since(failure: &ResourceFailure) -> String {
     match failure.since {
-        Some(time) => format!("{} (since {})", failure.message, seconds(time)),
+        Some(time) => format!("{} (since {})", failure.message, whole_seconds(time)),
         None => failure.message.to_string(),
     }
 }
 
-/// A text that fits into a status. Of a longer one the middle is left out: errors of an API server begin with the object
-/// and end with what is wrong with it.
+/// Shortens a text to a limit. It cuts the middle, since errors of an API server begin with the object and end with what is wrong.
 fn bounded(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
@@ -190,7 +186,7 @@ fn bounded(text: &str, limit: usize) -> String {
     format!("{} … {}", text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default())
 }
 
-/// A condition of our own making.
-fn unknown(set: &mut ConditionSet, kind: ConditionType, reason: Reason, message: &str, now: Timestamp) {
+/// Sets a condition to Unknown.
+fn set_unknown(set: &mut ConditionSet, kind: ConditionType, reason: Reason, message: &str, now: Timestamp) {
     set.set(kind, ConditionStatus::Unknown, reason, message, now);
 }

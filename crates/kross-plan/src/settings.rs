@@ -1,23 +1,23 @@
-//! What a controller is told at its start and every plan takes for granted.
+//! The settings of the controller that plans depend on.
 
 use kross_api::DEFAULT_KRO_VERSION;
 use kross_cel::Budget;
 use kross_value::Text;
 
-/// What every plan takes for granted.
+/// The settings that plans depend on.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The kro version that labels name.
     pub version: Text,
-    /// UID of the hub, which the apply sets in other clusters name.
+    /// The UID of the hub, which is part of the ids of apply sets in remote clusters.
     pub hub_uid: Text,
     /// How many items a collection may have.
     pub max_collection_size: usize,
-    /// How many items of a collection are listed in status before it is summed up.
+    /// How many items of a collection are listed in status before it is summarized.
     pub listed_items: usize,
-    /// What the expressions of one node may cost; those of a collection a few times as much.
+    /// The cost limit of the expressions of one node; a collection gets a multiple of it.
     pub budget: u64,
-    /// Whether a kind of unknown scope counts as namespaced, where no cluster can be asked.
+    /// Whether a kind of unknown scope counts as namespaced, for plans without a cluster.
     pub assume_namespaced: bool,
 }
 

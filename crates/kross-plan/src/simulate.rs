@@ -1,10 +1,10 @@
-//! Runs an instance without a cluster: plans, stores what the plan would apply as an API server would, and plans again
-//! until nothing changes. What then still waits can say for what.
+//! Reconciles an instance without a cluster: plans, stores the applied objects as an API server would, and plans again until nothing
+//! changes. The last plan says what is still pending, and why.
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use kross_api::{ClusterId, ObjectKey, SyncMode};
+use kross_api::{ClusterId, ObjectKey, SyncMode, whole_seconds};
 use kross_graph::Graph;
 use kross_value::{Object, Text, Value};
 
@@ -19,14 +19,14 @@ mod selector;
 pub use defaults::admitted;
 pub use selector::selects;
 
-/// A run without a cluster.
+/// A reconcile without a cluster.
 #[derive(Debug)]
 pub struct Simulation {
     /// The objects in the order in which they were first applied.
     pub applied: Vec<Applied>,
-    /// The last plan: nothing in it can be applied any more.
+    /// The last plan, with nothing left to apply.
     pub plan: Plan,
-    /// What the simulated clusters hold.
+    /// The state of the simulated clusters.
     pub observed: Observed,
     /// How many plans were made.
     pub steps: usize,
@@ -35,18 +35,18 @@ pub struct Simulation {
 /// An object that was applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The node it is of.
+    /// Its node.
     pub node: Text,
-    /// What identifies it.
+    /// Its identity.
     pub key: ObjectKey,
     /// The object as it was applied last.
     pub desired: Value,
-    /// In which step it was first applied.
+    /// The step in which it was first applied.
     pub step: usize,
 }
 
-/// Runs an instance until nothing changes. `documents` are objects as a cluster would have them: external ones, and for
-/// objects of the graph what their controllers added, such as a status. Every cluster counts as connected.
+/// Reconciles an instance until nothing changes. `documents` are objects that the clusters have: external ones, and for objects of
+/// the graph what their controllers would add, such as a status. Every cluster counts as connected.
 #[must_use]
 pub fn simulate(
     graph: &Graph,
@@ -78,7 +78,7 @@ struct World {
     uids: u64,
 }
 
-/// An object in whichever cluster: documents do not say where they are from.
+/// An object in any cluster: documents do not say which one they are from.
 type Identity = (String, String, String, String);
 
 fn identity(key: &ObjectKey) -> Identity {
@@ -99,7 +99,7 @@ impl World {
         Self { observed: Observed::default(), documents, now, uids: 0 }
     }
 
-    /// Connects clusters and answers reads. Gives whether there was anything new.
+    /// Connects clusters and answers reads. Returns whether anything was new.
     fn answer(&mut self, plan: &Plan) -> bool {
         let mut changed = false;
         for used in &plan.clusters {
@@ -124,7 +124,7 @@ impl World {
         changed
     }
 
-    /// Stores what the plan applies. Gives whether there was anything.
+    /// Stores what the plan applies. Returns whether there was anything.
     fn apply(&mut self, plan: &Plan, step: usize, applied: &mut Vec<Applied>) -> bool {
         for action in &plan.apply {
             let (Some(node), Some(object)) = (plan.nodes.get(action.node.0), plan.object(action)) else {
@@ -147,7 +147,7 @@ impl World {
         !plan.apply.is_empty()
     }
 
-    /// The object as an API server would have it.
+    /// The object as an API server would store it.
     fn stored(&mut self, object: &PlannedObject, desired: &Value) -> Value {
         let before = self.observed.objects.get(&object.key).map(|object| object.value.clone());
         let known = before.or_else(|| self.documents.get(&identity(&object.key)).cloned());
@@ -161,10 +161,7 @@ impl World {
             metadata.insert("generation", Value::from(1));
         }
         if metadata.get("creationTimestamp").is_none() {
-            metadata.insert(
-                "creationTimestamp",
-                Value::from(self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-            );
+            metadata.insert("creationTimestamp", Value::from(whole_seconds(self.now)));
         }
         if let Some(fields) = stored.as_object_mut() {
             fields.insert("metadata", Value::Object(metadata));
@@ -182,9 +179,8 @@ fn connected(id: ClusterId, now: Timestamp) -> ObservedCluster {
         uid: None,
         unverified: false,
         mode: SyncMode::Watch,
-        connection: ClusterConnection::Connected { since: now },
+        connection: ClusterConnection::Connected { since: now, last_contact: None },
         succeeded: true,
-        last_contact: None,
     }
 }
 
@@ -193,7 +189,7 @@ fn established() -> Value {
     Value::object([("conditions", Value::list([condition]))])
 }
 
-/// Objects are merged, everything else is replaced.
+/// Merges objects; everything else is replaced.
 fn merged(below: &Value, above: &Value) -> Value {
     let (Value::Object(below), Value::Object(above)) = (below, above) else {
         return above.clone();

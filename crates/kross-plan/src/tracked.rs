@@ -1,6 +1,6 @@
-//! The tracked status of every node, as `resources.<id>` shows it to expressions, and the views in which it lies over an
-//! object's own status. Facts (what failed, which cluster is dark) come before what was decided because of them, so that
-//! a graph that reacts to a failure does not undo its reaction.
+//! The tracked status of every node: expressions see it as `resources.<id>`, and in `lifecycle` over an object's own status. Facts
+//! (what failed, which cluster is not connected) take precedence over decisions that followed from them, so that a graph that
+//! reacts to a failure does not undo its reaction.
 
 use jiff::Timestamp;
 use kross_api::{
@@ -17,7 +17,7 @@ use crate::walk::{Input, Walk};
 
 const CLUSTER_CONNECTED: &str = "clusterConnected";
 
-/// One tracked status.
+/// The tracked status of one object, or of a node without objects.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tracked {
     state: ResourceState,
@@ -25,7 +25,7 @@ pub(crate) struct Tracked {
     error: Text,
     operation: Option<Operation>,
     cluster: Text,
-    /// None before it is known whether the cluster answers.
+    /// Whether the cluster is connected; none while that is unknown.
     connected: Option<bool>,
     generation: i64,
     updated: Timestamp,
@@ -38,12 +38,12 @@ pub(crate) struct TrackedSet {
     nodes: Vec<Vec<Tracked>>,
 }
 
-/// Whether any expression reads the tracked status, so that a second look may be needed.
+/// Whether any expression reads the tracked status, so that a second walk may be needed.
 pub(crate) fn is_read(graph: &Graph) -> bool {
     expressions(graph).any(|expression| expression.uses("resources"))
 }
 
-/// Every expression that decides about objects.
+/// Every expression of a graph that may read the tracked status.
 pub(crate) fn expressions(graph: &Graph) -> impl Iterator<Item = &Expression> {
     let status = graph.status.expressions().into_iter().chain(&graph.conditions);
     graph.nodes.iter().flat_map(of_node).chain(status)
@@ -67,7 +67,7 @@ fn of_node(node: &Node) -> Vec<&Expression> {
 }
 
 impl TrackedSet {
-    /// What can be said before a walk: facts, and what was reported last time.
+    /// The statuses before a walk: from facts, and from what was last reported.
     pub(crate) fn from_facts(input: &Input<'_>, scope: &Scope<'_>) -> Self {
         let of_node = |node: &Node| {
             let mut entries: Vec<&ManagedResource> =
@@ -90,7 +90,7 @@ impl TrackedSet {
         Self { nodes: input.graph.nodes.iter().map(of_node).collect() }
     }
 
-    /// What a walk found out.
+    /// The statuses after a walk.
     pub(crate) fn from_walk(walk: &Walk<'_>, scope: &Scope<'_>) -> Self {
         let input = &walk.input;
         let of_node = |(node, plan): (&Node, &NodePlan)| {
@@ -103,7 +103,7 @@ impl TrackedSet {
                 status.overlay_cluster(walk.used_by(walk.access_paths.to(&object.key), &object.key.cluster));
             }
             if tracked.is_empty() {
-                tracked.extend(lived(walk, node, scope));
+                tracked.extend(during_deletion(walk, node, scope));
             }
             if tracked.is_empty() && !node.is_list() {
                 tracked.push(Tracked::from_progress(&plan.progress, None, input.now));
@@ -119,13 +119,13 @@ impl TrackedSet {
             for (at, status) in statuses.iter_mut().enumerate() {
                 let object = plan.objects.get(at);
                 let before = before(input.previous, plan, object);
-                // What is about to be written again is still what it was: else a graph that reads the state would
-                // write because it writes.
+                // An object that is applied again keeps its state: else a graph that reads the state would apply because it
+                // applies.
                 if status.state == ResourceState::Applying
                     && object.is_some_and(|object| object.uid.is_some())
                 {
-                    let waits = before.is_some_and(|before| before.state == ResourceState::Pending);
-                    status.state = if waits { ResourceState::Pending } else { ResourceState::Ready };
+                    let pending = before.is_some_and(|before| before.state == ResourceState::Pending);
+                    status.state = if pending { ResourceState::Pending } else { ResourceState::Ready };
                 }
                 status.take_times(before, input.now);
             }
@@ -149,7 +149,7 @@ impl TrackedSet {
         CelValue::map(graph.nodes.iter().zip(&self.nodes).map(of_node).collect())
     }
 
-    /// A node as `lifecycle` sees it: its objects, with the tracked status over their own.
+    /// A node as `lifecycle` sees it: its objects, with the tracked status merged over their own.
     pub(crate) fn view(
         &self,
         index: NodeIndex,
@@ -171,14 +171,14 @@ impl TrackedSet {
         view(0, objects.first())
     }
 
-    /// A cluster of which a node wants to know whether it answers, before that is known.
+    /// A cluster whose connection state a node reads while it is unknown.
     pub(crate) fn awaited_by(&self, node: &Node) -> Option<&Text> {
-        let asks = of_node(node).iter().any(|expression| expression.source.contains(CLUSTER_CONNECTED));
-        let mut open = self.nodes.iter().flatten().filter(|status| asks && status.connected.is_none());
-        open.next().map(|status| &status.cluster)
+        let reads = of_node(node).iter().any(|expression| expression.source.contains(CLUSTER_CONNECTED));
+        let mut unknown = self.nodes.iter().flatten().filter(|status| reads && status.connected.is_none());
+        unknown.next().map(|status| &status.cluster)
     }
 
-    /// Since when nodes fail, for those that do.
+    /// Since when each failing node fails.
     pub(crate) fn failing_since<'s>(
         &'s self,
         graph: &'s Graph,
@@ -193,10 +193,10 @@ impl TrackedSet {
     }
 }
 
-/// What is left of a node of a living instance while that is being deleted, as ready as it is.
-fn lived(walk: &Walk<'_>, node: &Node, scope: &Scope<'_>) -> Vec<Tracked> {
-    let lived = walk.input.phase == LifecyclePhase::Deletion && !crate::lifecycle::is_hook(node);
-    let objects = if lived { walk.objects_of(&node.id) } else { &[] };
+/// The statuses of the remaining objects of a node that is no hook, while its instance is being deleted.
+fn during_deletion(walk: &Walk<'_>, node: &Node, scope: &Scope<'_>) -> Vec<Tracked> {
+    let applies = walk.input.phase == LifecyclePhase::Deletion && !crate::lifecycle::is_hook(node);
+    let objects = if applies { walk.objects_of(&node.id) } else { &[] };
     let tracked = |(key, object): &(&ObjectKey, &ObservedObject)| {
         let progress = walk.readiness(node, object, scope);
         let mut status = Tracked::from_progress(&progress, object.generation(), walk.input.now);
@@ -206,7 +206,7 @@ fn lived(walk: &Walk<'_>, node: &Node, scope: &Scope<'_>) -> Vec<Tracked> {
     objects.iter().map(tracked).collect()
 }
 
-/// Where a node is or would be, with what is known of that cluster.
+/// The cluster of a node, with its observed state.
 fn remote(input: &Input<'_>, node: &Node, scope: &Scope<'_>) -> Option<UsedCluster> {
     let Placement::Remote(remote) = &node.placement else {
         return None;
@@ -225,7 +225,7 @@ fn remote(input: &Input<'_>, node: &Node, scope: &Scope<'_>) -> Option<UsedClust
     })
 }
 
-/// A failure of an object counts also while its node is left out because of it.
+/// A failure of an object counts even while its node is skipped because of it.
 fn overlay_failure(tracked: &mut [Tracked], node: &Node, observed: &Observed) {
     let [status] = tracked else {
         return;
@@ -240,7 +240,7 @@ fn overlay_failure(tracked: &mut [Tracked], node: &Node, observed: &Observed) {
     }
 }
 
-/// What was said of an object the last time, or of its whole collection.
+/// What was last reported about an object, or about its whole collection.
 fn before<'p>(
     previous: &'p [ManagedResource],
     plan: &NodePlan,
@@ -304,26 +304,26 @@ impl Tracked {
         }
     }
 
-    /// Times go on while state and reason are what they were.
+    /// Keeps the times while state and reason do not change.
     fn take_times(&mut self, before: Option<&ManagedResource>, now: Timestamp) {
         let same = before.filter(|before| (before.state, before.reason) == (self.state, self.reason));
         if let Some(time) = same.and_then(time) {
             self.updated = time;
-            // Failures without a time of their own last as long as they are reported.
+            // A failure without a time of its own began when it was first reported.
             if self.failing_since == Some(now) {
                 self.failing_since = Some(time);
             }
         }
     }
 
-    /// The cluster's name and connection, whatever became of the node.
+    /// Sets the cluster's name and connection, whatever the node's progress.
     fn overlay_cluster(&mut self, cluster: Option<&UsedCluster>) {
         let Some(cluster) = cluster else {
             return;
         };
         self.cluster = cluster.reference.display.as_str().into();
         self.connected = cluster.state.as_ref().map(|state| state.connection.is_connected());
-        if let Some(failure) = cluster.closed().as_ref().and_then(Progress::failure)
+        if let Some(failure) = cluster.unavailable().as_ref().and_then(Progress::failure)
             && let Some(since) = failure.since
         {
             self.state = ResourceState::Error;
@@ -354,7 +354,7 @@ impl Tracked {
             CelValue::Duration(Duration { nanoseconds: failing_for }),
         ];
         let fields = TRACKED_FIELDS.iter().map(|(name, _)| *name).zip(values);
-        // Whoever asks waits for the answer: a guess would make and unmake objects for nothing.
+        // An expression that reads it waits until it is known: a guess could create and delete objects for nothing.
         let known = fields.filter(|(name, _)| self.connected.is_some() || *name != CLUSTER_CONNECTED);
         known.map(|(name, value)| (CelValue::string(name), value)).collect()
     }
@@ -364,7 +364,7 @@ impl Tracked {
     }
 }
 
-/// An object whose status has these fields over its own.
+/// An object with these fields merged over its own status.
 fn overlaid(node: &Node, object: Option<&ObservedObject>, fields: Vec<(CelValue, CelValue)>) -> CelValue {
     let is_tracked = |key: &CelValue| matches!(key, CelValue::String(name) if TRACKED_FIELDS.iter().any(|(field, _)| *name == **field));
     let value = object.map(|object| CelValue::from_data(&object.value, Some(&node.object_type)));

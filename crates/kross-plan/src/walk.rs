@@ -1,5 +1,5 @@
-//! Walks the nodes in topological order: who is left out, who must wait, what the others' objects are, and how far each of
-//! them is. One walk reads only what was observed; it writes nothing and decides nothing about pruning.
+//! Walks the nodes in topological order: which are skipped, which must wait, what the desired objects of the others are, and the
+//! progress of each. A walk reads only the observed state and decides nothing about pruning.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +16,7 @@ use kross_value::{Text, Value};
 use crate::access_paths::AccessPaths;
 use crate::desired::Ownership;
 use crate::instance::Instance;
-use crate::lifecycle::{self, Answers};
+use crate::lifecycle::{self, EvaluatedLifecycle};
 use crate::observed::{KindKey, Observed, ObservedObject};
 use crate::plan::{ExternalRead, NodePlan, PlannedObject, UsedCluster};
 use crate::progress::{Progress, ResourceFailure, Skip};
@@ -27,13 +27,13 @@ mod collection;
 mod external;
 mod hook;
 mod object;
-mod place;
+mod placement;
 mod readiness;
 
-/// How much more than a single object a collection may cost.
+/// How much more than a single object a collection may cost to evaluate.
 const COLLECTION_SHARE: u64 = 5;
 
-/// What a walk starts from.
+/// The input of a walk.
 #[derive(Clone, Copy)]
 pub(crate) struct Input<'a> {
     pub(crate) graph: &'a Graph,
@@ -41,30 +41,30 @@ pub(crate) struct Input<'a> {
     pub(crate) observed: &'a Observed,
     pub(crate) settings: &'a Settings,
     pub(crate) now: Timestamp,
-    /// Which nodes are planned: those of a living instance, or those that exist for its deletion.
+    /// Which nodes are planned: the deletion hooks, or the others.
     pub(crate) phase: LifecyclePhase,
-    /// Nodes that exist for the deletion of others, and are there now since objects that wait for them are to go.
-    pub(crate) awaited: &'a BTreeSet<Text>,
+    /// Deletion hooks that are planned as well, since objects to prune wait for them.
+    pub(crate) due_hooks: &'a BTreeSet<Text>,
     pub(crate) previous: &'a [ManagedResource],
 }
 
-/// A walk and what it found.
+/// A walk and its results.
 pub(crate) struct Walk<'a> {
     pub(crate) input: Input<'a>,
     pub(crate) ownership: Ownership,
     pub(crate) nodes: Vec<NodePlan>,
     pub(crate) clusters: Vec<UsedCluster>,
     pub(crate) reads: Vec<ExternalRead>,
-    /// Kinds whose scope has to be found out.
+    /// Kinds whose scope has to be discovered.
     pub(crate) unscoped: RefCell<Vec<(KindKey, Text)>>,
-    /// By which references objects are reached.
+    /// Which reference is used for each object.
     pub(crate) access_paths: AccessPaths,
     /// The instance's objects by node, in the order of the collection.
     by_node: HashMap<&'a str, Vec<(&'a ObjectKey, &'a ObservedObject)>>,
     tracked: TrackedSet,
 }
 
-/// What a node comes to: how far it is, with its objects and the value that expressions see.
+/// The result of visiting a node: its progress, its objects and the value that expressions see.
 pub(super) struct Visit {
     progress: Progress,
     objects: Vec<PlannedObject>,
@@ -106,7 +106,7 @@ impl<'a> Walk<'a> {
             Self { input, ownership, nodes, clusters, reads, unscoped, access_paths, by_node, tracked };
         for index in &graph.order {
             if let Some(node) = graph.node(*index) {
-                // A collection does the same work many times over.
+                // A collection evaluates the same expressions for each item.
                 let share = if node.is_list() { COLLECTION_SHARE } else { 1 };
                 *budget.borrow_mut() = Budget::new(settings.budget.saturating_mul(share));
                 walk.step(*index, node, &mut scope);
@@ -135,7 +135,7 @@ impl<'a> Walk<'a> {
         }
         let progress = match (visit.progress, self.tracked.awaited_by(node)) {
             (Progress::Unresolved(_), Some(cluster)) => Progress::Unresolved(
-                format!("waits until it is known whether cluster `{cluster}` answers").into(),
+                format!("waiting for the connection state of cluster `{cluster}`").into(),
             ),
             (progress, _) => progress,
         };
@@ -146,7 +146,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Why a node is not looked at any further, if so.
+    /// Why a node is not evaluated, if it is not.
     fn gate(&self, node: &Node, scope: &Scope<'_>) -> Option<Progress> {
         if let Some(skip) = self.skipped_by_dependency(node) {
             return Some(skip);
@@ -154,7 +154,7 @@ impl<'a> Walk<'a> {
         self.excluded(node, scope, &[]).or_else(|| self.blocked(node, &[]))
     }
 
-    /// Who must be ready first. Of those in `given` it is enough that they are there.
+    /// The dependencies that must be ready first. Those in `given` only have to exist.
     fn blocked(&self, node: &Node, given: &[Text]) -> Option<Progress> {
         let waits_for = node.dependencies.iter().filter_map(|dependency| self.nodes.get(dependency.node.0));
         let unready = waits_for.filter(|needed| !needed.progress.is_ready() && !given.contains(&needed.id));
@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
         Some(Progress::Skipped(Skip::Dependency(skipped.id.clone())))
     }
 
-    /// What `includeWhen` says. A false one counts even while others must wait for what they read.
+    /// Evaluates `includeWhen`. A false condition counts even while others wait for the nodes that they read.
     fn excluded(&self, node: &Node, scope: &Scope<'_>, given: &[Text]) -> Option<Progress> {
         let mut open = None;
         for condition in &node.include_when {
@@ -208,7 +208,7 @@ impl<'a> Walk<'a> {
             && node.lifecycle.phase == LifecyclePhase::Active
             && !node.is_external()
         {
-            return Ok(self.as_it_is(node));
+            return Ok(self.observed_node(node));
         }
         match &node.source {
             Source::Object(template) => self.single(node, template, scope),
@@ -221,8 +221,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A node of a living instance, looked at from its deletion: whatever there is of it.
-    fn as_it_is(&self, node: &Node) -> Visit {
+    /// A node that is no hook, during the deletion of the instance: its observed objects.
+    fn observed_node(&self, node: &Node) -> Visit {
         let objects = self.objects_of(&node.id);
         if objects.is_empty() && !node.is_list() {
             return Visit::from(Progress::Skipped(Skip::ActiveOnly));
@@ -231,19 +231,19 @@ impl<'a> Walk<'a> {
         Visit { progress: Progress::Ready, objects: Vec::new(), value }
     }
 
-    /// The instance's objects of a node.
+    /// The observed objects of a node.
     pub(crate) fn objects_of(&self, id: &str) -> &[(&'a ObjectKey, &'a ObservedObject)] {
         self.by_node.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// Every object of the instance that is there.
+    /// Every observed object of the instance.
     pub(crate) fn own_objects(&self) -> impl Iterator<Item = (&'a ObjectKey, &'a ObservedObject)> {
         self.by_node.values().flatten().copied()
     }
 
-    /// How the objects of a node go.
-    pub(crate) fn answers(&self, node: &Node, scope: &Scope<'_>) -> Answers {
-        let kept = self.objects_of(&node.id).first().map(|(_, object)| Answers::of(object));
+    /// The lifecycle of a node's objects.
+    pub(crate) fn lifecycle(&self, node: &Node, scope: &Scope<'_>) -> EvaluatedLifecycle {
+        let kept = self.objects_of(&node.id).first().map(|(_, object)| EvaluatedLifecycle::of(object));
         let mut views = Scope::over(scope);
         let expressions = lifecycle::expressions(&node.lifecycle);
         for read in expressions.iter().flat_map(|expression| &expression.references.reads) {
@@ -253,7 +253,7 @@ impl<'a> Walk<'a> {
                 views.set(read.variable.clone(), self.tracked.view(index, other, &objects, self.input.now));
             }
         }
-        lifecycle::answer(self.input.graph, node, &views, kept.as_ref())
+        lifecycle::evaluate(self.input.graph, node, &views, kept.as_ref())
     }
 }
 
@@ -273,7 +273,7 @@ fn by_node<'a>(
     by_node
 }
 
-/// What expressions see of a node: its object, or the list of them. None for an object that is not there.
+/// What expressions see of a node: its object, or the list of them. None if the object does not exist.
 pub(super) fn value_of<'v>(
     node: &Node,
     objects: impl IntoIterator<Item = &'v ObservedObject>,
@@ -286,7 +286,7 @@ pub(super) fn value_of<'v>(
     objects.next().map(|object| CelValue::from_data(&object.value, Some(&node.object_type)))
 }
 
-/// How far a node is whose expression has no value.
+/// The progress of a node whose expression has no value.
 pub(super) fn not_evaluated(expression: &Expression, error: &EvalError) -> Progress {
     let message = format!("{}: `{}`: {error}", expression.path, expression.source);
     if error.fault.is_pending() {
@@ -296,7 +296,7 @@ pub(super) fn not_evaluated(expression: &Expression, error: &EvalError) -> Progr
     }
 }
 
-/// How far a node is whose template cannot be rendered.
+/// The progress of a node whose template cannot be rendered.
 pub(super) fn not_rendered(error: &RenderError) -> Progress {
     if error.is_pending() {
         Progress::Unresolved(error.to_string().into())

@@ -4,8 +4,6 @@
 #[path = "plan/world.rs"]
 mod world;
 
-#[path = "plan/clusters.rs"]
-mod clusters;
 #[path = "plan/collections.rs"]
 mod collections;
 #[path = "plan/externals.rs"]
@@ -22,5 +20,7 @@ mod order;
 mod properties;
 #[path = "plan/pruning.rs"]
 mod pruning;
+#[path = "plan/remote_clusters.rs"]
+mod remote_clusters;
 #[path = "plan/status.rs"]
 mod status;

@@ -1,4 +1,4 @@
-//! Selectors and defaults as an API server has them.
+//! Label selectors, as Kubernetes evaluates them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use kross_api::LabelSelector;
@@ -12,7 +12,7 @@ fn selected(selector: &str, labels: &str) -> bool {
 }
 
 #[test]
-fn selectors_decide_as_kubernetes_does() {
+fn selectors_match_as_in_kubernetes() {
     let labels = r#"{"app": "web", "tier": "front"}"#;
     assert!(selected("{}", labels));
     assert!(selected(r#"{"matchLabels": {"app": "web"}}"#, labels));
@@ -25,7 +25,7 @@ fn selectors_decide_as_kubernetes_does() {
     };
     assert!(requires("tier", "In", r#"["front", "back"]"#));
     assert!(!requires("tier", "NotIn", r#"["front"]"#));
-    assert!(requires("zone", "NotIn", r#"["a"]"#), "a label that is not there is not in");
+    assert!(requires("zone", "NotIn", r#"["a"]"#), "a missing label matches NotIn");
     assert!(requires("app", "Exists", "[]") && !requires("zone", "Exists", "[]"));
     assert!(requires("zone", "DoesNotExist", "[]"));
     assert!(!requires("app", "Like", r#"["web"]"#));

@@ -107,7 +107,7 @@ fn objects_are_in_apply_order_and_missing_ones_have_a_reason() {
     assert_eq!(
         notes,
         "pending `settings`: external reference: ConfigMap default/settings does not exist\n\
-         pending `note`: waits for `settings`\n\
+         pending `note`: waiting for `settings`\n\
          skipped `extra`: `includeWhen` is false: `schema.spec.extra`\n"
     );
 }

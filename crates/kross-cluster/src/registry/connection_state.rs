@@ -1,36 +1,36 @@
-//! What the registry says about a cluster: connected and how, or not and why.
+//! The connection state that the registry reports for a cluster: connected and how, or not connected and why.
 
 use std::fmt;
 
 use jiff::Timestamp;
-use kross_api::{FailureReason, SecretAddress};
+use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
 use serde::Serialize;
 
 use crate::client::ClusterClient;
 use crate::object::ClusterId;
 
-/// Which cluster a credential leads to.
+/// Which cluster a credential gives access to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterIdentity {
     /// The id that object keys carry.
     #[serde(serialize_with = "as_text")]
     pub id: ClusterId,
-    /// The UID of the cluster's `kube-system` namespace, or its URL where that may not be read.
+    /// The UID of the cluster's `kube-system` namespace, or the server's URL where the credential may not read that.
     #[serde(serialize_with = "as_text")]
     pub uid: Text,
-    /// Whether it is the UID.
+    /// Whether `uid` is the UID.
     pub verified: bool,
 }
 
 impl ClusterIdentity {
-    /// By the UID of `kube-system`.
+    /// A cluster identified by the UID of its `kube-system` namespace.
     pub(super) fn verified(uid: &str) -> Self {
         Self { id: ClusterId::new(uid), uid: uid.into(), verified: true }
     }
 
-    /// By the URL alone.
+    /// A cluster identified by its server's URL alone.
     pub(super) fn unverified(server: &str) -> Self {
         Self { id: ClusterId::new(server), uid: server.into(), verified: false }
     }
@@ -40,18 +40,23 @@ fn as_text<S: serde::Serializer>(value: &impl fmt::Display, serializer: S) -> Re
     serializer.collect_str(value)
 }
 
-/// What is known about the way to a cluster.
+/// The state of the connection to a cluster.
 #[derive(Clone, Debug)]
 pub enum ConnectionState {
-    /// It is being opened for the first time; nothing has failed yet.
+    /// The first attempt is running; nothing has failed yet.
     Connecting {
         /// Since when.
         since: Timestamp,
     },
-    /// It is open.
+    /// The cluster is connected.
     Connected(Connection),
-    /// It is not open; tries go on.
-    NotConnected(Disconnected),
+    /// The cluster is not connected.
+    NotConnected {
+        /// Why not, and since when.
+        failure: ConnectionFailure,
+        /// Which cluster it was when it was last connected.
+        identity: Option<ClusterIdentity>,
+    },
 }
 
 impl ConnectionState {
@@ -59,107 +64,62 @@ impl ConnectionState {
     #[must_use]
     pub fn connected(&self) -> Option<&Connection> {
         match self {
-            Self::Connected(live) => Some(live),
-            Self::Connecting { .. } | Self::NotConnected(_) => None,
+            Self::Connected(connection) => Some(connection),
+            Self::Connecting { .. } | Self::NotConnected { .. } => None,
         }
     }
 }
 
-/// A way that is open.
+/// An open connection to a cluster.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// The connection. It stays with the cluster: when the Secret changes, requests go by the new credential as long as it
-    /// leads to the same cluster, and fail otherwise.
+    /// The client. It stays with the cluster: when the Secret changes, requests use the new credential as long as that gives
+    /// access to the same cluster, and fail otherwise.
     pub client: ClusterClient,
     /// Which cluster it is.
     pub identity: ClusterIdentity,
-    /// The address of its API server, which is its identity where nothing better is known.
+    /// The address of its API server, which is its identity where the UID may not be read.
     pub server: Text,
-    /// Since when it has been open.
+    /// Since when it has been connected.
     pub since: Timestamp,
     /// When the cluster last answered.
     pub last_contact: Timestamp,
-    /// How we prove who we are: `token`, `client certificate` and so on.
+    /// How the client authenticates: `token`, `client certificate` and so on.
     pub method: Text,
-    /// What the operator should know about the kubeconfig although it is used.
+    /// Warnings about the kubeconfig, which is used nevertheless.
     pub warnings: Vec<Text>,
 }
 
-/// A way that is not open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disconnected {
-    /// Since when it has not been.
-    pub since: Timestamp,
-    /// How far it got.
-    pub step: ConnectStep,
-    /// The class of what went wrong.
-    pub reason: FailureReason,
-    /// The reference, what was attempted, what went wrong and what to do about it.
-    pub message: Text,
-    /// Which cluster it was when it was last open.
-    pub identity: Option<ClusterIdentity>,
-    /// When the cluster last answered.
-    pub last_contact: Option<Timestamp>,
-    /// When it is tried again by itself; none where only a change of the Secret helps.
-    pub next_attempt: Option<Timestamp>,
-}
-
-/// The steps on the way to a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub enum ConnectStep {
-    /// The Secret is there and may be used.
-    Secret,
-    /// The Secret has the key.
-    Key,
-    /// The kubeconfig is acceptable.
-    Parse,
-    /// The cluster answers.
-    Reach,
-    /// The cluster takes the credential, and proves itself.
-    Authenticate,
-}
-
-/// Something happened on the way to a cluster. Whoever holds it should look at the link again.
+/// A change of a cluster's connection. Holders of a handle should read its state again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterEvent {
-    /// The Secret by which the cluster is referred to.
+    /// The Secret with the cluster's kubeconfig.
     pub secret: SecretAddress,
-    /// What happened.
+    /// What changed.
     pub change: ClusterChange,
 }
 
-/// What happened on the way to a cluster.
+/// What changed about a cluster's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterChange {
-    /// The cluster is connected, or leads elsewhere now.
+    /// The cluster is connected, or the Secret points to another cluster now.
     Connected,
-    /// The cluster is not connected any more.
+    /// The connection was lost.
     Lost,
-    /// The cluster is still not connected, for a reason that was not known before.
+    /// The cluster is still not connected, for a new reason.
     Failed,
-    /// Another credential counts now; the cluster was connected and is.
+    /// Another credential is used now; the cluster was and is connected.
     Credential,
-    /// The Secret's labels or annotations changed, so that others may use it now.
+    /// The Secret's labels or annotations changed, and with them who may use it.
     Permissions,
 }
 
-/// What went wrong at a step, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) step: ConnectStep,
-    pub(super) reason: FailureReason,
-    pub(super) cause: String,
-    pub(super) advice: String,
-}
-
-impl Failure {
-    pub(super) fn message(&self, secret: &SecretAddress) -> Text {
-        let Self { cause, advice, .. } = self;
-        let text = if advice.is_empty() {
-            format!("cannot connect to cluster `{secret}`: {cause}")
-        } else {
-            format!("cannot connect to cluster `{secret}`: {cause}; {advice}")
-        };
-        text.into()
-    }
+/// The failure of a step, as of now.
+pub(super) fn failed(
+    step: ConnectStep,
+    reason: FailureReason,
+    cause: impl Into<Text>,
+    advice: ConnectionAdvice,
+) -> ConnectionFailure {
+    ConnectionFailure::new(step, reason, cause, advice, Timestamp::now())
 }

@@ -1,28 +1,28 @@
-//! Turns the registry's state into what pages and metrics show. No byte of a credential is in it.
+//! Turns the registry's state into what the status page and metrics show. It contains no byte of a credential.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use kross_api::FailureReason;
+use kross_api::{ConnectStep, FailureReason};
 use serde::Serialize;
 
 use super::Inner;
-use super::connection_state::{ClusterIdentity, ConnectStep, ConnectionState};
-use super::slot::Slot;
+use super::connection_state::{ClusterIdentity, ConnectionState};
+use super::watched_secret::{SecretSnapshot, WatchedSecret};
 
-/// Where a cluster stands.
+/// Whether a cluster is connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub enum ClusterState {
-    /// It is being connected to for the first time.
+    /// The first attempt to connect is running.
     #[default]
     Connecting,
     /// It is connected.
     Connected,
-    /// It is not, for the reason that is given.
+    /// It is not connected, for the reason given.
     NotConnected,
 }
 
-/// A cluster as a page shows it.
+/// A cluster as the status page shows it.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterView {
@@ -30,14 +30,14 @@ pub struct ClusterView {
     pub secret: String,
     /// The key in the Secret.
     pub key: String,
-    /// Where it stands.
+    /// Whether it is connected.
     pub state: ClusterState,
     /// Since when.
     pub since: String,
     /// The address of its API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// How we prove who we are.
+    /// How the client authenticates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Which cluster it is, or was when it was last connected.
@@ -46,57 +46,57 @@ pub struct ClusterView {
     /// When it last answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_contact: Option<String>,
-    /// How far the last attempt got, if it failed.
+    /// The step at which the last attempt failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<ConnectStep>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<FailureReason>,
-    /// The same in words, with what to do about it.
+    /// What went wrong and what to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When it is tried again.
+    /// When the controller connects again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<String>,
-    /// What the operator should know about the kubeconfig.
+    /// Warnings about the kubeconfig, which is used nevertheless.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// How many graphs and instances hold it.
+    /// How many definitions and instances use it.
     pub users: usize,
-    /// Attempts to connect.
+    /// Connection attempts.
     pub attempts: u64,
-    /// Attempts that failed, by reason.
+    /// Failed connection attempts, by reason.
     pub failures: BTreeMap<FailureReason, u64>,
-    /// Requests that are under way.
+    /// Requests in flight.
     pub in_flight: usize,
-    /// Requests that were answered.
+    /// Answered requests.
     pub answered: u64,
-    /// Requests that were not.
+    /// Requests without an answer.
     pub failed: u64,
-    /// Requests that were not sent, since the cluster was not connected.
+    /// Requests that were not sent because the cluster was not connected.
     pub refused: u64,
-    /// Watches that are open.
+    /// Open watches.
     pub watches: usize,
 }
 
-/// What was done in all clusters since the process began, also in those that are gone.
+/// The counters of all clusters since the process started, including those that are no longer registered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterTotals {
-    /// Attempts to connect.
+    /// Connection attempts.
     pub attempts: u64,
-    /// Attempts that failed, by reason.
+    /// Failed connection attempts, by reason.
     pub failures: BTreeMap<FailureReason, u64>,
-    /// Requests that were answered.
+    /// Answered requests.
     pub answered: u64,
-    /// Requests that were not.
+    /// Requests without an answer.
     pub failed: u64,
-    /// Requests that were not sent, since the cluster was not connected.
+    /// Requests that were not sent because the cluster was not connected.
     pub refused: u64,
 }
 
 impl Inner {
     pub(super) fn totals(&self) -> ClusterTotals {
-        let attempts = super::lock(&self.attempts).clone();
+        let attempts = self.attempts.lock().clone();
         ClusterTotals {
             attempts: attempts.made,
             failures: attempts.failed,
@@ -107,24 +107,24 @@ impl Inner {
     }
 
     pub(super) fn views(&self) -> Vec<ClusterView> {
-        let mut slots = self.slots();
-        slots.sort_by(|a, b| a.address.cmp(&b.address));
-        slots.iter().map(|slot| view(slot)).collect()
+        let mut secrets = self.secrets();
+        secrets.sort_by(|a, b| a.address.cmp(&b.address));
+        secrets.iter().map(|secret| view(secret)).collect()
     }
 }
 
-fn view(slot: &Slot) -> ClusterView {
-    let peek = slot.peek();
-    let core = peek.entry.as_ref().map(|entry| &entry.core);
-    let counts = core.map(|core| core.breaker.counts()).unwrap_or_default();
-    let attempts = core.map(|core| core.attempts()).unwrap_or_default();
+fn view(secret: &WatchedSecret) -> ClusterView {
+    let SecretSnapshot { state, users, entry } = secret.snapshot();
+    let connector = entry.as_ref().map(|entry| &entry.connector);
+    let counts = connector.map(|connector| connector.breaker.counts()).unwrap_or_default();
+    let attempts = connector.map(|connector| connector.attempts()).unwrap_or_default();
     let mut view = ClusterView {
-        secret: slot.address.to_string(),
-        key: slot.address.key.clone(),
+        secret: secret.address.to_string(),
+        key: secret.address.key.clone(),
         state: ClusterState::Connecting,
         since: String::new(),
-        server: core.map(|core| core.server.to_string()),
-        method: core.map(|core| core.source.method().to_string()),
+        server: connector.map(|connector| connector.server.to_string()),
+        method: connector.map(|connector| connector.source.method().to_string()),
         identity: None,
         last_contact: None,
         step: None,
@@ -132,7 +132,7 @@ fn view(slot: &Slot) -> ClusterView {
         message: None,
         next_attempt: None,
         warnings: Vec::new(),
-        users: peek.users,
+        users,
         attempts: attempts.made,
         failures: attempts.failed,
         in_flight: counts.in_flight,
@@ -141,25 +141,25 @@ fn view(slot: &Slot) -> ClusterView {
         refused: counts.refused,
         watches: 0,
     };
-    match peek.link {
+    match state {
         ConnectionState::Connecting { since } => view.since = since.to_string(),
-        ConnectionState::Connected(live) => {
+        ConnectionState::Connected(connection) => {
             view.state = ClusterState::Connected;
-            view.since = live.since.to_string();
-            view.identity = Some(live.identity);
-            view.last_contact = Some(live.last_contact.to_string());
-            view.warnings = live.warnings.iter().map(ToString::to_string).collect();
-            view.watches = live.client.stats().watches.streams;
+            view.since = connection.since.to_string();
+            view.identity = Some(connection.identity);
+            view.last_contact = Some(connection.last_contact.to_string());
+            view.warnings = connection.warnings.iter().map(ToString::to_string).collect();
+            view.watches = connection.client.stats().watches.streams;
         }
-        ConnectionState::NotConnected(down) => {
+        ConnectionState::NotConnected { failure, identity } => {
             view.state = ClusterState::NotConnected;
-            view.since = down.since.to_string();
-            view.identity = down.identity;
-            view.last_contact = down.last_contact.map(|at| at.to_string());
-            view.step = Some(down.step);
-            view.reason = Some(down.reason);
-            view.message = Some(down.message.to_string());
-            view.next_attempt = down.next_attempt.map(|at| at.to_string());
+            view.since = failure.since.to_string();
+            view.identity = identity;
+            view.last_contact = failure.last_contact.map(|at| at.to_string());
+            view.step = Some(failure.step);
+            view.reason = Some(failure.reason);
+            view.message = Some(failure.message(&view.secret));
+            view.next_attempt = failure.next_attempt.map(|at| at.to_string());
         }
     }
     view

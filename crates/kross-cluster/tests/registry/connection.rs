@@ -92,7 +92,10 @@ async fn warns_about_a_token_of_the_hub_in_the_kubeconfig_of_another_cluster() {
     setup.proxy.on(probes, Action::Answer(Answer::status(403)));
     let hold = setup.clusters.hold(&setup.address("mixed-kubeconfig"));
     let live = setup.connected(&hold).await;
-    assert!(live.warnings.iter().any(|warning| warning.contains("is shown to another one")), "{live:?}");
+    assert!(
+        live.warnings.iter().any(|warning| warning.contains("token of the controller's own cluster")),
+        "{live:?}"
+    );
     // For the hub itself it is valid.
     let hold = setup.hold("own-kubeconfig", &own).await;
     assert_eq!(setup.connected(&hold).await.warnings, [""; 0]);
@@ -178,7 +181,7 @@ async fn reports_a_secret_that_the_controller_may_not_read_until_it_may() {
     let down = setup.down(&hold, ConnectStep::Secret).await;
     assert_eq!(down.reason, FailureReason::Forbidden);
     for part in
-        ["theirs-kubeconfig", &format!("system:serviceaccount:{namespace}:narrow"), "let the controller"]
+        ["theirs-kubeconfig", &format!("system:serviceaccount:{namespace}:narrow"), "allow the controller"]
     {
         assert!(down.message.contains(part), "{part}: {}", down.message);
     }
@@ -227,11 +230,11 @@ async fn does_not_request_secrets_with_invalid_names() {
     let setup = Setup::new().await;
     for name in ["../admin-kubeconfig", "a,metadata.namespace!=b-kubeconfig", "", "A-kubeconfig"] {
         let hold = setup.clusters.hold(&setup.address(name));
-        let ConnectionState::NotConnected(down) = hold.state(Some(setup.namespace())) else {
+        let ConnectionState::NotConnected { failure, .. } = hold.state(Some(setup.namespace())) else {
             panic!("{name}")
         };
-        assert_eq!(down.step, ConnectStep::Secret);
-        assert!(down.message.contains("not a valid Secret name"), "{}", down.message);
+        assert_eq!(failure.step, ConnectStep::Secret);
+        assert!(failure.cause.contains("not a valid Secret name"), "{}", failure.cause);
     }
 }
 

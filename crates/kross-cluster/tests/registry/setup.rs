@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kross_api::SecretAddress;
 use kross_cluster::{
     Backoff, CacheOptions, Caches, ClientOptions, ClusterChange, ClusterClient, ClusterEvent, ClusterHandle,
-    ClusterId, ClusterOptions, ClusterRegistry, ConnectStep, Connection, ConnectionState, Disconnected,
+    ClusterId, ClusterIdentity, ClusterOptions, ClusterRegistry, ConnectStep, Connection, ConnectionFailure,
+    ConnectionState,
 };
 use kross_local::{Kubeconfig, rule};
 use kross_testing::{FaultProxy, Fixture, objects, wait};
@@ -109,10 +110,12 @@ impl Setup {
     }
 
     /// Waits until connecting fails at this step.
-    pub async fn down(&self, hold: &ClusterHandle, step: ConnectStep) -> Disconnected {
+    pub async fn down(&self, hold: &ClusterHandle, step: ConnectStep) -> Down {
         wait::until(format!("connecting to fail at {step:?}"), || async {
             match hold.state(Some(self.namespace())) {
-                ConnectionState::NotConnected(down) if down.step == step => Ok(down),
+                ConnectionState::NotConnected { failure, identity } if failure.step == step => {
+                    Ok(Down { message: failure.message(&hold.secret().to_string()), failure, identity })
+                }
                 other => Err(format!("{other:?}")),
             }
         })
@@ -124,6 +127,22 @@ impl Setup {
         let namespaces =
             kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(self.fixture.remote("eu").client.clone());
         namespaces.get("kube-system").await.unwrap().metadata.uid.unwrap()
+    }
+}
+
+/// Why a cluster is not connected, with the sentence that people read.
+#[derive(Debug)]
+pub struct Down {
+    pub failure: ConnectionFailure,
+    pub message: String,
+    pub identity: Option<ClusterIdentity>,
+}
+
+impl std::ops::Deref for Down {
+    type Target = ConnectionFailure;
+
+    fn deref(&self) -> &ConnectionFailure {
+        &self.failure
     }
 }
 

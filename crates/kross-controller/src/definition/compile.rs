@@ -11,7 +11,7 @@ use kross_graph::{Graph, compile as compile_graph};
 use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
 
-use super::clusters::Clusters;
+use super::cluster_checks::{ClusterChecks, has_references};
 use super::error::DefinitionError;
 use crate::context::Context;
 use crate::graphs::Revision;
@@ -90,11 +90,11 @@ pub(super) async fn compile_for(
     name: &str,
     spec: &ResourceGraphDefinitionSpec,
     kinds: &[GroupVersionKind],
-    clusters: Option<&Clusters>,
+    clusters: Option<&ClusterChecks>,
 ) -> Result<Compiled, DefinitionError> {
     let Some(clusters) = clusters else {
         let compiled = compile(context, name, spec, kinds, HashMap::new()).await?;
-        return Ok(Compiled { provisional: super::clusters::refers(context, spec), ..compiled });
+        return Ok(Compiled { provisional: has_references(context, spec), ..compiled });
     };
     let schemas = clusters.schemas();
     let compiled = compile(context, name, spec, kinds, schemas.clone()).await;
@@ -104,7 +104,7 @@ pub(super) async fn compile_for(
             let message = mismatch(context, name, spec, kinds, clusters).await.unwrap_or(message);
             Compiled { mismatch: Some(message.into()), provisional: true, ..plain }
         }
-        compiled => Compiled { provisional: !clusters.is_known(), ..compiled? },
+        compiled => Compiled { provisional: !clusters.is_complete(), ..compiled? },
     };
     Ok(Compiled { clusters: clusters.fingerprint(), ..compiled })
 }
@@ -115,15 +115,15 @@ async fn mismatch(
     name: &str,
     spec: &ResourceGraphDefinitionSpec,
     kinds: &[GroupVersionKind],
-    clusters: &Clusters,
+    clusters: &ClusterChecks,
 ) -> Option<String> {
     let schemas = clusters.schemas();
     let mut found = Vec::new();
-    for site in &clusters.sites {
-        let alone = schemas.get(&site.secret).map(|schemas| (site.secret.clone(), Arc::clone(schemas)));
+    for cluster in &clusters.clusters {
+        let alone = schemas.get(&cluster.secret).map(|schemas| (cluster.secret.clone(), Arc::clone(schemas)));
         let compiled = compile(context, name, spec, kinds, alone.into_iter().collect()).await;
         if let Err(DefinitionError::Invalid { message, .. }) = compiled {
-            found.push(format!("cluster `{}`: {message}", site.display));
+            found.push(format!("cluster `{}`: {message}", cluster.display));
         }
     }
     (!found.is_empty()).then(|| found.join("; "))

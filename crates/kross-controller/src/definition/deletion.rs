@@ -9,7 +9,7 @@ use kross_cluster::{ApiKind, Delete, Lookup, Selection, StoredObject};
 use kross_schema::SchemaResolver;
 use kross_value::{Text, Value};
 
-use super::clusters;
+use super::cluster_checks;
 use super::crd;
 use super::error::{DefinitionError, Next};
 use super::object::{Definition, finalizers, interests, is_held, named_kinds, own_crd};
@@ -237,7 +237,7 @@ async fn wait(
             }
         }
     }
-    let refers = definition.spec.as_ref().is_ok_and(|spec| clusters::refers(context, spec));
+    let refers = definition.spec.as_ref().is_ok_and(|spec| cluster_checks::has_references(context, spec));
     let mut report = Report::new(definition, refers, Timestamp::now());
     report.waiting_for_instances(&message(instances, asked));
     report.write(context, definition).await?;

@@ -9,7 +9,7 @@ use kross_cluster::{Lookup, Outcome};
 use kross_schema::GroupVersionKind;
 use kross_value::Text;
 
-use super::clusters::{self, Clusters, Verdict};
+use super::cluster_checks::{self, ClusterChecks, Verdict};
 use super::compile::{Compiled, compile_for};
 use super::error::{CHANGED, CONNECTING, DefinitionError, Next, outcome};
 use super::object::{Definition, hash, interests, is_held, named_kinds};
@@ -36,7 +36,7 @@ pub(crate) async fn reconcile(context: &Context, name: &Text) -> Outcome {
             }
         }
         Lookup::Absent => {
-            context.links.forget(name);
+            context.cluster_handles.release(name);
             orphan::proceed(context, name).await
         }
         Lookup::Unknown => Err(DefinitionError::NotSynced { what: "definitions" }),
@@ -67,7 +67,7 @@ pub(crate) async fn release_revision(context: &Context, name: &Text) -> Outcome 
 
 async fn pass(context: &Context, definition: Definition) -> Result<Next, DefinitionError> {
     let definition = hold(context, definition).await?;
-    let refers = definition.spec.as_ref().is_ok_and(|spec| clusters::refers(context, spec));
+    let refers = definition.spec.as_ref().is_ok_and(|spec| cluster_checks::has_references(context, spec));
     let mut report = Report::new(&definition, refers, Timestamp::now());
     let ended = walk(context, &definition, &mut report).await;
     match report.write(context, &definition).await {
@@ -179,7 +179,7 @@ async fn resolve(
         report.without_schemas(&error.to_string());
         return Err(error.into());
     }
-    let clusters = clusters::look(context, definition.name(), spec);
+    let clusters = cluster_checks::check(context, definition.name(), spec);
     if let Some(clusters) = &clusters {
         clusters.report(report);
     }
@@ -239,7 +239,7 @@ async fn accept(
     definition: &Definition,
     spec: &ResourceGraphDefinitionSpec,
     kinds: &[GroupVersionKind],
-    clusters: Option<&Clusters>,
+    clusters: Option<&ClusterChecks>,
     report: &mut Report,
 ) -> Result<Compiled, DefinitionError> {
     let compiled = match compile_for(context, definition.name(), spec, kinds, clusters).await {
@@ -252,15 +252,15 @@ async fn accept(
         }
     };
     let Some(clusters) = clusters else { return Ok(compiled) };
-    let verdict = clusters.judge(compiled.mismatch.as_deref());
+    let verdict = clusters.verdict(compiled.mismatch.as_deref());
     clusters.report_analysis(report, &verdict);
     let error = match verdict {
-        Verdict::Fit => return Ok(compiled),
-        Verdict::Open => {
+        Verdict::Compatible => return Ok(compiled),
+        Verdict::Pending => {
             let message = clusters.obstacle().unwrap_or_default();
             DefinitionError::Clusters { message, connecting: clusters.is_connecting() }
         }
-        Verdict::Unfit(_, message) => DefinitionError::Clusters { message, connecting: false },
+        Verdict::Incompatible(_, message) => DefinitionError::Clusters { message, connecting: false },
     };
     report.accepted(&compiled.graph);
     report.hold();
@@ -273,14 +273,14 @@ async fn revive(
     context: &Context,
     definition: &Definition,
     revision: &Revision,
-    clusters: Option<&Clusters>,
+    clusters: Option<&ClusterChecks>,
     report: &mut Report,
     now: Timestamp,
 ) -> Result<Compiled, DefinitionError> {
     match compiled(context, definition, revision, clusters).await {
         Ok(compiled) => {
             if let Some(clusters) = clusters {
-                clusters.report_analysis(report, &clusters.judge(compiled.mismatch.as_deref()));
+                clusters.report_analysis(report, &clusters.verdict(compiled.mismatch.as_deref()));
             }
             revisions::record(context, revision, Ok(&compiled.graph), now).await?;
             report.accepted(&compiled.graph);
@@ -309,7 +309,7 @@ pub(super) async fn compiled(
     context: &Context,
     definition: &Definition,
     revision: &Revision,
-    clusters: Option<&Clusters>,
+    clusters: Option<&ClusterChecks>,
 ) -> Result<Compiled, DefinitionError> {
     let spec = revision
         .spec
@@ -323,7 +323,7 @@ pub(super) async fn compiled(
     });
     // A cluster that does not answer is no reason to know less than before.
     let current = |known: &graphs::Revision| {
-        clusters.is_none_or(|clusters| !clusters.is_known() || known.clusters == clusters.fingerprint())
+        clusters.is_none_or(|clusters| !clusters.is_complete() || known.clusters == clusters.fingerprint())
     };
     if let Some(known) = known.clone().filter(current) {
         return Ok(known.into());

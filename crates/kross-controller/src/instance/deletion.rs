@@ -10,11 +10,12 @@ use kross_cluster::{ObjectKey, Selection, StoredObject};
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
     Deletion, DeletionPlan, DeletionProgress, Hooks, OwnedObject, PendingDeletion, Plan, Wait,
-    blocked_deletion_status, deletion_status, plan_deletion, promised,
+    blocked_deletion_status, deletion_status, plan_deletion, reported_orphans,
 };
 use kross_value::Value;
 
-use super::clusters::Asker;
+use super::cluster_inventory;
+use super::cluster_resolver::ClusterResolver;
 use super::error::{InstanceError, Next, SOON, until};
 use super::inventory_scan::{InventoryScan, gather};
 use super::manage::Record;
@@ -52,8 +53,9 @@ pub(super) async fn proceed(
         }
     };
     let (mut reach, key) = (Reach::local(context, served, permit), instance.key(context.client.cluster()));
-    let asker = Asker { context, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
-    let mut scan = match gather(&asker, served, &record, &mut reach, memory).await {
+    let resolver =
+        ClusterResolver { context, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
+    let mut scan = match gather(&resolver, served, &record, &mut reach, memory).await {
         Ok(scan) => scan,
         Err(error) => {
             block(context, served, graph, instance, &error).await?;
@@ -62,7 +64,7 @@ pub(super) async fn proceed(
     };
     let (mut instance, mut record, key) = (instance, record, &key);
     if !scan.observation.abandoned.is_empty() {
-        super::clusters::give_up(context, &instance, &mut record.remote, &mut scan.observation);
+        cluster_inventory::remove_abandoned(context, &instance, &mut record.remote, &mut scan.observation);
         instance = manage::write(context, served, instance, &record).await?;
     }
     let mut pass =
@@ -172,8 +174,8 @@ impl DeletionPass<'_> {
     fn step(&self, hooks: Option<&Plan>) -> DeletionPlan {
         let mut objects = self.scan.pending(self.memory);
         if let Some(plan) = hooks {
-            let newer = |object: OwnedObject| match plan.answers.get(&object.node) {
-                Some(answers) => object.with_answers(answers.clone()),
+            let newer = |object: OwnedObject| match plan.lifecycles.get(&object.node) {
+                Some(lifecycle) => object.with_lifecycle(lifecycle.clone()),
                 None => object,
             };
             objects = objects.into_iter().map(newer).collect();
@@ -184,14 +186,14 @@ impl DeletionPass<'_> {
             hooks: match (self.graph, hooks) {
                 (Some(_), Some(plan)) => Hooks::Planned(&plan.hooks),
                 (Some(_), None) => Hooks::Planned(&[]),
-                (None, _) if self.served.orphaned => Hooks::Gone,
-                (None, _) => Hooks::Unplanned(&broken),
+                (None, _) if self.served.orphaned => Hooks::GraphDeleted,
+                (None, _) => Hooks::GraphUnavailable(&broken),
             },
             attempts: &self.memory.attempts,
-            kept: self.record.attempts.as_deref(),
-            promised: &promised(self.record.attempts.as_deref()),
+            persisted: self.record.attempts.as_deref(),
+            reported_orphans: &reported_orphans(self.record.attempts.as_deref()),
             // Those who are left behind are told at the very end.
-            told: false,
+            reports_orphans: false,
             now: Timestamp::now(),
         })
     }
@@ -206,8 +208,8 @@ impl DeletionPass<'_> {
 
     /// Keeps when objects were first attempted, for whoever goes on after us.
     async fn keep_attempts(&mut self, plan: &DeletionPlan) -> Result<(), InstanceError> {
-        if plan.kept.is_some() && self.record.attempts != plan.kept {
-            self.record.attempts.clone_from(&plan.kept);
+        if plan.persisted.is_some() && self.record.attempts != plan.persisted {
+            self.record.attempts.clone_from(&plan.persisted);
             let instance = Arc::clone(&self.instance);
             self.instance = manage::write(self.context, self.served, instance, &self.record).await?;
         }

@@ -14,12 +14,13 @@ use kross_api::{
 use kross_cluster::{ApiError, ApiKind, ClusterClient, ObjectKey, StoredObject};
 use kross_graph::{Graph, Node, Placement};
 use kross_plan::{
-    Answers, Instance, ObservedObject, OwnedObject, ReferenceKey, ResourceFailure, UsedCluster,
+    EvaluatedLifecycle, Instance, ObservedObject, OwnedObject, ReferenceKey, ResourceFailure, UsedCluster,
 };
 use kross_value::{Object, Text, Value};
 
 use super::children;
-use super::clusters::{self, Asker};
+use super::cluster_inventory;
+use super::cluster_resolver::ClusterResolver;
 use super::error::InstanceError;
 use super::manage::{self, Record};
 use super::memory::Memory;
@@ -49,7 +50,7 @@ impl InventoryScan {
         let seen = self.observation.observed.objects.iter().map(|(key, object)| {
             let mut pending = OwnedObject::new(key.clone(), object)
                 .with_credentials_for(&self.observation.observed.recorded);
-            pending.closed = self.closed.get(&key.cluster).cloned();
+            pending.unavailable = self.closed.get(&key.cluster).cloned();
             pending.failure = memory.failures.get(key).cloned();
             pending
         });
@@ -64,13 +65,13 @@ impl InventoryScan {
 /// # Errors
 /// The local cluster refuses or does not answer.
 pub(super) async fn gather(
-    asker: &Asker<'_>,
+    resolver: &ClusterResolver<'_>,
     served: &Served,
     record: &Record,
     reach: &mut Reach<'_>,
     memory: &mut Memory,
 ) -> Result<InventoryScan, InstanceError> {
-    let (context, instance) = (asker.context, asker.instance);
+    let (context, instance) = (resolver.context, resolver.instance);
     let applyset = manage::applyset(served, instance);
     let kinds = record.local.group_kinds.iter().map(|kind| (kind, &context.client)).collect();
     let observation = members(kinds, instance, &applyset, &record.local, memory).await?;
@@ -81,15 +82,15 @@ pub(super) async fn gather(
         remembered: false,
         clusters: Vec::new(),
     };
-    asker.recall(reach, &mut scan.observation, memory);
+    resolver.resolve_recorded(reach, &mut scan.observation, memory);
     let mut owed = record.remote.clone();
-    clusters::rename(&mut owed, &scan.observation);
+    cluster_inventory::record_uids(&mut owed, &scan.observation);
     for (reference, uid) in &scan.observation.abandoned {
         owed.retain(|cluster| cluster.reference != *reference || cluster.uid != *uid);
     }
     let applyset = manage::remote_applyset(context, served, instance);
     let graph = served.leaving_graph();
-    for (cluster, (name, contents)) in clusters::contents(&owed) {
+    for (cluster, (name, contents)) in cluster_inventory::contents_by_cluster(&owed) {
         scan.clusters.extend(used(&scan.observation, &owed, &cluster));
         let found = match reach.connections(&cluster, &contents) {
             Ok(kinds) => {
@@ -100,12 +101,12 @@ pub(super) async fn gather(
         };
         match found {
             Ok(found) => {
-                follow(asker, &cluster, &contents, graph, reach, memory).await;
+                follow(resolver, &cluster, &contents, graph, reach, memory).await;
                 scan.observation.extend(found);
             }
             Err(failure) => {
                 scan.closed.insert(cluster.clone(), failure.clone());
-                remember(asker, (&cluster, &name, &contents), (graph, &applyset), &mut scan, memory);
+                remember(resolver, (&cluster, &name, &contents), (graph, &applyset), &mut scan, memory);
             }
         }
     }
@@ -114,14 +115,14 @@ pub(super) async fn gather(
 
 /// Has the end of objects told, unless their cluster is polled: then the deletion itself looks again.
 async fn follow(
-    asker: &Asker<'_>,
+    resolver: &ClusterResolver<'_>,
     cluster: &ClusterId,
     contents: &Inventory,
     graph: Option<&Graph>,
     reach: &mut Reach<'_>,
     memory: &mut Memory,
 ) {
-    let polled = Instance::of(asker.instance.value()).clusters();
+    let polled = Instance::of(resolver.instance.value()).clusters();
     if polled
         .iter()
         .any(|entry| entry.uid.as_deref() == Some(cluster.as_str()) && entry.mode == SyncMode::Poll)
@@ -131,25 +132,25 @@ async fn follow(
     let contents = BTreeMap::from([(cluster.clone(), (Text::from(""), contents.clone()))]);
     let wanted = children::recorded(&contents, graph);
     let mut aside = Observation::default();
-    let instance = (asker.key, asker.instance.uid().as_str());
-    children::see(asker.context, instance, wanted, reach, &mut aside, memory).await;
+    let instance = (resolver.key, resolver.instance.uid().as_str());
+    children::see(resolver.context, instance, wanted, reach, &mut aside, memory).await;
 }
 
 /// What was last known of a cluster that nothing can be asked of: from the copies, else from the status, else that there may
 /// be something of each kind.
 fn remember(
-    asker: &Asker<'_>,
+    resolver: &ClusterResolver<'_>,
     (cluster, name, contents): (&ClusterId, &Text, &Inventory),
     (graph, applyset): (Option<&Graph>, &str),
     scan: &mut InventoryScan,
     memory: &mut Memory,
 ) {
     let before = scan.observation.observed.objects.len();
-    children::remember(asker.instance.uid(), cluster, &mut scan.observation, memory);
+    children::remember(resolver.instance.uid(), cluster, &mut scan.observation, memory);
     if scan.observation.observed.objects.len() > before {
         return;
     }
-    let entries = Instance::of(asker.instance.value()).resources();
+    let entries = Instance::of(resolver.instance.value()).resources();
     let there: Vec<&ManagedResource> =
         entries.iter().filter(|entry| entry.cluster.as_deref() == Some(name.as_str())).collect();
     for (key, object) in there.iter().filter_map(|entry| reported(cluster, entry, graph, applyset)) {
@@ -166,7 +167,7 @@ fn remember(
     }
     // The graph knows what a collection is made of, unless it reads what nobody can tell.
     let plan = graph.filter(|_| !summed.is_empty()).map(|graph| {
-        let (context, instance, now) = (asker.context, asker.instance.value(), Timestamp::now());
+        let (context, instance, now) = (resolver.context, resolver.instance.value(), Timestamp::now());
         kross_plan::plan(graph, instance, &scan.observation.observed, &context.planning, now)
     });
     for entry in summed {
@@ -283,10 +284,10 @@ fn of_kind(
         terminating: false,
         finalizers: Vec::new(),
         defines: None,
-        opens: BTreeSet::new(),
+        credentials_for: BTreeSet::new(),
         held: None,
-        answers: Answers::default(),
-        closed: closed.cloned(),
+        lifecycle: EvaluatedLifecycle::default(),
+        unavailable: closed.cloned(),
         failure: None,
         key,
     }
@@ -312,15 +313,12 @@ fn dark(
 ) -> ResourceFailure {
     let led = owed.clusters().iter().filter(|owed| owed.uid == cluster.as_str());
     let mut states = led.filter_map(|owed| {
-        observation.observed.clusters.get(&ReferenceKey::parse(&owed.reference)?)?.failure(name)
+        observation.observed.clusters.get(&ReferenceKey::parse(&owed.reference)?)?.connection.failure()
     });
-    states.next().unwrap_or_else(|| ResourceFailure {
-        operation: Some(Operation::Connect),
-        reason: kross_api::FailureReason::Unreachable,
-        message: format!("cluster `{name}` is being connected").into(),
-        error: "".into(),
-        since: None,
-    })
+    match states.next() {
+        Some(failure) => ResourceFailure::not_connected(name, failure),
+        None => ResourceFailure::connecting(name),
+    }
 }
 
 /// A cluster that is connected and does not tell what is there.
@@ -331,6 +329,7 @@ fn unlisted(name: &Text, error: &ApiError) -> ResourceFailure {
         message: format!("cannot list what is left in cluster `{name}`: {}", error.message()).into(),
         error: error.message().into(),
         since: None,
+        connection: None,
     }
 }
 

@@ -19,7 +19,7 @@ use super::manage::Record;
 use super::memory::Memory;
 use super::observe::{Observation, own};
 use super::reach::Reach;
-use super::{clusters, external, inventory_scan, manage, report};
+use super::{cluster_resolver, external, inventory_scan, manage, report};
 use crate::context::Context;
 use crate::graphs::Served;
 use crate::key::InstanceKey;
@@ -84,7 +84,7 @@ impl Pass<'_> {
         let plan = self.prune(plan, &reach, &mut observation).await?;
         let plan = self.settle(plan, &reach, &mut observation).await?;
         external::retain(self.context, self.key, &plan, self.memory);
-        clusters::retain(self.context, self.key, &plan, &self.record.remote, self.memory);
+        cluster_resolver::release_unused(self.context, self.key, &plan, &self.record.remote, self.memory);
         self.forget_failures(&plan, &observation);
         self.forget_partings(&plan);
         self.context.instances.want(self.key, foreign(&plan));
@@ -125,8 +125,8 @@ impl Pass<'_> {
 
     /// Keeps when objects that are pruned were first attempted, for whoever goes on after us.
     async fn keep_attempts(&mut self, plan: &Plan) -> Result<(), InstanceError> {
-        let waits = !plan.prune.waiting.is_empty() || !plan.prune.promised.is_empty();
-        let kept = plan.prune.kept.clone().filter(|_| waits);
+        let waits = !plan.prune.waiting.is_empty() || !plan.prune.reported_orphans.is_empty();
+        let kept = plan.prune.persisted.clone().filter(|_| waits);
         if self.record.attempts != kept {
             self.record.attempts = kept;
             self.keep_record().await?;

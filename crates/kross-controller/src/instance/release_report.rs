@@ -121,6 +121,7 @@ fn news<'a>(
         "" => pending.key.to_string().into(),
         _ => pending.uid.clone(),
     };
-    let news = deletions.into_iter().filter(|pending| memory.told.insert(known(pending)) && !pending.told);
+    let news =
+        deletions.into_iter().filter(|pending| memory.told.insert(known(pending)) && !pending.reported);
     news.cloned().collect()
 }

@@ -7,7 +7,7 @@ use kross_api::{
     Condition, ConditionStatus, ConditionType, InstanceState, RecordedCluster, annotations, managers,
 };
 use kross_cluster::{Regarding, Severity, StoredObject};
-use kross_plan::is_detail;
+use kross_plan::is_minor_change;
 use kross_value::Value;
 
 use super::error::InstanceError;
@@ -75,7 +75,7 @@ const LONGEST_DETAIL_WAIT: Duration = Duration::from_secs(60);
 pub(super) fn wait(instance: &StoredObject, status: &Value, memory: &mut Memory) -> Option<Duration> {
     let before = instance.value().get("status").filter(|before| *before != status)?;
     let now = Instant::now();
-    let (due, last) = match memory.detail.filter(|_| is_detail(before, status)) {
+    let (due, last) = match memory.detail.filter(|_| is_minor_change(before, status)) {
         Some(detail) => detail,
         None => {
             memory.detail = Some((now + DETAIL_WAIT, DETAIL_WAIT));

@@ -66,13 +66,13 @@ async fn blocks_deletion_on_an_unreachable_cluster_and_reports_it() {
             message.contains("ConfigMap")
                 && message.contains("eu-kubeconfig")
                 && message.contains("not connected")
-                && message.contains("goes on by itself when it answers")
-                && message.contains("remove its finalizer `kro.run/finalizer`")
+                && message.contains("deletion resumes once the cluster is reachable")
+                && message.contains("remove the finalizer `kro.run/finalizer`")
         })
         .await;
     assert_eq!(waiting["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
     let ready = condition(&waiting, "Ready")["message"].as_str().unwrap().to_owned();
-    assert!(ready.starts_with("the deletion waits: cluster "), "{ready}");
+    assert!(ready.starts_with("deletion is blocked: cluster "), "{ready}");
     assert!(world.config_maps.get_opt("x-b").await.unwrap().is_some(), "`b` is deleted only after `c`");
     eu.proxy.set(Fault::Pass);
     wait::woken(wait::until_deleted(&world.instances, "x")).await;
@@ -94,7 +94,7 @@ async fn blocks_deletion_on_a_deleted_secret() {
             let ready = condition(instance, "Ready")["message"].as_str().unwrap_or_default().to_owned();
             message.contains("eu-kubeconfig")
                 && message.contains("not connected")
-                && ready.starts_with("the deletion waits: cluster ")
+                && ready.starts_with("deletion is blocked: cluster ")
         })
         .await;
     world.apply_secret("eu-kubeconfig", &world.kubeconfig("eu")).await;

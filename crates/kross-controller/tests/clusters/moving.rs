@@ -49,7 +49,7 @@ async fn keeps_the_cleanup_of_an_unreachable_cluster_pending_until_it_is_reachab
     let entry = cluster_entry(&moved, "eu-kubeconfig");
     assert_eq!(entry["connected"], false, "{moved:#}");
     let message = condition(&moved, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("eu-kubeconfig") && message.contains("removed once it answers"), "{message}");
+    assert!(message.contains("eu-kubeconfig") && message.contains("cleanup pending in cluster"), "{message}");
     let inventory = moved["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
     assert!(inventory.contains("eu-kubeconfig"), "{inventory}");
     eu.proxy.set(Fault::Pass);

@@ -19,7 +19,7 @@ use crate::setup::{Objects, Running, condition, install};
 pub fn settings() -> Settings {
     let clusters = ClusterOptions {
         probe_interval: Duration::from_secs(1),
-        knock_interval: Duration::from_millis(200),
+        liveness_interval: Duration::from_millis(200),
         ..ClusterOptions::default()
     };
     Settings {

@@ -33,7 +33,7 @@ async fn deletes_instances_of_a_deleted_definition_as_it_last_specified() {
         assert_eq!(ownership_metadata(&world.config_maps.get(name).await.unwrap()), [""; 0], "{name}");
     }
     let note = event(&world, "x", "LeftBehind").await;
-    assert!(note.contains("x-precious") && note.contains("`backup`, whose definition is gone"), "{note}");
+    assert!(note.contains("x-precious") && note.contains("`backup`, whose definition was deleted"), "{note}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,7 +35,7 @@ async fn creates_a_backup_before_it_deletes_the_database_and_then_deletes_the_ba
     wait::until_deleted(&world.config_maps, "x-web").await;
     let namespace = &world.namespace;
     let expected =
-        format!("deleting resources: ConfigMap {namespace}/x-database: waits for `backup` to be ready: ");
+        format!("deleting resources: ConfigMap {namespace}/x-database: waiting for `backup` to be ready: ");
     let waits = |instance: &Json| {
         condition(instance, "ResourcesReady")["message"].as_str().is_some_and(|it| it.starts_with(&expected))
     };
@@ -71,7 +71,7 @@ async fn reports_a_failing_backup_and_waits_for_it_until_force_after() {
     assert_eq!(entry(&failing, "backup")["reason"], "Invalid");
     assert_eq!(entry(&failing, "backup")["operation"], "create");
     let message = condition(&failing, "Ready")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("waits for `backup` to be ready: cannot create ConfigMap"), "{message}");
+    assert!(message.contains("waiting for `backup` to be ready: cannot create ConfigMap"), "{message}");
     wait::until_deleted(&world.instances, "x").await;
     let orphaned = world.config_maps.get("x-database").await.unwrap();
     assert_eq!(orphaned.metadata.labels, None, "the database is orphaned: the ownership labels are removed");

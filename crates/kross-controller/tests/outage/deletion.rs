@@ -156,7 +156,7 @@ async fn an_orphaned_object_stays_orphaned_after_its_cluster_reconnects() {
     let reports = |instance: &serde_json::Value| {
         let message =
             condition(instance, "RemoteClusterConnected")["message"].as_str().unwrap_or_default().to_owned();
-        message.contains("what was left behind in cluster") && message.contains("eu-kubeconfig")
+        message.contains("orphaned objects in cluster") && message.contains("eu-kubeconfig")
     };
     let pending = world.until("x", reports).await;
     assert_eq!(pending["status"]["state"], "ACTIVE", "{pending:#}");

@@ -1,6 +1,5 @@
-//! When the removal of objects was first attempted, as a text that outlives the process: `forceAfter` counts from there, also
-//! when another process goes on. Only objects with a limit are in it, by UID, those of one moment together; and those that
-//! people were told are left behind.
+//! The part of a deletion plan that survives a restart, as text: when the deletion of objects was first attempted, since `forceAfter`
+//! counts from there, and which objects were reported as orphaned. It has only objects with a limit, by UID, grouped by time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +9,14 @@ use kross_value::Text;
 
 use super::{Deletion, DeletionPlan, Hooks};
 
-/// UIDs by moment.
+/// UIDs by time.
 type Moments = BTreeMap<String, Vec<String>>;
 
-/// In place of a moment: objects that are left behind, as people were told.
-const LEFT: &str = "left";
+/// In place of a time: the objects that were reported as orphaned.
+const ORPHANED: &str = "left";
 
-/// What a node without objects is found under: no object has an empty kind.
-pub(super) fn of_hook(id: &Text) -> ObjectKey {
+/// The key of a hook without objects: no object has an empty kind.
+pub(super) fn key_of_hook(id: &Text) -> ObjectKey {
     ObjectKey {
         cluster: ClusterId::local(),
         group: "".into(),
@@ -27,10 +26,10 @@ pub(super) fn of_hook(id: &Text) -> ObjectKey {
     }
 }
 
-/// What is known of attempts: in memory, else from the text.
-pub(super) fn remembered(deletion: &Deletion<'_>) -> BTreeMap<ObjectKey, Timestamp> {
+/// The first attempts that are known, in memory or from the text: the earlier one counts.
+pub(super) fn merged(deletion: &Deletion<'_>) -> BTreeMap<ObjectKey, Timestamp> {
     let mut attempts = deletion.attempts.clone();
-    let Some(text) = deletion.kept else { return attempts };
+    let Some(text) = deletion.persisted else { return attempts };
     let moments: Moments = serde_json::from_str(text).unwrap_or_default();
     let mut by_name: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for (moment, names) in &moments {
@@ -46,24 +45,24 @@ pub(super) fn remembered(deletion: &Deletion<'_>) -> BTreeMap<ObjectKey, Timesta
     attempts
 }
 
-/// UIDs of objects that people were told are left behind, from [`DeletionPlan::kept`] of an earlier plan.
+/// The UIDs of objects that were reported as orphaned, from [`DeletionPlan::persisted`] of an earlier plan.
 #[must_use]
-pub fn promised(kept: Option<&str>) -> BTreeSet<Text> {
-    let moments: Moments = kept.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    moments.get(LEFT).into_iter().flatten().map(|uid| Text::from(uid.as_str())).collect()
+pub fn reported_orphans(persisted: Option<&str>) -> BTreeSet<Text> {
+    let moments: Moments = persisted.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    moments.get(ORPHANED).into_iter().flatten().map(|uid| Text::from(uid.as_str())).collect()
 }
 
-/// The text for the next process; none where nothing has a limit.
-pub(super) fn text(plan: &DeletionPlan, deletion: &Deletion<'_>) -> Option<Text> {
+/// The text that survives a restart; none where nothing has a limit.
+pub(super) fn persisted(plan: &DeletionPlan, deletion: &Deletion<'_>) -> Option<Text> {
     let mut moments = Moments::new();
-    let waited = |name: &str| !plan.promised.iter().any(|uid| *uid == *name);
-    for (key, name) in limited(deletion).into_iter().filter(|(_, name)| waited(name)) {
+    let is_pending = |name: &str| !plan.reported_orphans.iter().any(|uid| *uid == *name);
+    for (key, name) in limited(deletion).into_iter().filter(|(_, name)| is_pending(name)) {
         if let Some(moment) = plan.attempts.get(&key) {
-            moments.entry(crate::report::seconds(*moment)).or_default().push(name);
+            moments.entry(kross_api::whole_seconds(*moment)).or_default().push(name);
         }
     }
-    if !plan.promised.is_empty() {
-        moments.insert(LEFT.to_owned(), plan.promised.iter().map(ToString::to_string).collect());
+    if !plan.reported_orphans.is_empty() {
+        moments.insert(ORPHANED.to_owned(), plan.reported_orphans.iter().map(ToString::to_string).collect());
     }
     if moments.is_empty() {
         return None;
@@ -71,14 +70,14 @@ pub(super) fn text(plan: &DeletionPlan, deletion: &Deletion<'_>) -> Option<Text>
     serde_json::to_string(&moments).ok().map(Text::from)
 }
 
-/// Everything with a limit, and what it is called in the text.
+/// The objects and hooks with a limit, with their names in the text.
 fn limited(deletion: &Deletion<'_>) -> Vec<(ObjectKey, String)> {
-    let objects = deletion.objects.iter().filter(|object| object.answers.force_after().is_some());
+    let objects = deletion.objects.iter().filter(|object| object.lifecycle.force_after().is_some());
     let mut limited: Vec<(ObjectKey, String)> =
         objects.map(|object| (object.key.clone(), object.uid.to_string())).collect();
     if let Hooks::Planned(hooks) = deletion.hooks {
-        let hooks = hooks.iter().filter(|hook| !hook.made && hook.answers.force_after().is_some());
-        limited.extend(hooks.map(|hook| (of_hook(&hook.id), format!("hook/{}", hook.id))));
+        let hooks = hooks.iter().filter(|hook| !hook.created && hook.lifecycle.force_after().is_some());
+        limited.extend(hooks.map(|hook| (key_of_hook(&hook.id), format!("hook/{}", hook.id))));
     }
     limited
 }

@@ -1,12 +1,12 @@
-//! The order in which objects go: the graph's reverse order or the author's numbers, bent so that whatever waits for
-//! another object comes after it. One number per object leaves no room for circles.
+//! The order of deletion: the reverse order of the graph or the author's numbers, adjusted so that an object comes after those it
+//! waits for. Since each object gets one rank, cycles cannot deadlock.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::OwnedObject;
 
-/// The higher goes first: what exists for the deletion last, then the order, then the longer way to what it waits for.
+/// The highest is deleted first: hooks last, then by order, then by the number of objects that it waits for in a chain.
 pub(super) type Rank = (bool, i64, Reverse<usize>);
 
 /// The rank of each object.
@@ -24,7 +24,7 @@ struct Ranking<'a> {
     objects: &'a [OwnedObject],
     by_node: HashMap<&'a str, Vec<usize>>,
     known: Vec<Option<Rank>>,
-    /// Objects on the way to the one at hand. Kept answers are not checked for circles, so one is simply cut.
+    /// The objects whose rank is being computed. Lifecycles in annotations may form a cycle, which is cut here.
     open: Vec<bool>,
 }
 
@@ -36,7 +36,7 @@ impl Ranking<'_> {
         let Some(object) = self.objects.get(at) else {
             return Rank::default();
         };
-        let mut rank = (!object.answers.deletion, object.order, Reverse(0));
+        let mut rank = (!object.lifecycle.deletion, object.order, Reverse(0));
         if let Some(open) = self.open.get_mut(at) {
             *open = true;
         }
@@ -56,32 +56,33 @@ impl Ranking<'_> {
         rank
     }
 
-    /// What must be gone before the object goes.
+    /// The objects that must be deleted before this one.
     fn before(&self, at: usize, object: &OwnedObject) -> Vec<usize> {
         let waits_for =
-            object.answers.after.iter().filter_map(|id| self.by_node.get(id.as_str())).flatten().copied();
-        // What exists for the deletion is waited for until it is ready, not until it is gone.
-        let gone = |other: &usize| self.objects.get(*other).is_some_and(|other| !other.answers.deletion);
-        let mut before: Vec<usize> = waits_for.filter(gone).collect();
+            object.lifecycle.after.iter().filter_map(|id| self.by_node.get(id.as_str())).flatten().copied();
+        // A hook must be ready before, not deleted.
+        let is_no_hook =
+            |other: &usize| self.objects.get(*other).is_some_and(|other| !other.lifecycle.deletion);
+        let mut before: Vec<usize> = waits_for.filter(is_no_hook).collect();
         if is_container(object) {
             let others = self.objects.iter().enumerate().filter(|(other, _)| *other != at);
             before.extend(others.filter(|(_, other)| contains(object, other)).map(|(other, _)| other));
         }
-        if !object.opens.is_empty() {
-            let behind = |other: &OwnedObject| object.opens.contains(&other.key.cluster);
-            let others = self.objects.iter().enumerate().filter(|(_, other)| behind(other));
+        if !object.credentials_for.is_empty() {
+            let depends = |other: &OwnedObject| object.credentials_for.contains(&other.key.cluster);
+            let others = self.objects.iter().enumerate().filter(|(_, other)| depends(other));
             before.extend(others.map(|(other, _)| other));
         }
         before
     }
 }
 
-/// Whether an object is a namespace or the definition of a kind.
+/// Whether an object is a namespace or a CustomResourceDefinition.
 pub(super) fn is_container(object: &OwnedObject) -> bool {
     (object.key.group.is_empty() && object.key.kind == *"Namespace") || object.defines.is_some()
 }
 
-/// Whether an object is in the namespace, or of the kind, that another one is.
+/// Whether `outer` is the namespace of `inner`, or defines its kind.
 pub(super) fn contains(outer: &OwnedObject, inner: &OwnedObject) -> bool {
     if outer.key.cluster != inner.key.cluster {
         return false;

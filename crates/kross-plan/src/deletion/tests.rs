@@ -1,4 +1,4 @@
-//! Order and safety of deletion, on objects alone.
+//! Order and safety of a deletion, from objects alone.
 
 use kross_api::ClusterId;
 
@@ -22,10 +22,10 @@ fn object(kind: &str, namespace: &str, name: &str, order: i64) -> OwnedObject {
         terminating: false,
         finalizers: Vec::new(),
         defines: None,
-        opens: BTreeSet::new(),
+        credentials_for: BTreeSet::new(),
         held: None,
-        answers: Answers::default(),
-        closed: None,
+        lifecycle: EvaluatedLifecycle::default(),
+        unavailable: None,
         failure: None,
     }
 }
@@ -38,75 +38,72 @@ fn next(objects: &[OwnedObject]) -> DeletionPlan {
     plan(objects, Hooks::Planned(&[]), None, now())
 }
 
-fn plan(objects: &[OwnedObject], hooks: Hooks<'_>, kept: Option<&str>, now: Timestamp) -> DeletionPlan {
-    let promised = promised(kept);
+fn plan(objects: &[OwnedObject], hooks: Hooks<'_>, persisted: Option<&str>, now: Timestamp) -> DeletionPlan {
+    let reported_orphans = reported_orphans(persisted);
     plan_deletion(Deletion {
         objects,
         hooks,
         attempts: &BTreeMap::new(),
-        kept,
-        promised: &promised,
-        told: true,
+        persisted,
+        reported_orphans: &reported_orphans,
+        reports_orphans: true,
         now,
     })
 }
 
-/// The names of each wave until everything is gone.
+/// The names of each wave until everything is deleted.
 fn waves(mut objects: Vec<OwnedObject>) -> Vec<String> {
     let mut waves = Vec::new();
     while !objects.is_empty() && waves.len() < 20 {
         let plan = next(&objects);
-        let gone: Vec<&PendingDeletion> = plan.delete.iter().chain(&plan.release).collect();
-        waves.push(gone.iter().map(|pending| pending.key.name.to_string()).collect::<Vec<_>>().join(" "));
-        objects.retain(|object| !gone.iter().any(|pending| pending.key == object.key));
+        let done: Vec<&PendingDeletion> = plan.delete.iter().chain(&plan.release).collect();
+        waves.push(done.iter().map(|pending| pending.key.name.to_string()).collect::<Vec<_>>().join(" "));
+        objects.retain(|object| !done.iter().any(|pending| pending.key == object.key));
     }
     waves
 }
 
 #[test]
-fn the_highest_order_goes_first_and_objects_without_one_last() {
+fn deletes_the_highest_order_first_and_objects_without_one_last() {
     let objects = vec![object("A", "x", "low", 1), object("A", "x", "none", 0), object("A", "x", "high", 3)];
     assert_eq!(waves(objects), ["high", "low", "none"]);
 }
 
 #[test]
-fn a_wave_waits_until_the_one_before_is_really_gone() {
+fn a_wave_waits_until_the_previous_one_is_deleted() {
     let mut objects = vec![object("A", "x", "low", 1), object("A", "x", "high", 2)];
     objects[1].terminating = true;
     objects[1].finalizers = vec!["example.com/hold".into()];
     let plan = next(&objects);
     assert!(plan.delete.is_empty());
-    assert_eq!(
-        plan.waiting[0].1.message(),
-        "is being deleted, which waits for its finalizers: example.com/hold"
-    );
+    assert_eq!(plan.waiting[0].1.message(), "being deleted, waiting for its finalizers: example.com/hold");
     assert_eq!(plan.waiting[1].1, Wait::Dependents);
 }
 
 #[test]
-fn waiting_for_a_node_bends_the_order_without_a_deadlock() {
+fn after_adjusts_the_order_without_a_deadlock() {
     let mut objects = vec![object("A", "x", "a", 3), object("A", "x", "b", 2), object("A", "x", "c", 1)];
-    objects[0].answers.after = vec!["c".into()];
+    objects[0].lifecycle.after = vec!["c".into()];
     assert_eq!(waves(objects.clone()), ["b", "c", "a"]);
-    objects[2].answers.after = vec!["a".into()];
-    assert_eq!(waves(objects).concat().len(), 3, "a circle in what was kept is cut");
+    objects[2].lifecycle.after = vec!["a".into()];
+    assert_eq!(waves(objects).concat().len(), 3, "a cycle in the annotations is cut");
 }
 
 #[test]
-fn what_is_retained_keeps_its_namespace_too() {
+fn a_retained_object_keeps_its_namespace() {
     let mut objects = vec![
         object("Namespace", "", "space", 1),
         object("A", "space", "data", 1),
         object("A", "space", "web", 2),
     ];
-    objects[1].answers.policy = DeletePolicy::Retain;
+    objects[1].lifecycle.policy = DeletePolicy::Retain;
     let plan = next(&objects);
     assert_eq!(plan.release.iter().map(|pending| pending.key.name.as_str()).collect::<Vec<_>>(), ["space"]);
     assert_eq!(waves(objects), ["web space", "data"]);
 }
 
 #[test]
-fn a_failed_deletion_is_tried_again_and_named() {
+fn a_failed_deletion_is_retried_and_reported() {
     let mut objects = vec![object("A", "x", "a", 1)];
     objects[0].failure = Some(OperationFailure {
         node: "a".into(),
@@ -122,34 +119,34 @@ fn a_failed_deletion_is_tried_again_and_named() {
 }
 
 #[test]
-fn nothing_to_delete_is_done() {
+fn a_deletion_without_objects_is_done() {
     assert!(next(&[]).is_done());
 }
 
 #[test]
-fn the_definition_of_a_kind_goes_after_its_objects_and_stays_with_those_that_stay() {
+fn a_crd_is_deleted_after_its_objects_and_retained_with_retained_ones() {
     let mut definition = object("CustomResourceDefinition", "", "things.example.com", 5);
     definition.defines = Some(("".into(), "Thing".into()));
     let objects = vec![definition, object("Thing", "x", "one", 1), object("Other", "x", "other", 2)];
     assert_eq!(waves(objects.clone()), ["other", "one", "things.example.com"]);
-    let mut kept = objects;
-    kept[1].answers.policy = DeletePolicy::Retain;
-    assert_eq!(waves(kept), ["other things.example.com", "one"]);
+    let mut retained = objects;
+    retained[1].lifecycle.policy = DeletePolicy::Retain;
+    assert_eq!(waves(retained), ["other things.example.com", "one"]);
 }
 
 #[test]
-fn answers_of_today_count_more_than_those_that_were_kept() {
-    let mut kept = object("A", "x", "a", 9);
-    kept.apply_order = 2;
-    kept.answers.order = Some(9);
-    let mut today = Answers::default();
-    assert_eq!(kept.clone().with_answers(today.clone()).order, 2);
-    today.order = Some(4);
-    assert_eq!(kept.with_answers(today).order, 4);
+fn the_lifecycle_of_the_graph_takes_precedence_over_the_annotation() {
+    let mut observed = object("A", "x", "a", 9);
+    observed.apply_order = 2;
+    observed.lifecycle.order = Some(9);
+    let mut newer = EvaluatedLifecycle::default();
+    assert_eq!(observed.clone().with_lifecycle(newer.clone()).order, 2);
+    newer.order = Some(4);
+    assert_eq!(observed.with_lifecycle(newer).order, 4);
 }
 
 fn limited(mut object: OwnedObject, text: &str) -> OwnedObject {
-    object.answers = serde_json::from_str(text).unwrap();
+    object.lifecycle = serde_json::from_str(text).unwrap();
     object
 }
 
@@ -158,94 +155,90 @@ fn later(seconds: i64) -> Timestamp {
 }
 
 #[test]
-fn the_first_attempt_outlives_the_process_for_objects_with_a_limit() {
+fn the_first_attempt_survives_a_restart_for_objects_with_a_limit() {
     let mut objects =
         vec![limited(object("A", "x", "a", 1), r#"{"forceAfter":"60s"}"#), object("A", "x", "b", 1)];
     objects.iter_mut().for_each(|object| object.terminating = true);
     let first = plan(&objects, Hooks::Planned(&[]), None, now());
-    let kept = first.kept.unwrap();
-    assert_eq!(kept, r#"{"2027-01-15T08:00:00Z":["uid-a"]}"#);
-    let waits = plan(&objects, Hooks::Planned(&[]), Some(&kept), later(59));
+    let persisted = first.persisted.unwrap();
+    assert_eq!(persisted, r#"{"2027-01-15T08:00:00Z":["uid-a"]}"#);
+    let waits = plan(&objects, Hooks::Planned(&[]), Some(&persisted), later(59));
     assert!(waits.orphaned.is_empty());
     assert_eq!(waits.recheck_at, Some(later(60)));
-    let over = plan(&objects, Hooks::Planned(&[]), Some(&kept), later(60));
+    let over = plan(&objects, Hooks::Planned(&[]), Some(&persisted), later(60));
     assert_eq!(over.orphaned[0].key.name, "a");
-    assert_eq!(over.orphaned[0].why.as_deref(), Some("is being deleted"));
-    assert_eq!(over.release.len(), 1, "it can be reached, so it loses its labels");
+    assert_eq!(over.orphaned[0].why.as_deref(), Some("being deleted"));
+    assert_eq!(over.release.len(), 1, "its cluster is connected, so it loses its labels");
     let forgotten = plan(&objects, Hooks::Planned(&[]), None, later(60));
-    assert!(forgotten.orphaned.is_empty(), "who knows of no attempt begins to count");
+    assert!(forgotten.orphaned.is_empty(), "without a known attempt the wait starts now");
 }
 
-fn hook(id: &str, made: bool, answers: &str) -> Hook {
-    let answers = serde_json::from_str(answers).unwrap();
-    Hook { id: id.into(), why: "it takes its time".into(), made, answers }
+fn hook(id: &str, created: bool, lifecycle: &str) -> Hook {
+    let lifecycle = serde_json::from_str(lifecycle).unwrap();
+    Hook { id: id.into(), why: "it is slow".into(), created, lifecycle }
 }
 
 #[test]
-fn what_waits_for_something_that_cannot_be_made_is_held_up_and_stays_when_it_never_can() {
+fn an_object_waits_for_a_hook_that_cannot_be_created_and_is_orphaned_when_it_never_can() {
     let objects =
         vec![limited(object("A", "x", "data", 1), r#"{"awaits":["backup"]}"#), object("A", "x", "web", 1)];
-    let unplanned = plan(&objects, Hooks::Unplanned("the definition has a mistake"), None, now());
-    assert_eq!(unplanned.delete.len(), 1, "what waits for nothing goes");
+    let unavailable = plan(&objects, Hooks::GraphUnavailable("the definition is invalid"), None, now());
+    assert_eq!(unavailable.delete.len(), 1, "an object that waits for nothing is deleted");
     assert_eq!(
-        unplanned.waiting[0].1.message(),
-        "waits for `backup`, which cannot be made: the definition has a mistake"
+        unavailable.waiting[0].1.message(),
+        "waiting for `backup`, which cannot be created: the definition is invalid"
     );
-    let gone = plan(&objects, Hooks::Gone, None, now());
-    assert_eq!(gone.orphaned[0].why.as_deref(), Some("it waits for `backup`, whose definition is gone"));
-    assert_eq!((gone.delete.len(), gone.release.len(), gone.waiting.len()), (1, 1, 0));
+    let deleted = plan(&objects, Hooks::GraphDeleted, None, now());
+    assert_eq!(
+        deleted.orphaned[0].why.as_deref(),
+        Some("it waits for `backup`, whose definition was deleted")
+    );
+    assert_eq!((deleted.delete.len(), deleted.release.len(), deleted.waiting.len()), (1, 1, 0));
 }
 
 #[test]
-fn a_hook_that_was_never_made_holds_up_the_end_as_long_as_its_author_waits() {
+fn a_hook_without_an_object_blocks_the_deletion_until_its_wait_is_over() {
     let hooks = [hook("notify", false, r#"{"deletion":true,"forceAfter":"60s"}"#)];
     let waits = plan(&[], Hooks::Planned(&hooks), None, now());
     assert!(!waits.is_done());
-    assert_eq!(waits.unfinished_hooks, [("notify".into(), "it takes its time".into())]);
+    assert_eq!(waits.unfinished_hooks, [("notify".into(), "it is slow".into())]);
     assert_eq!(waits.recheck_at, Some(later(60)));
-    let kept = waits.kept.unwrap();
-    assert!(plan(&[], Hooks::Planned(&hooks), Some(&kept), later(60)).is_done());
+    let persisted = waits.persisted.unwrap();
+    assert!(plan(&[], Hooks::Planned(&hooks), Some(&persisted), later(60)).is_done());
 }
 
 #[test]
-fn a_hook_goes_once_it_is_ready_or_once_nobody_waits_for_it_any_more() {
+fn a_hook_is_deleted_once_it_is_ready_or_its_wait_is_over() {
     let objects = vec![limited(object("Job", "x", "notify", 1), r#"{"deletion":true,"forceAfter":"60s"}"#)];
     let hooks = [hook("notify", true, r#"{"deletion":true,"forceAfter":"60s"}"#)];
     let waits = plan(&objects, Hooks::Planned(&hooks), None, now());
-    assert_eq!(waits.waiting[0].1.message(), "is not ready: it takes its time");
+    assert_eq!(waits.waiting[0].1.message(), "not ready: it is slow");
     assert_eq!(plan(&objects, Hooks::Planned(&[]), None, now()).delete.len(), 1);
-    let over = plan(&objects, Hooks::Planned(&hooks), waits.kept.as_deref(), later(60));
-    assert_eq!((over.delete.len(), over.orphaned.len()), (1, 0), "it is cleaned up, not left behind");
+    let over = plan(&objects, Hooks::Planned(&hooks), waits.persisted.as_deref(), later(60));
+    assert_eq!((over.delete.len(), over.orphaned.len()), (1, 0), "it is deleted, not orphaned");
 }
 
 #[test]
-fn what_people_were_told_is_left_behind_is_not_deleted_when_its_cluster_is_back() {
+fn an_object_reported_as_orphaned_is_not_deleted_when_its_cluster_is_back() {
     let mut objects =
         vec![limited(object("A", "x", "a", 2), r#"{"forceAfter":"0s"}"#), object("A", "x", "b", 1)];
-    let dark = ResourceFailure {
-        operation: Some(Operation::Connect),
-        reason: FailureReason::Unreachable,
-        message: "it is dark".into(),
-        error: "".into(),
-        since: None,
-    };
-    objects[0].closed = Some(dark);
-    let dark = plan(&objects, Hooks::Planned(&[]), None, now());
-    assert_eq!((dark.orphaned.len(), dark.release.len(), dark.delete.len()), (1, 0, 1));
-    assert_eq!(dark.kept.as_deref(), Some(r#"{"left":["uid-a"]}"#));
-    // The cluster is back, and its author would have it deleted now.
-    objects[0].closed = None;
-    objects[0].answers.force_when = Some(false);
-    let back = plan(&objects, Hooks::Planned(&[]), dark.kept.as_deref(), later(9));
+    objects[0].unavailable = Some(ResourceFailure::connecting("eu"));
+    let unreachable = plan(&objects, Hooks::Planned(&[]), None, now());
+    assert_eq!((unreachable.orphaned.len(), unreachable.release.len(), unreachable.delete.len()), (1, 0, 1));
+    assert_eq!(unreachable.persisted.as_deref(), Some(r#"{"left":["uid-a"]}"#));
+    // The cluster is back, and by its lifecycle the object would be deleted now.
+    objects[0].unavailable = None;
+    objects[0].lifecycle.force_when = Some(false);
+    let back = plan(&objects, Hooks::Planned(&[]), unreachable.persisted.as_deref(), later(9));
     assert_eq!(
-        back.release.iter().map(|pending| (pending.uid.as_str(), pending.told)).collect::<Vec<_>>(),
+        back.release.iter().map(|pending| (pending.uid.as_str(), pending.reported)).collect::<Vec<_>>(),
         [("uid-a", true)]
     );
     assert_eq!(back.delete.iter().map(|pending| pending.uid.as_str()).collect::<Vec<_>>(), ["uid-b"]);
 }
 
-/// A Secret that goes first, and an object in the cluster that it is the way to.
-fn behind_a_secret() -> Vec<OwnedObject> {
+/// A kubeconfig Secret that comes first in the order, and an object in its cluster.
+fn secret_and_object() -> Vec<OwnedObject> {
     let mut inner = object("A", "x", "inner", 1);
     inner.key.cluster = ClusterId::new("eu");
     let recorded = InventoryCluster {
@@ -256,56 +249,50 @@ fn behind_a_secret() -> Vec<OwnedObject> {
     };
     let secret =
         object("Secret", "x", "eu-kubeconfig", 5).with_credentials_for(std::slice::from_ref(&recorded));
-    assert_eq!(secret.opens, BTreeSet::from([ClusterId::new("eu")]));
+    assert_eq!(secret.credentials_for, BTreeSet::from([ClusterId::new("eu")]));
     let other = object("Secret", "y", "eu-kubeconfig", 5).with_credentials_for(&[recorded]);
-    assert!(other.opens.is_empty(), "another namespace");
+    assert!(other.credentials_for.is_empty(), "another namespace");
     vec![secret, inner]
 }
 
 #[test]
-fn the_secret_that_leads_to_a_cluster_goes_after_what_is_there() {
-    assert_eq!(waves(behind_a_secret()), ["inner", "eu-kubeconfig"]);
+fn a_kubeconfig_secret_is_deleted_after_the_objects_in_its_cluster() {
+    assert_eq!(waves(secret_and_object()), ["inner", "eu-kubeconfig"]);
 }
 
 #[test]
-fn the_secret_that_leads_to_a_cluster_goes_after_what_stays_there_was_released() {
-    let mut objects = behind_a_secret();
-    objects[1].answers.policy = DeletePolicy::Retain;
+fn a_kubeconfig_secret_is_deleted_after_retained_objects_in_its_cluster_are_released() {
+    let mut objects = secret_and_object();
+    objects[1].lifecycle.policy = DeletePolicy::Retain;
     assert_eq!(waves(objects), ["inner", "eu-kubeconfig"]);
 }
 
 #[test]
-fn the_secret_that_leads_to_a_cluster_goes_when_nobody_waits_for_that_any_more() {
-    let mut objects = behind_a_secret();
+fn a_kubeconfig_secret_is_deleted_when_the_wait_for_its_cluster_is_over() {
+    let mut objects = secret_and_object();
     objects[1] = limited(objects[1].clone(), r#"{"forceAfter":"0s"}"#);
-    objects[1].closed = Some(ResourceFailure {
-        operation: Some(Operation::Connect),
-        reason: FailureReason::Unreachable,
-        message: "it is dark".into(),
-        error: "".into(),
-        since: None,
-    });
+    objects[1].unavailable = Some(ResourceFailure::connecting("eu"));
     let plan = next(&objects);
     assert_eq!(plan.orphaned[0].key.name, "inner");
     assert_eq!(plan.delete[0].key.name, "eu-kubeconfig");
 }
 
 #[test]
-fn what_must_not_go_yet_is_waited_for_and_says_why() {
-    let mut objects = behind_a_secret();
-    objects[0].held = Some("it is the way to cluster `eu`".into());
+fn a_held_object_is_waited_for_with_its_reason() {
+    let mut objects = secret_and_object();
+    objects[0].held = Some("holds the credentials for cluster `eu`".into());
     objects.remove(1);
     let plan = next(&objects);
     assert!(plan.delete.is_empty());
-    assert_eq!(plan.waiting[0].1, Wait::Hook("it is the way to cluster `eu`".into()));
+    assert_eq!(plan.waiting[0].1, Wait::Hook("holds the credentials for cluster `eu`".into()));
 }
 
 #[test]
-fn what_is_left_behind_since_it_waits_says_for_what() {
+fn an_object_orphaned_while_it_waits_says_for_what() {
     let waits = r#"{"awaits":["backup"],"forceAfter":"60s"}"#;
     let objects = vec![limited(object("A", "x", "data", 1), waits)];
     let hooks = [hook("backup", true, r#"{"deletion":true}"#)];
     let first = plan(&objects, Hooks::Planned(&hooks), None, now());
-    let over = plan(&objects, Hooks::Planned(&hooks), first.kept.as_deref(), later(60));
-    assert_eq!(over.orphaned[0].why.as_deref(), Some("it waits for `backup` to be ready: it takes its time"));
+    let over = plan(&objects, Hooks::Planned(&hooks), first.persisted.as_deref(), later(60));
+    assert_eq!(over.orphaned[0].why.as_deref(), Some("it is waiting for `backup` to be ready: it is slow"));
 }

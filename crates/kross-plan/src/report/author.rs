@@ -1,5 +1,4 @@
-//! The author's own conditions. While some of them cannot be evaluated, those that can are written, and of the others
-//! what was said last stays.
+//! Evaluates the author's own conditions. While one of them cannot be evaluated, its last known status is kept.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +12,30 @@ use kross_value::{Object, Value};
 use super::wire;
 use crate::instance::Instance;
 
-/// The author's conditions for the wire.
-pub(super) struct Own {
+/// The author's conditions.
+pub(super) struct AuthorConditions {
     pub(super) conditions: Vec<Condition>,
-    /// Whether one failed, or two have one type.
+    /// Whether one failed, or two have the same type.
     pub(super) degraded: bool,
 }
 
-/// Evaluates the author's conditions. They see ours on `schema`.
+/// Evaluates the author's conditions. They can read the built-in ones from `schema`.
 pub(super) fn conditions(
     graph: &Graph,
     instance: Instance<'_>,
     built_in: &ConditionSet,
     scope: &Scope<'_>,
     now: Timestamp,
-) -> Own {
-    let mut own = Scope::over(scope);
-    own.set(VARIABLE, CelValue::opaque(Runtime));
-    own.set(
+) -> AuthorConditions {
+    let mut variables = Scope::over(scope);
+    variables.set(VARIABLE, CelValue::opaque(Runtime));
+    variables.set(
         "schema",
         CelValue::from_data(&with_conditions(graph, instance, built_in), Some(&graph.schema_type)),
     );
     let (mut found, mut pending, mut degraded) = (Vec::new(), false, false);
     for expression in &graph.conditions {
-        match expression.evaluate(&own) {
+        match expression.evaluate(&variables) {
             Ok(value) => degraded |= !collect(&value, &mut found),
             Err(error) if error.fault.is_pending() => pending = true,
             Err(_) => degraded = true,
@@ -65,10 +64,10 @@ pub(super) fn conditions(
         let missing: Vec<Condition> = missing.cloned().collect();
         conditions.extend(missing);
     }
-    Own { conditions, degraded }
+    AuthorConditions { conditions, degraded }
 }
 
-/// The instance with our conditions in its status.
+/// The instance with the built-in conditions in its status.
 fn with_conditions(graph: &Graph, instance: Instance<'_>, built_in: &ConditionSet) -> Value {
     let mut schema = instance.schema(graph.instance.external);
     let mut status = schema.get("status").and_then(Value::as_object).cloned().unwrap_or_else(Object::new);
@@ -79,13 +78,13 @@ fn with_conditions(graph: &Graph, instance: Instance<'_>, built_in: &ConditionSe
     schema
 }
 
-/// Takes conditions out of a value. Gives whether all of it was conditions.
+/// Collects the conditions in a value. Returns whether it contained nothing else.
 fn collect(value: &CelValue, found: &mut Vec<Condition>) -> bool {
     match value {
         CelValue::List(items) => {
-            // All of them, also after a bad one.
-            let bad = items.iter().filter(|item| !collect(item, found)).count();
-            bad == 0
+            // Collect the others even after an invalid one.
+            let invalid = items.iter().filter(|item| !collect(item, found)).count();
+            invalid == 0
         }
         CelValue::Optional(None) => true,
         CelValue::Optional(Some(inner)) => collect(inner, found),

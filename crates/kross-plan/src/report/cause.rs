@@ -1,4 +1,4 @@
-//! The first real cause why resources are not ready: kro's opening words, then what for, on which cluster, since when.
+//! The first cause why resources are not ready, in kro's opening words: which object, in which cluster, since when.
 
 use kross_api::Reason;
 use kross_value::Text;
@@ -9,7 +9,7 @@ use crate::plan::NodePlan;
 use crate::progress::Progress;
 use crate::walk::Walk;
 
-/// The most that a condition says.
+/// The longest message of a condition.
 const LIMIT: usize = 2_000;
 
 /// Why not all resources are ready; none when they are.
@@ -27,10 +27,10 @@ fn undeletable(prune: &DeletionPlan) -> Option<(Reason, String)> {
     })
 }
 
-/// Why not all nodes of a kind are ready.
-pub(super) fn nodes(walk: &Walk<'_>, of_kind: &dyn Fn(&NodePlan) -> bool) -> Option<(Reason, String)> {
+/// Why not all of the selected nodes are ready; none when they are.
+pub(super) fn nodes(walk: &Walk<'_>, selected: &dyn Fn(&NodePlan) -> bool) -> Option<(Reason, String)> {
     let order = walk.input.graph.order.iter().filter_map(|index| walk.nodes.get(index.0));
-    let open: Vec<&NodePlan> = order.filter(|node| of_kind(node) && !node.progress.is_settled()).collect();
+    let open: Vec<&NodePlan> = order.filter(|node| selected(node) && !node.progress.is_complete()).collect();
     let failed: Vec<&&NodePlan> =
         open.iter().filter(|node| matches!(node.progress, Progress::Failed(_))).collect();
     if let Some(first) = failed.first() {
@@ -51,14 +51,17 @@ pub(super) fn nodes(walk: &Walk<'_>, of_kind: &dyn Fn(&NodePlan) -> bool) -> Opt
         return Some((Reason::NotReady, format!("{opening} {message}")));
     }
     let first = open.iter().max_by_key(|node| node.progress.weight())?;
-    Some((Reason::NotReady, format!("awaiting resource readiness: `{}`: {}", first.id, what(walk, first))))
+    Some((
+        Reason::NotReady,
+        format!("awaiting resource readiness: `{}`: {}", first.id, described(walk, first)),
+    ))
 }
 
-/// The chain from a node that waits to the one that everything waits for.
+/// The chain from a blocked node to the one that blocks all of them.
 fn unresolved(walk: &Walk<'_>, node: &NodePlan) -> String {
     let mut text = format!("`{}`", node.id);
     let mut at = node;
-    // A chain is no longer than the graph has nodes.
+    // A chain is at most as long as the graph has nodes.
     for _ in 0..walk.nodes.len() {
         let Progress::Blocked { by } = &at.progress else {
             break;
@@ -70,18 +73,18 @@ fn unresolved(walk: &Walk<'_>, node: &NodePlan) -> String {
         text = format!("{text} waits for `{}`", needed.id);
         at = needed;
     }
-    format!("{text}: {}", what(walk, at))
+    format!("{text}: {}", described(walk, at))
 }
 
-/// What a node waits for, of which object, in which cluster, and since when.
-fn what(walk: &Walk<'_>, node: &NodePlan) -> String {
+/// What a node waits for: which object, in which cluster, and since when.
+fn described(walk: &Walk<'_>, node: &NodePlan) -> String {
     let message = match &node.progress {
-        Progress::Applying => return "is being applied".to_owned(),
-        Progress::Unconnected(failure) | Progress::Failed(failure) => return since(failure),
+        Progress::Applying => return "being applied".to_owned(),
+        Progress::NotConnected(failure) | Progress::Failed(failure) => return since(failure),
         other => other.message().map_or_else(String::new, |message| message.to_string()),
     };
     let first = node.objects.iter().find(|object| !object.progress.is_ready());
-    // What is said of an external object names it already.
+    // The message about an external object names it already.
     let place = match (first, node.objects.as_slice()) {
         (Some(object), [_]) if !node.external => format!("{}: ", walk.describe(&object.key)),
         (Some(object), [_, _, ..]) => walk

@@ -1,39 +1,39 @@
-//! Entries of `status.managedResources`: every object, and large collections as a sum with their unready items, so that
+//! Entries of `status.managedResources`: every object; a large collection is summarized, with its first unready items, so that the
 //! status stays small.
 
 use std::collections::{HashMap, HashSet};
 
-use kross_api::{ManagedResource, ObjectKey, Operation, ResourceState};
+use kross_api::{ManagedResource, ObjectKey, Operation, ResourceState, whole_seconds};
 use kross_graph::Node;
 
-use super::{bounded, seconds, since};
+use super::{bounded, since};
 use crate::deletion::{DeletionPlan, PendingDeletion, Wait};
 use crate::plan::{NodePlan, PlannedObject};
-use crate::progress::Progress;
+use crate::progress::{Progress, ResourceFailure};
 use crate::walk::Walk;
 
 /// The longest message of an entry.
 const MESSAGE: usize = 1_024;
-/// What all messages together may come to.
+/// The longest total of all messages.
 const ALL_MESSAGES: usize = 32 * 1_024;
-/// The longest message where they come to more.
+/// The longest message where the total is longer.
 const SHORT_MESSAGE: usize = 120;
-/// The longest message of one item of many.
+/// The longest message of an item of a collection.
 const ITEM_MESSAGE: usize = 400;
 
-/// All entries, in the order of the graph, those that go last.
+/// All entries, in the order of the graph; those that are being deleted come last.
 pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ManagedResource> {
     let mut entries = Vec::new();
     for (node, plan) in walk.input.graph.nodes.iter().zip(&walk.nodes) {
         of_node(walk, node, plan, &mut entries);
     }
     let display = |key: &ObjectKey| walk.display_of(key).map(str::to_owned);
-    entries.extend(leaving(prune, walk.input.settings.listed_items, &display));
-    fitted(dated(entries, walk.input.previous, &seconds(walk.input.now)))
+    entries.extend(deletion_entries(prune, walk.input.settings.listed_items, &display));
+    shortened(with_times(entries, walk.input.previous, &whole_seconds(walk.input.now)))
 }
 
-/// Shortens messages where there are so many that the instance would get heavy.
-pub(super) fn fitted(mut entries: Vec<ManagedResource>) -> Vec<ManagedResource> {
+/// Shortens messages where there are so many that the instance would get too large.
+pub(super) fn shortened(mut entries: Vec<ManagedResource>) -> Vec<ManagedResource> {
     let length = |entry: &ManagedResource| entry.message.as_ref().map_or(0, String::len);
     if entries.iter().map(length).sum::<usize>() > ALL_MESSAGES {
         for entry in &mut entries {
@@ -43,30 +43,30 @@ pub(super) fn fitted(mut entries: Vec<ManagedResource>) -> Vec<ManagedResource> 
     entries
 }
 
-/// Since when a node, or one object of it, is as it is.
+/// Since when a node, or one of its objects, has its state.
 pub(super) fn time(walk: &Walk<'_>, plan: &NodePlan, object: Option<&PlannedObject>) -> Option<String> {
     let (_, node) = walk.input.graph.find(&plan.id)?;
     let mut entries = Vec::new();
     of_node(walk, node, plan, &mut entries);
     let name = object.map(|object| &*object.key.name);
-    let entries = dated(entries, walk.input.previous, &seconds(walk.input.now));
+    let entries = with_times(entries, walk.input.previous, &whole_seconds(walk.input.now));
     let found = entries.iter().find(|entry| entry.name.as_deref() == name).or(entries.first());
     found.and_then(|entry| entry.last_update_time.clone())
 }
 
-/// Gives each entry its time: that of the entry before, unless it says something else now.
-pub(super) fn dated(
+/// Sets the time of each entry: that of the previous entry, unless it changed.
+pub(super) fn with_times(
     entries: Vec<ManagedResource>,
     previous: &[ManagedResource],
     now: &str,
 ) -> Vec<ManagedResource> {
     let before: HashMap<_, &ManagedResource> =
         previous.iter().map(|entry| (identity(entry), entry)).collect();
-    let dated = |entry: ManagedResource| {
+    let with_time = |entry: ManagedResource| {
         let known = before.get(&identity(&entry)).copied();
         entry.since(known, now)
     };
-    entries.into_iter().map(dated).collect()
+    entries.into_iter().map(with_time).collect()
 }
 
 type Identity = (String, Option<String>, Option<String>, Option<String>, Option<String>);
@@ -79,7 +79,7 @@ fn identity(entry: &ManagedResource) -> Identity {
 fn of_node(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<ManagedResource>) {
     let listed = walk.input.settings.listed_items;
     if plan.objects.is_empty() {
-        return existing(walk, node, plan, entries);
+        return observed_entries(walk, node, plan, entries);
     }
     if !node.is_list() || plan.objects.len() <= listed {
         let limit = if node.is_list() { ITEM_MESSAGE } else { MESSAGE };
@@ -87,29 +87,29 @@ fn of_node(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<Mana
         return;
     }
     let ready = plan.objects.iter().filter(|object| object.progress.is_ready()).count();
-    let mut sum = bare(node, &plan.progress);
-    sum.cluster = place(walk, plan).or_else(|| several(plan));
+    let mut summary = node_entry(node, &plan.progress);
+    summary.cluster = cluster_of(walk, plan).or_else(|| cluster_count(plan));
     let message = format!("{ready} of {} items are ready", plan.objects.len());
-    sum.message = Some(match plan.progress.message() {
+    summary.message = Some(match plan.progress.message() {
         Some(first) => bounded(&format!("{message}; {first}"), MESSAGE),
         None => message,
     });
-    entries.push(sum);
+    entries.push(summary);
     let unready = plan.objects.iter().filter(|object| !object.progress.is_ready());
     entries.extend(unready.take(listed).map(|object| of_object(walk, plan, object, ITEM_MESSAGE)));
 }
 
-/// A node whose objects are not known now: those that are there, else the node alone.
-fn existing(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<ManagedResource>) {
-    let there = walk.objects_of(&node.id);
-    if there.is_empty() || plan.progress.is_settled() {
-        let mut entry = bare(node, &plan.progress);
-        entry.cluster = place(walk, plan);
+/// A node whose desired objects are not known: its observed objects, or the node alone.
+fn observed_entries(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<ManagedResource>) {
+    let observed = walk.objects_of(&node.id);
+    if observed.is_empty() || plan.progress.is_complete() {
+        let mut entry = node_entry(node, &plan.progress);
+        entry.cluster = cluster_of(walk, plan);
         entries.push(entry);
         return;
     }
-    for (key, object) in there.iter().take(walk.input.settings.listed_items) {
-        let mut entry = bare(node, &plan.progress);
+    for (key, object) in observed.iter().take(walk.input.settings.listed_items) {
+        let mut entry = node_entry(node, &plan.progress);
         identify(&mut entry, key, walk.display_of(key));
         entry.uid = Some(object.uid().to_owned()).filter(|uid| !uid.is_empty());
         entry.observed_generation = object.generation();
@@ -117,14 +117,14 @@ fn existing(walk: &Walk<'_>, node: &Node, plan: &NodePlan, entries: &mut Vec<Man
     }
 }
 
-/// The cluster of a node as people know it, if it is one remote cluster.
-fn place(walk: &Walk<'_>, plan: &NodePlan) -> Option<String> {
+/// The name of a node's cluster, if it is one remote cluster.
+fn cluster_of(walk: &Walk<'_>, plan: &NodePlan) -> Option<String> {
     let used = walk.used_by(walk.access_paths.to_node(&plan.id), plan.cluster.as_ref()?)?;
     Some(used.reference.display.clone())
 }
 
-/// The clusters of a collection, if they are more than one: they are too many to be named.
-fn several(plan: &NodePlan) -> Option<String> {
+/// The number of clusters of a collection, if there are several.
+fn cluster_count(plan: &NodePlan) -> Option<String> {
     let clusters: HashSet<_> = plan.objects.iter().map(|object| &object.key.cluster).collect();
     (clusters.len() > 1).then(|| format!("{} clusters", clusters.len()))
 }
@@ -134,8 +134,8 @@ fn of_object(walk: &Walk<'_>, plan: &NodePlan, object: &PlannedObject, limit: us
     identify(&mut entry, &object.key, walk.display_of(&object.key));
     entry.uid = object.uid.as_ref().map(ToString::to_string).filter(|uid| !uid.is_empty());
     entry.observed_generation = object.generation;
-    // What is known of it from before stays, for instance after a restart while its cluster does not answer.
-    if object.uid.is_none() && object.progress.is_dark() {
+    // Keep what was last known of it, such as after a restart while its cluster is not connected.
+    if object.uid.is_none() && object.progress.is_unreachable() {
         let this = identity(&entry);
         if let Some(before) = walk.input.previous.iter().find(|before| identity(before) == this) {
             entry.uid.clone_from(&before.uid);
@@ -148,7 +148,8 @@ fn of_object(walk: &Walk<'_>, plan: &NodePlan, object: &PlannedObject, limit: us
     entry
 }
 
-fn bare(node: &Node, progress: &Progress) -> ManagedResource {
+/// The entry of a node without an object.
+fn node_entry(node: &Node, progress: &Progress) -> ManagedResource {
     let mut entry = described(&node.id, &node.kind.api_version(), progress, MESSAGE);
     entry.kind = Some(node.kind.kind.to_string());
     entry
@@ -184,68 +185,62 @@ fn identify(entry: &mut ManagedResource, key: &ObjectKey, cluster: Option<&str>)
     entry.name = Some(key.name.to_string());
 }
 
-/// Objects that are being removed, released or left behind.
-pub(super) fn leaving(
+/// The entries of objects that are being deleted, released or orphaned.
+pub(super) fn deletion_entries(
     plan: &DeletionPlan,
     listed: usize,
     display: &dyn Fn(&ObjectKey) -> Option<String>,
 ) -> Vec<ManagedResource> {
+    let entry = |pending: &PendingDeletion, state: ResourceState, message: Option<String>| {
+        deletion_entry(pending, state, message, display)
+    };
     let mut entries: Vec<ManagedResource> = Vec::new();
-    let left = |pending: &PendingDeletion| plan.orphaned.contains(pending);
     for pending in &plan.orphaned {
-        let why = pending.why.as_deref().unwrap_or("it did not go in time");
-        let message = bounded(&format!("left behind: {why}"), ITEM_MESSAGE);
-        entries.push(gone(pending, ResourceState::Retained, Some(message), display));
+        let why = pending.why.as_deref().unwrap_or("it was not deleted in time");
+        let message = bounded(&format!("orphaned: {why}"), ITEM_MESSAGE);
+        entries.push(entry(pending, ResourceState::Retained, Some(message)));
     }
-    for pending in plan.release.iter().filter(|pending| !left(pending)) {
-        entries.push(gone(
-            pending,
-            ResourceState::Retained,
-            Some("stays, without an owner".to_owned()),
-            display,
-        ));
+    for pending in plan.release.iter().filter(|pending| !plan.orphaned.contains(pending)) {
+        let message = "retained; ownership labels removed".to_owned();
+        entries.push(entry(pending, ResourceState::Retained, Some(message)));
     }
     let failed = |pending: &PendingDeletion| plan.waiting.iter().any(|(other, _)| other == pending);
     for pending in plan.delete.iter().filter(|pending| !failed(pending)) {
-        entries.push(gone(pending, ResourceState::Deleting, None, display));
+        entries.push(entry(pending, ResourceState::Deleting, None));
     }
     for (pending, wait) in &plan.waiting {
-        let state = if pending.stays { ResourceState::Retained } else { ResourceState::Deleting };
-        let mut entry = gone(pending, state, Some(awaited(pending, wait, ITEM_MESSAGE)), display);
-        entry.reason = wait.reason();
-        entries.push(entry);
+        let state = if pending.retained { ResourceState::Retained } else { ResourceState::Deleting };
+        let message = wait_message(pending, wait, ITEM_MESSAGE);
+        entries.push(ManagedResource { reason: wait.reason(), ..entry(pending, state, Some(message)) });
     }
     entries.sort_by_key(|entry| (entry.reason.is_none(), entry.state != ResourceState::Retained));
-    // Enough to see what is going on; the rest follows as these go.
+    // Enough to see the progress; the others are listed as these are deleted.
     entries.truncate(listed.max(1) * 4);
     entries
 }
 
-/// What an object is waited for, since when, and until when.
-pub(super) fn awaited(pending: &PendingDeletion, wait: &Wait, limit: usize) -> String {
+/// What a deletion waits for, since when, and until when.
+pub(super) fn wait_message(pending: &PendingDeletion, wait: &Wait, limit: usize) -> String {
     let mut times = String::new();
-    let message = match wait {
-        Wait::Connection(failure) | Wait::Failed(failure) => {
-            if let Some(since) = failure.since {
-                times.push_str(&format!(" (since {})", seconds(since)));
-            }
-            failure.message.clone()
-        }
-        other => other.message(),
-    };
+    if let Wait::Connection(ResourceFailure { since: Some(since), .. })
+    | Wait::Failed(ResourceFailure { since: Some(since), .. }) = wait
+    {
+        times.push_str(&format!(" (since {})", whole_seconds(*since)));
+    }
     if let Some(until) = pending.until {
         let end = match wait {
-            Wait::Hook(_) if pending.hook => "deleted all the same",
-            _ => "left behind",
+            Wait::Hook(_) if pending.hook => "deleted anyway",
+            _ => "orphaned",
         };
-        times.push_str(&format!("; {end} at {} if that does not change", seconds(until)));
+        times.push_str(&format!("; {end} at {} unless that changes", whole_seconds(until)));
     }
-    let stays = if pending.stays { "stays, and loses our labels once that is possible: " } else { "" };
-    let message = bounded(&format!("{stays}{message}"), limit.saturating_sub(times.len()));
+    let retained =
+        if pending.retained { "retained; ownership labels are removed once possible: " } else { "" };
+    let message = bounded(&format!("{retained}{}", wait.message()), limit.saturating_sub(times.len()));
     format!("{message}{times}")
 }
 
-fn gone(
+fn deletion_entry(
     pending: &PendingDeletion,
     state: ResourceState,
     message: Option<String>,

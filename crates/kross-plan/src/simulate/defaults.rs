@@ -1,10 +1,9 @@
-//! What an API server adds to an instance before anybody sees it: the defaults of its schema.
+//! Adds what an API server adds to an instance on admission: the defaults of its schema, a namespace and a UID.
 
 use kross_graph::Graph;
 use kross_value::{Object, Value};
 
-/// The instance as an API server would store it: with the defaults of its kind, in a namespace if the kind is in
-/// namespaces, with an identity.
+/// The instance as an API server would store it: with the defaults of its schema, a namespace if its kind is namespaced, and a UID.
 #[must_use]
 pub fn admitted(graph: &Graph, instance: &Value) -> Value {
     let schema =
@@ -30,7 +29,7 @@ pub fn admitted(graph: &Graph, instance: &Value) -> Value {
     admitted
 }
 
-/// Fills in what is missing, from the outside in, so that a default of an object gets the defaults of its fields.
+/// Adds defaults from the outside in, so that a default object gets the defaults of its own fields.
 fn with_defaults(value: &Value, schema: &Value) -> Value {
     match value {
         Value::Object(object) => Value::Object(object_with_defaults(object, schema)),

@@ -1,11 +1,11 @@
-//! Label selectors against labels, as Kubernetes decides.
+//! Matches label selectors, as Kubernetes does.
 
 use kross_api::LabelSelector;
 use kross_value::Value;
 
 use crate::observed::{CollectionQuery, ObservedObject};
 
-/// Whether a selector selects an object with these labels.
+/// Whether a selector matches an object with these labels.
 #[must_use]
 pub fn selects(selector: &LabelSelector, labels: Option<&Value>) -> bool {
     let label = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
@@ -24,7 +24,7 @@ pub fn selects(selector: &LabelSelector, labels: Option<&Value>) -> bool {
     equal && required
 }
 
-/// The documents that a query asks for.
+/// The documents that a query matches.
 pub(super) fn find<'d, D>(query: &CollectionQuery, documents: &D) -> Vec<ObservedObject>
 where
     D: Iterator<Item = &'d Value> + Clone,

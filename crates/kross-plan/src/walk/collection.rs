@@ -1,4 +1,4 @@
-//! Collections: one object for each combination of the axes' items, the first axis outermost.
+//! Collections: one object for each combination of the items of all axes, the first axis outermost.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ impl<'a> Walk<'a> {
     ) -> Result<Visit, Progress> {
         let lists = self.lists(axes, scope)?;
         let size = self.size(&lists)?;
-        let answers = self.answers(node, scope);
+        let lifecycle = self.lifecycle(node, scope);
         let mut objects: Vec<PlannedObject> = Vec::with_capacity(size);
         let mut indexes: HashMap<ObjectKey, usize> = HashMap::with_capacity(size);
         for index in 0..size {
@@ -30,14 +30,15 @@ impl<'a> Walk<'a> {
                 item.set(axis.variable.clone(), value);
             }
             let at = |progress: Progress| item_progress(progress, index);
-            let site = self.site(node, &item).map_err(at)?;
-            let mut object =
-                self.object(node, template, &site, &item, (Some((index, size)), &answers)).map_err(at)?;
+            let placement = self.place(node, &item).map_err(at)?;
+            let mut object = self
+                .object(node, template, &placement, &item, (Some((index, size)), &lifecycle))
+                .map_err(at)?;
             if let Some(first) = indexes.insert(object.key.clone(), index) {
-                let object = site.describe(&object.key);
+                let object = placement.describe(&object.key);
                 return Err(unusable(&format!("items {first} and {index} are the same object: {object}")));
             }
-            self.access_paths.add(&object.key, site.access_path.as_ref());
+            self.access_paths.add(&object.key, placement.access_path.as_ref());
             if object.progress.is_ready()
                 && let Some(found) = self.input.observed.objects.get(&object.key)
             {
@@ -82,7 +83,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// An empty optional stands for no items.
+/// Unwraps optionals; an empty one is an empty list.
 fn unwrapped(mut value: CelValue) -> CelValue {
     while let CelValue::Optional(inner) = value {
         value = inner.map_or(CelValue::Null, |inner| (*inner).clone());
@@ -90,7 +91,7 @@ fn unwrapped(mut value: CelValue) -> CelValue {
     value
 }
 
-/// The items of one combination; the last axis turns fastest.
+/// The items of one combination; the last axis changes fastest.
 fn combination(lists: &[List], index: usize) -> Vec<CelValue> {
     let mut rest = index;
     let mut values: Vec<CelValue> = Vec::with_capacity(lists.len());
@@ -114,7 +115,7 @@ fn item_progress(progress: Progress, index: usize) -> Progress {
     }
 }
 
-/// A list is as far as the item that says most; how many there are of those is part of the message.
+/// The progress of a collection: that of its worst item, with how many items are like it.
 pub(super) fn worst(objects: &[PlannedObject]) -> Progress {
     let Some(worst) = objects.iter().map(|object| &object.progress).max_by_key(|progress| progress.weight())
     else {

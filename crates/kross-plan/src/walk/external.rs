@@ -1,4 +1,4 @@
-//! Objects that somebody else made: read by name or by selector, never written.
+//! External references: objects that are read by name or by selector, and never written.
 
 use kross_api::{ClusterId, LabelSelector, ObjectKey};
 use kross_graph::{Node, Scope, Template};
@@ -9,7 +9,7 @@ use super::readiness::readiness;
 use super::{Visit, Walk, not_rendered, value_of};
 use crate::observed::{CollectionQuery, ObservedObject, OperationFailure};
 use crate::plan::{ExternalRead, PlannedObject};
-use crate::progress::{Progress, ResourceFailure};
+use crate::progress::Progress;
 
 impl<'a> Walk<'a> {
     pub(super) fn external(
@@ -19,21 +19,21 @@ impl<'a> Walk<'a> {
         namespace: Option<&Template>,
         scope: &Scope<'_>,
     ) -> Result<Visit, Progress> {
-        let site = self.site(node, scope)?;
+        let placement = self.place(node, scope)?;
         let Some(name) = text(Some(name), scope)? else {
-            return Err(unusable("`externalRef.metadata.name` came out empty"));
+            return Err(unusable("`externalRef.metadata.name` is empty"));
         };
-        let (namespaced, obstacle) = self.scope_of(node, &site);
+        let (namespaced, obstacle) = self.scope_of(node, &placement);
         let namespace = match (namespaced, namespace) {
             (false, _) => None,
             (true, Some(given)) => match text(Some(given), scope)? {
                 Some(given) => Some(given),
-                None => return Err(unusable("`externalRef.metadata.namespace` came out empty")),
+                None => return Err(unusable("`externalRef.metadata.namespace` is empty")),
             },
             (true, None) => self.input.instance.namespace().map(Text::from),
         };
         let key = ObjectKey {
-            cluster: site.cluster.clone(),
+            cluster: placement.cluster.clone(),
             group: node.kind.group.clone(),
             kind: node.kind.kind.clone(),
             namespace,
@@ -43,18 +43,18 @@ impl<'a> Walk<'a> {
         let known = self.input.observed.externals.get(&key);
         let failure = self.input.observed.unreadable.get(&read);
         if obstacle.is_none() {
-            self.access_paths.add_read(&read, &node.id, site.access_path.as_ref());
+            self.access_paths.add_read(&read, &node.id, placement.access_path.as_ref());
             self.reads.push(read);
         }
-        self.access_paths.add(&key, site.access_path.as_ref());
-        let progress = match (site.closed.clone().or(obstacle), failure, known) {
+        self.access_paths.add(&key, placement.access_path.as_ref());
+        let progress = match (placement.unavailable.clone().or(obstacle), failure, known) {
             (Some(obstacle), _, _) => obstacle,
-            (None, Some(failure), _) => Progress::Failed(resource_failure(&key, &site, failure)),
+            (None, Some(failure), _) => Progress::Failed(resource_failure(&key, &placement, failure)),
             (None, None, None) => {
-                Progress::Waiting(format!("{} was not read yet", site.describe(&key)).into())
+                Progress::Waiting(format!("waiting for {} to be read", placement.describe(&key)).into())
             }
             (None, None, Some(None)) => Progress::Waiting(
-                format!("external reference: {} does not exist", site.describe(&key)).into(),
+                format!("external reference: {} does not exist", placement.describe(&key)).into(),
             ),
             (None, None, Some(Some(found))) => self.object_readiness(node, found, scope),
         };
@@ -70,34 +70,31 @@ impl<'a> Walk<'a> {
         (namespace, namespace_selector): (Option<&Template>, Option<&Template>),
         scope: &Scope<'_>,
     ) -> Result<Visit, Progress> {
-        let site = self.site(node, scope)?;
+        let placement = self.place(node, scope)?;
         let namespace = text(namespace, scope)?;
         let selector = label_selector(selector, scope, "externalRef.metadata.selector")?;
         let namespaces = namespace_selector
             .map(|selector| label_selector(selector, scope, "externalRef.namespaceSelector"))
             .transpose()?;
-        let kind = (site.cluster.clone(), &node.kind);
+        let kind = (placement.cluster.clone(), &node.kind);
         let query = CollectionQuery::new(kind, namespace, &selector, namespaces.as_ref());
         let read = ExternalRead::Collection(query.clone());
         let failure = self.input.observed.unreadable.get(&read);
-        self.access_paths.add_read(&read, &node.id, site.access_path.as_ref());
+        self.access_paths.add_read(&read, &node.id, placement.access_path.as_ref());
         self.reads.push(read);
-        if let (None, Some(failure)) = (&site.closed, failure) {
-            let place = site.display().map_or_else(String::new, |it| format!(" in cluster `{it}`"));
-            let OperationFailure { operation, reason, message, since, .. } = failure;
-            return Ok(Visit::from(Progress::Failed(ResourceFailure {
-                operation: Some(*operation),
-                reason: *reason,
-                message: format!("cannot {operation} objects of kind `{}`{place}: {message}", node.kind.kind)
-                    .into(),
-                error: message.clone(),
-                since: Some(*since),
-            })));
+        if let (None, Some(failure)) = (&placement.unavailable, failure) {
+            let place = placement.display().map_or_else(String::new, |it| format!(" in cluster `{it}`"));
+            let OperationFailure { operation, message, .. } = failure;
+            let kind = &node.kind.kind;
+            let message = format!("cannot {operation} objects of kind `{kind}`{place}: {message}");
+            return Ok(Visit::from(Progress::Failed(failure.reported(message))));
         }
         let listed = self.input.observed.collections.get(&query);
         let Some(listed) = listed else {
-            let waiting = format!("objects of kind `{}` were not listed yet", node.kind.kind);
-            return Ok(Visit::from(site.closed.unwrap_or_else(|| Progress::Waiting(waiting.into()))));
+            let waiting = format!("waiting for objects of kind `{}` to be listed", node.kind.kind);
+            return Ok(Visit::from(
+                placement.unavailable.unwrap_or_else(|| Progress::Waiting(waiting.into())),
+            ));
         };
         let mut sorted: Vec<&ObservedObject> = listed.iter().collect();
         sorted.sort_by_key(|object| (object.namespace(), object.name()));
@@ -108,17 +105,17 @@ impl<'a> Walk<'a> {
         }
         let mut objects = Vec::with_capacity(sorted.len());
         for found in sorted {
-            let progress = match &site.closed {
-                Some(closed) => closed.clone(),
+            let progress = match &placement.unavailable {
+                Some(unavailable) => unavailable.clone(),
                 None => self.item_readiness(node, found, &list),
             };
-            let key = key_of(&site.cluster, node, found);
-            self.access_paths.add(&key, site.access_path.as_ref());
+            let key = key_of(&placement.cluster, node, found);
+            self.access_paths.add(&key, placement.access_path.as_ref());
             objects.push(read_object(node, key, Some(found), progress));
         }
-        let progress = match site.closed {
-            Some(closed) => closed,
-            // Expressions about the list as a whole count also when it is empty.
+        let progress = match placement.unavailable {
+            Some(unavailable) => unavailable,
+            // Conditions that do not use `each` are about the list, and count for an empty one too.
             None if objects.is_empty() => whole_list(node, &list),
             None => super::collection::worst(&objects),
         };
@@ -166,7 +163,7 @@ fn read_object(
     }
 }
 
-/// A string that is there and not empty.
+/// A rendered string; none if it is missing or empty.
 fn text(template: Option<&Template>, scope: &Scope<'_>) -> Result<Option<Text>, Progress> {
     let Some(template) = template else {
         return Ok(None);
@@ -175,11 +172,11 @@ fn text(template: Option<&Template>, scope: &Scope<'_>) -> Result<Option<Text>, 
     Ok(text.filter(|text| !text.is_empty()))
 }
 
-/// A selector as it comes out. What is none is an error: read as one it would choose everything.
+/// A rendered label selector. An invalid one is an error: as an empty selector it would match everything.
 fn label_selector(template: &Template, scope: &Scope<'_>, name: &str) -> Result<Value, Progress> {
     let value = template.render(scope).map_err(|error| not_rendered(&error))?.unwrap_or_default();
     let Some(fields) = value.as_object() else {
-        return Err(unusable(&format!("`{name}` is no label selector: it came out as {}", value.kind())));
+        return Err(unusable(&format!("`{name}` is not a label selector: its value is {}", value.kind())));
     };
     let unknown = fields.keys().find(|key| !["matchLabels", "matchExpressions"].contains(&key.as_str()));
     let mistake = match (unknown, serde_json::to_value(&value).and_then(serde_json::from_value)) {
@@ -189,6 +186,6 @@ fn label_selector(template: &Template, scope: &Scope<'_>, name: &str) -> Result<
     };
     match mistake {
         None => Ok(value),
-        Some(mistake) => Err(unusable(&format!("`{name}` is no label selector: {mistake}"))),
+        Some(mistake) => Err(unusable(&format!("`{name}` is not a label selector: {mistake}"))),
     }
 }

@@ -1,13 +1,13 @@
-//! One object: rendered, given its identity and its labels, and compared with what is there.
+//! One object: rendered, labelled and compared with the observed one.
 
 use kross_api::{AdoptPolicy, ManagedResource, ObjectKey, Operation, ResourceState};
 use kross_graph::{Node, Scope, Template};
 use kross_value::{Object, Text, Value};
 
-use super::place::{Site, describe};
+use super::placement::{ResolvedPlacement, describe};
 use super::{Visit, Walk, not_rendered, value_of};
-use crate::desired::Marks;
-use crate::lifecycle::Answers;
+use crate::desired::ObjectMarks;
+use crate::lifecycle::EvaluatedLifecycle;
 use crate::observed::{ObservedObject, OperationFailure};
 use crate::plan::PlannedObject;
 use crate::progress::{Progress, ResourceFailure};
@@ -19,10 +19,10 @@ impl<'a> Walk<'a> {
         template: &Template,
         scope: &Scope<'_>,
     ) -> Result<Visit, Progress> {
-        let site = self.site(node, scope)?;
-        let answers = self.answers(node, scope);
-        let mut object = self.object(node, template, &site, scope, (None, &answers))?;
-        self.access_paths.add(&object.key, site.access_path.as_ref());
+        let placement = self.place(node, scope)?;
+        let lifecycle = self.lifecycle(node, scope);
+        let mut object = self.object(node, template, &placement, scope, (None, &lifecycle))?;
+        self.access_paths.add(&object.key, placement.access_path.as_ref());
         let found = self.input.observed.objects.get(&object.key);
         if object.progress.is_ready()
             && let Some(found) = found
@@ -33,35 +33,34 @@ impl<'a> Walk<'a> {
         Ok(Visit { progress, objects: vec![object], value: value_of(node, found) })
     }
 
-    /// The object that a template gives in these variables. Ready means as desired; whether it says that it is ready is
-    /// another question.
+    /// The desired object of a template. Its progress is ready if it is as desired; `readyWhen` is evaluated later.
     pub(super) fn object(
         &self,
         node: &Node,
         template: &Template,
-        site: &Site,
+        placement: &ResolvedPlacement,
         scope: &Scope<'_>,
-        (item, answers): (Option<(usize, usize)>, &Answers),
+        (item, lifecycle): (Option<(usize, usize)>, &EvaluatedLifecycle),
     ) -> Result<PlannedObject, Progress> {
         let rendered = template.render(scope).map_err(|error| not_rendered(&error))?;
         let Some(Value::Object(object)) = rendered else {
-            return Err(unusable("the template did not come out as an object"));
+            return Err(unusable("the template did not render an object"));
         };
-        let (metadata, namespace, name, obstacle) = self.identity(node, &object, site)?;
+        let (metadata, namespace, name, obstacle) = self.identity(node, &object, placement)?;
         let key = ObjectKey {
-            cluster: site.cluster.clone(),
+            cluster: placement.cluster.clone(),
             group: node.kind.group.clone(),
             kind: node.kind.kind.clone(),
             namespace,
             name,
         };
-        let marks = Marks { node, cluster: &site.cluster, item, answers };
+        let marks = ObjectMarks { node, cluster: &placement.cluster, item, lifecycle };
         let (desired, hash) = self.ownership.desired(object, metadata, &marks);
         let found = self.input.observed.objects.get(&key);
         let differs = found.is_none_or(|found| {
             found.drifted || found.desired_hash() != Some(&hash) || found.part_of().is_none()
         });
-        let progress = obstacle.unwrap_or_else(|| self.assess(node, &key, found, site, differs));
+        let progress = obstacle.unwrap_or_else(|| self.assess(node, &key, found, placement, differs));
         Ok(PlannedObject {
             api_version: node.kind.api_version().into(),
             desired: Some(desired),
@@ -75,12 +74,12 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Metadata with name and namespace settled, and why nothing can be done with it yet.
+    /// The metadata with its namespace, the namespace, the name, and why the object cannot be applied yet.
     fn identity(
         &self,
         node: &Node,
         object: &Object,
-        site: &Site,
+        placement: &ResolvedPlacement,
     ) -> Result<(Object, Option<Text>, Text, Option<Progress>), Progress> {
         let mut metadata = object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
         let text = |field: &str| match metadata.get(field) {
@@ -90,9 +89,9 @@ impl<'a> Walk<'a> {
         };
         let name = text("name").filter(|name| !name.is_empty());
         let Some(name) = name else {
-            return Err(unusable("`metadata.name` came out empty"));
+            return Err(unusable("`metadata.name` is empty"));
         };
-        let (namespaced, obstacle) = self.scope_of(node, site);
+        let (namespaced, obstacle) = self.scope_of(node, placement);
         if !namespaced {
             metadata.remove("namespace");
             return Ok((metadata, None, name, obstacle));
@@ -100,14 +99,14 @@ impl<'a> Walk<'a> {
         let given = text("namespace");
         let namespace = match given {
             Some(given) if given.is_empty() => {
-                return Err(unusable(&format!("`metadata.namespace` of `{name}` came out empty")));
+                return Err(unusable(&format!("`metadata.namespace` of `{name}` is empty")));
             }
             Some(given) => given,
             None => match self.input.instance.namespace() {
                 Some(namespace) => namespace.into(),
                 None => {
                     let message = format!(
-                        "`metadata.namespace` of `{name}` is missing, and the instance has none to give"
+                        "`metadata.namespace` of `{name}` is missing, and the instance has no namespace either"
                     );
                     return Err(unusable(&message));
                 }
@@ -117,39 +116,36 @@ impl<'a> Walk<'a> {
         Ok((metadata, Some(namespace), name, obstacle))
     }
 
-    /// Whether a node's objects live in namespaces. Where nobody knows yet: the likely answer, and why nothing can be done.
-    pub(super) fn scope_of(&self, node: &Node, site: &Site) -> (bool, Option<Progress>) {
+    /// Whether a node's kind is namespaced. While that is unknown: the likely answer, and why its objects cannot be applied yet.
+    pub(super) fn scope_of(&self, node: &Node, placement: &ResolvedPlacement) -> (bool, Option<Progress>) {
         if let Some(known) = &node.kind.known {
             return (known.namespaced, None);
         }
         let observed = self.input.observed;
         let (group, kind) = (&node.kind.group, &node.kind.kind);
-        let key = (site.cluster.clone(), group.clone(), kind.clone());
+        let key = (placement.cluster.clone(), group.clone(), kind.clone());
         if let Some(namespaced) = observed.scopes.get(&key) {
             return (*namespaced, None);
         }
         if self.input.settings.assume_namespaced {
             return (true, None);
         }
-        // Other clusters will mean the same by it; and nothing is done on the strength of it.
+        // Only a guess for messages: the kind probably has the same scope as in another cluster.
         let elsewhere = observed.scopes.iter().find(|((_, other, name), _)| other == group && name == kind);
         let likely =
             elsewhere.map_or(self.input.instance.namespace().is_some(), |(_, namespaced)| *namespaced);
-        if let Some(closed) = &site.closed {
-            return (likely, Some(closed.clone()));
+        if let Some(unavailable) = &placement.unavailable {
+            return (likely, Some(unavailable.clone()));
         }
         self.unscoped.borrow_mut().push((key.clone(), node.kind.version.clone()));
-        let place = site.display().unwrap_or("the local cluster");
+        let place = placement.in_words();
         let obstacle = match observed.unlisted.get(&key) {
-            Some(Some(failure)) => Progress::Failed(ResourceFailure {
-                operation: Some(failure.operation),
-                reason: failure.reason,
-                message: format!("cannot find the kind `{kind}` in cluster `{place}`: {}", failure.message)
-                    .into(),
-                error: failure.message.clone(),
-                since: Some(failure.since),
-            }),
-            _ => Progress::Unresolved(format!("the kind `{kind}` is not known in `{place}` yet").into()),
+            Some(Some(failure)) => Progress::Failed(
+                failure.reported(format!("cannot find the kind `{kind}` in {place}: {}", failure.message)),
+            ),
+            _ => Progress::Unresolved(
+                format!("waiting for the kind `{kind}` to be discovered in {place}").into(),
+            ),
         };
         (likely, Some(obstacle))
     }
@@ -159,13 +155,13 @@ impl<'a> Walk<'a> {
         node: &Node,
         key: &ObjectKey,
         found: Option<&ObservedObject>,
-        site: &Site,
+        placement: &ResolvedPlacement,
         differs: bool,
     ) -> Progress {
-        if let Some(closed) = &site.closed {
-            return closed.clone();
+        if let Some(unavailable) = &placement.unavailable {
+            return unavailable.clone();
         }
-        if let (None, Some(obstacle)) = (found, self.blindness(key, site)) {
+        if let (None, Some(obstacle)) = (found, self.unlisted_kind(key, placement)) {
             return obstacle;
         }
         let failure = self.input.observed.failures.get(key);
@@ -178,7 +174,7 @@ impl<'a> Walk<'a> {
             {
                 let message = format!(
                     "resource belongs to a different ApplySet: {} is part of `{other}`",
-                    site.describe(key)
+                    placement.describe(key)
                 );
                 return Progress::Failed(ResourceFailure::conflict(message));
             }
@@ -186,41 +182,41 @@ impl<'a> Walk<'a> {
         if let Some(found) = found
             && node.lifecycle.adopt == AdoptPolicy::Never
             && found.part_of().is_none()
-            && !self.was_ours(node, found)
+            && !self.was_owned(node, found)
         {
             let message = format!(
-                "{} exists already and belongs to nobody; delete it, or set `lifecycle.adopt: Always` to take it over",
-                site.describe(key)
+                "{} exists already and has no owner; delete it, or set `lifecycle.adopt: Always` to adopt it",
+                placement.describe(key)
             );
             return Progress::Failed(ResourceFailure::conflict(message));
         }
         match failure {
             Some(failure) if differs || is_unlisted(failure) => {
-                Progress::Failed(resource_failure(key, site, failure))
+                Progress::Failed(resource_failure(key, placement, failure))
             }
             _ if differs => Progress::Applying,
             _ => Progress::Ready,
         }
     }
 
-    /// Whether an object without our labels was ours before somebody removed them.
-    fn was_ours(&self, node: &Node, found: &ObservedObject) -> bool {
-        let ours = |entry: &ManagedResource| {
+    /// Whether an object without ownership labels belonged to the instance before somebody removed them.
+    fn was_owned(&self, node: &Node, found: &ObservedObject) -> bool {
+        let is_same = |entry: &ManagedResource| {
             entry.id == node.id.as_str()
                 && entry.uid.as_deref() == Some(found.uid())
                 && entry.state != ResourceState::Error
         };
-        self.input.previous.iter().any(ours)
+        self.input.previous.iter().any(is_same)
     }
 
-    /// Why it cannot be told whether an object is there, if so.
-    fn blindness(&self, key: &ObjectKey, site: &Site) -> Option<Progress> {
+    /// Why it is unknown whether an object exists, if it is.
+    fn unlisted_kind(&self, key: &ObjectKey, placement: &ResolvedPlacement) -> Option<Progress> {
         let kind = (key.cluster.clone(), key.group.clone(), key.kind.clone());
-        let place = site.display().unwrap_or("the local cluster");
+        let place = placement.in_words();
         Some(match self.input.observed.unlisted.get(&kind)? {
-            Some(failure) => Progress::Failed(resource_failure(key, site, failure)),
+            Some(failure) => Progress::Failed(resource_failure(key, placement, failure)),
             None => Progress::Unresolved(
-                format!("objects of kind `{}` in cluster `{place}` are being read", key.kind).into(),
+                format!("waiting for objects of kind `{}` to be listed in {place}", key.kind).into(),
             ),
         })
     }
@@ -231,19 +227,17 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What status says of a failed operation: what was tried on what, where, and the error in its own words.
-pub(super) fn resource_failure(key: &ObjectKey, site: &Site, failure: &OperationFailure) -> ResourceFailure {
-    let OperationFailure { operation, reason, message, since, .. } = failure;
-    ResourceFailure {
-        operation: Some(*operation),
-        reason: *reason,
-        message: format!("cannot {operation} {}: {message}", site.describe(key)).into(),
-        error: message.clone(),
-        since: Some(*since),
-    }
+/// A failed operation as the status reports it: which operation, on which object, in which cluster, and the error.
+pub(super) fn resource_failure(
+    key: &ObjectKey,
+    placement: &ResolvedPlacement,
+    failure: &OperationFailure,
+) -> ResourceFailure {
+    let OperationFailure { operation, message, .. } = failure;
+    failure.reported(format!("cannot {operation} {}: {message}", placement.describe(key)))
 }
 
-/// Whether what is known of the object may be out of date.
+/// Whether the observed object may be out of date.
 fn is_unlisted(failure: &OperationFailure) -> bool {
     matches!(failure.operation, Operation::Get | Operation::Watch)
 }
@@ -255,12 +249,9 @@ pub(super) fn unusable(message: &str) -> Progress {
 fn deleting(node: &Node, key: &ObjectKey, found: &ObservedObject) -> Text {
     let finalizers = found.finalizers();
     let waiting = if finalizers.is_empty() {
-        "it is created again once it is gone".to_owned()
+        "it will be recreated once it is deleted".to_owned()
     } else {
-        format!(
-            "it is created again once it is gone, which waits for its finalizers: {}",
-            finalizers.join(", ")
-        )
+        format!("it will be recreated once its finalizers are removed: {}", finalizers.join(", "))
     };
     format!(
         "resource \"{}\" for node \"{}\" is currently being deleted; {waiting}",

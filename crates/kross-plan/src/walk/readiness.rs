@@ -1,4 +1,4 @@
-//! Whether objects say that they are ready.
+//! Evaluates `readyWhen`.
 
 use kross_cel::value::Value as CelValue;
 use kross_graph::{Expression, Node, Scope};
@@ -8,7 +8,7 @@ use crate::observed::ObservedObject;
 use crate::progress::Progress;
 
 impl Walk<'_> {
-    /// Whether an object of a node is ready, whether it is one of many or not.
+    /// Whether an object of a node is ready, be it a single object or an item.
     pub(crate) fn readiness(&self, node: &Node, object: &ObservedObject, scope: &Scope<'_>) -> Progress {
         if node.is_list() {
             self.item_readiness(node, object, scope)
@@ -45,7 +45,7 @@ impl Walk<'_> {
     }
 }
 
-/// All of them must hold. What they cannot read yet is not there yet.
+/// Whether all conditions hold. One that cannot read its data yet waits.
 pub(super) fn readiness(conditions: &[Expression], scope: &Scope<'_>) -> Progress {
     for condition in conditions {
         match condition.evaluate_bool(scope) {

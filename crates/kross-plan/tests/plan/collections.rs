@@ -68,8 +68,8 @@ fn a_shrinking_collection_is_pruned_and_the_rest_relabelled() {
     world.settle();
     world.set_spec("{regions: [us], tiers: [a]}");
     let plan = world.settle();
-    let gone: Vec<&str> = plan.prune.delete.iter().map(|pending| pending.key.name.as_str()).collect();
-    assert_eq!(gone, ["eu-a"]);
+    let deleted: Vec<&str> = plan.prune.delete.iter().map(|pending| pending.key.name.as_str()).collect();
+    assert_eq!(deleted, ["eu-a"]);
     assert_eq!(
         world.observed.objects[&local("ConfigMap", "shop", "us-a")].label(labels::COLLECTION_INDEX),
         Some("0")

@@ -22,7 +22,7 @@ resources:
 ";
 
 #[test]
-fn an_absent_external_object_is_waited_for_and_never_written() {
+fn a_missing_external_object_is_waited_for_and_never_applied() {
     let mut world = World::of(BY_NAME, "{}");
     let plan = world.plan();
     let key = local("ConfigMap", "shop", "settings");
@@ -46,7 +46,7 @@ fn an_absent_external_object_is_waited_for_and_never_written() {
 }
 
 #[test]
-fn a_selector_that_nobody_listed_differs_from_one_that_finds_nothing() {
+fn an_unlisted_selector_differs_from_one_without_matches() {
     let mut world = World::of(
         r"
 schema: {apiVersion: v1, kind: App, spec: {team: string}}
@@ -84,8 +84,8 @@ resources:
 }
 
 #[test]
-fn a_selector_that_comes_out_as_none_is_an_error_and_does_not_choose_everything() {
-    for (given, said) in [
+fn an_invalid_selector_is_an_error_and_does_not_match_everything() {
+    for (given, expected) in [
         ("{matchLabel: {a: b}}", "unknown field `matchLabel`"),
         ("{matchLabels: {a: 'not one'}}", "`not one` is not a valid label value"),
         ("{matchExpressions: [{key: a, operator: Like}]}", "found `Like`"),
@@ -107,10 +107,10 @@ resources:
         assert_eq!(plan.state, InstanceState::Error, "{given}");
         assert!(plan.reads.is_empty(), "{given}");
         assert!(
-            plan.message.contains("`externalRef.metadata.selector` is no label selector"),
+            plan.message.contains("`externalRef.metadata.selector` is not a label selector"),
             "{}",
             plan.message
         );
-        assert!(plan.message.contains(said), "{}", plan.message);
+        assert!(plan.message.contains(expected), "{}", plan.message);
     }
 }

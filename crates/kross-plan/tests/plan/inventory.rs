@@ -1,4 +1,4 @@
-//! What is written down before it is made.
+//! What is recorded in the inventory before the first apply.
 
 use kross_api::ClusterId;
 
@@ -21,7 +21,7 @@ resources:
   template: {apiVersion: v1, kind: Service, metadata: {name: service PLACE}, spec: {selector: {app: '${READ}'}}}
 ";
 
-/// The kinds that are written down before the first write.
+/// The kinds that are recorded before the first apply.
 fn kinds(ready: &str, include: &str, place: &str, read: &str) -> Vec<String> {
     let definition = CHAIN.replace("READY", ready).replace("INCLUDE", include);
     let world = World::of(&definition.replace("PLACE", place).replace("READ", read), "{}");
@@ -33,19 +33,31 @@ fn kinds(ready: &str, include: &str, place: &str, read: &str) -> Vec<String> {
 const LABEL: &str = "web.spec.selector.matchLabels.app";
 
 #[test]
-fn kinds_that_follow_in_the_same_pass_are_written_down_at_once() {
+fn records_kinds_that_follow_in_the_same_reconcile_at_once() {
     assert_eq!(kinds("", "", "", LABEL), ["ConfigMap", "Deployment.apps", "Service"]);
 }
 
 #[test]
-fn kinds_that_may_not_come_are_written_down_when_they_do() {
+fn records_uncertain_kinds_when_they_are_planned() {
     let two = ["ConfigMap", "Deployment.apps"];
-    assert_eq!(kinds("", "", "", "string(web.status.replicas)"), two, "reads what somebody else writes");
-    assert_eq!(kinds("readyWhen: ['${web.status.replicas == 1}']", "", "", LABEL), two, "waits");
+    assert_eq!(
+        kinds("", "", "", "string(web.status.replicas)"),
+        two,
+        "it reads a field that another controller sets"
+    );
+    assert_eq!(
+        kinds("readyWhen: ['${web.status.replicas == 1}']", "", "", LABEL),
+        two,
+        "it waits for `readyWhen`"
+    );
     assert_eq!(
         kinds("", "includeWhen: ['${config.data.x == string(1)}']", "", LABEL),
         two,
-        "may be left out"
+        "it may be skipped"
     );
-    assert_eq!(kinds("", "", ", namespace: '${config.data.x}'", LABEL), two, "may be elsewhere");
+    assert_eq!(
+        kinds("", "", ", namespace: '${config.data.x}'", LABEL),
+        two,
+        "it may be in another namespace"
+    );
 }

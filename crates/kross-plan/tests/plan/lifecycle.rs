@@ -1,10 +1,10 @@
-//! Lifecycle: answers kept with objects, policies, forcing, order, and resources that exist for the deletion.
+//! Lifecycle: annotations, policies, limits, order and deletion hooks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kross_api::{DeletePolicy, FailureReason, Operation, annotations};
+use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, DeletePolicy, FailureReason, annotations};
 use kross_plan::{
-    Answers, ClusterConnection, Deletion, DeletionPlan, DeletionProgress, Hooks, OwnedObject,
+    ClusterConnection, Deletion, DeletionPlan, DeletionProgress, EvaluatedLifecycle, Hooks, OwnedObject,
     ResourceFailure, Wait, deletion_status, plan_deletion, plan_for_deletion,
 };
 use kross_value::Value;
@@ -31,20 +31,42 @@ resources:
   template: {apiVersion: v1, kind: ConfigMap, metadata: {name: backup}, data: {of: '${database.metadata.name}'}}
 "#;
 
+fn unreachable(cause: &str, since: jiff::Timestamp) -> ConnectionFailure {
+    let advice = ConnectionAdvice::None;
+    ConnectionFailure::new(ConnectStep::Reach, FailureReason::Unreachable, cause, advice, since)
+}
+
 fn pending(world: &World) -> Vec<OwnedObject> {
     world.observed.objects.iter().map(|(key, object)| OwnedObject::new(key.clone(), object)).collect()
 }
 
-fn step(world: &World, objects: &[OwnedObject], kept: &DeletionPlan) -> DeletionPlan {
+fn step(world: &World, objects: &[OwnedObject], previous: &DeletionPlan) -> DeletionPlan {
     let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
     plan_deletion(Deletion {
-        promised: &BTreeSet::new(),
-        told: false,
+        reported_orphans: &BTreeSet::new(),
+        reports_orphans: false,
         objects,
         hooks: Hooks::Planned(&plan.hooks),
-        attempts: &kept.attempts,
-        kept: None,
+        attempts: &previous.attempts,
+        persisted: None,
         now: world.now,
+    })
+}
+
+/// Plans a deletion without hooks at this second.
+fn plan_at(
+    objects: &[OwnedObject],
+    attempts: &BTreeMap<kross_api::ObjectKey, jiff::Timestamp>,
+    second: i64,
+) -> DeletionPlan {
+    plan_deletion(Deletion {
+        reported_orphans: &BTreeSet::new(),
+        reports_orphans: false,
+        objects,
+        hooks: Hooks::Planned(&[]),
+        attempts,
+        persisted: None,
+        now: at(second),
     })
 }
 
@@ -53,124 +75,77 @@ fn names(deletions: &[kross_plan::PendingDeletion]) -> Vec<&str> {
 }
 
 #[test]
-fn answers_are_kept_with_the_objects() {
+fn the_lifecycle_is_kept_in_an_annotation() {
     let mut world = World::of(SHOP, "{keep: true}");
     world.settle();
-    assert_eq!(world.observed.objects.len(), 2, "`backup` is for the deletion");
+    assert_eq!(world.observed.objects.len(), 2, "`backup` is a deletion hook");
     let database = world.object_mut("database").clone();
     assert_eq!(
         database.annotation(annotations::LIFECYCLE),
         Some(r#"{"policy":"Retain","awaits":["backup"],"forceAfter":"300s","forceWhen":false}"#)
     );
-    assert_eq!(Answers::of(&database).policy, DeletePolicy::Retain);
+    assert_eq!(EvaluatedLifecycle::of(&database).policy, DeletePolicy::Retain);
     assert_eq!(world.object_mut("web").annotation(annotations::LIFECYCLE), Some(r#"{"order":10}"#));
 }
 
 #[test]
-fn a_backup_is_made_and_awaited_before_the_database_goes() {
+fn a_backup_is_created_and_ready_before_the_database_is_deleted() {
     let mut world = World::of(SHOP, "{keep: false}");
     world.settle();
-    let mut kept = DeletionPlan::default();
+    let mut deletion = DeletionPlan::default();
     let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
     assert_eq!(applied(&plan), ["backup"]);
-    assert!(plan.prune.is_done(), "what goes is not for this plan to say");
-    assert_eq!(plan.answers["database"].awaits, ["backup"]);
+    assert!(plan.prune.is_done(), "this plan does not prune");
+    assert_eq!(plan.lifecycles["database"].awaits, ["backup"]);
     world.apply(&plan);
-    kept = step(&world, &pending(&world), &kept);
-    assert_eq!(names(&kept.delete), ["web"], "the author's order comes first");
+    deletion = step(&world, &pending(&world), &deletion);
+    assert_eq!(names(&deletion.delete), ["web"], "the author's order comes first");
     world.observed.objects.remove(&local("ConfigMap", "shop", "web"));
-    kept = step(&world, &pending(&world), &kept);
-    assert!(kept.delete.is_empty());
-    assert!(matches!(&kept.waiting[0].1, Wait::Hook(why) if why.contains("`backup`")), "{:?}", kept.waiting);
+    deletion = step(&world, &pending(&world), &deletion);
+    assert!(deletion.delete.is_empty());
+    let wait = &deletion.waiting[0].1;
+    assert!(matches!(wait, Wait::Hook(why) if why.contains("`backup`")), "{wait:?}");
     let backup = world.object_mut("backup");
     let data = backup.value.as_object_mut().unwrap().get_mut("data").unwrap();
     data.as_object_mut().unwrap().insert("done", Value::from("yes"));
-    kept = step(&world, &pending(&world), &kept);
-    assert_eq!(names(&kept.delete), ["database"]);
+    deletion = step(&world, &pending(&world), &deletion);
+    assert_eq!(names(&deletion.delete), ["database"]);
     world.observed.objects.remove(&local("ConfigMap", "shop", "database"));
-    kept = step(&world, &pending(&world), &kept);
-    assert_eq!(names(&kept.delete), ["backup"], "and it is cleaned up in the end");
+    deletion = step(&world, &pending(&world), &deletion);
+    assert_eq!(names(&deletion.delete), ["backup"], "the hook is deleted last");
     world.observed.objects.clear();
-    assert!(step(&world, &pending(&world), &kept).is_done());
+    assert!(step(&world, &pending(&world), &deletion).is_done());
 }
 
 #[test]
-fn what_is_retained_is_released() {
+fn a_retained_object_is_released() {
     let mut world = World::of(SHOP, "{keep: true}");
     world.settle();
-    let plan = plan_deletion(Deletion {
-        promised: &BTreeSet::new(),
-        told: false,
-        objects: &pending(&world),
-        hooks: Hooks::Planned(&[]),
-        attempts: &BTreeMap::new(),
-        kept: None,
-        now: world.now,
-    });
+    let plan = plan_at(&pending(&world), &BTreeMap::new(), 0);
     assert_eq!(names(&plan.release), ["database"]);
     assert_eq!(names(&plan.delete), ["web"]);
 }
 
 #[test]
-fn waiting_for_a_dark_cluster_ends_when_the_author_says_so() {
+fn the_wait_for_an_unreachable_cluster_ends_as_the_lifecycle_says() {
     let mut world = World::of(SHOP, "{keep: false}");
     world.settle();
     world.observed.objects.remove(&local("ConfigMap", "shop", "web"));
     let mut objects = pending(&world);
-    objects[0].closed = Some(ResourceFailure {
-        operation: Some(Operation::Connect),
-        reason: FailureReason::Unreachable,
-        message: "cluster `eu` is not connected: connection refused".into(),
-        error: "connection refused".into(),
-        since: Some(at(0)),
-    });
-    objects[0].answers.force_when = Some(true);
-    let none = Hooks::Planned(&[]);
-    let plan = plan_deletion(Deletion {
-        promised: &BTreeSet::new(),
-        told: false,
-        objects: &objects,
-        hooks: none,
-        kept: None,
-        attempts: &BTreeMap::new(),
-        now: at(0),
-    });
+    objects[0].unavailable =
+        Some(ResourceFailure::not_connected("eu", &unreachable("connection refused", at(0))));
+    objects[0].lifecycle.force_when = Some(true);
+    let plan = plan_at(&objects, &BTreeMap::new(), 0);
     assert!(matches!(plan.waiting[0].1, Wait::Connection(_)));
     assert_eq!(plan.recheck_at, Some(at(300)));
-    let later = plan_deletion(Deletion {
-        promised: &BTreeSet::new(),
-        told: false,
-        objects: &objects,
-        hooks: none,
-        kept: None,
-        attempts: &plan.attempts,
-        now: at(299),
-    });
-    assert!(later.orphaned.is_empty());
-    let forced = plan_deletion(Deletion {
-        promised: &BTreeSet::new(),
-        told: false,
-        objects: &objects,
-        hooks: none,
-        kept: None,
-        attempts: &plan.attempts,
-        now: at(300),
-    });
+    assert!(plan_at(&objects, &plan.attempts, 299).orphaned.is_empty());
+    let forced = plan_at(&objects, &plan.attempts, 300);
     assert_eq!(names(&forced.orphaned), ["database"]);
     assert!(forced.is_done());
-    objects[0].answers.force_when = Some(false);
-    let held = plan_deletion(Deletion {
-        promised: &BTreeSet::new(),
-        told: false,
-        objects: &objects,
-        hooks: none,
-        kept: None,
-        attempts: &plan.attempts,
-        now: at(900),
-    });
-    assert!(held.orphaned.is_empty(), "both must hold");
-    let leaving = DeletionProgress { plan: &plan, hooks: None, clusters: &[] };
-    let status = deletion_status(Some(&world.graph), &world.instance, &leaving, at(0));
+    objects[0].lifecycle.force_when = Some(false);
+    assert!(plan_at(&objects, &plan.attempts, 900).orphaned.is_empty(), "both must hold");
+    let progress = DeletionProgress { plan: &plan, hooks: None, clusters: &[] };
+    let status = deletion_status(Some(&world.graph), &world.instance, &progress, at(0));
     assert_eq!(status.get("state"), Some(&Value::from("DELETING")));
     let text = status.to_string();
     assert!(
@@ -202,36 +177,31 @@ resources:
 fn expressions_see_the_tracked_status_without_waiting_for_it() {
     let mut world = World::of(REACTING, "{}");
     let plan = world.plan();
-    assert_eq!(applied(&plan), ["web"], "no edge, no waiting");
-    world.connect(&plan, &ClusterConnection::Connected { since: at(0) });
+    assert_eq!(applied(&plan), ["web"], "`resources` adds no dependency");
+    world.connect(&plan, &ClusterConnection::Connected { since: at(0), last_contact: None });
     let plan = world.settle();
     let web = |world: &World| {
         world.observed.objects[&local("ConfigMap", "shop", "web")].value.get("data").unwrap().to_string()
     };
     assert_eq!(web(&world), r#"{"replicas":"3","state":"Ready"}"#);
     assert_eq!(
-        (plan.answers["database"].policy, plan.answers["database"].order),
+        (plan.lifecycles["database"].policy, plan.lifecycles["database"].order),
         (DeletePolicy::Delete, Some(7))
     );
-    let dark = ClusterConnection::NotConnected {
-        since: at(10),
-        reason: FailureReason::Unreachable,
-        message: "dial tcp: connection refused".into(),
-        step: kross_api::Reason::Unreachable,
-    };
-    world.observed.clusters.values_mut().for_each(|state| state.connection = dark.clone());
+    let unreachable = ClusterConnection::NotConnected(unreachable("dial tcp: connection refused", at(10)));
+    world.observed.clusters.values_mut().for_each(|state| state.connection = unreachable.clone());
     world.now = at(20);
     let plan = world.settle();
     assert_eq!(web(&world), r#"{"replicas":"1","state":"Error"}"#);
     assert_eq!(
-        plan.answers["database"].policy,
+        plan.lifecycles["database"].policy,
         DeletePolicy::Retain,
-        "as the graph says now, whatever is kept over there"
+        "as the graph says now, not as the annotation says"
     );
     let writes = world.writes;
     world.now = at(500);
     world.settle();
-    assert_eq!(world.writes, writes, "once per state");
+    assert_eq!(world.writes, writes, "one write per state");
 }
 
 const PRUNED: &str = r#"
@@ -254,19 +224,19 @@ fn finish(world: &mut World, name: &str) {
 }
 
 #[test]
-fn what_leaves_the_graph_is_backed_up_as_well_and_the_backup_goes_after_it() {
+fn an_object_removed_from_the_graph_is_backed_up_before_it_is_pruned() {
     let mut world = World::of(PRUNED, "{keep: true}");
     world.settle();
     assert_eq!(world.observed.objects.len(), 2);
     world.set_spec("{keep: false}");
     let plan = world.plan();
-    assert_eq!(applied(&plan), ["backup"], "it reads what is about to go, so that waits for it");
+    assert_eq!(applied(&plan), ["backup"], "it reads an object to prune, which waits for it");
     assert!(plan.prune.delete.is_empty());
     let plan = world.settle();
     assert_eq!(plan.state, kross_api::InstanceState::InProgress);
     assert!(plan.prune.delete.is_empty());
     let wait = plan.prune.waiting[0].1.message().to_string();
-    assert!(wait.starts_with("waits for `backup` to be ready: `readyWhen` is false"), "{wait}");
+    assert!(wait.starts_with("waiting for `backup` to be ready: `readyWhen` is false"), "{wait}");
     finish(&mut world, "backup");
     let plan = world.settle();
     assert_eq!(names(&plan.prune.delete), ["database"]);
@@ -280,7 +250,7 @@ fn what_leaves_the_graph_is_backed_up_as_well_and_the_backup_goes_after_it() {
 }
 
 #[test]
-fn a_backup_that_was_made_counts_also_when_what_it_read_is_gone() {
+fn a_backup_counts_after_the_object_it_read_is_deleted() {
     let mut world = World::of(SHOP, "{keep: false}");
     world.settle();
     let plan = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
@@ -303,18 +273,18 @@ fn the_status_of_a_deletion_shows_its_hooks_and_what_waits_for_them() {
     world.apply(&hooks);
     let hooks = plan_for_deletion(&world.graph, &world.instance, &world.observed, &world.settings, world.now);
     let plan = step(&world, &pending(&world), &DeletionPlan::default());
-    let leaving = DeletionProgress { plan: &plan, hooks: Some(&hooks), clusters: &[] };
-    let status = deletion_status(Some(&world.graph), &world.instance, &leaving, world.now);
+    let progress = DeletionProgress { plan: &plan, hooks: Some(&hooks), clusters: &[] };
+    let status = deletion_status(Some(&world.graph), &world.instance, &progress, world.now);
     let entries = status.get("managedResources").unwrap().as_list().unwrap();
     let word =
         |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let told: Vec<_> = entries.iter().map(|entry| (word(entry, "id"), word(entry, "state"))).collect();
+    let reported: Vec<_> = entries.iter().map(|entry| (word(entry, "id"), word(entry, "state"))).collect();
     let expected = [("backup", "Pending"), ("database", "Deleting")];
-    assert_eq!(told, expected.map(|(id, state)| (id.to_owned(), state.to_owned())));
+    assert_eq!(reported, expected.map(|(id, state)| (id.to_owned(), state.to_owned())));
     assert!(
         status
             .to_string()
-            .contains("deleting resources: ConfigMap shop/database: waits for `backup` to be ready")
+            .contains("deleting resources: ConfigMap shop/database: waiting for `backup` to be ready")
     );
 }
 
@@ -330,7 +300,7 @@ resources:
 "#;
 
 #[test]
-fn time_alone_crosses_thresholds_also_for_items_of_a_collection() {
+fn a_plan_rechecks_when_failing_for_exceeds_a_threshold_also_for_items() {
     let mut world = World::of(WATCHED, "{}");
     let plan = world.plan();
     world.fail(&plan, "shards", FailureReason::Forbidden, "no");
@@ -350,7 +320,7 @@ resources:
 "#;
 
 #[test]
-fn an_object_of_nobody_is_taken_over_only_where_that_is_wanted() {
+fn an_object_without_an_owner_is_adopted_only_where_the_lifecycle_allows_it() {
     let mut world = World::of(EXCLUSIVE, "{}");
     let there = yaml("{apiVersion: v1, kind: ConfigMap, metadata: {name: data, namespace: shop, uid: u-9}}");
     let key = local("ConfigMap", "shop", "data");
@@ -359,11 +329,11 @@ fn an_object_of_nobody_is_taken_over_only_where_that_is_wanted() {
     assert!(plan.apply.is_empty());
     assert_eq!(progress(&plan, "data").failure().unwrap().reason, FailureReason::Conflict);
     world.keep_status(&plan);
-    assert!(world.plan().apply.is_empty(), "saying so does not make it ours");
+    assert!(world.plan().apply.is_empty(), "the reported conflict does not make it adopted");
     world.observed.objects.clear();
     assert_eq!(applied(&world.plan()), ["data"]);
     world.settle();
     let metadata = world.object_mut("data").value.as_object_mut().unwrap().get_mut("metadata").unwrap();
     metadata.as_object_mut().unwrap().remove("labels");
-    assert_eq!(applied(&world.plan()), ["data"], "whoever strips our labels does not take it from us");
+    assert_eq!(applied(&world.plan()), ["data"], "removing the ownership labels does not release it");
 }

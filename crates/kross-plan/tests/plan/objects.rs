@@ -1,4 +1,4 @@
-//! Single objects: rendering, gating, inclusion, readiness, ownership.
+//! Single objects: rendering, dependencies, `includeWhen`, `readyWhen` and ownership.
 
 use kross_api::{FailureReason, InstanceState, annotations, labels};
 use kross_plan::{Progress, Skip};
@@ -35,7 +35,7 @@ resources:
 ";
 
 #[test]
-fn a_chain_is_applied_one_link_after_the_other_in_one_pass() {
+fn a_chain_is_applied_in_order_in_one_reconcile() {
     let mut world = World::of(CHAIN, "{text: hello}");
     let mut seen = Vec::new();
     for _ in 0..4 {
@@ -82,7 +82,7 @@ fn children_carry_kros_labels_and_annotations() {
 }
 
 #[test]
-fn dependents_wait_and_say_for_what() {
+fn dependents_say_what_they_wait_for() {
     let world = World::of(CHAIN, "{text: hello}");
     let plan = world.plan();
     assert_eq!(*progress(&plan, "second"), Progress::Blocked { by: vec!["first".into()] });
@@ -91,12 +91,12 @@ fn dependents_wait_and_say_for_what() {
     assert_eq!((status.as_str(), reason.as_str()), ("False", "NotReady"));
     assert_eq!(
         message,
-        "resource reconciliation failed: waiting for unresolved resource: `second` waits for `first`: is being applied"
+        "resource reconciliation failed: waiting for unresolved resource: `second` waits for `first`: being applied"
     );
 }
 
 #[test]
-fn drift_and_a_changed_spec_are_written_again_and_nothing_else_is() {
+fn applies_only_drifted_and_changed_objects_again() {
     let mut world = World::of(CHAIN, "{text: hello}");
     world.settle();
     world.object_mut("third").drifted = true;
@@ -140,7 +140,7 @@ resources:
 ";
 
 #[test]
-fn leaving_a_node_out_leaves_out_who_needs_it() {
+fn skipping_a_node_skips_its_dependents() {
     let mut world = World::of(INCLUDED, "{enabled: false}");
     let plan = world.settle();
     assert_eq!(*progress(&plan, "base"), Progress::Skipped(Skip::Condition("schema.spec.enabled".into())));
@@ -151,7 +151,7 @@ fn leaving_a_node_out_leaves_out_who_needs_it() {
 }
 
 #[test]
-fn an_inclusion_that_reads_a_resource_waits_for_it() {
+fn include_when_waits_for_the_resource_it_reads() {
     let mut world = World::of(INCLUDED, "{enabled: true}");
     let plan = world.plan();
     assert_eq!(*progress(&plan, "chosen"), Progress::Blocked { by: vec!["base".into()] });
@@ -160,12 +160,12 @@ fn an_inclusion_that_reads_a_resource_waits_for_it() {
 }
 
 #[test]
-fn what_is_no_longer_included_is_pruned() {
+fn an_object_that_is_no_longer_included_is_pruned() {
     let mut world = World::of(INCLUDED, "{enabled: true}");
     world.settle();
     world.set_spec("{enabled: false}");
     let plan = world.plan();
-    // `dependent` and `chosen` are of the higher layer.
+    // `dependent` and `chosen` are in a higher layer.
     let names: Vec<&str> = plan.prune.delete.iter().map(|pending| pending.key.name.as_str()).collect();
     assert_eq!(names, ["chosen", "dependent"]);
     assert_eq!(plan.state, InstanceState::Active);
@@ -197,7 +197,7 @@ resources:
 ";
 
 #[test]
-fn an_object_is_ready_when_its_author_says_so() {
+fn an_object_is_ready_when_ready_when_holds() {
     let mut world = World::of(READY, "{}");
     let plan = world.settle();
     let Progress::Waiting(message) = progress(&plan, "web") else { panic!("{:?}", progress(&plan, "web")) };
@@ -226,13 +226,13 @@ fn an_object_is_ready_when_its_author_says_so() {
 }
 
 #[test]
-fn a_terminating_child_stops_who_needs_it_and_is_named() {
+fn a_terminating_object_blocks_its_dependents_and_is_named() {
     let mut world = World::of(CHAIN, "{text: hello}");
     world.settle();
     world.terminate("app-first");
     world.set_spec("{text: other}");
     let plan = world.plan();
-    assert!(plan.apply.is_empty(), "nothing is written over it");
+    assert!(plan.apply.is_empty(), "a terminating object is not applied");
     assert_eq!(plan.state, InstanceState::InProgress);
     let (_, reason, message) = condition(&plan, "ResourcesReady");
     assert_eq!(reason, "ResourceDeleting");
@@ -243,7 +243,7 @@ fn a_terminating_child_stops_who_needs_it_and_is_named() {
 }
 
 #[test]
-fn an_object_of_another_applyset_is_not_taken() {
+fn an_object_of_another_applyset_is_not_adopted() {
     let mut world = World::of(CHAIN, "{text: hello}");
     world.settle();
     let object = world.object_mut("app-first");
@@ -261,7 +261,7 @@ fn an_object_of_another_applyset_is_not_taken() {
 }
 
 #[test]
-fn an_object_that_is_there_without_an_owner_is_adopted() {
+fn an_existing_object_without_an_owner_is_adopted() {
     let mut world = World::of(CHAIN, "{text: hello}");
     let key = local("ConfigMap", "shop", "app-first");
     world
@@ -272,7 +272,7 @@ fn an_object_that_is_there_without_an_owner_is_adopted() {
 }
 
 #[test]
-fn a_failed_apply_is_named_and_holds_up_only_who_needs_it() {
+fn a_failed_apply_is_named_and_blocks_only_its_dependents() {
     let mut world = World::of(
         &format!(
             "{CHAIN}- id: free\n  template:\n    apiVersion: v1\n    kind: ConfigMap\n    metadata: {{name: free}}\n"
@@ -312,12 +312,12 @@ resources:
     );
     let plan = world.plan();
     let (_, _, message) = condition(&plan, "ResourcesReady");
-    assert!(message.contains("`metadata.namespace` of `a` came out empty"), "{message}");
+    assert!(message.contains("`metadata.namespace` of `a` is empty"), "{message}");
     assert_eq!(plan.state, InstanceState::Error);
 }
 
 #[test]
-fn two_nodes_that_come_out_as_one_object_are_a_conflict() {
+fn two_nodes_with_the_same_object_are_a_conflict() {
     let world = World::of(
         r"
 schema: {apiVersion: v1, kind: App, spec: {one: string, two: string}}

@@ -1,4 +1,4 @@
-//! Order that no edge says: namespaces and definitions of kinds.
+//! Order without an edge in the graph: namespaces and CustomResourceDefinitions.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ resources:
 ";
 
 #[test]
-fn a_namespace_of_the_graph_goes_before_what_is_in_it() {
+fn creates_a_namespace_before_the_objects_in_it() {
     let mut world = World::of(SPACES, "{space: eu}");
     let plan = world.plan();
     assert_eq!(applied(&plan), ["outside", "space"]);
@@ -32,29 +32,29 @@ fn a_namespace_of_the_graph_goes_before_what_is_in_it() {
 }
 
 #[test]
-fn on_deletion_a_namespace_goes_after_what_was_in_it() {
+fn deletes_a_namespace_after_the_objects_in_it() {
     let mut world = World::of(SPACES, "{space: eu}");
     world.settle();
-    let mut left: Vec<OwnedObject> =
+    let mut remaining: Vec<OwnedObject> =
         world.observed.objects.iter().map(|(key, object)| OwnedObject::new(key.clone(), object)).collect();
     let hooks = Hooks::Planned(&[]);
     let attempts = std::collections::BTreeMap::new();
     let mut waves = Vec::new();
     loop {
         let plan = plan_deletion(Deletion {
-            promised: &BTreeSet::new(),
-            told: false,
-            objects: &left,
+            reported_orphans: &BTreeSet::new(),
+            reports_orphans: false,
+            objects: &remaining,
             hooks,
             attempts: &attempts,
-            kept: None,
+            persisted: None,
             now: world.now,
         });
         if plan.is_done() {
             break;
         }
         waves.push(plan.delete.iter().map(|pending| pending.key.name.to_string()).collect::<Vec<_>>());
-        left.retain(|object| !plan.delete.iter().any(|pending| pending.key == object.key));
+        remaining.retain(|object| !plan.delete.iter().any(|pending| pending.key == object.key));
     }
     assert_eq!(waves, [vec!["inside", "outside"], vec!["eu"]]);
 }

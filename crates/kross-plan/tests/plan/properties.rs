@@ -1,5 +1,5 @@
-//! What holds for every graph: plans are the same for the same input, waves respect edges, what was applied is not
-//! applied again, and pruning never touches what is desired.
+//! Properties of every graph: the same input gives the same plan, waves respect edges, an applied object is not applied again, and
+//! a desired object is never pruned.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::world::*;
 
-/// A graph of ConfigMaps in which each may read earlier ones, some behind a switch.
+/// A graph of ConfigMaps in which each may read earlier ones, some with `includeWhen`.
 fn definition(needs: &[BTreeSet<usize>], switched: &[bool]) -> String {
     let mut text = String::from(
         "schema:\n  apiVersion: v1\n  kind: App\n  spec: {enabled: boolean, names: '[]string'}\nresources:\n",
@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn plans_converge_in_order_and_come_to_rest((needs, switched) in shape()) {
+    fn plans_converge_in_order_and_become_noops((needs, switched) in shape()) {
         let mut world = World::of(&definition(&needs, &switched), "{enabled: true, names: []}");
         let mut written: Vec<usize> = Vec::new();
         for _ in 0..9 {
@@ -59,7 +59,7 @@ proptest! {
         prop_assert_eq!(plan.state, InstanceState::Active);
         prop_assert_eq!(Some(&world.plan().status), world.instance.get("status"));
 
-        // Now some go.
+        // Prune the ones with `includeWhen`.
         world.set_spec("{enabled: false, names: []}");
         for _ in 0..9 {
             let plan = world.plan();
@@ -68,8 +68,8 @@ proptest! {
                 prop_assert!(!desired.contains(&pending.key));
                 for (key, object) in &world.observed.objects {
                     let node: usize = object.node().unwrap()[1..].parse().unwrap();
-                    let gone: usize = pending.node[1..].parse().unwrap();
-                    prop_assert!(node == gone || desired.contains(key) || !(needs[node].contains(&gone) && gone < node), "{key} still needs {}", pending.key);
+                    let pruned: usize = pending.node[1..].parse().unwrap();
+                    prop_assert!(node == pruned || desired.contains(key) || !(needs[node].contains(&pruned) && pruned < node), "{key} still depends on {}", pending.key);
                 }
             }
             let pending: Vec<_> = plan.prune.delete.iter().map(|pending| pending.key.clone()).collect();

@@ -1,4 +1,4 @@
-//! Pruning: only what nobody desires, only when all is known, in reverse order, with everybody's say on how it goes.
+//! Pruning: only objects that are not desired, only when all desired ones are applied, in reverse order.
 
 use kross_api::FailureReason;
 
@@ -16,7 +16,7 @@ fn nothing_is_pruned_while_something_is_unresolved_or_failed() {
     let plan = unresolved.plan();
     assert!(plan.prune.is_done(), "`count` waits for `parts`");
     let plan = world.plan();
-    assert!(plan.prune.is_done(), "`count` must be written first");
+    assert!(plan.prune.is_done(), "`count` must be applied first");
     world.fail(&plan, "parts", FailureReason::Forbidden, "no");
     assert!(world.settle().prune.is_done());
     world.observed.failures.clear();
@@ -24,7 +24,7 @@ fn nothing_is_pruned_while_something_is_unresolved_or_failed() {
 }
 
 #[test]
-fn nodes_that_left_the_graph_go_in_reverse_waves() {
+fn nodes_removed_from_the_graph_are_pruned_in_reverse_waves() {
     let mut world = World::of(super::objects::CHAIN, "{text: hello}");
     world.settle();
     world.graph = graph("schema: {apiVersion: v1, kind: App, spec: {text: string}}\nresources: []\n");
@@ -34,7 +34,11 @@ fn nodes_that_left_the_graph_go_in_reverse_waves() {
         if plan.prune.is_done() {
             break;
         }
-        assert_eq!(plan.inventory.values().next().unwrap().group_kinds.len(), 1, "still there");
+        assert_eq!(
+            plan.inventory.values().next().unwrap().group_kinds.len(),
+            1,
+            "its kind is still recorded"
+        );
         for pending in &plan.prune.delete {
             waves.push(pending.key.name.to_string());
             world.observed.objects.remove(&pending.key);
@@ -45,7 +49,7 @@ fn nodes_that_left_the_graph_go_in_reverse_waves() {
 }
 
 #[test]
-fn an_object_that_is_going_is_waited_for() {
+fn pruning_waits_for_a_terminating_object() {
     let mut world = World::of(super::objects::CHAIN, "{text: hello}");
     world.settle();
     world.graph = graph("schema: {apiVersion: v1, kind: App, spec: {text: string}}\nresources: []\n");

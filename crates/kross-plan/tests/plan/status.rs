@@ -1,4 +1,4 @@
-//! What instances say: fields, conditions, resources, and when nothing changed.
+//! The status of instances: fields, conditions, resources, and stability.
 
 use kross_api::{FailureReason, ResourceState};
 use kross_plan::{blocked_deletion_status, failed_status, suspended_status};
@@ -24,7 +24,7 @@ resources:
 ";
 
 #[test]
-fn status_has_what_can_be_said_and_no_more() {
+fn status_has_the_fields_that_can_be_evaluated() {
     let mut world = World::of(REPORTING, "{text: hello}");
     let plan = world.settle();
     assert_eq!(plan.status.get("name"), Some(&Value::from("first")));
@@ -98,7 +98,7 @@ fn types(status: &Value) -> Vec<String> {
 }
 
 #[test]
-fn authors_conditions_take_the_place_of_ours() {
+fn author_conditions_replace_the_built_in_ones() {
     let mut world = World::of(AUTHORED, "{number: 1}");
     let plan = world.plan();
     assert_eq!(types(&plan.status), ["Set=False", "Number=True"]);
@@ -112,12 +112,12 @@ fn authors_conditions_take_the_place_of_ours() {
     let plan = world.settle();
     assert_eq!(types(&plan.status), ["Set=True", "Data=True", "Number=True"]);
     assert_eq!(plan.state.as_str(), "ACTIVE");
-    // One that fails keeps what it said and makes the state an error.
+    // A condition that fails keeps its last status and makes the state an error.
     world.set_spec("{number: 0}");
     let plan = world.plan();
     assert_eq!(types(&plan.status), ["Set=True", "Data=True", "Number=True"]);
     assert_eq!(plan.state.as_str(), "ERROR");
-    // One that merely waits keeps it too, and the state stays.
+    // A condition that waits for data keeps it too, and does not change the state.
     world.set_spec("{number: 1}");
     world.object_mut("first").value.as_object_mut().unwrap().insert("data", yaml("{}"));
     let plan = world.plan();
@@ -152,7 +152,7 @@ fn an_instance_without_a_graph_says_so() {
 }
 
 #[test]
-fn a_deletion_that_cannot_begin_says_why_and_keeps_the_fields() {
+fn a_blocked_deletion_says_why_and_keeps_the_fields() {
     let mut world = World::of(REPORTING, "{text: hello}");
     world.settle();
     let status =
@@ -165,15 +165,12 @@ fn a_deletion_that_cannot_begin_says_why_and_keeps_the_fields() {
 }
 
 #[test]
-fn a_deletion_says_what_it_waits_for_also_where_nothing_was_said_before() {
+fn a_blocked_deletion_sets_ready_without_earlier_conditions() {
     let world = World::of("{schema: {apiVersion: v1, kind: App, spec: {}}, resources: []}", "{}");
-    let why = "the inventory cannot be trusted";
+    let why = "the inventory is invalid";
     let status = blocked_deletion_status(Some(&world.graph), &world.instance, why, world.now);
     let conditions = status.get("conditions").unwrap().as_list().unwrap();
     let ready = conditions.last().unwrap();
     assert_eq!(ready.get("type").unwrap().as_str(), Some("Ready"));
-    assert_eq!(
-        ready.get("message").unwrap().as_str(),
-        Some("deletion blocked: the inventory cannot be trusted")
-    );
+    assert_eq!(ready.get("message").unwrap().as_str(), Some("deletion blocked: the inventory is invalid"));
 }

@@ -1,4 +1,4 @@
-//! A graph, an instance and what is observed, for tests to change.
+//! A graph, an instance and an observed state that tests can change.
 
 use jiff::Timestamp;
 use kross_api::yaml::Document;
@@ -40,7 +40,7 @@ pub(crate) fn yaml(text: &str) -> Value {
     documents(text).remove(0).value().clone()
 }
 
-/// A moment, so many seconds after the tests began.
+/// The time, this many seconds after the start of a test.
 pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
@@ -76,7 +76,7 @@ impl World {
         plan(&self.graph, &self.instance, &self.observed, &self.settings, self.now)
     }
 
-    /// Writes what the plan says, as a server would take it.
+    /// Applies what the plan says, as an API server would store it.
     pub(crate) fn apply(&mut self, plan: &Plan) {
         for action in &plan.apply {
             let object = plan.object(action).unwrap();
@@ -99,7 +99,7 @@ impl World {
         self.observed.objects.insert(key.clone(), ObservedObject::new(value));
     }
 
-    /// Plans and writes until nothing is left, and keeps the status.
+    /// Plans and applies until nothing is left, and stores the status.
     pub(crate) fn settle(&mut self) -> Plan {
         for _ in 0..50 {
             let plan = self.plan();
@@ -109,7 +109,7 @@ impl World {
             }
             self.apply(&plan);
         }
-        panic!("it never settles");
+        panic!("the plan does not converge");
     }
 
     pub(crate) fn keep_status(&mut self, plan: &Plan) {
@@ -120,7 +120,7 @@ impl World {
         self.instance.as_object_mut().unwrap().insert("spec", yaml(spec));
     }
 
-    /// Gives an object a status, as its controller would.
+    /// Sets the status of an object, as its controller would.
     pub(crate) fn set_status(&mut self, name: &str, status: &str) {
         let object = self.object_mut(name);
         object.value.as_object_mut().unwrap().insert("status", yaml(status));
@@ -149,7 +149,7 @@ impl World {
         self.observed.failures.insert(node.objects[0].key.clone(), failure);
     }
 
-    /// Tells what is known of every cluster the plan uses.
+    /// Sets the connection of every cluster that the plan uses.
     pub(crate) fn connect(&mut self, plan: &Plan, connection: &ClusterConnection) {
         for used in &plan.clusters {
             self.observed.clusters.insert(
@@ -161,7 +161,6 @@ impl World {
                     mode: SyncMode::Watch,
                     connection: connection.clone(),
                     succeeded: false,
-                    last_contact: None,
                 },
             );
         }
@@ -178,7 +177,7 @@ pub(crate) fn local(kind: &str, namespace: &str, name: &str) -> ObjectKey {
     }
 }
 
-/// The ids of the nodes that are to be written, in order.
+/// The ids of the nodes to apply, in order.
 pub(crate) fn applied(plan: &Plan) -> Vec<&str> {
     plan.apply.iter().map(|action| plan.nodes[action.node.0].id.as_str()).collect()
 }

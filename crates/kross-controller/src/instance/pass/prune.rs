@@ -10,7 +10,7 @@ use crate::instance::error::{InstanceError, SOON};
 use crate::instance::observe::Observation;
 use crate::instance::reach::Reach;
 use crate::instance::release_report::ReleaseReport;
-use crate::instance::{apply, clusters, inventory_scan, manage};
+use crate::instance::{apply, cluster_inventory, inventory_scan, manage};
 
 impl Pass<'_> {
     /// Removes what nobody desires any more, and shrinks the inventory once it is gone.
@@ -55,7 +55,7 @@ impl Pass<'_> {
         observation: &mut Observation,
     ) -> Result<Plan, InstanceError> {
         self.shrink(&plan, reach).await?;
-        if plan.prune.is_done() || !clusters::forget(&self.record.remote, observation) {
+        if plan.prune.is_done() || !cluster_inventory::remove_unrecorded(&self.record.remote, observation) {
             return Ok(plan);
         }
         let plan = self.plan(observation);
@@ -63,14 +63,14 @@ impl Pass<'_> {
     }
 
     async fn shrink(&mut self, plan: &Plan, reach: &Reach<'_>) -> Result<(), InstanceError> {
-        if !plan.is_certain() || !plan.prune.unfinished_hooks.is_empty() {
+        if !plan.is_fully_applied() || !plan.prune.unfinished_hooks.is_empty() {
             return Ok(());
         }
         let awaited = plan.prune.waiting.iter().map(|(pending, _)| pending);
         let going = awaited.chain(&plan.prune.delete).chain(&plan.prune.release);
         let busy: BTreeSet<&ClusterId> = going.map(|pending| &pending.key.cluster).collect();
         let applyset = manage::remote_applyset(self.context, self.served, &self.instance);
-        let made = clusters::Made::by(plan);
+        let planned = cluster_inventory::PlannedContents::of(plan);
         let mut record = self.record.remote.clone();
         for cluster in self.record.remote.clusters() {
             let id = ClusterId::new(&cluster.uid);
@@ -83,7 +83,7 @@ impl Pass<'_> {
                 record.retain(|other| other.reference != cluster.reference || other.uid != cluster.uid);
                 continue;
             }
-            let (left, elsewhere) = made.kept(cluster);
+            let (left, elsewhere) = planned.kept(cluster);
             let mut gone = Inventory {
                 group_kinds: cluster.contents.group_kinds.difference(&left.group_kinds).cloned().collect(),
                 namespaces: cluster.contents.namespaces.clone(),

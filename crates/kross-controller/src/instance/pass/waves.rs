@@ -9,11 +9,11 @@ use kross_plan::{ApplyAction, Plan};
 
 use super::Pass;
 use crate::instance::admit::Visitor;
-use crate::instance::clusters::Asker;
+use crate::instance::cluster_resolver::ClusterResolver;
 use crate::instance::error::InstanceError;
 use crate::instance::observe::Observation;
 use crate::instance::reach::Reach;
-use crate::instance::{apply, children, clusters, external};
+use crate::instance::{apply, children, cluster_inventory, external};
 
 impl Pass<'_> {
     /// Plans and writes until nothing is left to write.
@@ -27,12 +27,20 @@ impl Pass<'_> {
     ) -> Result<Plan, InstanceError> {
         let mut tried: HashSet<ObjectKey> = HashSet::new();
         let (instance, recorded) = (Arc::clone(&self.instance), self.record.remote.clone());
-        let asker = Asker { context: self.context, key: self.key, instance: &instance, recorded: &recorded };
+        let resolver = ClusterResolver {
+            context: self.context,
+            key: self.key,
+            instance: &instance,
+            recorded: &recorded,
+        };
         if self.phase == LifecyclePhase::Active {
-            asker.recall(reach, observation, self.memory);
+            resolver.resolve_recorded(reach, observation, self.memory);
         }
-        clusters::rename(&mut self.record.remote, observation);
-        let owned = children::recorded(&clusters::contents(&self.record.remote), Some(self.graph));
+        cluster_inventory::record_uids(&mut self.record.remote, observation);
+        let owned = children::recorded(
+            &cluster_inventory::contents_by_cluster(&self.record.remote),
+            Some(self.graph),
+        );
         for (kind, _) in &owned {
             if reach.client(&kind.0).is_err() {
                 children::remember(instance.uid(), &kind.0, observation, self.memory);
@@ -42,7 +50,7 @@ impl Pass<'_> {
         let limit = 8 * self.graph.nodes.len() + 16;
         let mut plan = self.plan(observation);
         for _ in 0..limit {
-            let mut news = asker.meet_all(&plan, reach, observation, self.memory);
+            let mut news = resolver.resolve_planned(&plan, reach, observation, self.memory);
             news |= children::find_scopes(&plan, reach, observation, self.memory).await;
             let wanted = owned.iter().cloned().chain(children::planned(&plan)).collect();
             let known = (self.key, instance.uid().as_str());
@@ -83,8 +91,13 @@ impl Pass<'_> {
     /// Adds what a plan is about to make to what the instance says it owns.
     fn expand(&mut self, plan: &Plan, observation: &mut Observation) {
         self.record.local.extend(plan.inventory.get(&ClusterId::local()).unwrap_or(&Inventory::default()));
-        clusters::give_up(self.context, &self.instance, &mut self.record.remote, observation);
-        for cluster in clusters::needed(plan) {
+        cluster_inventory::remove_abandoned(
+            self.context,
+            &self.instance,
+            &mut self.record.remote,
+            observation,
+        );
+        for cluster in cluster_inventory::required_entries(plan) {
             self.record.remote.add(cluster);
         }
     }

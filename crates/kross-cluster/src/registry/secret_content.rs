@@ -1,32 +1,32 @@
-//! Turns a Secret into a kubeconfig that may be used, or into the reason why not.
+//! Turns a Secret into an accepted kubeconfig, or into the failure that says why not.
 
 use std::sync::Arc;
 
-use kross_api::{FailureReason, SecretAddress};
+use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
 
 use super::ClusterOptions;
-use super::connection_state::{ConnectStep, Failure};
+use super::connection_state::failed;
 use crate::client::Credential;
 use crate::kubeconfig::{Accepted, PrepareError, accept};
 use crate::object::StoredObject;
 use crate::secrets::{SecretConsumer, SecretRefusal, read_kubeconfig};
 use crate::transport::Endpoint;
 
-/// What a Secret holds.
-pub(super) enum Intake {
-    /// Not known yet.
+/// What a watched Secret contains.
+pub(super) enum SecretContent {
+    /// The Secret was not read yet.
     Unread,
-    /// Nothing that anybody may use.
+    /// There is no Secret that anybody may use.
     Missing,
-    /// Nothing usable.
-    Refused(Failure),
-    /// A kubeconfig, and what tells it from others.
+    /// The Secret cannot be read, or its kubeconfig is refused.
+    Refused(ConnectionFailure),
+    /// An accepted kubeconfig, with its fingerprint.
     Usable(Text, Arc<Accepted>),
 }
 
-impl Intake {
-    /// Reads a Secret for whoever may use it the most.
+impl SecretContent {
+    /// Reads a Secret with the widest permissions, those of a definition.
     pub(super) fn of(secret: &StoredObject, address: &SecretAddress, options: &ClusterOptions) -> Self {
         let bytes = match read_kubeconfig(secret, address, SecretConsumer::Definition, &options.secrets) {
             Ok(bytes) => bytes,
@@ -39,8 +39,8 @@ impl Intake {
         }
     }
 
-    /// The failure of whoever asks, if there is nothing to use.
-    pub(super) fn failure(&self, address: &SecretAddress, consumer: SecretConsumer<'_>) -> Option<Failure> {
+    /// The failure that a consumer sees, if there is no usable kubeconfig.
+    pub(super) fn failure(&self, address: &SecretAddress, consumer: SecretConsumer<'_>) -> Option<ConnectionFailure> {
         match self {
             Self::Unread | Self::Usable(..) => None,
             Self::Missing => Some(SecretRefusal::not_offered(address, consumer).into()),
@@ -49,7 +49,7 @@ impl Intake {
     }
 }
 
-impl From<SecretRefusal> for Failure {
+impl From<SecretRefusal> for ConnectionFailure {
     fn from(refusal: SecretRefusal) -> Self {
         let step = match refusal {
             SecretRefusal::Key { .. } | SecretRefusal::KeyName { .. } => ConnectStep::Key,
@@ -59,8 +59,8 @@ impl From<SecretRefusal> for Failure {
     }
 }
 
-/// What a connection needs, as a kubeconfig gives it at this time.
-pub(super) async fn prepare(accepted: &Accepted) -> Result<(Endpoint, Credential), Failure> {
+/// Endpoint and credential of a kubeconfig: tokens of `exec` plugins and certificates as of now.
+pub(super) async fn prepare(accepted: &Accepted) -> Result<(Endpoint, Credential), ConnectionFailure> {
     accepted.prepare().await.map_err(|error| {
         let step = match error {
             PrepareError::Expired { .. } | PrepareError::Exec(_) => ConnectStep::Authenticate,
@@ -72,7 +72,7 @@ pub(super) async fn prepare(accepted: &Accepted) -> Result<(Endpoint, Credential
     })
 }
 
-/// The texts of refusals say what to do themselves.
-fn refused(step: ConnectStep, cause: String) -> Failure {
-    Failure { step, reason: FailureReason::Credentials, cause, advice: String::new() }
+/// A refusal, whose text says what to do.
+fn refused(step: ConnectStep, cause: String) -> ConnectionFailure {
+    failed(step, FailureReason::Credentials, cause, ConnectionAdvice::None)
 }

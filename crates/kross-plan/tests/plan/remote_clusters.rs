@@ -1,6 +1,8 @@
-//! Graphs over several clusters: connection, identity, conditions, and reacting to a dark one.
+//! Graphs over several clusters: connection, identity, conditions, and reactions to an unreachable cluster.
 
-use kross_api::{FailureReason, InstanceState, Reason, ResourceState};
+use kross_api::{
+    ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, InstanceState, ResourceState,
+};
 use kross_plan::{ClusterConnection, Progress};
 
 use super::world::*;
@@ -19,16 +21,21 @@ resources:
 ";
 
 fn connected() -> ClusterConnection {
-    ClusterConnection::Connected { since: at(0) }
+    ClusterConnection::Connected { since: at(0), last_contact: None }
 }
 
-fn dark() -> ClusterConnection {
-    ClusterConnection::NotConnected {
-        since: at(30),
-        reason: FailureReason::Unreachable,
-        message: "connection refused".into(),
-        step: Reason::Unreachable,
-    }
+fn unreachable() -> ClusterConnection {
+    not_connected(ConnectStep::Reach, FailureReason::Unreachable, "connection refused", at(30))
+}
+
+fn not_connected(
+    step: ConnectStep,
+    reason: FailureReason,
+    cause: &str,
+    since: jiff::Timestamp,
+) -> ClusterConnection {
+    let advice = ConnectionAdvice::None;
+    ClusterConnection::NotConnected(ConnectionFailure::new(step, reason, cause, advice, since))
 }
 
 fn world() -> World {
@@ -38,12 +45,12 @@ fn world() -> World {
 }
 
 #[test]
-fn objects_go_to_their_cluster_once_it_is_connected() {
+fn applies_objects_to_their_cluster_once_it_is_connected() {
     let mut world = world();
     let plan = world.settle();
     assert_eq!(plan.clusters.len(), 1);
     assert_eq!(plan.clusters[0].reference.display, "clusters/eu-kubeconfig");
-    assert!(matches!(progress(&plan, "there"), Progress::Unconnected(_)));
+    assert!(matches!(progress(&plan, "there"), Progress::NotConnected(_)));
     assert_eq!(plan.state, InstanceState::InProgress);
     assert_eq!(condition(&plan, "RemoteClusterConnected").0, "False");
     assert_eq!(condition(&plan, "ClusterResolved").0, "True");
@@ -73,12 +80,12 @@ fn objects_go_to_their_cluster_once_it_is_connected() {
 }
 
 #[test]
-fn a_cluster_that_goes_dark_is_an_error_after_the_first_success_there() {
+fn an_unreachable_cluster_is_an_error_after_the_first_success_there() {
     let mut world = world();
     let plan = world.settle();
     world.connect(&plan, &connected());
     let plan = world.settle();
-    world.connect(&plan, &dark());
+    world.connect(&plan, &unreachable());
     assert_eq!(world.plan().state, InstanceState::InProgress);
     world.observed.clusters.values_mut().for_each(|state| state.succeeded = true);
     let plan = world.plan();
@@ -93,14 +100,14 @@ fn a_cluster_that_goes_dark_is_an_error_after_the_first_success_there() {
 }
 
 #[test]
-fn an_instance_that_moves_leaves_nothing_behind() {
+fn an_instance_that_moves_is_pruned_from_its_former_cluster() {
     let mut world = world();
     let plan = world.settle();
     world.connect(&plan, &connected());
     world.settle();
     world.set_spec("{region: us}");
     let plan = world.plan();
-    assert!(plan.prune.is_done(), "not before the new cluster is reached");
+    assert!(plan.prune.is_done(), "not before the new cluster is connected");
     world.connect(&plan, &connected());
     let plan = world.settle();
     assert_eq!(plan.prune.delete.len(), 1);
@@ -126,21 +133,21 @@ fn counts(plan: &kross_plan::Plan) -> Vec<(i64, i64)> {
 }
 
 #[test]
-fn a_cluster_counts_what_is_there_also_while_it_waits_or_is_to_go() {
+fn a_cluster_counts_objects_that_wait_or_are_to_be_deleted() {
     let mut world = World::of(CHAIN, "{region: eu}");
     world.settings.assume_namespaced = true;
     let plan = world.settle();
     world.connect(&plan, &connected());
     let plan = world.settle();
     assert_eq!(counts(&plan), [(2, 2)]);
-    world.connect(&plan, &dark());
-    assert_eq!(counts(&world.plan()), [(0, 2)], "the second waits for the first, and is there");
+    world.connect(&plan, &unreachable());
+    assert_eq!(counts(&world.plan()), [(0, 2)], "the second waits for the first, and exists");
     world.set_spec("{region: us}");
     let mut plan = world.plan();
     plan.clusters.retain(|used| !used.former);
     world.connect(&plan, &connected());
     let plan = world.settle();
-    assert_eq!(counts(&plan), [(2, 2), (0, 2)], "what is owed to the former one counts too");
+    assert_eq!(counts(&plan), [(2, 2), (0, 2)], "objects to clean up in the former cluster count too");
 }
 
 const SPREAD: &str = r"
@@ -153,7 +160,7 @@ resources:
 ";
 
 #[test]
-fn a_collection_over_several_clusters_is_summed_up_as_in_none_of_them() {
+fn a_collection_over_several_clusters_is_summarized_without_naming_one() {
     let numbers: Vec<String> = (0..50).map(|number| number.to_string()).collect();
     let mut world = World::of(SPREAD, &format!("{{numbers: [{}]}}", numbers.join(", ")));
     world.settings.assume_namespaced = true;
@@ -192,38 +199,40 @@ resources:
 ";
 
 #[test]
-fn nobody_reacts_to_a_cluster_before_it_is_known_whether_it_answers() {
-    for (connection, made) in [(connected(), ["main", "settings"]), (dark(), ["standby", "settings"])] {
+fn expressions_wait_for_the_connection_state_of_a_cluster() {
+    for (connection, created) in
+        [(connected(), ["main", "settings"]), (unreachable(), ["standby", "settings"])]
+    {
         let mut world = World::of(EITHER, "{}");
         let plan = world.settle();
         assert!(world.observed.objects.is_empty(), "{:?}", world.observed.objects.keys());
-        assert_eq!(plan.state, InstanceState::InProgress, "it is not ready because nothing is there");
+        assert_eq!(plan.state, InstanceState::InProgress, "an instance without objects is not ready");
         for id in ["main", "standby", "settings"] {
             let message = progress(&plan, id).message().unwrap();
             assert_eq!(
-                message, "waits until it is known whether cluster `clusters/eu-kubeconfig` answers",
+                message, "waiting for the connection state of cluster `clusters/eu-kubeconfig`",
                 "{id}"
             );
         }
         world.connect(&plan, &connection);
         let plan = world.settle();
         assert_eq!(plan.state, InstanceState::Active);
-        assert_eq!(world.observed.objects.len(), made.len());
-        for name in made {
+        assert_eq!(world.observed.objects.len(), created.len());
+        for name in created {
             assert!(world.observed.objects.keys().any(|key| key.name == *name), "{name}");
         }
     }
 }
 
 #[test]
-fn a_graph_can_react_to_a_dark_cluster_and_back_without_swinging() {
+fn a_graph_can_react_to_an_unreachable_cluster_and_back_without_flapping() {
     let mut world = World::of(STANDBY, "{}");
     let plan = world.plan();
     world.connect(&plan, &connected());
     let plan = world.settle();
     assert_eq!(plan.state, InstanceState::Active);
     assert!(matches!(progress(&plan, "standby"), Progress::Skipped(_)));
-    world.connect(&plan, &dark());
+    world.connect(&plan, &unreachable());
     world.observed.clusters.values_mut().for_each(|state| state.succeeded = true);
     world.now = at(40);
     let plan = world.settle();
@@ -239,19 +248,19 @@ fn a_graph_can_react_to_a_dark_cluster_and_back_without_swinging() {
     let again = world.plan();
     assert!(again.apply.is_empty());
     assert_eq!(again.status, plan.status);
-    // What is over there is not forgotten: it waits to be removed.
+    // The remote object is still reported: it waits to be deleted.
     let waiting = plan.resources.iter().find(|entry| entry.state == ResourceState::Deleting).unwrap();
     assert_eq!(waiting.reason, Some(FailureReason::Unreachable));
     world.connect(&plan, &connected());
     world.now = at(300);
     let plan = world.settle();
     assert!(progress(&plan, "main").is_ready());
-    let gone: Vec<&str> = plan.prune.delete.iter().map(|pending| pending.key.name.as_str()).collect();
-    assert_eq!(gone, ["standby"]);
+    let deleted: Vec<&str> = plan.prune.delete.iter().map(|pending| pending.key.name.as_str()).collect();
+    assert_eq!(deleted, ["standby"]);
 }
 
 #[test]
-fn two_items_in_one_cluster_under_two_names_are_one_object() {
+fn items_that_are_the_same_object_by_two_references_are_an_error() {
     let mut world = World::of(
         r"
 schema: {apiVersion: v1, kind: App, spec: {regions: '[]string'}}
@@ -273,22 +282,22 @@ resources:
 }
 
 #[test]
-fn a_cluster_that_was_left_stays_visible_until_it_is_cleaned() {
+fn a_former_cluster_is_reported_until_it_is_cleaned_up() {
     let mut world = world();
     let plan = world.settle();
     world.connect(&plan, &connected());
     world.settle();
     world.set_spec("{region: us}");
-    world.observed.clusters.values_mut().for_each(|state| state.connection = dark());
+    world.observed.clusters.values_mut().for_each(|state| state.connection = unreachable());
     let plan = world.plan();
-    let left: Vec<_> = plan.clusters.iter().map(|used| used.key.clone()).collect();
+    let used: Vec<_> = plan.clusters.iter().map(|used| used.key.clone()).collect();
     for used in plan.clusters.iter().filter(|used| used.needed) {
         let mut state = world.observed.clusters.values().next().unwrap().clone();
         state.id = kross_api::ClusterId::new("us");
         state.connection = connected();
         world.observed.clusters.insert(used.key.clone(), state);
     }
-    assert_eq!(left.len(), 2);
+    assert_eq!(used.len(), 2);
     let plan = world.settle();
     assert!(plan.prune.delete.is_empty());
     let entry = plan.resources.last().unwrap();
@@ -303,28 +312,24 @@ fn a_cluster_that_was_left_stays_visible_until_it_is_cleaned() {
 }
 
 #[test]
-fn the_time_of_the_last_contact_alone_is_no_news() {
+fn the_last_contact_alone_does_not_change_the_status() {
     let mut world = world();
     let plan = world.settle();
     world.connect(&plan, &connected());
     world.settle();
-    world.observed.clusters.values_mut().for_each(|state| state.last_contact = Some(at(90)));
+    world.observed.clusters.values_mut().for_each(|state| state.connection.backdate(None, Some(at(90))));
     world.now = at(90);
     assert_eq!(Some(&world.plan().status), world.instance.get("status"));
 }
 
 #[test]
-fn a_secret_that_leads_to_another_cluster_stops_everything_there() {
+fn a_secret_that_points_to_another_cluster_stops_everything_there() {
     let mut world = world();
     let plan = world.settle();
     world.connect(&plan, &connected());
     let plan = world.settle();
-    let moved = ClusterConnection::NotConnected {
-        since: at(9),
-        reason: FailureReason::Credentials,
-        message: "the Secret leads to another cluster than before".into(),
-        step: Reason::IdentityChanged,
-    };
+    let cause = "the Secret points to another cluster than before";
+    let moved = not_connected(ConnectStep::Identify, FailureReason::Credentials, cause, at(9));
     world.connect(&plan, &moved);
     let plan = world.plan();
     assert_eq!(plan.state, InstanceState::Error);
@@ -334,12 +339,8 @@ fn a_secret_that_leads_to_another_cluster_stops_everything_there() {
 
 #[test]
 fn a_reference_whose_secret_is_missing_is_not_resolved_unless_the_definition_fixed_it() {
-    let missing = ClusterConnection::NotConnected {
-        since: at(9),
-        reason: FailureReason::Credentials,
-        message: "there is no such Secret".into(),
-        step: Reason::SecretNotAvailable,
-    };
+    let cause = "there is no such Secret";
+    let missing = not_connected(ConnectStep::Secret, FailureReason::Credentials, cause, at(9));
     let resolved = |mut world: World| {
         let plan = world.settle();
         world.connect(&plan, &missing);
@@ -372,43 +373,43 @@ resources:
 ";
 
 #[test]
-fn what_people_were_told_outlives_a_restart_in_the_dark_and_ends_when_it_is_wanted_again() {
+fn reported_orphans_survive_a_restart_and_end_when_the_object_is_desired_again() {
     let mut world = World::of(OPTIONAL, "{want: true}");
     let plan = world.plan();
     world.connect(&plan, &connected());
     let plan = world.settle();
-    world.connect(&plan, &dark());
+    world.connect(&plan, &unreachable());
     world.observed.clusters.values_mut().for_each(|state| state.succeeded = true);
     world.set_spec("{want: false}");
-    let left = world.plan();
-    assert_eq!((left.prune.orphaned.len(), left.prune.promised.len()), (1, 1));
-    let keep = |world: &mut World, kept: &Option<kross_value::Text>| {
-        let note = kept.clone().map_or(kross_value::Value::Null, Into::into);
+    let orphaned = world.plan();
+    assert_eq!((orphaned.prune.orphaned.len(), orphaned.prune.reported_orphans.len()), (1, 1));
+    let persist = |world: &mut World, persisted: &Option<kross_value::Text>| {
+        let note = persisted.clone().map_or(kross_value::Value::Null, Into::into);
         let notes = kross_value::Value::object([(kross_api::annotations::DELETE_ATTEMPTS, note)]);
         let instance = world.instance.as_object_mut().unwrap();
         instance.get_mut("metadata").unwrap().as_object_mut().unwrap().insert("annotations", notes);
     };
-    keep(&mut world, &left.prune.kept);
+    persist(&mut world, &orphaned.prune.persisted);
 
-    // Somebody else goes on, who has never seen the object.
+    // Another process continues, whose cache never had the object.
     let objects = std::mem::take(&mut world.observed.objects);
     let unlisted = world.plan();
-    assert_eq!(unlisted.prune.promised, left.prune.promised);
-    assert_eq!(unlisted.prune.kept, left.prune.kept);
+    assert_eq!(unlisted.prune.reported_orphans, orphaned.prune.reported_orphans);
+    assert_eq!(unlisted.prune.persisted, orphaned.prune.persisted);
     assert!(unlisted.prune.orphaned.is_empty());
-    // The cluster is back, and so is the object: it stays, though its author's condition holds no more.
+    // The cluster is back: the object is kept, though `forceWhen` no longer holds.
     world.connect(&unlisted, &connected());
     world.observed.objects = objects;
     let back = world.plan();
     assert!(back.prune.delete.is_empty());
-    assert_eq!(back.prune.release.iter().map(|pending| pending.told).collect::<Vec<_>>(), [true]);
-    // Unless it is wanted again.
+    assert_eq!(back.prune.release.iter().map(|pending| pending.reported).collect::<Vec<_>>(), [true]);
+    // Unless it is desired again.
     world.set_spec("{want: true}");
     let wanted = world.settle();
-    assert!(wanted.prune.promised.is_empty() && wanted.prune.release.is_empty());
+    assert!(wanted.prune.reported_orphans.is_empty() && wanted.prune.release.is_empty());
     assert_eq!(wanted.state, InstanceState::Active);
-    // Nor is anything kept once it is gone.
+    // Nothing is persisted once the object is deleted.
     world.set_spec("{want: false}");
     world.observed.objects.clear();
-    assert!(world.plan().prune.promised.is_empty());
+    assert!(world.plan().prune.reported_orphans.is_empty());
 }

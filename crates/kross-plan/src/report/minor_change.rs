@@ -1,11 +1,11 @@
-//! Whether a status has news: a resource in another state, a condition that turned, a cluster that went dark, a field of the
-//! author. How many of a thousand items are ready by now is a detail, which may be written a little later.
+//! Decides whether a change of the status is minor, so that its write may be delayed: how many of a thousand items are ready is minor;
+//! the state of a resource, a condition, a cluster's connection or a field of the author is not.
 
 use kross_value::{Object, Value};
 
-/// Whether two statuses differ in details alone: in messages, in counts, and in which items of a large collection are listed.
+/// Whether two statuses differ only in messages, in counts, and in which items of a large collection are listed.
 #[must_use]
-pub fn is_detail(before: &Value, after: &Value) -> bool {
+pub fn is_minor_change(before: &Value, after: &Value) -> bool {
     outline(before) == outline(after)
 }
 
@@ -14,7 +14,7 @@ fn outline(status: &Value) -> Value {
     reduce(&mut outline, "conditions", &["type", "status", "reason", "observedGeneration"]);
     reduce(&mut outline, "clusters", &["name", "secret", "uid", "mode", "connected", "since"]);
     let list = outline.get("managedResources").and_then(Value::as_list).map(<[Value]>::to_vec);
-    let summed: Vec<Value> = list
+    let summarized: Vec<Value> = list
         .iter()
         .flatten()
         .filter(|entry| entry.get("name").is_none())
@@ -22,7 +22,7 @@ fn outline(status: &Value) -> Value {
         .collect();
     if let Some(list) = list {
         let is_item = |entry: &Value| {
-            entry.get("name").is_some() && entry.get("id").is_some_and(|id| summed.contains(id))
+            entry.get("name").is_some() && entry.get("id").is_some_and(|id| summarized.contains(id))
         };
         let kept = list.into_iter().filter(|entry| !is_item(entry));
         outline.insert("managedResources", Value::list(kept));
@@ -33,7 +33,7 @@ fn outline(status: &Value) -> Value {
     Value::Object(outline)
 }
 
-/// Keeps only these fields of each item of a list of ours. A list of the author's own making has none of them.
+/// Keeps only these fields of each item of a built-in list. A list that the author defined has none of them.
 fn reduce(outline: &mut Object, name: &str, fields: &[&str]) {
     let Some(list) = outline.get(name).and_then(Value::as_list) else { return };
     let reduced = list.iter().map(|item| match item {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_messages_and_listed_items_are_details() {
+    fn counts_messages_and_listed_items_are_minor() {
         let before = status(
             r#"{"state":"IN_PROGRESS","conditions":[{"type":"Ready","status":"False","reason":"NotReady","message":"3 of 9"}],
                 "managedResources":[{"id":"many","state":"Pending","message":"3 of 9"},{"id":"many","name":"m4","state":"Pending"}]}"#,
@@ -65,11 +65,11 @@ mod tests {
             r#"{"state":"IN_PROGRESS","conditions":[{"type":"Ready","status":"False","reason":"NotReady","message":"5 of 9"}],
                 "managedResources":[{"id":"many","state":"Pending","message":"5 of 9"},{"id":"many","name":"m6","state":"Pending"}]}"#,
         );
-        assert!(is_detail(&before, &after));
+        assert!(is_minor_change(&before, &after));
     }
 
     #[test]
-    fn states_conditions_and_fields_of_the_author_are_news() {
+    fn states_conditions_and_fields_of_the_author_are_not_minor() {
         let before =
             status(r#"{"state":"ACTIVE","managedResources":[{"id":"a","name":"x","state":"Ready"}]}"#);
         for after in [
@@ -77,7 +77,7 @@ mod tests {
             r#"{"state":"ACTIVE","managedResources":[{"id":"a","name":"x","state":"Pending"}]}"#,
             r#"{"state":"ACTIVE","count":1,"managedResources":[{"id":"a","name":"x","state":"Ready"}]}"#,
         ] {
-            assert!(!is_detail(&before, &status(after)), "{after}");
+            assert!(!is_minor_change(&before, &status(after)), "{after}");
         }
     }
 }

@@ -1,33 +1,32 @@
-//! What the instance says of the clusters it uses: one entry each, and the three conditions about them.
+//! What the status says about the clusters of the instance: one entry each, and the three conditions about them.
 
 use std::collections::{HashMap, HashSet};
 
 use kross_api::{
-    ClusterId, ClusterStatus, ConditionSet, ConditionType, FailureReason, ObjectKey, Reason,
-    ResolvedCredentials, SyncMode,
+    ClusterId, ClusterStatus, ConditionSet, ConditionType, ConnectStep, ConnectionFailure, FailureReason,
+    ObjectKey, Reason, ResolvedCredentials, SyncMode, whole_seconds,
 };
 use kross_graph::Placement;
 
-use super::{cause, seconds, since, unknown};
+use super::{cause, set_unknown, since};
 use crate::access_paths::AccessPath;
 use crate::deletion::{DeletionPlan, PendingDeletion};
-use crate::observed::ClusterConnection;
 use crate::plan::{NodePlan, UsedCluster};
 use crate::progress::Progress;
 use crate::walk::Walk;
 
-/// What is said when there is nothing to say about references.
-pub(super) const RESOLVED: &str = "every cluster reference has a value";
+/// The message of `ClusterResolved` when it is True.
+pub(super) const RESOLVED: &str = "every cluster reference is resolved";
 
 /// Entries of `status.clusters`, in the order of their first use.
 pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ClusterStatus> {
     let before = walk.input.instance.clusters();
     let unplanned = unplanned(walk, prune);
     let first = |used: &UsedCluster| walk.clusters.iter().find(|other| other.id == used.id);
-    let there = |used: &UsedCluster| {
+    let counts = |used: &UsedCluster| {
         let objects = walk.nodes.iter().flat_map(|node| &node.objects);
         let by = |access_path: &AccessPath| access_path.reference == used.reference;
-        let there: Vec<_> = objects
+        let planned: Vec<_> = objects
             .filter(|object| {
                 let access_path = walk.access_paths.to(&object.key);
                 object.key.cluster == used.id && access_path.map_or(!used.former, by)
@@ -35,30 +34,30 @@ pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ClusterStatu
             .collect();
         let is_first = first(used).is_some_and(|first| first.key == used.key);
         let more = unplanned.get(&used.id).filter(|_| is_first).copied().unwrap_or_default();
-        (there.iter().filter(|object| object.progress.is_ready()).count(), there.len() + more)
+        (planned.iter().filter(|object| object.progress.is_ready()).count(), planned.len() + more)
     };
-    settled(walk.clusters.iter().map(|used| entry(used, there(used))), &before)
+    stable(walk.clusters.iter().map(|used| entry(used, counts(used))), &before)
 }
 
-/// How many objects are there although the plan has nothing to say of them: those of nodes that wait, and in clusters that
-/// nobody uses any more those that are to go.
+/// How many observed objects the plan does not have, by cluster: those of nodes that wait, and those to delete in clusters that are
+/// no longer used.
 fn unplanned(walk: &Walk<'_>, prune: &DeletionPlan) -> HashMap<ClusterId, usize> {
-    let waits = |node: &&NodePlan| node.objects.is_empty() && !node.progress.is_settled();
+    let waits = |node: &&NodePlan| node.objects.is_empty() && !node.progress.is_complete();
     let waiting = walk.nodes.iter().filter(waits).flat_map(|node| walk.objects_of(&node.id));
-    let mut there: HashSet<&ObjectKey> = waiting.map(|(key, _)| *key).collect();
+    let mut observed: HashSet<&ObjectKey> = waiting.map(|(key, _)| *key).collect();
     let awaited = prune.waiting.iter().map(|(pending, _)| pending);
-    let going = prune.delete.iter().chain(&prune.release).chain(awaited).map(|pending| &pending.key);
+    let deleted = prune.delete.iter().chain(&prune.release).chain(awaited).map(|pending| &pending.key);
     let former = |key: &&ObjectKey| walk.clusters.iter().any(|used| used.former && used.id == key.cluster);
-    there.extend(going.filter(former));
+    observed.extend(deleted.filter(former));
     let mut counts = HashMap::new();
-    for key in there {
+    for key in observed {
         *counts.entry(key.cluster.clone()).or_default() += 1;
     }
     counts
 }
 
-/// One entry for each name. The time of the last contact alone is no news.
-pub(super) fn settled(
+/// One entry for each name. An entry that differs only in its last contact is not changed.
+pub(super) fn stable(
     found: impl Iterator<Item = ClusterStatus>,
     before: &[ClusterStatus],
 ) -> Vec<ClusterStatus> {
@@ -75,7 +74,7 @@ pub(super) fn settled(
     entries
 }
 
-/// What is said of a cluster with so many objects, the first so many of them ready.
+/// The entry of a cluster, with how many objects are ready and how many there are.
 pub(super) fn entry(used: &UsedCluster, (ready, total): (usize, usize)) -> ClusterStatus {
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let secret = match &used.reference.credentials {
@@ -90,8 +89,8 @@ pub(super) fn entry(used: &UsedCluster, (ready, total): (usize, usize)) -> Clust
         unverified: state.and_then(|state| state.unverified.then_some(true)),
         mode: state.map_or(SyncMode::Watch, |state| state.mode),
         connected: state.is_some_and(|state| state.connection.is_connected()),
-        since: state.map(|state| seconds(state.connection.since())),
-        last_contact: state.and_then(|state| state.last_contact).map(seconds),
+        since: state.map(|state| whole_seconds(state.connection.since())),
+        last_contact: state.and_then(|state| state.connection.last_contact()).map(whole_seconds),
         ready: count(ready),
         total: count(total),
     }
@@ -119,14 +118,15 @@ pub(super) fn conditions(walk: &Walk<'_>, prune: &DeletionPlan, set: &mut Condit
         }
         Some(node) => unplaced_condition(set, node, now),
     };
-    let down = walk.clusters.iter().filter(|used| used.needed).find_map(|used| Some((used, used.closed()?)));
-    match down {
+    let unavailable =
+        walk.clusters.iter().filter(|used| used.needed).find_map(|used| Some((used, used.unavailable()?)));
+    match unavailable {
         _ if !resolved => {
-            unknown(
+            set_unknown(
                 set,
                 ConditionType::RemoteClusterConnected,
                 Reason::NotReached,
-                "waits for the cluster references",
+                "waiting for the cluster references",
                 now,
             );
         }
@@ -134,7 +134,7 @@ pub(super) fn conditions(walk: &Walk<'_>, prune: &DeletionPlan, set: &mut Condit
             set.set_true(
                 ConditionType::RemoteClusterConnected,
                 Reason::Connected,
-                connected(walk, prune),
+                connected_message(walk, prune),
                 now,
             );
         }
@@ -156,52 +156,50 @@ pub(super) fn conditions(walk: &Walk<'_>, prune: &DeletionPlan, set: &mut Condit
     };
 }
 
-/// Why a reference that the instance gives a value to leads nowhere: its Secret is missing or cannot be used. One that the
-/// definition fixes was resolved when the definition was accepted.
+/// Why a reference is not resolved although it has a value: its Secret is missing or cannot be used. A reference that the definition
+/// fixes was resolved when the definition was accepted.
 fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<(Reason, String)> {
     let fixed = |placement: &Placement| matches!(placement, Placement::Remote(remote) if remote.fixed.as_ref() == Some(&*used.reference));
     if !used.needed || walk.input.graph.nodes.iter().any(|node| fixed(&node.placement)) {
         return None;
     }
-    match &used.state.as_ref()?.connection {
-        ClusterConnection::NotConnected {
-            step: step @ (Reason::SecretNotAvailable | Reason::SecretKeyMissing | Reason::KubeconfigInvalid),
-            ..
-        } => used.closed()?.failure().map(|failure| (*step, since(failure))),
-        _ => None,
+    let failure = used.state.as_ref()?.connection.failure()?;
+    if !matches!(failure.step, ConnectStep::Secret | ConnectStep::Key | ConnectStep::Parse) {
+        return None;
     }
+    used.unavailable()?.failure().map(|reported| (failure.condition_reason(), since(reported)))
 }
 
-/// What is said when every cluster that is needed is connected: also what is still owed to others, and which are left out.
-fn connected(walk: &Walk<'_>, prune: &DeletionPlan) -> String {
+/// The message when every cluster in use is connected: with pending cleanup in others, or with one that is not in use.
+fn connected_message(walk: &Walk<'_>, prune: &DeletionPlan) -> String {
     let all = "every cluster is connected";
-    let mut dark = walk.clusters.iter().filter_map(|used| Some((used, used.closed()?)));
-    // One that nobody has dialled yet is no news.
-    let Some((used, closed)) = dark.find(|(used, _)| used.state.is_some()) else { return all.to_owned() };
-    let why = closed.failure().map_or_else(String::new, since);
+    let mut unavailable = walk.clusters.iter().filter_map(|used| Some((used, used.unavailable()?)));
+    // A cluster that was not tried yet is not worth a message.
+    let Some((used, unavailable)) = unavailable.find(|(used, _)| used.state.is_some()) else {
+        return all.to_owned();
+    };
+    let why = unavailable.failure().map_or_else(String::new, since);
     let name = &used.reference.display;
     let there = |pending: &PendingDeletion| pending.key.cluster == used.id;
     let awaited = prune.waiting.iter().map(|(pending, _)| pending).chain(&prune.delete).any(there);
     if !awaited && prune.orphaned.iter().any(there) {
         return format!(
-            "{all}; what was left behind in cluster `{name}` loses our labels once it answers: {why}"
+            "{all}; orphaned objects in cluster `{name}` keep their ownership labels until it is reachable: {why}"
         );
     }
     if used.former {
-        return format!(
-            "{all}; what the instance left in cluster `{name}` is removed once it answers: {why}"
-        );
+        return format!("{all}; cleanup pending in cluster `{name}`: {why}");
     }
-    format!("every cluster in use is connected; cluster `{name}` is left out: {why}")
+    format!("every cluster in use is connected; cluster `{name}` is not in use: {why}")
 }
 
-/// A node whose cluster is not known. Gives whether the reference may still be good.
+/// Sets `ClusterResolved` for a node without a cluster. Returns whether it counts as resolved.
 fn unplaced_condition(set: &mut ConditionSet, node: &NodePlan, now: jiff::Timestamp) -> bool {
     let kind = ConditionType::ClusterResolved;
-    let message = node.progress.message().unwrap_or_else(|| "waits for its objects".into());
-    let message = format!("the cluster of `{}` is not known: {message}", node.id);
+    let message = node.progress.message().unwrap_or_else(|| "waiting for its objects".into());
+    let message = format!("the cluster of `{}` is not resolved: {message}", node.id);
     match &node.progress {
-        // A collection without items needs no cluster.
+        // A collection without items uses no cluster.
         Progress::Ready => set.set_true(kind, Reason::Resolved, RESOLVED, now),
         Progress::Failed(failure) if failure.reason == FailureReason::Expression => {
             set.set_false(kind, Reason::ResolutionFailed, message, now)
@@ -211,10 +209,8 @@ fn unplaced_condition(set: &mut ConditionSet, node: &NodePlan, now: jiff::Timest
     node.progress.is_ready()
 }
 
-/// What a condition says about a cluster that does not answer.
+/// The condition reason of a cluster that is not connected.
 pub(super) fn reason(used: &UsedCluster) -> Reason {
-    match used.state.as_ref().map(|state| &state.connection) {
-        Some(ClusterConnection::NotConnected { step, .. }) => *step,
-        _ => Reason::NotConnected,
-    }
+    let failure = used.state.as_ref().and_then(|state| state.connection.failure());
+    failure.map_or(Reason::NotConnected, ConnectionFailure::condition_reason)
 }

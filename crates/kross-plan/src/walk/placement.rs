@@ -1,39 +1,40 @@
-//! In which cluster a node's objects are, and whether that cluster answers.
+//! Resolves the cluster of a node's objects, and whether it can be used.
 
 use std::sync::Arc;
 
-use kross_api::{
-    ClusterId, FailureReason, ObjectKey, Operation, Reason, ResolveError, ResolvedCluster,
-    ResolvedCredentials,
-};
+use kross_api::{ClusterId, ConnectStep, ObjectKey, ResolveError, ResolvedCluster, ResolvedCredentials};
 use kross_graph::{Node, Placement, RemotePlacement, Scope};
 
 use super::{Walk, not_rendered};
 use crate::access_paths::AccessPath;
-use crate::observed::{ClusterConnection, ObservedCluster, ReferenceKey};
+use crate::observed::ReferenceKey;
 use crate::plan::{PlannedObject, UsedCluster};
 use crate::progress::{Progress, ResourceFailure};
-use crate::report::seconds;
 
-/// Where an object is.
+/// The cluster of an object.
 #[derive(Clone, Debug)]
-pub(super) struct Site {
+pub(super) struct ResolvedPlacement {
     pub(super) cluster: ClusterId,
-    /// How it is reached; none for the local cluster.
+    /// Its access path; none for the local cluster.
     pub(super) access_path: Option<AccessPath>,
-    /// Why nothing can be done there, if so.
-    pub(super) closed: Option<Progress>,
+    /// Why it cannot be used, if so.
+    pub(super) unavailable: Option<Progress>,
 }
 
-impl Site {
+impl ResolvedPlacement {
     fn of(used: &UsedCluster) -> Self {
         let access_path = AccessPath { reference: Arc::clone(&used.reference), key: used.key.clone() };
-        Self { cluster: used.id.clone(), access_path: Some(access_path), closed: used.closed() }
+        Self { cluster: used.id.clone(), access_path: Some(access_path), unavailable: used.unavailable() }
     }
 
-    /// The name that people know it by; none for the local cluster.
+    /// Its name in messages; none for the local cluster.
     pub(super) fn display(&self) -> Option<&str> {
         self.access_path.as_ref().map(|access_path| access_path.reference.display.as_str())
+    }
+
+    /// The cluster as a part of a sentence: ``cluster `eu` ``.
+    pub(super) fn in_words(&self) -> String {
+        self.display().map_or_else(|| "the local cluster".to_owned(), |name| format!("cluster `{name}`"))
     }
 
     /// `Deployment shop/web in cluster eu`.
@@ -52,10 +53,14 @@ pub(crate) fn describe(key: &ObjectKey, cluster: Option<&str>) -> String {
 }
 
 impl<'a> Walk<'a> {
-    /// The cluster of a node, or of one item of it.
-    pub(super) fn site(&mut self, node: &Node, scope: &Scope<'_>) -> Result<Site, Progress> {
+    /// Resolves the cluster of a node, or of one item of it.
+    pub(super) fn place(&mut self, node: &Node, scope: &Scope<'_>) -> Result<ResolvedPlacement, Progress> {
         let Placement::Remote(remote) = &node.placement else {
-            return Ok(Site { cluster: ClusterId::local(), access_path: None, closed: None });
+            return Ok(ResolvedPlacement {
+                cluster: ClusterId::local(),
+                access_path: None,
+                unavailable: None,
+            });
         };
         let resolved = self.resolve(remote, scope).map_err(|error| match error {
             ResolveError::Expression(error) => not_rendered(&error),
@@ -72,32 +77,32 @@ impl<'a> Walk<'a> {
         remote.resolve(self.input.instance.namespace(), scope)
     }
 
-    /// Where a node is, or would be, if that can be told before its turn.
+    /// The cluster of a node, if it can be resolved before the node is visited.
     pub(super) fn preview(&mut self, node: &Node, scope: &Scope<'_>) -> Option<ClusterId> {
         let Placement::Remote(remote) = &node.placement else {
             return None;
         };
         let resolved = self.resolve(remote, scope).ok()?;
-        let site = self.used(resolved);
-        self.access_paths.add_node(&node.id, site.access_path);
-        Some(site.cluster)
+        let placement = self.used(resolved);
+        self.access_paths.add_node(&node.id, placement.access_path);
+        Some(placement.cluster)
     }
 
-    fn used(&mut self, resolved: ResolvedCluster) -> Site {
+    fn used(&mut self, resolved: ResolvedCluster) -> ResolvedPlacement {
         if let Some(known) = self.clusters.iter().find(|known| *known.reference == resolved) {
-            return Site::of(known);
+            return ResolvedPlacement::of(known);
         }
         let key = ReferenceKey::of(&resolved);
         let state = self.input.observed.clusters.get(&key).cloned();
         let id = state.as_ref().map_or_else(|| ClusterId::new(key.as_str()), |state| state.id.clone());
         let used =
             UsedCluster { reference: Arc::new(resolved), key, id, state, needed: false, former: false };
-        let site = Site::of(&used);
+        let placement = ResolvedPlacement::of(&used);
         self.clusters.push(used);
-        site
+        placement
     }
 
-    /// Clusters that no node uses any more, but that still hold objects of the instance, or may.
+    /// Adds the clusters that no node uses any more, but that have objects of the instance, or may have.
     pub(super) fn add_former_clusters(&mut self) {
         for recorded in &self.input.observed.recorded {
             let known = |used: &UsedCluster| used.key == recorded.key || used.id == recorded.id;
@@ -138,7 +143,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Remembers that nodes that are not skipped use these clusters.
+    /// Marks the clusters of a node that is not skipped as needed.
     pub(super) fn mark_needed(&mut self, cluster: Option<&ClusterId>, objects: &[PlannedObject]) {
         for used in self.clusters.iter_mut().filter(|used| !used.needed) {
             let mut in_use = objects.iter().map(|object| &object.key.cluster).chain(cluster);
@@ -146,13 +151,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The name that people know a cluster by; none for the local one.
+    /// The name of a cluster in messages; none for the local one.
     pub(crate) fn display(&self, cluster: &ClusterId) -> Option<&str> {
         let used = self.clusters.iter().find(|used| used.id == *cluster)?;
         Some(&used.reference.display)
     }
 
-    /// The same, for the way by which an object is reached.
+    /// The name of an object's cluster, by the reference that is used for it.
     pub(crate) fn display_of(&self, key: &ObjectKey) -> Option<&str> {
         match self.access_paths.to(key) {
             Some(access_path) => Some(&access_path.reference.display),
@@ -160,74 +165,47 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A cluster by one of the ways into it, or by any.
+    /// A cluster by one of its references, or by any.
     pub(crate) fn used_by(
         &self,
         access_path: Option<&AccessPath>,
         cluster: &ClusterId,
     ) -> Option<&UsedCluster> {
-        let by_way = access_path.and_then(|access_path| {
+        let by_path = access_path.and_then(|access_path| {
             self.clusters.iter().find(|used| used.reference == access_path.reference)
         });
-        by_way.or_else(|| self.clusters.iter().find(|used| used.id == *cluster))
+        by_path.or_else(|| self.clusters.iter().find(|used| used.id == *cluster))
     }
 
-    /// Why nothing can be done in a cluster, if no way leads there.
-    pub(crate) fn closed(&self, cluster: &ClusterId) -> Option<ResourceFailure> {
+    /// Why a cluster cannot be used, if none of its references is connected.
+    pub(crate) fn unavailable(&self, cluster: &ClusterId) -> Option<ResourceFailure> {
         let access_paths = self.clusters.iter().filter(|used| used.id == *cluster);
-        let closed: Option<Vec<Progress>> = access_paths.map(UsedCluster::closed).collect();
-        closed?.first().and_then(Progress::failure).cloned()
+        let unavailable: Option<Vec<Progress>> = access_paths.map(UsedCluster::unavailable).collect();
+        unavailable?.first().and_then(Progress::failure).cloned()
     }
 }
 
-/// A cluster of which only the id is left.
+/// A cluster of which only the id is known.
 fn unknown(id: &ClusterId) -> ResolvedCluster {
     let credentials = ResolvedCredentials::Target { namespace: String::new(), name: id.to_string() };
     ResolvedCluster { display: id.to_string(), credentials, poll: None }
 }
 
 impl UsedCluster {
-    /// What keeps us from doing anything there: in progress before the first success there, an error after it.
-    pub(crate) fn closed(&self) -> Option<Progress> {
+    /// Why the cluster cannot be used: in progress before the first success there, an error after it.
+    pub(crate) fn unavailable(&self) -> Option<Progress> {
         let display = &self.reference.display;
-        let Some(state) = &self.state else { return Some(Progress::Unconnected(connecting(display))) };
-        let failure = state.failure(display)?;
-        let stopped =
-            matches!(state.connection, ClusterConnection::NotConnected { step: Reason::IdentityChanged, .. });
-        Some(if state.succeeded || stopped {
-            Progress::Failed(failure)
-        } else {
-            Progress::Unconnected(failure)
-        })
-    }
-}
-
-/// What is said of a cluster before there is anything to say.
-fn connecting(display: &str) -> ResourceFailure {
-    ResourceFailure {
-        operation: Some(Operation::Connect),
-        reason: FailureReason::Unreachable,
-        error: "".into(),
-        message: format!("cluster `{display}` is being connected").into(),
-        since: None,
-    }
-}
-
-impl ObservedCluster {
-    /// Why the cluster that people know by this name does not answer; none if it does.
-    #[must_use]
-    pub fn failure(&self, display: &str) -> Option<ResourceFailure> {
-        let ClusterConnection::NotConnected { since, reason, message, .. } = &self.connection else {
-            return None;
+        let Some(state) = &self.state else {
+            return Some(Progress::NotConnected(ResourceFailure::connecting(display)));
         };
-        let seen =
-            self.last_contact.map_or_else(String::new, |time| format!(", last seen at {}", seconds(time)));
-        Some(ResourceFailure {
-            operation: Some(Operation::Connect),
-            reason: *reason,
-            message: format!("cluster `{display}` is not connected{seen}: {message}").into(),
-            error: message.clone(),
-            since: Some(*since),
+        let failure = state.connection.failure()?;
+        let reported = ResourceFailure::not_connected(display, failure);
+        // Another cluster answers than the one with the instance's objects: only the owner can resolve that.
+        let stopped = failure.step == ConnectStep::Identify;
+        Some(if state.succeeded || stopped {
+            Progress::Failed(reported)
+        } else {
+            Progress::NotConnected(reported)
         })
     }
 }

@@ -1,0 +1,126 @@
+//! The part of an instance's inventory about remote clusters: what a plan requires in it before the first write, and what leaves
+//! it when a cluster is no longer used.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use kross_api::{ClusterId, ClusterInventory, GroupKind, Inventory, RecordedCluster};
+use kross_cluster::{ObjectKey, StoredObject};
+use kross_plan::{AccessPath, InventoryCluster, Plan, PlannedObject, ReferenceKey, UsedCluster};
+use kross_value::Text;
+
+use super::observe::Observation;
+use super::report;
+use crate::context::Context;
+
+/// Replaces the URLs of clusters by their UIDs, where those became known.
+pub(super) fn record_uids(recorded: &mut ClusterInventory, observation: &Observation) {
+    for (reference, url, uid) in &observation.renamed {
+        let Some(found) = recorded.find(reference, url).cloned() else { continue };
+        recorded.retain(|cluster| cluster.reference != *reference || cluster.uid != *url);
+        recorded.add(RecordedCluster { uid: uid.to_string(), unverified: false, ..found });
+    }
+}
+
+/// Removes the clusters whose objects the instance's owner confirmed to give up, and reports each of them.
+pub(super) fn remove_abandoned(
+    context: &Context,
+    instance: &StoredObject,
+    recorded: &mut ClusterInventory,
+    observation: &mut Observation,
+) {
+    for (reference, uid) in observation.abandoned.drain(..) {
+        let owned = recorded.find(&reference, &uid).cloned();
+        recorded.retain(|cluster| cluster.reference != reference || cluster.uid != uid);
+        observation.observed.recorded.retain(|recorded| recorded.id.as_str() != uid);
+        if let Some(owned) = owned {
+            report::abandoned(context, instance, &owned);
+        }
+    }
+}
+
+/// Removes the clusters from an observation that the inventory no longer has. Returns whether there were any.
+pub(super) fn remove_unrecorded(recorded: &ClusterInventory, observation: &mut Observation) -> bool {
+    let known = observation.observed.recorded.len();
+    let still = |known: &InventoryCluster| recorded.find(known.key.as_str(), known.id.as_str()).is_some();
+    observation.observed.recorded.retain(still);
+    observation.observed.recorded.len() != known
+}
+
+/// The entries that the inventory must have before the first write of a plan.
+pub(super) fn required_entries(plan: &Plan) -> Vec<RecordedCluster> {
+    let in_use = plan.clusters.iter().filter(|used| !used.former);
+    let planned = PlannedContents::of(plan);
+    let record = |used: &UsedCluster| {
+        let state = used.state.as_ref().filter(|state| state.connection.is_connected())?;
+        Some(RecordedCluster {
+            reference: used.key.as_str().to_owned(),
+            uid: state.uid.as_ref()?.to_string(),
+            unverified: state.unverified,
+            name: used.reference.display.clone(),
+            contents: planned.contents(used),
+        })
+    };
+    in_use.filter_map(record).collect()
+}
+
+/// The objects that a plan applies in remote clusters, with their access paths.
+pub(super) fn applied_objects(plan: &Plan) -> impl Iterator<Item = (&PlannedObject, &AccessPath)> {
+    let objects = plan.nodes.iter().flat_map(|node| &node.objects);
+    let desired = objects.filter(|object| object.desired.is_some());
+    desired.filter_map(|object| Some((object, plan.access_paths.to(&object.key)?)))
+}
+
+/// The kinds that a plan applies in remote clusters, by cluster and reference.
+pub(super) struct PlannedContents<'a> {
+    plan: &'a Plan,
+    kinds: HashMap<(&'a ClusterId, &'a ReferenceKey), BTreeSet<GroupKind>>,
+}
+
+impl<'a> PlannedContents<'a> {
+    pub(super) fn of(plan: &'a Plan) -> Self {
+        let mut seen: HashSet<(&ClusterId, &ReferenceKey, &Text, &Text)> = HashSet::new();
+        let mut kinds: HashMap<(&ClusterId, &ReferenceKey), BTreeSet<GroupKind>> = HashMap::new();
+        for (object, access_path) in applied_objects(plan) {
+            let ObjectKey { cluster, group, kind, .. } = &object.key;
+            if seen.insert((cluster, &access_path.key, group, kind)) {
+                kinds.entry((cluster, &access_path.key)).or_default().insert(GroupKind::new(group, kind));
+            }
+        }
+        Self { plan, kinds }
+    }
+
+    /// What the plan applies in a cluster by one reference.
+    fn contents(&self, used: &UsedCluster) -> Inventory {
+        let Some(group_kinds) = self.kinds.get(&(&used.id, &used.key)).cloned() else {
+            return Inventory::default();
+        };
+        let all = self.plan.inventory.get(&used.id).cloned().unwrap_or_default();
+        Inventory { group_kinds, namespaces: all.namespaces }
+    }
+
+    /// What the plan keeps in a recorded cluster by the recorded reference, and the kinds that it has there by others.
+    pub(super) fn kept(&self, recorded: &RecordedCluster) -> (Inventory, BTreeSet<GroupKind>) {
+        let (mut own, mut others) = (Inventory::default(), BTreeSet::new());
+        let there = |used: &&UsedCluster| !used.former && *used.id.as_str() == *recorded.uid;
+        for used in self.plan.clusters.iter().filter(there) {
+            let contents = self.contents(used);
+            if used.key.as_str() == recorded.reference {
+                own.extend(&contents);
+            } else {
+                others.extend(contents.group_kinds);
+            }
+        }
+        (own, others)
+    }
+}
+
+/// What is, or may be, in each remote cluster, by whichever reference.
+pub(super) fn contents_by_cluster(recorded: &ClusterInventory) -> BTreeMap<ClusterId, (Text, Inventory)> {
+    let mut contents: BTreeMap<ClusterId, (Text, Inventory)> = BTreeMap::new();
+    for cluster in recorded.clusters().iter().filter(|cluster| !cluster.contents.group_kinds.is_empty()) {
+        let new = || (Text::from(cluster.name.as_str()), Inventory::default());
+        let (_, there) = contents.entry(ClusterId::new(&cluster.uid)).or_insert_with(new);
+        there.extend(&cluster.contents);
+    }
+    contents
+}

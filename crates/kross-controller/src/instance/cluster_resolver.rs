@@ -1,0 +1,374 @@
+//! Resolves the cluster references of an instance: into the observed state of their clusters, and into clients where those are
+//! connected. It never connects and never waits.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kross_api::{
+    ClusterId, ClusterInventory, ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, Poll,
+    RecordedCluster, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations,
+};
+use kross_cluster::{ClusterIdentity, Connection, ConnectionState, ObjectKey, StoredObject};
+use kross_plan::{
+    AccessPath, ClusterConnection, InventoryCluster, KindKey, ObservedCluster, Plan, ReferenceKey,
+};
+use kross_value::Value;
+
+use super::cluster_inventory;
+use super::memory::Memory;
+use super::observe::Observation;
+use super::reach::Reach;
+use crate::context::Context;
+
+/// How long a cluster may take to connect after a start before an instance that has objects there reports it as not connected.
+const RECONNECT_GRACE_PERIOD: Duration = Duration::from_secs(10);
+
+/// Resolves the cluster references of one instance.
+pub(super) struct ClusterResolver<'a> {
+    pub(super) context: &'a Context,
+    pub(super) key: &'a ObjectKey,
+    pub(super) instance: &'a StoredObject,
+    /// The clusters in which the instance has or had objects.
+    pub(super) recorded: &'a ClusterInventory,
+}
+
+impl ClusterResolver<'_> {
+    /// Resolves the clusters in the instance's inventory.
+    pub(super) fn resolve_recorded(
+        &self,
+        reach: &mut Reach<'_>,
+        observation: &mut Observation,
+        memory: &mut Memory,
+    ) {
+        for cluster in self.recorded.clusters() {
+            let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
+            if let Some(mut reference) = key.resolved() {
+                reference.display.clone_from(&cluster.name);
+                self.resolve(&reference, &key, reach, observation, memory);
+            }
+        }
+        let mut recorded = self.recorded.clone();
+        cluster_inventory::record_uids(&mut recorded, observation);
+        for cluster in recorded.clusters() {
+            let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
+            for kind in &cluster.contents.group_kinds {
+                let (group, kind) = (kind.group.as_str().into(), kind.kind.as_str().into());
+                reach.route((ClusterId::new(&cluster.uid), group, kind), &key);
+            }
+            observation.observed.recorded.push(InventoryCluster {
+                key,
+                display: cluster.name.as_str().into(),
+                id: ClusterId::new(&cluster.uid),
+                holds_objects: !cluster.contents.group_kinds.is_empty(),
+            });
+        }
+    }
+
+    /// Resolves the clusters of a plan. Returns whether that observed anything new.
+    pub(super) fn resolve_planned(
+        &self,
+        plan: &Plan,
+        reach: &mut Reach<'_>,
+        observation: &mut Observation,
+        memory: &mut Memory,
+    ) -> bool {
+        let mut changed = false;
+        for used in &plan.clusters {
+            changed |= self.resolve(&used.reference, &used.key, reach, observation, memory);
+        }
+        let mut routes: BTreeMap<KindKey, &AccessPath> = BTreeMap::new();
+        for (object, access_path) in cluster_inventory::applied_objects(plan) {
+            let ObjectKey { cluster, group, kind, .. } = &object.key;
+            routes.entry((cluster.clone(), group.clone(), kind.clone())).or_insert(access_path);
+        }
+        for (kind, access_path) in routes {
+            reach.route(kind, &access_path.key);
+        }
+        let used = || plan.clusters.iter().filter(|used| !used.former);
+        for one in used() {
+            let Some(id) = observation.observed.clusters.get(&one.key).map(|state| state.id.clone()) else {
+                continue;
+            };
+            // A cluster with several references has one cache for each kind: it watches unless all of them ask for polls.
+            let same = used().filter(|other| {
+                observation.observed.clusters.get(&other.key).is_some_and(|state| state.id == id)
+            });
+            let polls: Option<Vec<Poll>> = same.map(|other| other.reference.poll).collect();
+            let poll = polls.and_then(|polls| polls.into_iter().min_by_key(|poll| poll.interval));
+            reach.follow_by(&id, poll.into());
+            changed |= poll.is_some() && observation.polls(&id);
+        }
+        changed
+    }
+
+    /// Resolves one reference. Returns whether that observed anything new.
+    fn resolve(
+        &self,
+        reference: &ResolvedCluster,
+        key: &ReferenceKey,
+        reach: &mut Reach<'_>,
+        observation: &mut Observation,
+        memory: &mut Memory,
+    ) -> bool {
+        if !observation.met.insert(key.clone()) {
+            return false;
+        }
+        let ResolvedCredentials::Secret(secret) = &reference.credentials else {
+            observation.observed.clusters.insert(key.clone(), self.unsupported(key));
+            return true;
+        };
+        let handle = memory.holds.entry(key.clone()).or_insert_with(|| {
+            self.context.instances.use_cluster(self.key, secret);
+            self.context.clusters.hold(secret)
+        });
+        let namespace = self.instance.namespace().map(|namespace| &**namespace);
+        let known = self.recorded.by_reference(key.as_str());
+        let state = match handle.state(namespace) {
+            ConnectionState::Connecting { since } => {
+                observation.connecting |= known.is_some() && is_in_grace_period(since);
+                let Some(known) = known else { return false };
+                recorded(known, connecting(since))
+            }
+            ConnectionState::NotConnected { failure, identity } => match (known, identity) {
+                (Some(known), _) => recorded(known, failure),
+                (None, identity) => unrecorded(key, identity, failure),
+            },
+            ConnectionState::Connected(connection) => {
+                match self.identify(known, &connection, secret) {
+                    Identity::Same => {}
+                    Identity::Verified(known) => {
+                        let uid = connection.identity.uid.clone();
+                        observation.renamed.push((known.reference.clone(), known.uid.clone(), uid));
+                    }
+                    Identity::Confirmed(known) => {
+                        observation.abandoned.push((known.reference.clone(), known.uid.clone()));
+                    }
+                    Identity::Changed(known, failure) => {
+                        self.observe(key, recorded(known, failure), reference, secret, observation);
+                        return true;
+                    }
+                }
+                let state = connected(&connection);
+                clear_connection_failures(&state.id, connection.since, memory);
+                reach.join(&state.id, key, connection.client.on_behalf_of(self.key));
+                state
+            }
+        };
+        self.observe(key, state, reference, secret, observation);
+        true
+    }
+
+    /// Stores the state of a cluster, with what only the instance knows of it.
+    fn observe(
+        &self,
+        key: &ReferenceKey,
+        mut state: ObservedCluster,
+        reference: &ResolvedCluster,
+        secret: &SecretAddress,
+        observation: &mut Observation,
+    ) {
+        let known = self.recorded.by_reference(key.as_str());
+        state.succeeded = self.has_succeeded_in(&reference.display, known);
+        self.restore_times(&mut state.connection, secret);
+        observation.observed.clusters.insert(key.clone(), state);
+    }
+
+    /// Compares a connected cluster with the one that the reference gave access to before.
+    fn identify<'r>(
+        &self,
+        known: Option<&'r RecordedCluster>,
+        connection: &Connection,
+        secret: &SecretAddress,
+    ) -> Identity<'r> {
+        let ClusterIdentity { uid, verified, .. } = &connection.identity;
+        let Some(known) = known.filter(|known| known.uid != **uid) else { return Identity::Same };
+        // The same server, whose UID the credential may read by now.
+        if known.unverified && *verified && known.uid == *connection.server {
+            return Identity::Verified(known);
+        }
+        let confirmed = self.instance.annotation(annotations::CONFIRM_CLUSTER).unwrap_or_default();
+        if confirmed.split(',').any(|confirmed| confirmed.trim() == uid.as_str()) {
+            return Identity::Confirmed(known);
+        }
+        let (kind, name) = (self.key.kind.to_lowercase(), &self.key.name);
+        let place = self.key.namespace.as_ref().map_or_else(String::new, |it| format!(" -n {it}"));
+        // UIDs that were confirmed before stay in the annotation.
+        let value = match confirmed.trim() {
+            "" => format!("{}={uid}", annotations::CONFIRM_CLUSTER),
+            others => format!("--overwrite {}={others},{uid}", annotations::CONFIRM_CLUSTER),
+        };
+        let command = format!("kubectl annotate {kind} {name}{place} {value}");
+        let before = &known.uid;
+        let (cause, advice) = if *verified || known.unverified {
+            let cause = format!(
+                "Secret `{secret}` now points to cluster `{uid}`; previously it pointed to `{before}`, where the \
+                 instance has its objects"
+            );
+            (cause, ConnectionAdvice::ConfirmCluster { command })
+        } else {
+            let cause = format!(
+                "Secret `{secret}` points to `{uid}`, which does not tell whether it is cluster `{before}`, where the \
+                 instance has its objects"
+            );
+            (cause, ConnectionAdvice::VerifyCluster { command })
+        };
+        // The new cluster may have been connected for long: the failure begins now, or when the status says that it did.
+        let (step, reason, now) = (ConnectStep::Identify, FailureReason::Credentials, Timestamp::now());
+        Identity::Changed(known, ConnectionFailure::new(step, reason, cause, advice, now))
+    }
+
+    /// Takes over the times that the instance's status has from an earlier process.
+    ///
+    /// The registry knows since when a cluster is connected, or is not, only for as long as its own process lives. A controller
+    /// that was just started would otherwise report a new `since` and forget the last contact, though nothing happened to
+    /// the cluster, and expressions that compare `failingFor` would begin to count anew.
+    fn restore_times(&self, connection: &mut ClusterConnection, secret: &SecretAddress) {
+        let entries = self.instance.value().at(&["status", "clusters"]).and_then(Value::as_list);
+        let secret = secret.to_string();
+        let text = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).map(str::to_owned);
+        let found =
+            entries.unwrap_or_default().iter().find(|entry| text(entry, "secret").as_ref() == Some(&secret));
+        let Some(entry) = found else { return };
+        let time = |field| text(entry, field).and_then(|text| text.parse::<Timestamp>().ok());
+        let was_connected = entry.get("connected").and_then(Value::as_bool) == Some(true);
+        let unchanged = was_connected == connection.is_connected();
+        connection.backdate(time("since").filter(|_| unchanged), time("lastContact"));
+    }
+
+    /// The state of a reference to a published target, which this version does not connect.
+    fn unsupported(&self, key: &ReferenceKey) -> ObservedCluster {
+        let message =
+            "this version of the controller does not connect to published targets; reference a Secret";
+        let (step, advice) = (ConnectStep::Attempt, ConnectionAdvice::None);
+        let since = created(self.instance);
+        let failure = ConnectionFailure::new(step, FailureReason::Credentials, message, advice, since);
+        unrecorded(key, None, failure)
+    }
+
+    /// Whether the instance ever had an object in the cluster of this name.
+    fn has_succeeded_in(&self, display: &str, known: Option<&RecordedCluster>) -> bool {
+        // The status of an existing kind is not the controller's: there is only the inventory.
+        if self.instance.annotation(annotations::STATE).is_some() {
+            return known.is_some_and(|known| !known.contents.group_kinds.is_empty());
+        }
+        let entries = self.instance.value().at(&["status", "managedResources"]).and_then(Value::as_list);
+        entries.unwrap_or_default().iter().any(|entry| {
+            entry.get("cluster").and_then(Value::as_str) == Some(display) && entry.get("uid").is_some()
+        })
+    }
+}
+
+/// How a connected cluster compares with the one that its reference gave access to before.
+enum Identity<'r> {
+    /// It is the same, or the reference is new.
+    Same,
+    /// It is the same. It was known by its URL; its UID is known now.
+    Verified(&'r RecordedCluster),
+    /// It is another one, and the owner confirmed to give up the objects in the previous one.
+    Confirmed(&'r RecordedCluster),
+    /// It is another one, which the instance must not touch.
+    Changed(&'r RecordedCluster, ConnectionFailure),
+}
+
+/// Drops the handles and caches of clusters that neither the plan nor the inventory uses any more.
+pub(super) fn release_unused(
+    context: &Context,
+    instance: &ObjectKey,
+    plan: &Plan,
+    recorded: &ClusterInventory,
+    memory: &mut Memory,
+) {
+    memory.holds.retain(|key, handle| {
+        let wanted = plan.clusters.iter().any(|used| used.key == *key)
+            || recorded.by_reference(key.as_str()).is_some();
+        if !wanted {
+            context.instances.leave_cluster(instance, handle.secret());
+        }
+        wanted
+    });
+    memory.children.retain(|(cluster, ..), child| {
+        let wanted = plan.clusters.iter().any(|used| used.id == *cluster)
+            || recorded.clusters().iter().any(|recorded| recorded.uid == cluster.as_str());
+        if !wanted {
+            context.instances.look_away(instance, child.watch.key());
+        }
+        wanted
+    });
+}
+
+/// Removes failures that an outage caused before the cluster was connected again.
+fn clear_connection_failures(cluster: &ClusterId, since: Timestamp, memory: &mut Memory) {
+    memory.failures.retain(|key, failure| {
+        let by_outage = matches!(
+            failure.reason,
+            FailureReason::Unreachable
+                | FailureReason::Timeout
+                | FailureReason::Unauthorized
+                | FailureReason::Credentials
+        );
+        key.cluster != *cluster || !by_outage || failure.since >= since
+    });
+}
+
+fn connected(connection: &Connection) -> ObservedCluster {
+    let (since, last_contact) = (connection.since, Some(connection.last_contact));
+    ObservedCluster {
+        id: connection.identity.id.clone(),
+        uid: Some(connection.identity.uid.clone()),
+        unverified: !connection.identity.verified,
+        mode: SyncMode::Watch,
+        connection: ClusterConnection::Connected { since, last_contact },
+        succeeded: false,
+    }
+}
+
+/// A cluster of the inventory that is not connected.
+fn recorded(known: &RecordedCluster, failure: ConnectionFailure) -> ObservedCluster {
+    ObservedCluster {
+        uid: Some(known.uid.as_str().into()),
+        unverified: known.unverified,
+        ..not_connected(ClusterId::new(&known.uid), failure)
+    }
+}
+
+/// A cluster that is not connected and not in the inventory. Its identity is known if it was connected before.
+fn unrecorded(
+    key: &ReferenceKey,
+    identity: Option<ClusterIdentity>,
+    failure: ConnectionFailure,
+) -> ObservedCluster {
+    let Some(ClusterIdentity { id, uid, verified }) = identity else {
+        return not_connected(ClusterId::new(key.as_str()), failure);
+    };
+    ObservedCluster { uid: Some(uid), unverified: !verified, ..not_connected(id, failure) }
+}
+
+fn not_connected(id: ClusterId, failure: ConnectionFailure) -> ObservedCluster {
+    ObservedCluster {
+        id,
+        uid: None,
+        unverified: false,
+        mode: SyncMode::Watch,
+        connection: ClusterConnection::NotConnected(failure),
+        succeeded: false,
+    }
+}
+
+/// The failure of a cluster while the first attempt to connect runs.
+fn connecting(since: Timestamp) -> ConnectionFailure {
+    let (step, reason) = (ConnectStep::Attempt, FailureReason::Unreachable);
+    let cause = "the first connection attempt is running";
+    ConnectionFailure::new(step, reason, cause, ConnectionAdvice::None, since)
+}
+
+fn is_in_grace_period(since: Timestamp) -> bool {
+    let waited = Timestamp::now().duration_since(since);
+    Duration::try_from(waited).is_ok_and(|waited| waited < RECONNECT_GRACE_PERIOD)
+}
+
+/// When the instance was created: a time that is the same in every reconcile.
+fn created(instance: &StoredObject) -> Timestamp {
+    let text = instance.value().at(&["metadata", "creationTimestamp"]).and_then(Value::as_str);
+    text.and_then(|text| text.parse().ok()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
