@@ -14,7 +14,7 @@ mod report;
 mod revisions;
 mod serve;
 
-pub use error::{DefinitionError, Next, Retry};
+pub use error::{DefinitionError, Next};
 
 pub(crate) use clusters::Links;
 pub(crate) use compile::Resolvers;

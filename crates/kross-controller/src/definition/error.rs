@@ -5,6 +5,7 @@ use std::time::Duration;
 use kross_api::Reason;
 use kross_cluster::{ApiError, Outcome};
 
+use crate::retry::Retry;
 use crate::schemas::SchemaError;
 
 /// How soon to look again whether a cluster is connected.
@@ -12,17 +13,6 @@ pub(super) const CONNECTING: Duration = Duration::from_secs(1);
 
 /// How soon to look again at a definition that somebody changed while we looked at it, should no event come.
 pub(super) const CHANGED: Duration = Duration::from_millis(200);
-
-/// When to look again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// Soon, and then ever more slowly.
-    Now,
-    /// After this time.
-    After(Duration),
-    /// When something changes: trying again before is of no use.
-    OnChange,
-}
 
 /// How a pass over a definition ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,12 +132,12 @@ impl DefinitionError {
         match self {
             Self::Invalid { unknown_kinds, .. } | Self::RevisionFailed { unknown_kinds, .. } => {
                 if *unknown_kinds {
-                    Retry::Now
+                    Retry::Backoff
                 } else {
                     Retry::OnChange
                 }
             }
-            Self::NotSynced { .. } | Self::Schemas(_) => Retry::Now,
+            Self::NotSynced { .. } | Self::Schemas(_) => Retry::Backoff,
             Self::Clusters { connecting: true, .. } => Retry::After(CONNECTING),
             // Whatever the clusters do next is an event.
             Self::Clusters { .. }
@@ -157,7 +147,7 @@ impl DefinitionError {
             | Self::NamesRefused { .. }
             | Self::CrdDeleting { .. } => Retry::OnChange,
             Self::Api(error) => match error.retry() {
-                kross_cluster::Retry::Backoff => Retry::Now,
+                kross_cluster::Retry::Backoff => Retry::Backoff,
                 kross_cluster::Retry::After(wait) => Retry::After(wait),
                 // Permissions and admission policies change without an event of ours.
                 kross_cluster::Retry::WhenChanged => Retry::After(Duration::from_secs(30)),
@@ -171,10 +161,6 @@ pub(super) fn outcome(ended: &Result<Next, DefinitionError>) -> Outcome {
     match ended {
         Ok(Next::Done) => Outcome::Done,
         Ok(Next::Wait(wait)) => Outcome::After(*wait),
-        Err(error) => match error.retry() {
-            Retry::Now => Outcome::Retry,
-            Retry::After(wait) => Outcome::After(wait),
-            Retry::OnChange => Outcome::Done,
-        },
+        Err(error) => error.retry().into(),
     }
 }

@@ -7,7 +7,7 @@ use kross_api::{ConditionType, FailureReason, InventoryError};
 use kross_cluster::{ApiError, Outcome};
 
 use super::reach::ReachError;
-use crate::definition::Retry;
+use crate::retry::Retry;
 
 /// How soon to look again where something is about to be known.
 pub(super) const SOON: Duration = Duration::from_secs(1);
@@ -85,7 +85,7 @@ impl InstanceError {
             // Only somebody who edits the instance can help.
             Self::Inventory(_) => Retry::OnChange,
             Self::Manage(error) | Self::Api(error) => retry(error),
-            Self::Unreached(_) => Retry::Now,
+            Self::Unreached(_) => Retry::Backoff,
         }
     }
 }
@@ -93,10 +93,10 @@ impl InstanceError {
 /// When trying a request again makes sense.
 pub(super) fn retry(error: &ApiError) -> Retry {
     match error.retry() {
-        kross_cluster::Retry::Backoff => Retry::Now,
+        kross_cluster::Retry::Backoff => Retry::Backoff,
         kross_cluster::Retry::After(wait) => Retry::After(wait),
         // Policies and permissions change without an event of ours.
-        kross_cluster::Retry::WhenChanged => Retry::Now,
+        kross_cluster::Retry::WhenChanged => Retry::Backoff,
     }
 }
 
@@ -106,10 +106,6 @@ pub(super) fn outcome(ended: &Result<Next, InstanceError>) -> Outcome {
         Ok(Next::Done) => Outcome::Done,
         Ok(Next::After(wait)) => Outcome::After(*wait),
         Ok(Next::Retry) => Outcome::Retry,
-        Err(error) => match error.retry() {
-            Retry::Now => Outcome::Retry,
-            Retry::After(wait) => Outcome::After(wait),
-            Retry::OnChange => Outcome::Done,
-        },
+        Err(error) => error.retry().into(),
     }
 }
