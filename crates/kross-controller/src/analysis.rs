@@ -2,12 +2,13 @@
 //! once for a revision and the schemas of a cluster, whoever asks, and nobody waits for it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kross_api::{FailureReason, ResourceGraphDefinitionSpec};
 use kross_cluster::{ClusterClient, ObjectKey};
 use kross_diagnostics::render;
 use kross_value::Text;
+use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::definition::Resolvers;
@@ -96,7 +97,7 @@ impl Analyses {
             findings.fingerprint().clone(),
             places.clone(),
         );
-        let mut results = lock(&self.0);
+        let mut results = self.0.lock();
         match results.get_mut(&key) {
             Some(Outcome::Done(None)) => return Check::Passed,
             Some(Outcome::Done(Some(problem))) => {
@@ -124,7 +125,7 @@ impl Analyses {
         let (results, queue) = (Arc::clone(&self.0), context.instance_queue.clone());
         tokio::task::spawn_blocking(move || {
             let problem = compile(&name, &spec, &resolvers, &options);
-            let outcome = lock(&results).insert(key, Outcome::Done(problem));
+            let outcome = results.lock().insert(key, Outcome::Done(problem));
             if let Some(Outcome::Running(waiting)) = outcome {
                 waiting.into_iter().for_each(|instance| queue.add(&InstanceKey(instance)));
             }
@@ -142,8 +143,4 @@ fn compile(
     let definition = kross_graph::Definition { name, spec, document: None };
     let diagnostics = kross_graph::compile(definition, resolvers, options).err()?;
     Some(render::condition(&diagnostics, LONGEST_MESSAGE).into())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,7 @@
 //! to stop and has finished what it began.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::FutureExt;
@@ -11,6 +11,7 @@ use kross_cluster::{
     ApiKind, Caches, ClusterClient, ClusterView, LeaderElection, Leadership, WorkItem, WorkQueue,
 };
 use kross_value::Text;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
@@ -266,14 +267,14 @@ struct Passes(Arc<Mutex<JoinSet<()>>>);
 
 impl Passes {
     fn begin(&self, pass: impl Future<Output = ()> + Send + 'static) {
-        let mut passes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passes = self.0.lock();
         while passes.try_join_next().is_some() {}
         passes.spawn(pass);
     }
 
     /// Cuts off those that have not come to their end. None of them does anything after this.
     async fn end(&self) {
-        let mut passes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut passes = std::mem::take(&mut *self.0.lock());
         passes.shutdown().await;
     }
 }

@@ -1,12 +1,13 @@
 //! The graphs that are being served: what a definition's reconcile publishes, and instances are reconciled by.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use kross_api::ResourceGraphDefinitionSpec;
 use kross_cluster::{ApiKind, Cache, Selection};
 use kross_graph::Graph;
 use kross_value::Text;
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
 /// A definition that is being served.
@@ -173,10 +174,10 @@ impl Graphs {
     }
 
     fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
-        read(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+        read(&self.state.read())
     }
 
     fn write<T>(&self, write: impl FnOnce(&mut State) -> T) -> T {
-        write(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
+        write(&mut self.state.write())
     }
 }

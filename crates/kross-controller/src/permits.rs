@@ -1,8 +1,9 @@
 //! Who may work at once. A pass that waits for another cluster gives its turn to somebody else meanwhile, so that a cluster
 //! that does not answer holds nobody but those who need it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A number of turns. Clones share them.
@@ -43,7 +44,7 @@ impl Permit {
     }
 
     fn hold(&self, permit: Option<OwnedSemaphorePermit>) -> Option<OwnedSemaphorePermit> {
-        std::mem::replace(&mut *self.permit.lock().unwrap_or_else(PoisonError::into_inner), permit)
+        std::mem::replace(&mut *self.permit.lock(), permit)
     }
 }
 

@@ -3,11 +3,12 @@
 //! asked is woken when there is an answer and when it changes.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use kross_cluster::{Backoff, Cache, ClusterClient, ClusterId, Lookup, ObjectKey, WorkQueue};
 use kross_value::Text;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -183,7 +184,7 @@ impl Preflights {
     /// What a cluster has to say about what is needed there. Returns at once; the asker is woken when that changes.
     pub(crate) fn ask(&self, client: &ClusterClient, needs: &Arc<Needs>, asker: Asker) -> Survey {
         let key = (client.cluster().clone(), client.access().clone(), Arc::clone(needs));
-        let mut running = lock(&self.running);
+        let mut running = self.running.lock();
         if let Some(state) = running.get(&key) {
             return state.ask(client, asker);
         }
@@ -208,7 +209,7 @@ impl Preflights {
     /// What is shared by all who ask about a cluster with one credential.
     fn site(&self, client: &ClusterClient) -> Arc<Site> {
         let key = (client.cluster().clone(), client.access().clone());
-        let mut sites = lock(&self.sites);
+        let mut sites = self.sites.lock();
         if let Some(known) = sites.get(&key).and_then(Weak::upgrade) {
             return known;
         }
@@ -228,12 +229,12 @@ impl State {
     }
 
     fn ask(&self, client: &ClusterClient, asker: Asker) -> Survey {
-        let mut known = lock(&self.client);
+        let mut known = self.client.lock();
         if client.is_later_than(&known) {
             *known = client.pinned();
         }
         drop(known);
-        let mut answer = lock(&self.answer);
+        let mut answer = self.answer.lock();
         answer.askers.insert(asker);
         answer.asked = Instant::now();
         let failed = matches!(answer.preflight, Survey::Failed(_));
@@ -260,7 +261,7 @@ impl Follow {
         let mut failures = 0_u32;
         let mut healthy = Instant::now();
         loop {
-            let client = lock(&self.state.client).clone();
+            let client = self.state.client.lock().clone();
             let surveyed = surveyor.preflight(&client).await;
             let wait = match surveyed {
                 Ok(findings) => {
@@ -291,7 +292,7 @@ impl Follow {
 
     /// Takes an answer, and wakes whoever asked if it is another one.
     fn answer(&self, preflight: Survey) {
-        let mut answer = lock(&self.state.answer);
+        let mut answer = self.state.answer.lock();
         let same = match (&answer.preflight, &preflight) {
             (Survey::Known(before), Survey::Known(after)) => before.is_same(after),
             (Survey::Failed(before), Survey::Failed(after)) => before == after,
@@ -312,29 +313,25 @@ impl Follow {
 
     /// Instances are content with what fits: there are many of them, and they ask again when they have something to write.
     fn dismiss_instances(&self) {
-        lock(&self.state.answer).askers.retain(|asker| matches!(asker, Asker::Definition(_)));
+        self.state.answer.lock().askers.retain(|asker| matches!(asker, Asker::Definition(_)));
     }
 
     /// Whether nobody who asked is there any more.
     fn is_abandoned(&self) -> bool {
-        let mut answer = lock(&self.state.answer);
+        let mut answer = self.state.answer.lock();
         answer.askers.retain(|asker| self.audience.is_there(asker));
         answer.askers.is_empty() && answer.asked.elapsed() > PATIENCE
     }
 
     fn end(self) {
         if let Some(running) = self.running.upgrade() {
-            lock(&running).remove(&self.key);
+            running.lock().remove(&self.key);
         }
         // Whoever asked in the last moment asks again.
-        for asker in std::mem::take(&mut lock(&self.state.answer).askers) {
+        for asker in std::mem::take(&mut self.state.answer.lock().askers) {
             self.audience.wake(asker);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Something in 0..1 that spreads requests; nothing depends on its quality.

@@ -1,7 +1,9 @@
 //! Turns several things that must be so into one answer to "are you ready?", and says which of them is not.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 /// What must be so before we are ready. Clones share it.
 ///
@@ -28,19 +30,19 @@ impl Readiness {
 
     /// Says whether one of them is so. A check that was not known becomes one.
     pub fn set(&self, check: &'static str, holds: bool) {
-        self.checks.write().unwrap_or_else(PoisonError::into_inner).insert(check, holds);
+        self.checks.write().insert(check, holds);
     }
 
     /// Whether all are so.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.checks.read().unwrap_or_else(PoisonError::into_inner).values().all(|holds| *holds)
+        self.checks.read().values().all(|holds| *holds)
     }
 
     /// Every check and whether it is so, by name.
     #[must_use]
     pub fn checks(&self) -> Vec<(&'static str, bool)> {
-        let checks = self.checks.read().unwrap_or_else(PoisonError::into_inner);
+        let checks = self.checks.read();
         checks.iter().map(|(check, holds)| (*check, *holds)).collect()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kross_cluster::{Cache, ClusterClient, Lookup, StoredObject};
@@ -11,6 +11,7 @@ use kross_schema::{CrdSchemas, GroupVersionKind, LiveSchemas, Overlay, ResolvedK
 use kross_value::Text;
 use kube::client::Body;
 use kube::core::Status;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use crate::kinds;
@@ -86,12 +87,12 @@ impl Schemas {
         let Some(kind) = kinds::served_by(crd.value()) else { return };
         let (key, name) = ((kind.group.clone(), kind.kind), format!("{}.{}", kind.plural, kind.group));
         // One after the other: whoever comes later has looked later.
-        let _turn = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.learning.lock();
         let current = match crds.get(None, crd.name()) {
             Lookup::Found(current) if kinds::is_established(current.value()) => current,
             Lookup::Found(_) | Lookup::Absent | Lookup::Unknown => {
                 self.crds.remove(&name);
-                self.served.write().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                self.served.write().remove(&key);
                 return;
             }
         };
@@ -100,7 +101,7 @@ impl Schemas {
             generation: current.generation().unwrap_or(0),
             uid: current.uid().clone(),
         };
-        if self.served.read().unwrap_or_else(PoisonError::into_inner).get(&key) == Some(&definition) {
+        if self.served.read().get(&key) == Some(&definition) {
             return;
         }
         if let Err(problems) = self.crds.insert(current.value()) {
@@ -108,7 +109,7 @@ impl Schemas {
             tracing::warn!(crd = name, problem, "the schema of a CustomResourceDefinition cannot be used");
             return;
         }
-        self.served.write().unwrap_or_else(PoisonError::into_inner).insert(key, definition);
+        self.served.write().insert(key, definition);
     }
 
     /// Fetches what is missing to know these kinds. What the cluster does not have stays unknown.
@@ -162,7 +163,7 @@ impl Schemas {
     /// What the schemas of these kinds are at the moment: another text after any of them changed.
     pub(crate) fn fingerprint(&self, wanted: &[GroupVersionKind]) -> Text {
         let mut text = String::new();
-        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        let served = self.served.read();
         for kind in wanted {
             // Writing to a string cannot fail.
             let _ = match served.get(&(kind.group.clone(), kind.kind.clone())) {
@@ -178,7 +179,7 @@ impl Schemas {
 
     /// A group with a CRD is served from CRDs alone: what OpenAPI says about it comes late, and stays too long.
     fn is_custom_group(&self, group: &Text) -> bool {
-        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        let served = self.served.read();
         served.keys().any(|(known, _)| known == group)
     }
 

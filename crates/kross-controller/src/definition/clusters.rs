@@ -2,7 +2,7 @@
 //! graph, and which conditions follow from that.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kross_api::{
     ConditionStatus, ConditionType, Reason, ResolvedCredentials, ResourceGraphDefinitionSpec, Scope,
@@ -12,6 +12,7 @@ use kross_cluster::{ClusterHandle, ConnectStep, ConnectionState, Disconnected};
 use kross_diagnostics::Diagnostics;
 use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
+use parking_lot::Mutex;
 
 use super::report::Report;
 use crate::context::Context;
@@ -24,7 +25,7 @@ pub(crate) struct Links(Mutex<HashMap<Text, HashMap<SecretAddress, ClusterHandle
 impl Links {
     /// Holds the clusters of a definition, and lets go of those that it names no more.
     fn hold(&self, context: &Context, definition: &Text, wanted: &[SecretAddress]) -> Vec<ClusterHandle> {
-        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self.0.lock();
         if wanted.is_empty() {
             links.remove(definition);
             return Vec::new();
@@ -39,12 +40,12 @@ impl Links {
 
     /// Lets go of a definition's clusters.
     pub(crate) fn forget(&self, definition: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(definition);
+        self.0.lock().remove(definition);
     }
 
     /// The definitions that name a Secret.
     pub(crate) fn using(&self, secret: &SecretAddress) -> Vec<Text> {
-        let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let links = self.0.lock();
         links.iter().filter(|(_, held)| held.contains_key(secret)).map(|(name, _)| name.clone()).collect()
     }
 }

@@ -2,7 +2,6 @@
 //! they look at and which clusters they use. Nothing of it is needed to be right, only to be quick.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -10,6 +9,7 @@ use kross_api::SecretAddress;
 use kross_cluster::{Cache, CacheKey, ClusterHandle, Digest, ObjectKey};
 use kross_plan::{ExternalRead, KindKey, OperationFailure, ReferenceKey};
 use kross_value::Text;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::children::Child;
 
@@ -179,7 +179,7 @@ impl Instances {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use kross_schema::{GroupVersionKind, LiveSchemas, ResolvedKind, SchemaResolver};
 use kross_value::Text;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 /// A document that cannot be read.
@@ -33,7 +34,7 @@ impl Documents {
     /// The document with these bytes, read only if nobody has it yet.
     pub(super) fn read(&self, version: &str, bytes: &[u8]) -> Result<Document, Unreadable> {
         let digest = digest(version, bytes);
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.0.lock();
         if let Some(schemas) = held.get(&digest).and_then(Weak::upgrade) {
             return Ok(Document { digest, schemas });
         }
@@ -120,7 +121,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&first.schemas, &documents.read("v2", b"{}").unwrap().schemas));
         drop((first, second));
         documents.read("v3", b"{}").unwrap();
-        assert_eq!(documents.0.lock().unwrap().len(), 1);
+        assert_eq!(documents.0.lock().len(), 1);
         assert!(documents.read("v1", b"<html>").is_err());
     }
 }

@@ -2,10 +2,11 @@
 //! that were fetched, and the answers to questions about permissions.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kross_cluster::{ApiError, ClusterClient};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::documents::{Document, Documents, Unreadable};
@@ -91,7 +92,7 @@ impl Site {
 
     /// An answer that is known already. Only permissions that are there are believed for long.
     pub(super) fn answer(&self, question: &Question, age: Duration) -> Option<Option<bool>> {
-        let answers = self.answers();
+        let answers = self.answers.lock();
         let (asked, answer) = answers.get(question)?;
         let life = if *answer == Some(true) { ALLOWED_LIFE } else { age };
         (asked.elapsed() < life).then_some(*answer)
@@ -99,12 +100,8 @@ impl Site {
 
     /// Remembers an answer.
     pub(super) fn keep(&self, question: Question, answer: Option<bool>) {
-        let mut answers = self.answers();
+        let mut answers = self.answers.lock();
         answers.retain(|_, (asked, _)| asked.elapsed() < ALLOWED_LIFE);
         answers.insert(question, (Instant::now(), answer));
-    }
-
-    fn answers(&self) -> MutexGuard<'_, HashMap<Question, (Instant, Option<bool>)>> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
