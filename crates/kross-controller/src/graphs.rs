@@ -78,6 +78,11 @@ pub struct Revision {
 pub(crate) type Interests = HashSet<(Text, Text)>;
 
 /// Every definition that is being served.
+///
+/// # Lock order
+///
+/// The lock of `state` is a leaf: nothing is locked while it is held, and no [`Served`] is dropped under it, since its caches
+/// take the lock of their registry when they are dropped.
 #[derive(Debug)]
 pub struct Graphs {
     state: RwLock<State>,
@@ -128,11 +133,13 @@ impl Graphs {
 
     /// Begins to serve, or goes on with another revision.
     pub(crate) fn publish(&self, served: Served) {
-        self.write(|state| {
+        let before = self.write(|state| {
             let kind = (served.kind.group.clone(), served.kind.kind.clone());
             state.kinds.insert(kind, served.definition.clone());
-            state.served.insert(served.definition.clone(), Arc::new(served));
+            state.served.insert(served.definition.clone(), Arc::new(served))
         });
+        // Outside the lock: the caches of the one before take the lock of their registry when they are dropped.
+        drop(before);
         self.changed.send_modify(|count| *count += 1);
     }
 

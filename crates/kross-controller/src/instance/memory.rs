@@ -1,5 +1,6 @@
-//! What is remembered of instances between two passes: the digests of what was applied, what failed, what external objects
-//! they look at and which clusters they use. Nothing of it is needed to be right, only to be quick.
+//! What is remembered of instances between two reconciles: the digests of what was applied, what failed, which caches and
+//! clusters they use. All of it can be lost at a restart, which costs time and requests, with one exception: while the
+//! controller runs, claims keep two instances from writing the same object at the same time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -53,6 +54,11 @@ pub(super) struct Memory {
 }
 
 /// What is remembered of all instances.
+///
+/// # Lock order
+///
+/// The lock of `state` is a leaf: nothing is locked while it is held, and no [`Memory`] is dropped under it, since caches and
+/// cluster handles take the locks of their registries when they are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Instances {
     state: Mutex<State>,
@@ -95,15 +101,22 @@ impl Instances {
 
     /// Puts it back.
     pub(super) fn keep(&self, instance: &ObjectKey, memory: Memory) {
-        self.lock().memories.insert(instance.clone(), memory);
+        let before = self.lock().memories.insert(instance.clone(), memory);
+        // Outside the lock, as in `forget`.
+        drop(before);
     }
 
     /// Forgets an instance that is gone.
     pub(super) fn forget(&self, instance: &ObjectKey) {
         let mut state = self.lock();
         state.want(instance, HashSet::new());
-        let Some(memory) = state.memories.remove(instance) else { return };
-        state.release(instance, &memory);
+        let memory = state.memories.remove(instance);
+        if let Some(memory) = &memory {
+            state.release(instance, memory);
+        }
+        drop(state);
+        // Outside the lock: its caches and cluster handles take the locks of their registries when they are dropped.
+        drop(memory);
     }
 
     /// The instance wants to know nothing any more.
