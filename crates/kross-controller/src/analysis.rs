@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::definition::Resolvers;
 use crate::graphs::Revision;
 use crate::key::InstanceKey;
-use crate::preflight::{Asker, Findings, Needs, Place, Survey};
+use crate::preflight::{Findings, Needs, Place, PreflightResult, Requester};
 
 /// The longest message. Longer ones are summed up.
 const LONGEST_MESSAGE: usize = 1024;
@@ -69,19 +69,19 @@ impl Analyses {
         let Question { instance, revision, display, client, resources } = question;
         let home = instance.namespace.clone().map_or(Place::Anywhere, Place::Namespace);
         let needs = Arc::new(Needs::of(&revision.spec, resources.iter().copied(), &home));
-        let asker = Asker::Instance((*instance).clone());
-        let findings = match context.preflights.ask(client, &needs, asker) {
-            Survey::Known(findings) => findings,
+        let requester = Requester::Instance((*instance).clone());
+        let findings = match context.preflights.request(client, &needs, requester) {
+            PreflightResult::Known(findings) => findings,
             // A cluster that does not tell is found out about soon enough: the first request says what is wrong.
-            Survey::Failed(_) => return Check::Passed,
-            Survey::Pending => return Check::Pending,
+            PreflightResult::Failed(_) => return Check::Passed,
+            PreflightResult::Pending => return Check::Pending,
         };
         match self.schemas(context, question, &findings) {
             Check::Passed => {}
             other => return other,
         }
-        match findings.lacking(display) {
-            Some(lacking) => Check::Failed { reason: FailureReason::Forbidden, message: lacking.into() },
+        match findings.missing_permissions(display) {
+            Some(missing) => Check::Failed { reason: FailureReason::Forbidden, message: missing.into() },
             None => Check::Passed,
         }
     }

@@ -13,12 +13,13 @@ use kross_value::{Object, Value};
 use crate::analysis::Analyses;
 use crate::definition::Links;
 use crate::graphs::{Graphs, Served};
+use crate::hub_schemas::HubSchemas;
 use crate::instance::Instances;
 use crate::key::{InstanceKey, Key};
 use crate::kinds;
 use crate::metrics::{Metrics, Sources};
-use crate::preflight::{Audience, Preflights};
-use crate::schemas::Schemas;
+use crate::openapi::DocumentStore;
+use crate::preflight::{Preflights, Requesters};
 use crate::settings::Settings;
 
 /// A definition that cannot be served yet is tried again at least this often.
@@ -36,7 +37,7 @@ pub(crate) struct Context {
     pub(crate) definitions: Cache,
     pub(crate) revisions: Cache,
     pub(crate) crds: Cache,
-    pub(crate) schemas: Arc<Schemas>,
+    pub(crate) schemas: Arc<HubSchemas>,
     /// What other clusters have to say about graphs.
     pub(crate) preflights: Preflights,
     /// What came of holding graphs to the clusters of instances.
@@ -73,13 +74,14 @@ impl Context {
         let definition_queue = WorkQueue::new(DEFINITION_BACKOFF);
         let instance_queue = WorkQueue::new(settings.instance_backoff);
         let definitions = watch(&definition_kind);
-        let audience = Audience {
+        let requesters = Requesters {
             definitions: definitions.clone(),
             definition_queue: definition_queue.clone(),
             graphs: Arc::clone(&graphs),
             instance_queue: instance_queue.clone(),
         };
         let clusters = ClusterRegistry::new(client.clone(), watches.clone(), settings.clusters.clone());
+        let documents = Arc::<DocumentStore>::default();
         metrics.show(Sources {
             queue: instance_queue.clone(),
             watches: watches.clone(),
@@ -89,13 +91,13 @@ impl Context {
             graphs: Arc::clone(&graphs),
         });
         Self {
-            preflights: Preflights::new(settings.preflights, audience),
+            preflights: Preflights::new(settings.preflights, requesters, Arc::clone(&documents)),
             analyses: Analyses::default(),
             links: Links::default(),
             definitions,
             revisions: watch(&revision_kind),
             crds: watch(&crd_kind),
-            schemas: Arc::new(Schemas::new(client.clone())),
+            schemas: Arc::new(HubSchemas::new(client.clone(), documents)),
             graphs,
             instances: Instances::default(),
             definition_queue,

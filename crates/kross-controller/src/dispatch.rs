@@ -116,7 +116,7 @@ impl Dispatch {
             Subject::Definition => self.wake(old.name()),
             Subject::Revision => self.wake_snapshot(old),
             Subject::Crd => {
-                self.context.schemas.follow(&self.context.crds, old);
+                self.context.schemas.sync_crd(&self.context.crds, old);
                 if let Some(kind) = kinds::served_by(old.value()) {
                     self.context.client.discovery().forget(&kind.group, &kind.kind);
                 }
@@ -132,7 +132,7 @@ impl Dispatch {
         let schema_changed =
             established != was_established || old.and_then(StoredObject::generation) != new.generation();
         if schema_changed {
-            self.context.schemas.follow(&self.context.crds, new);
+            self.context.schemas.sync_crd(&self.context.crds, new);
         }
         if let (true, false, Some(kind)) = (established, was_established, kinds::served_by(new.value())) {
             self.context.watches.retry(self.context.client.cluster(), &kind.group, &kind.kind);

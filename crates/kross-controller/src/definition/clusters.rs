@@ -16,31 +16,35 @@ use parking_lot::Mutex;
 
 use super::report::Report;
 use crate::context::Context;
-use crate::preflight::{Asker, ClusterSchemas, Findings, Needs, Place, Survey};
+use crate::preflight::{ClusterSchemas, Findings, Needs, Place, PreflightResult, Requester};
 
 /// The holds of every definition on the clusters that it names.
+///
+/// # Lock order
+///
+/// The lock is a leaf: cluster handles are made, cloned and dropped outside it, since that takes the locks of the registry.
 #[derive(Debug, Default)]
 pub(crate) struct Links(Mutex<HashMap<Text, HashMap<SecretAddress, ClusterHandle>>>);
 
 impl Links {
     /// Holds the clusters of a definition, and lets go of those that it names no more.
     fn hold(&self, context: &Context, definition: &Text, wanted: &[SecretAddress]) -> Vec<ClusterHandle> {
-        let mut links = self.0.lock();
         if wanted.is_empty() {
-            links.remove(definition);
+            self.forget(definition);
             return Vec::new();
         }
-        let held = links.entry(definition.clone()).or_default();
-        held.retain(|secret, _| wanted.contains(secret));
-        wanted
-            .iter()
-            .map(|secret| held.entry(secret.clone()).or_insert_with(|| context.clusters.hold(secret)).clone())
-            .collect()
+        let handles: Vec<ClusterHandle> = wanted.iter().map(|secret| context.clusters.hold(secret)).collect();
+        let kept = wanted.iter().cloned().zip(handles.iter().cloned()).collect();
+        let before = self.0.lock().insert(definition.clone(), kept);
+        // After the new ones are held, so that no cluster is without a handle in between, and outside the lock.
+        drop(before);
+        handles
     }
 
     /// Lets go of a definition's clusters.
     pub(crate) fn forget(&self, definition: &str) {
-        self.0.lock().remove(definition);
+        let before = self.0.lock().remove(definition);
+        drop(before);
     }
 
     /// The definitions that name a Secret.
@@ -129,10 +133,14 @@ pub(super) fn look(
             ConnectionState::NotConnected(down) => Standing::Down(down),
             ConnectionState::Connected(live) => {
                 let needs = Arc::new(Needs::of(spec, resources, &Place::Anywhere));
-                match context.preflights.ask(&live.client, &needs, Asker::Definition(definition.clone())) {
-                    Survey::Pending => Standing::Asking,
-                    Survey::Failed(message) => Standing::Silent(message),
-                    Survey::Known(findings) => Standing::Known(findings),
+                match context.preflights.request(
+                    &live.client,
+                    &needs,
+                    Requester::Definition(definition.clone()),
+                ) {
+                    PreflightResult::Pending => Standing::Asking,
+                    PreflightResult::Failed(message) => Standing::Silent(message),
+                    PreflightResult::Known(findings) => Standing::Known(findings),
                 }
             }
         };
@@ -172,7 +180,8 @@ impl Clusters {
 
     /// What we lack somewhere, in words.
     fn denied(&self) -> Option<String> {
-        let lacking = self.sites.iter().filter_map(|site| site.findings()?.lacking(&site.display));
+        let lacking =
+            self.sites.iter().filter_map(|site| site.findings()?.missing_permissions(&site.display));
         let lacking: Vec<String> = lacking.collect();
         (!lacking.is_empty()).then(|| lacking.join("; "))
     }

@@ -15,8 +15,8 @@ use super::clusters::Clusters;
 use super::error::DefinitionError;
 use crate::context::Context;
 use crate::graphs::Revision;
+use crate::hub_schemas::HubSchemas;
 use crate::preflight::ClusterSchemas;
-use crate::schemas::Schemas;
 use crate::selector;
 
 /// The longest message of a condition. Longer ones are summed up.
@@ -58,7 +58,7 @@ impl From<Revision> for Compiled {
 /// The schemas of all clusters of a definition.
 #[derive(Debug)]
 pub(crate) struct Resolvers {
-    pub(crate) local: Arc<Schemas>,
+    pub(crate) local: Arc<HubSchemas>,
     /// Of the clusters that are known without an instance.
     pub(crate) fixed: HashMap<SecretAddress, Arc<ClusterSchemas>>,
     /// Of the clusters of single resources, by their place.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use kross_api::Reason;
 use kross_cluster::{ApiError, Outcome};
 
+use crate::openapi::SchemaError;
 use crate::retry::Retry;
-use crate::schemas::SchemaError;
 
 /// How soon to look again whether a cluster is connected.
 pub(super) const CONNECTING: Duration = Duration::from_secs(1);

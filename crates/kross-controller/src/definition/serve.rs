@@ -54,7 +54,7 @@ pub(super) async fn serve(
     match accepted(&crd) {
         Ok(Some(kind)) => {
             // Before anybody is told: who names the kind then finds its schema.
-            context.schemas.follow(&context.crds, &crd);
+            context.schemas.sync_crd(&context.crds, &crd);
             publish(context, definition, number, compiled, external_kind(&compiled.graph));
             report.kind_ready(&kind);
             report.running();
