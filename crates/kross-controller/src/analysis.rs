@@ -38,7 +38,7 @@ pub(crate) enum Check {
 }
 
 /// A cluster that an instance resolved, and what goes there.
-pub(crate) struct Question<'a> {
+pub(crate) struct AnalysisRequest<'a> {
     pub(crate) instance: &'a ObjectKey,
     pub(crate) revision: &'a Revision,
     /// What messages call the cluster.
@@ -65,8 +65,8 @@ enum Outcome {
 
 impl Analyses {
     /// Holds a part of a graph to a cluster. Returns at once.
-    pub(crate) fn check(&self, context: &Context, question: &Question<'_>) -> Check {
-        let Question { instance, revision, display, client, resources } = question;
+    pub(crate) fn check(&self, context: &Context, request: &AnalysisRequest<'_>) -> Check {
+        let AnalysisRequest { instance, revision, display, client, resources } = request;
         let home = instance.namespace.clone().map_or(Place::Anywhere, Place::Namespace);
         let needs = Arc::new(Needs::of(&revision.spec, resources.iter().copied(), &home));
         let requester = Requester::Instance((*instance).clone());
@@ -76,7 +76,7 @@ impl Analyses {
             PreflightResult::Failed(_) => return Check::Passed,
             PreflightResult::Pending => return Check::Pending,
         };
-        match self.schemas(context, question, &findings) {
+        match self.schemas(context, request, &findings) {
             Check::Passed => {}
             other => return other,
         }
@@ -86,8 +86,8 @@ impl Analyses {
         }
     }
 
-    fn schemas(&self, context: &Context, question: &Question<'_>, findings: &Findings) -> Check {
-        let Question { instance, revision, display, resources, .. } = question;
+    fn schemas(&self, context: &Context, request: &AnalysisRequest<'_>, findings: &Findings) -> Check {
+        let AnalysisRequest { instance, revision, display, resources, .. } = request;
         let mut places: Vec<usize> = resources.iter().map(|(index, _)| *index).collect();
         places.sort_unstable();
         places.dedup();

@@ -28,7 +28,7 @@ const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), 
 /// The cluster that the controller runs in.
 pub(crate) struct Context {
     pub(crate) client: ClusterClient,
-    pub(crate) watches: Caches,
+    pub(crate) caches: Caches,
     /// The clusters that Secrets lead to.
     pub(crate) clusters: ClusterRegistry,
     pub(crate) definition_kind: Arc<ApiKind>,
@@ -60,14 +60,14 @@ impl Context {
     /// Begins to watch. The UID is what tells this hub from others.
     pub(crate) fn new(
         (client, uid): (ClusterClient, &str),
-        watches: Caches,
+        caches: Caches,
         settings: Settings,
         metrics: Metrics,
         graphs: Arc<Graphs>,
     ) -> Self {
         let (definition_kind, revision_kind, crd_kind) =
             (kinds::definition(), kinds::revision(), kinds::crd());
-        let watch = |kind| watches.watch(&client, kind, Selection::All);
+        let watch = |kind| caches.watch(&client, kind, Selection::All);
         let events = settings
             .condition_events
             .then(|| Events::start(client.clone(), "kro.run/resource-graph-definition-controller", "kross"));
@@ -80,11 +80,11 @@ impl Context {
             graphs: Arc::clone(&graphs),
             instance_queue: instance_queue.clone(),
         };
-        let clusters = ClusterRegistry::new(client.clone(), watches.clone(), settings.clusters.clone());
+        let clusters = ClusterRegistry::new(client.clone(), caches.clone(), settings.clusters.clone());
         let documents = Arc::<DocumentStore>::default();
         metrics.show(Sources {
             queue: instance_queue.clone(),
-            watches: watches.clone(),
+            caches: caches.clone(),
             clusters: clusters.clone(),
             client: client.clone(),
             events: events.clone(),
@@ -113,7 +113,7 @@ impl Context {
             revision_kind,
             crd_kind,
             client,
-            watches,
+            caches,
             metrics,
             settings,
             events,
@@ -130,7 +130,7 @@ impl Context {
 
     /// Has everybody look again who uses the cluster of a Secret.
     pub(crate) fn wake_users_of(&self, secret: &SecretAddress) {
-        for instance in self.instances.using(secret) {
+        for instance in self.instances.cluster_users(secret) {
             self.instance_queue.add(&InstanceKey(instance));
         }
         for definition in self.links.using(secret) {

@@ -284,7 +284,7 @@ async fn work_on_instances(context: Arc<Context>, passes: Passes) {
     loop {
         // In this order: whoever waits for work must not have a turn that others wait for.
         let Some(work) = context.instance_queue.next().await else { return };
-        let permit = permits.take().await;
+        let permit = permits.acquire().await;
         let context = Arc::clone(&context);
         passes.begin(async move { survive(&context, reconcile_instance(&context, work, permit)).await });
     }

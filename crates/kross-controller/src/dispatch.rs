@@ -135,7 +135,7 @@ impl Dispatch {
             self.context.schemas.sync_crd(&self.context.crds, new);
         }
         if let (true, false, Some(kind)) = (established, was_established, kinds::served_by(new.value())) {
-            self.context.watches.retry(self.context.client.cluster(), &kind.group, &kind.kind);
+            self.context.caches.retry(self.context.client.cluster(), &kind.group, &kind.kind);
             self.context.client.discovery().learn(kind);
         }
         if schema_changed || !ours {
@@ -181,12 +181,12 @@ impl Dispatch {
         if watch.selection == Selection::Managed {
             for owner in old.into_iter().chain(new).filter_map(instance_of) {
                 // Elsewhere others have instances of the same name.
-                if watch.cluster.is_local() || self.context.instances.looks_at(&owner, watch) {
+                if watch.cluster.is_local() || self.context.instances.watches(&owner, watch) {
                     self.wake_instance(owner);
                 }
             }
         } else {
-            for instance in self.context.instances.looking_at(watch) {
+            for instance in self.context.instances.watchers(watch) {
                 self.wake_instance(instance);
             }
         }
@@ -194,7 +194,7 @@ impl Dispatch {
 
     /// Wakes the instances that wait for another one to let go of an object.
     fn wake_rivals(&self, watch: &CacheKey, object: &StoredObject) {
-        for instance in self.context.instances.rivals(&object.key(&watch.cluster)) {
+        for instance in self.context.instances.contenders(&object.key(&watch.cluster)) {
             self.wake_instance(instance);
         }
     }
@@ -206,7 +206,7 @@ impl Dispatch {
                 self.context.wake_instances(&served);
             }
         }
-        for instance in self.context.instances.looking_at(watch) {
+        for instance in self.context.instances.watchers(watch) {
             self.wake_instance(instance);
         }
     }

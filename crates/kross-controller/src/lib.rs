@@ -19,6 +19,7 @@ mod context;
 mod controller;
 mod definition;
 mod dispatch;
+mod finalizer;
 mod graphs;
 mod hub_schemas;
 mod instance;

@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{FINALIZER, annotations, labels, managers};
+use kross_api::{annotations, labels, managers};
 use kross_cluster::{ApiKind, Delete, Lookup, Selection, StoredObject};
 use kross_schema::SchemaResolver;
-use kross_value::{Text, Value};
+use kross_value::Text;
 
 use super::clusters;
 use super::crd;
 use super::error::{DefinitionError, Next};
-use super::object::{Definition, finalizers, interests, is_held, named_kinds, own_crd};
+use super::object::{Definition, interests, named_kinds, own_crd};
 use super::reconcile::compiled;
 use super::report::Report;
 use super::revisions::Revisions;
 use crate::context::Context;
+use crate::finalizer;
 use crate::graphs::{Halt, Served};
 use crate::kinds;
 use crate::selector;
@@ -37,8 +38,7 @@ struct Dependents {
 /// The cluster refuses or does not answer.
 pub(super) async fn proceed(context: &Context, definition: Definition) -> Result<Next, DefinitionError> {
     let name = definition.name().clone();
-    let mut held = definition.finalizers();
-    if !is_held(&held) {
+    if !finalizer::is_set(&definition.object) {
         context.graphs.withdraw(&name);
         return Ok(Next::Done);
     }
@@ -59,35 +59,17 @@ pub(super) async fn proceed(context: &Context, definition: Definition) -> Result
         }
     }
     context.graphs.withdraw(&name);
-    held.retain(|finalizer| finalizer != FINALIZER);
-    match write_finalizers(context, &definition, &held).await {
+    let (kind, patch) = (&context.definition_kind, finalizer::removal(&definition.object));
+    match context.client.merge_patch(kind, None, &name, None, managers::CONTROLLER, &patch).await {
         Ok(_) => {}
-        // It was let go before, and the copy does not know yet.
-        Err(DefinitionError::Api(error)) if error.is_gone() => return Ok(Next::Done),
-        Err(error) => return Err(error),
+        // The finalizer was removed before, and the cache does not have that yet.
+        Err(error) if error.is_gone() => return Ok(Next::Done),
+        Err(error) => return Err(error.into()),
     }
     let asked = definition.object.deletion_timestamp().and_then(|at| at.parse::<Timestamp>().ok());
     context.metrics.deleted(asked.and_then(|asked| Timestamp::now().duration_since(asked).try_into().ok()));
     tracing::info!(rgd = %name, "let a definition go");
     Ok(Next::Done)
-}
-
-/// Replaces the finalizers of exactly this version of a definition.
-pub(super) async fn write_finalizers(
-    context: &Context,
-    definition: &Definition,
-    finalizers: &[String],
-) -> Result<StoredObject, DefinitionError> {
-    let metadata = Value::object([
-        ("resourceVersion", definition.object.resource_version().clone().into()),
-        ("finalizers", Value::list(finalizers.iter().map(|name| Value::from(name.as_str())))),
-    ]);
-    let patch = Value::object([("metadata", metadata)]);
-    let name = definition.name();
-    Ok(context
-        .client
-        .merge_patch(&context.definition_kind, None, name, None, managers::CONTROLLER, &patch)
-        .await?)
 }
 
 /// Whose instances have to go; none for a definition that never owned its CRD.
@@ -184,7 +166,7 @@ fn keep_serving(context: &Context, definition: &Definition, kind: &Arc<ApiKind>,
     context.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
-        instances: context.watches.watch(&context.client, kind, selection),
+        instances: context.caches.watch(&context.client, kind, selection),
         kind: Arc::clone(kind),
         children,
         external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),
@@ -213,7 +195,7 @@ async fn instances(
         Err(error) => return Err(error.into()),
     };
     if dependents.crd.is_none() {
-        instances.retain(|instance| is_held(&finalizers(instance)));
+        instances.retain(finalizer::is_set);
     }
     instances.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
     Ok(instances)

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::{
-    FINALIZER, ObjectFacts, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, annotations,
-    crd_name, spec_hash,
+    ObjectFacts, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, annotations, crd_name, spec_hash,
 };
 use kross_cluster::StoredObject;
 use kross_schema::GroupVersionKind;
@@ -48,11 +47,6 @@ impl Definition {
         self.object.deletion_timestamp().is_some()
     }
 
-    /// The finalizers, ours among them or not.
-    pub(super) fn finalizers(&self) -> Vec<String> {
-        finalizers(&self.object)
-    }
-
     pub(super) fn allows_breaking_changes(&self) -> bool {
         self.object.annotation(annotations::ALLOW_BREAKING_CHANGES) == Some("true")
     }
@@ -60,17 +54,6 @@ impl Definition {
     pub(super) fn deletes_instances(&self) -> bool {
         self.object.annotation(annotations::DELETE_INSTANCES) == Some("true")
     }
-}
-
-/// The finalizers of an object.
-pub(super) fn finalizers(object: &StoredObject) -> Vec<String> {
-    let finalizers = object.value().at(&["metadata", "finalizers"]).and_then(Value::as_list);
-    finalizers.unwrap_or_default().iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
-}
-
-/// Whether our finalizer is among them.
-pub(super) fn is_held(finalizers: &[String]) -> bool {
-    finalizers.iter().any(|name| name == FINALIZER)
 }
 
 /// Reads a part of an object into its type.

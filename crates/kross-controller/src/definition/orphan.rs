@@ -9,8 +9,8 @@ use kross_value::Text;
 
 use super::crd;
 use super::error::{DefinitionError, Next};
-use super::object::{finalizers, is_held};
 use crate::context::Context;
+use crate::finalizer;
 use crate::graphs::{Halt, Served};
 use crate::kinds;
 
@@ -38,7 +38,7 @@ pub(super) async fn proceed(context: &Context, name: &Text) -> Result<Next, Defi
 
 async fn is_needed(context: &Context, kind: &ApiKind) -> Result<bool, DefinitionError> {
     match context.client.list(kind, None, None).await {
-        Ok(instances) => Ok(instances.iter().any(|instance| is_held(&finalizers(instance)))),
+        Ok(instances) => Ok(instances.iter().any(finalizer::is_set)),
         // The kind went meanwhile, and its objects with it.
         Err(error) if error.missing().is_some() => Ok(false),
         Err(error) => Err(error.into()),
@@ -53,7 +53,7 @@ fn serve(context: &Context, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>
     context.graphs.publish(Served {
         definition: name.clone(),
         uid: crd.label(labels::DEFINITION_ID).unwrap_or_default().into(),
-        instances: context.watches.watch(&context.client, kind, Selection::All),
+        instances: context.caches.watch(&context.client, kind, Selection::All),
         kind: Arc::clone(kind),
         children: Vec::new(),
         external: false,

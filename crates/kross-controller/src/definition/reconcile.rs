@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{FINALIZER, FailureReason, ResourceGraphDefinitionSpec};
+use kross_api::{FailureReason, ResourceGraphDefinitionSpec, managers};
 use kross_cluster::{Lookup, Outcome};
 use kross_schema::GroupVersionKind;
 use kross_value::Text;
@@ -12,12 +12,13 @@ use kross_value::Text;
 use super::clusters::{self, Clusters, Verdict};
 use super::compile::{Compiled, compile_for};
 use super::error::{CHANGED, CONNECTING, DefinitionError, Next, outcome};
-use super::object::{Definition, hash, interests, is_held, named_kinds};
+use super::object::{Definition, hash, interests, named_kinds};
 use super::report::{Report, ready_message};
 use super::revisions::{self, Revision, Revisions};
 use super::serve::serve;
 use super::{deletion, orphan};
 use crate::context::Context;
+use crate::finalizer;
 use crate::graphs::{self, Interests};
 use crate::metrics::{IssueReason, Issued, Resolution, Resolved};
 
@@ -82,12 +83,12 @@ async fn pass(context: &Context, definition: Definition) -> Result<Next, Definit
 
 /// Adds our finalizer, if it is not there.
 async fn hold(context: &Context, definition: Definition) -> Result<Definition, DefinitionError> {
-    let mut finalizers = definition.finalizers();
-    if is_held(&finalizers) {
+    if finalizer::is_set(&definition.object) {
         return Ok(definition);
     }
-    finalizers.push(FINALIZER.to_owned());
-    let written = deletion::write_finalizers(context, &definition, &finalizers).await?;
+    let patch = finalizer::addition(&definition.object);
+    let (kind, name) = (&context.definition_kind, definition.name());
+    let written = context.client.merge_patch(kind, None, name, None, managers::CONTROLLER, &patch).await?;
     context.definitions.observe(&written);
     Ok(Definition::read(Arc::new(written)))
 }

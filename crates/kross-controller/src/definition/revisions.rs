@@ -16,6 +16,7 @@ use super::error::DefinitionError;
 use super::object::{Definition, hash, part};
 use super::report::{self, patch};
 use crate::context::Context;
+use crate::finalizer;
 
 const DEFINITION_API_VERSION: &str = "kro.run/v1alpha1";
 const DEFINITION_KIND: &str = "ResourceGraphDefinition";
@@ -309,16 +310,10 @@ pub(super) async fn collect(context: &Context, revisions: &Revisions) {
 /// # Errors
 /// The cluster refuses or does not answer, or the revision has changed meanwhile.
 pub(super) async fn release(context: &Context, object: &StoredObject) -> Result<(), DefinitionError> {
-    let mut finalizers = super::object::finalizers(object);
-    if !super::object::is_held(&finalizers) {
+    if !finalizer::is_set(object) {
         return Ok(());
     }
-    finalizers.retain(|name| name != FINALIZER);
-    let metadata = Value::object([
-        ("resourceVersion", object.resource_version().clone().into()),
-        ("finalizers", Value::list(finalizers.iter().map(|name| Value::from(name.as_str())))),
-    ]);
-    let patch = Value::object([("metadata", metadata)]);
+    let patch = finalizer::removal(object);
     let written = context
         .client
         .merge_patch(&context.revision_kind, None, object.name(), None, managers::CONTROLLER, &patch)

@@ -151,7 +151,7 @@ fn publish(context: &Context, definition: &Definition, number: i64, compiled: &C
     context.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
-        instances: context.watches.watch(&context.client, &kind, selection.clone()),
+        instances: context.caches.watch(&context.client, &kind, selection.clone()),
         kind,
         children,
         external: graph.instance.external,
@@ -179,7 +179,7 @@ fn children(context: &Context, graph: &Graph) -> Vec<Cache> {
         if context.client.discovery().cached(&kind.group, Some(&kind.version), &kind.kind).is_none() {
             context.client.discovery().learn(kind.clone());
         }
-        let watch = context.watches.watch(&context.client, &Arc::new(kind), Selection::Managed);
+        let watch = context.caches.watch(&context.client, &Arc::new(kind), Selection::Managed);
         if !watches.iter().any(|known| known.key() == watch.key()) {
             watches.push(watch);
         }

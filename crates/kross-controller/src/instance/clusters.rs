@@ -18,10 +18,10 @@ use kross_plan::{
 };
 use kross_value::{Text, Value};
 
+use super::clients::InstanceClients;
 use super::memory::Memory;
-use super::observe::Observation;
-use super::reach::Reach;
-use super::report;
+use super::observation::Observation;
+use super::release_report;
 use crate::context::Context;
 
 /// How long after a restart a cluster that was connected before may take to connect again before anybody is told.
@@ -38,12 +38,17 @@ pub(super) struct Asker<'a> {
 
 impl Asker<'_> {
     /// Meets the clusters that the inventory names, and those that the last plan did.
-    pub(super) fn recall(&self, reach: &mut Reach<'_>, observation: &mut Observation, memory: &mut Memory) {
+    pub(super) fn recall(
+        &self,
+        clients: &mut InstanceClients<'_>,
+        observation: &mut Observation,
+        memory: &mut Memory,
+    ) {
         for cluster in self.recorded.clusters() {
             let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
             if let Some(mut reference) = key.resolved() {
                 reference.display.clone_from(&cluster.name);
-                self.meet(&reference, &key, reach, observation, memory);
+                self.meet(&reference, &key, clients, observation, memory);
             }
         }
         let mut recorded = self.recorded.clone();
@@ -52,7 +57,7 @@ impl Asker<'_> {
             let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
             for kind in &cluster.contents.group_kinds {
                 let (group, kind) = (kind.group.as_str().into(), kind.kind.as_str().into());
-                reach.route((ClusterId::new(&cluster.uid), group, kind), &key);
+                clients.route((ClusterId::new(&cluster.uid), group, kind), &key);
             }
             observation.observed.recorded.push(InventoryCluster {
                 key,
@@ -67,13 +72,13 @@ impl Asker<'_> {
     pub(super) fn meet_all(
         &self,
         plan: &Plan,
-        reach: &mut Reach<'_>,
+        clients: &mut InstanceClients<'_>,
         observation: &mut Observation,
         memory: &mut Memory,
     ) -> bool {
         let mut news = false;
         for used in &plan.clusters {
-            news |= self.meet(&used.reference, &used.key, reach, observation, memory);
+            news |= self.meet(&used.reference, &used.key, clients, observation, memory);
         }
         let mut routes: BTreeMap<KindKey, &AccessPath> = BTreeMap::new();
         for (object, access_path) in written(plan) {
@@ -81,7 +86,7 @@ impl Asker<'_> {
             routes.entry((cluster.clone(), group.clone(), kind.clone())).or_insert(access_path);
         }
         for (kind, access_path) in routes {
-            reach.route(kind, &access_path.key);
+            clients.route(kind, &access_path.key);
         }
         let used = || plan.clusters.iter().filter(|used| !used.former);
         for one in used() {
@@ -94,8 +99,8 @@ impl Asker<'_> {
             });
             let polls: Option<Vec<Poll>> = same.map(|other| other.reference.poll).collect();
             let poll = polls.and_then(|polls| polls.into_iter().min_by_key(|poll| poll.interval));
-            reach.follow_by(&id, poll.into());
-            news |= poll.is_some() && observation.polls(&id);
+            clients.set_sync(&id, poll.into());
+            news |= poll.is_some() && observation.set_polled(&id);
         }
         news
     }
@@ -105,18 +110,18 @@ impl Asker<'_> {
         &self,
         reference: &ResolvedCluster,
         key: &ReferenceKey,
-        reach: &mut Reach<'_>,
+        clients: &mut InstanceClients<'_>,
         observation: &mut Observation,
         memory: &mut Memory,
     ) -> bool {
-        if !observation.met.insert(key.clone()) {
+        if !observation.resolved.insert(key.clone()) {
             return false;
         }
         let ResolvedCredentials::Secret(secret) = &reference.credentials else {
             observation.observed.clusters.insert(key.clone(), self.unsupported(key));
             return true;
         };
-        let hold = memory.holds.entry(key.clone()).or_insert_with(|| {
+        let hold = memory.cluster_handles.entry(key.clone()).or_insert_with(|| {
             self.context.instances.use_cluster(self.key, secret);
             self.context.clusters.hold(secret)
         });
@@ -149,7 +154,7 @@ impl Asker<'_> {
                     }
                     let state = connected(&live);
                     forgive(&state.id, live.since, memory);
-                    reach.join(&state.id, key, live.client.on_behalf_of(self.key));
+                    clients.add(&state.id, key, live.client.on_behalf_of(self.key));
                     state
                 }
             },
@@ -303,7 +308,7 @@ pub(super) fn give_up(
         recorded.retain(|cluster| cluster.reference != reference || cluster.uid != uid);
         observation.observed.recorded.retain(|recorded| recorded.id.as_str() != uid);
         if let Some(owned) = owned {
-            report::abandoned(context, instance, &owned);
+            release_report::abandoned(context, instance, &owned);
         }
     }
 }
@@ -403,7 +408,7 @@ pub(super) fn retain(
     recorded: &ClusterInventory,
     memory: &mut Memory,
 ) {
-    memory.holds.retain(|key, hold| {
+    memory.cluster_handles.retain(|key, hold| {
         let wanted = plan.clusters.iter().any(|used| used.key == *key)
             || recorded.by_reference(key.as_str()).is_some();
         if !wanted {
@@ -411,11 +416,11 @@ pub(super) fn retain(
         }
         wanted
     });
-    memory.children.retain(|(cluster, ..), child| {
+    memory.child_caches.retain(|(cluster, ..), child| {
         let wanted = plan.clusters.iter().any(|used| used.id == *cluster)
             || recorded.clusters().iter().any(|recorded| recorded.uid == cluster.as_str());
         if !wanted {
-            context.instances.look_away(instance, child.watch.key());
+            context.instances.unwatch(instance, child.cache.key());
         }
         wanted
     });

@@ -17,7 +17,7 @@ use crate::key::InstanceKey;
 /// Who knows.
 pub(crate) struct Sources {
     pub(crate) queue: WorkQueue<InstanceKey>,
-    pub(crate) watches: Caches,
+    pub(crate) caches: Caches,
     pub(crate) clusters: ClusterRegistry,
     pub(crate) client: ClusterClient,
     pub(crate) events: Option<Events>,
@@ -66,7 +66,7 @@ const GAUGES: [Gauge; 5] = [
     Gauge {
         name: "dynamic_controller_watch_count",
         help: "Watches that run",
-        read: |sources| sources.watches.states().len(),
+        read: |sources| sources.caches.states().len(),
     },
     Gauge {
         name: "graph_revision_registry_entries",
