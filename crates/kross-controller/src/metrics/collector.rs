@@ -1,4 +1,4 @@
-//! What is read when somebody looks: lengths of queues, watches, requests and Events.
+//! The metrics that are read at each scrape: queue lengths, caches, requests, Events and clusters.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use super::register::{Description, Register};
 use crate::graphs::Graphs;
 use crate::key::InstanceKey;
 
-/// Who knows.
+/// Where the metrics are read from.
 pub(crate) struct Sources {
     pub(crate) queue: WorkQueue<InstanceKey>,
     pub(crate) caches: Caches,
@@ -24,11 +24,11 @@ pub(crate) struct Sources {
     pub(crate) graphs: Arc<Graphs>,
 }
 
-/// Nothing until the controller runs. Clones share it.
+/// The sources, once the controller runs. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Live(Arc<OnceLock<Sources>>);
+pub(super) struct Collected(Arc<OnceLock<Sources>>);
 
-impl Live {
+impl Collected {
     pub(super) fn set(&self, sources: Sources) {
         // A controller runs once.
         let _ = self.0.set(sources);
@@ -39,13 +39,13 @@ impl Live {
     }
 }
 
-impl fmt::Debug for Live {
+impl fmt::Debug for Collected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live").finish_non_exhaustive()
+        f.debug_struct("Collected").finish_non_exhaustive()
     }
 }
 
-/// A number that goes up and down.
+/// A gauge and how it is read.
 struct Gauge {
     name: &'static str,
     help: &'static str,
@@ -55,27 +55,27 @@ struct Gauge {
 const GAUGES: [Gauge; 5] = [
     Gauge {
         name: "dynamic_controller_queue_length",
-        help: "Keys of instances that could be worked on now",
+        help: "Keys of instances that are ready to be processed",
         read: |sources| sources.queue.stats().ready,
     },
     Gauge {
         name: "dynamic_controller_gvr_count",
-        help: "Kinds whose instances are looked after",
+        help: "Kinds whose instances are reconciled",
         read: |sources| sources.graphs.all().len(),
     },
     Gauge {
         name: "dynamic_controller_watch_count",
-        help: "Watches that run",
+        help: "Caches that watch or poll a cluster",
         read: |sources| sources.caches.states().len(),
     },
     Gauge {
         name: "graph_revision_registry_entries",
-        help: "Definitions that are being served",
+        help: "Definitions that are served",
         read: |sources| sources.graphs.all().len(),
     },
     Gauge {
         name: "kross_api_connections",
-        help: "Connections to the local cluster that are open",
+        help: "Open connections to the local cluster",
         read: |sources| {
             let stats = sources.client.stats();
             stats.requests.connections + stats.watches.connections
@@ -83,7 +83,7 @@ const GAUGES: [Gauge; 5] = [
     },
 ];
 
-/// Numbers that only grow, by the result of what they count.
+/// Counters by result, and how they are read.
 struct Tally {
     name: &'static str,
     help: &'static str,
@@ -96,7 +96,7 @@ pub(super) const RESULT: &str = "result";
 const TALLIES: [Tally; 2] = [
     Tally {
         name: "kross_api_requests",
-        help: "Requests to the local cluster, watches apart",
+        help: "Requests to the local cluster, without watches",
         results: &["answered", "unanswered"],
         read: |sources| {
             let requests = sources.client.stats().requests;
@@ -105,7 +105,7 @@ const TALLIES: [Tally; 2] = [
     },
     Tally {
         name: "kross_events",
-        help: "Kubernetes Events by what became of them",
+        help: "Kubernetes Events, by result",
         results: &["written", "repeated", "dropped", "failed"],
         read: |sources| {
             let stats = sources.events.as_ref().map(Events::stats).unwrap_or_default();
@@ -114,7 +114,7 @@ const TALLIES: [Tally; 2] = [
     },
 ];
 
-pub(super) fn register(register: &mut Register<'_>, live: &Live) {
+pub(super) fn register(register: &mut Register<'_>, collected: &Collected) {
     let gauges = GAUGES.iter().map(|gauge| Description {
         name: gauge.name,
         kind: MetricType::Gauge,
@@ -127,11 +127,11 @@ pub(super) fn register(register: &mut Register<'_>, live: &Live) {
         help: tally.help,
         labels: vec![(RESULT, tally.results.to_vec())],
     });
-    let clusters = super::clusters::descriptions();
-    register.collector(live.clone(), gauges.chain(tallies).chain(clusters).collect());
+    let clusters = super::cluster_metrics::descriptions();
+    register.collector(collected.clone(), gauges.chain(tallies).chain(clusters).collect());
 }
 
-impl Collector for Live {
+impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let Some(sources) = self.0.get() else { return Ok(()) };
         for Gauge { name, help, read } in &GAUGES {
@@ -144,6 +144,6 @@ impl Collector for Live {
                 ConstCounter::new(number).encode(family.encode_family(&[(RESULT, *result)])?)?;
             }
         }
-        super::clusters::encode(&mut encoder, &sources.clusters)
+        super::cluster_metrics::encode(&mut encoder, &sources.clusters)
     }
 }
