@@ -14,7 +14,7 @@ use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
 use parking_lot::Mutex;
 
-use super::report::Report;
+use super::status::StatusReport;
 use crate::context::Context;
 use crate::preflight::{ClusterSchemas, Findings, Needs, Place, PreflightResult, Requester};
 
@@ -199,7 +199,7 @@ impl Clusters {
     }
 
     /// Reports whether the clusters can be used. What they say about the graph is reported by whoever compiles it.
-    pub(super) fn report(&self, report: &mut Report) {
+    pub(super) fn report(&self, report: &mut StatusReport) {
         if self.sites.is_empty() {
             for kind in ConditionType::DEFINITION_CLUSTERS {
                 let message = "every cluster reference depends on an instance, where it is checked";
@@ -218,7 +218,7 @@ impl Clusters {
     /// What is only a matter of moments, as after a restart, is not worth a turn of a condition that was settled.
     fn report_one(
         &self,
-        report: &mut Report,
+        report: &mut StatusReport,
         kind: ConditionType,
         find: impl Fn(&Site) -> (ConditionStatus, Reason, String),
     ) {
@@ -232,7 +232,7 @@ impl Clusters {
     }
 
     /// Reports what came of holding the graph to the clusters.
-    pub(super) fn report_analysis(&self, report: &mut Report, verdict: &Verdict) {
+    pub(super) fn report_analysis(&self, report: &mut StatusReport, verdict: &Verdict) {
         let kind = ConditionType::StaticAnalysisComplete;
         match verdict {
             Verdict::Fit if self.sites.is_empty() => {}

@@ -25,7 +25,7 @@ async fn a_definition_with_instances_waits_for_them_and_says_which() {
     assert_eq!(waits["reason"], "UnderDeletion");
     let message = waits["message"].as_str().unwrap();
     let expected = format!(
-        "waiting for 2 instances to go: `{namespace}/a`, `{namespace}/b`; delete them, or set the annotation "
+        "waiting for 2 instances to be deleted: `{namespace}/a`, `{namespace}/b`; delete them, or set the annotation "
     );
     assert!(message.starts_with(&expected), "{message}");
     assert_eq!(condition(&waiting, "Ready")["message"], message);
@@ -96,7 +96,7 @@ async fn an_instance_that_comes_or_changes_too_late_says_so() {
         let said =
             until(api.clone(), name.to_owned(), |instance| instance["status"]["state"] == "ERROR").await;
         let message = condition(&said, "GraphResolved")["message"].clone();
-        assert_eq!(message, "definition `ending` is being deleted, so that nothing new is made");
+        assert_eq!(message, "definition `ending` is being deleted; no objects are created or updated");
     }
     // One that is as it was asked for has nothing to say.
     let early = api.get("early").await.unwrap();
