@@ -1,5 +1,5 @@
-//! What every reconcile shares: the cluster that the controller runs in, the copies of its definitions, revisions and CRDs,
-//! and what was made of them.
+//! What all reconciles share: the client and the caches of the hub, the other clusters, the work queues, and what was derived
+//! from definitions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +22,24 @@ use crate::openapi::DocumentStore;
 use crate::preflight::{Preflights, Requesters};
 use crate::settings::Settings;
 
-/// A definition that cannot be served yet is tried again at least this often.
+/// The backoff of a definition that cannot be served yet.
 const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(5) };
 
-/// The cluster that the controller runs in.
+/// What all reconciles share.
+///
+/// # Lock order
+///
+/// Every lock of this crate is a leaf: while it is held, no other lock is taken, nothing is dropped that takes one, and nothing is
+/// awaited. Exceptions, each documented at its type:
+///
+/// - [`Preflights`]: `running`, then the locks of one preflight, then those of [`Graphs`] and of caches.
+/// - [`HubSchemas`]: `syncing`, then `served` or those of the cache of CRDs.
+/// - [`OpenApi`](crate::openapi::OpenApi): two async locks, never both at once, which are held across requests.
 pub(crate) struct Context {
+    /// The client of the hub.
     pub(crate) client: ClusterClient,
     pub(crate) caches: Caches,
-    /// The clusters that Secrets lead to.
+    /// The other clusters, by the Secrets with their kubeconfigs.
     pub(crate) clusters: ClusterRegistry,
     pub(crate) definition_kind: Arc<ApiKind>,
     pub(crate) revision_kind: Arc<ApiKind>,
@@ -38,26 +48,26 @@ pub(crate) struct Context {
     pub(crate) revisions: Cache,
     pub(crate) crds: Cache,
     pub(crate) schemas: Arc<HubSchemas>,
-    /// What other clusters have to say about graphs.
+    /// The preflights of other clusters.
     pub(crate) preflights: Preflights,
-    /// What came of holding graphs to the clusters of instances.
+    /// The analyses of graphs for the clusters that instances resolved.
     pub(crate) analyses: Analyses,
-    /// The clusters that definitions name.
+    /// The handles of the clusters that definitions name.
     pub(crate) links: Links,
     pub(crate) graphs: Arc<Graphs>,
     pub(crate) instances: Instances,
     pub(crate) definition_queue: WorkQueue<Key>,
     pub(crate) instance_queue: WorkQueue<InstanceKey>,
-    /// What every plan takes for granted.
+    /// Settings of the planner.
     pub(crate) planning: kross_plan::Settings,
     pub(crate) metrics: Metrics,
     pub(crate) settings: Settings,
-    /// None where Events are off.
+    /// None if Events are disabled.
     pub(crate) events: Option<Events>,
 }
 
 impl Context {
-    /// Begins to watch. The UID is what tells this hub from others.
+    /// Opens the caches of definitions, revisions and CRDs. The UID identifies this hub on objects in other clusters.
     pub(crate) fn new(
         (client, uid): (ClusterClient, &str),
         caches: Caches,
@@ -67,13 +77,13 @@ impl Context {
     ) -> Self {
         let (definition_kind, revision_kind, crd_kind) =
             (kinds::definition(), kinds::revision(), kinds::crd());
-        let watch = |kind| caches.watch(&client, kind, Selection::All);
+        let cache = |kind| caches.watch(&client, kind, Selection::All);
         let events = settings
             .condition_events
             .then(|| Events::start(client.clone(), "kro.run/resource-graph-definition-controller", "kross"));
         let definition_queue = WorkQueue::new(DEFINITION_BACKOFF);
         let instance_queue = WorkQueue::new(settings.instance_backoff);
-        let definitions = watch(&definition_kind);
+        let definitions = cache(&definition_kind);
         let requesters = Requesters {
             definitions: definitions.clone(),
             definition_queue: definition_queue.clone(),
@@ -82,7 +92,7 @@ impl Context {
         };
         let clusters = ClusterRegistry::new(client.clone(), caches.clone(), settings.clusters.clone());
         let documents = Arc::<DocumentStore>::default();
-        metrics.show(Sources {
+        metrics.set_sources(Sources {
             queue: instance_queue.clone(),
             caches: caches.clone(),
             clusters: clusters.clone(),
@@ -95,8 +105,8 @@ impl Context {
             analyses: Analyses::default(),
             links: Links::default(),
             definitions,
-            revisions: watch(&revision_kind),
-            crds: watch(&crd_kind),
+            revisions: cache(&revision_kind),
+            crds: cache(&crd_kind),
             schemas: Arc::new(HubSchemas::new(client.clone(), documents)),
             graphs,
             instances: Instances::default(),
@@ -120,16 +130,16 @@ impl Context {
         }
     }
 
-    /// Has every instance of a definition looked at.
-    pub(crate) fn wake_instances(&self, served: &Served) {
-        // Also those of a copy that is not complete: what it has was told already, perhaps when nobody served it yet.
+    /// Requeues every instance of a definition.
+    pub(crate) fn requeue_instances_of(&self, served: &Served) {
+        // Also those in a cache that has not synced: their events may have come before the definition was served.
         for instance in served.instances.known() {
             self.instance_queue.add(&InstanceKey(instance.key(self.client.cluster())));
         }
     }
 
-    /// Has everybody look again who uses the cluster of a Secret.
-    pub(crate) fn wake_users_of(&self, secret: &SecretAddress) {
+    /// Requeues the instances and definitions that use the cluster of a Secret.
+    pub(crate) fn requeue_users_of(&self, secret: &SecretAddress) {
         for instance in self.instances.cluster_users(secret) {
             self.instance_queue.add(&InstanceKey(instance));
         }
@@ -138,7 +148,7 @@ impl Context {
         }
     }
 
-    /// The labels of everything that the controller makes.
+    /// The labels of every object that the controller creates.
     pub(crate) fn ownership_labels(&self) -> Object {
         let version = label_version(&self.settings.kro_version);
         [(labels::OWNED, Value::from(labels::OWNED_TRUE)), (labels::KRO_VERSION, Value::from(version))]
