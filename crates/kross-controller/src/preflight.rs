@@ -101,7 +101,7 @@ impl Findings {
         let user = user.map_or("the kubeconfig's user".to_owned(), |user| format!("user `{user}`"));
         let denied: Vec<String> = self.denied.iter().map(ToString::to_string).collect();
         Some(format!(
-            "cluster `{display}`: {user} may not {}; grant it, for example what `kross rbac FILE --remote` prints",
+            "cluster `{display}`: {user} may not {}; `kross rbac FILE --remote` prints the permissions that it needs",
             denied.join(", nor ")
         ))
     }

@@ -214,7 +214,7 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     assert!(builds(&first).contains(condition), "{}", builds(&first));
     assert!(!builds(&second).contains("instance_condition_current_status_seconds"));
 
-    // The log tells of instances that are in trouble, and more of what is done where that is asked for while it runs.
+    // The log has every instance that failed, and with another level, which can be set while it runs, every reconcile.
     let children = namespaced(&client, "", "v1", "ConfigMap");
     let taken =
         json!({"metadata": {"name": "taken", "labels": {"applyset.kubernetes.io/part-of": "another"}}});
@@ -223,17 +223,17 @@ async fn it_is_ready_once_its_kinds_are_watched_and_one_of_two_leads() {
     let refused = json!({"apiVersion": "kro.run/v1alpha1", "kind": "One", "metadata": {"name": "taken"}});
     let refused = serde_json::from_value(refused).unwrap();
     instances.create(&PostParams::default(), &refused).await.unwrap();
-    let line = first.line("an instance is in trouble");
+    let line = first.line("instance failed");
     assert_eq!(
         (&line["level"], &line["instance"]),
         (&json!("WARN"), &json!("One.kro.run default/taken in local"))
     );
-    assert!(line["why"].as_str().unwrap().contains("belongs to a different ApplySet"), "{line}");
+    assert!(line["cause"].as_str().unwrap().contains("belongs to a different ApplySet"), "{line}");
     assert!(!first.log.iter().any(|line| line.contains("DEBUG")), "{:#?}", first.log);
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "debug"), (200, "debug\n".to_owned()));
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "loud").0, 400);
     instances.delete("taken", &DeleteParams::default()).await.unwrap();
-    assert_eq!(first.line("looked at an instance")["level"], "DEBUG");
+    assert_eq!(first.line("reconciled instance")["level"], "DEBUG");
     wait::until_gone(&instances, "taken").await;
     // So do other clusters, of which there are none.
     assert_eq!(ask(&first.admin, "GET", "/clusters", ""), (200, "[]".to_owned()));

@@ -113,14 +113,14 @@ fn explain(key: &ObjectKey, error: &ClientError) -> String {
     let ClientError::Api(api) = error else { return error.message().to_owned() };
     let advice = match (api.missing(), error.reason()) {
         (_, FailureReason::Invalid) if error.message().ends_with("field is immutable") => {
-            "; delete the object to have it made anew".to_owned()
+            "; delete the object and it will be recreated".to_owned()
         }
         _ if key.cluster.is_local() => String::new(),
         (Some(Missing::Namespace(namespace)), _) => {
-            format!("; create namespace `{namespace}` there, or have the graph make it")
+            format!("; create namespace `{namespace}` in that cluster, or add it to the graph")
         }
         (_, FailureReason::Forbidden) => {
-            "; `kross rbac FILE --remote` prints what the credential must be allowed".to_owned()
+            "; `kross rbac FILE --remote` prints the permissions that the credential needs".to_owned()
         }
         _ => String::new(),
     };

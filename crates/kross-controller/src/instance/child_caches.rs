@@ -215,9 +215,11 @@ pub(super) fn read_failure(
 ) -> OperationFailure {
     let advice = match error.reason() {
         FailureReason::Forbidden if cluster.is_local() => {
-            "; `kross rbac FILE` prints what the controller must be allowed"
+            "; `kross rbac FILE` prints the permissions that the controller needs"
         }
-        FailureReason::Forbidden => "; `kross rbac FILE --remote` prints what the credential must be allowed",
+        FailureReason::Forbidden => {
+            "; `kross rbac FILE --remote` prints the permissions that the credential needs"
+        }
         _ => "",
     };
     OperationFailure {

@@ -33,7 +33,7 @@ pub(super) struct DeletionPass<'a> {
 
 impl<'a> DeletionPass<'a> {
     pub(super) fn new(pass: Pass<'a>) -> Self {
-        let graph = pass.served.leaving_graph();
+        let graph = pass.served.deletion_graph();
         Self { pass, graph, scan: InventoryScan::default() }
     }
 

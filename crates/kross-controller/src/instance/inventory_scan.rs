@@ -390,7 +390,8 @@ fn unlisted(name: &Text, error: &ApiError) -> ResourceFailure {
     ResourceFailure {
         operation: Some(Operation::Get),
         reason: error.reason(),
-        message: format!("cannot list what is left in cluster `{name}`: {}", error.message()).into(),
+        message: format!("cannot list the objects of the instance in cluster `{name}`: {}", error.message())
+            .into(),
         error: error.message().into(),
         since: None,
     }

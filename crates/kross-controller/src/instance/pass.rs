@@ -165,12 +165,8 @@ impl<'a> Pass<'a> {
         };
         self.observation.observed.unlisted.iter().find_map(|(kind, failure)| {
             let failure = failure.as_ref().filter(|_| kind.0.is_local() && in_inventory(kind))?;
-            let message = || {
-                format!(
-                    "cannot look for objects of kind `{}` that are left over: {}",
-                    kind.2, failure.message
-                )
-            };
+            let message =
+                || format!("cannot list objects of kind `{}` to prune: {}", kind.2, failure.message);
             (!has_objects(plan, kind)).then(message)
         })
     }

@@ -14,7 +14,7 @@ use super::error::{InstanceError, Next, outcome};
 use super::pass::Pass;
 use crate::context::Context;
 use crate::finalizer;
-use crate::graphs::{Halt, Served};
+use crate::graphs::{NoGraph, Served};
 use crate::metrics::UnresolvedReason;
 use crate::permits::Permit;
 
@@ -22,7 +22,7 @@ use crate::permits::Permit;
 #[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
 pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permit) -> Outcome {
     let Some(served) = context.graphs.serving(&key.group, &key.kind) else {
-        context.metrics.no_graph(UnresolvedReason::not_available);
+        context.metrics.instances.no_graph(UnresolvedReason::not_available);
         return Outcome::Done;
     };
     let (instance, is_selected) = match served.instances.get(key.namespace.as_deref(), &key.name) {
@@ -46,9 +46,9 @@ pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permi
     let pass = Pass::new(context, &served, key, phase, instance, permit, &mut memory);
     let ended = if is_deleting { DeletionPass::new(pass).run().await } else { run(pass).await };
     context.instances.keep(key, memory);
-    context.metrics.passed(started.elapsed());
+    context.metrics.instances.reconciled(started.elapsed());
     if let Err(error) = &ended {
-        context.metrics.instance_errors.inc();
+        context.metrics.instances.errors.inc();
         tracing::warn!(instance = %key, reason = error.reason(), %error, "cannot reconcile instance");
     }
     let outcome = outcome(&ended);
@@ -79,7 +79,7 @@ async fn find_unselected(
 async fn run(mut pass: Pass<'_>) -> Result<Next, InstanceError> {
     let served = pass.served;
     let Some(revision) = &served.revision else { return report_no_graph(pass).await };
-    pass.context.metrics.graphs_found.inc();
+    pass.context.metrics.instances.graphs_found.inc();
     // An object of an existing kind may have been released and selected again.
     pass.memory.released = None;
     let ended = pass.run(&revision.graph).await;
@@ -95,13 +95,13 @@ async fn run(mut pass: Pass<'_>) -> Result<Next, InstanceError> {
 
 /// Writes into the status of a living instance why its definition has no graph.
 async fn report_no_graph(mut pass: Pass<'_>) -> Result<Next, InstanceError> {
-    let metrics = &pass.context.metrics;
-    let message = match &pass.served.halt {
-        Some(Halt::Broken(message)) => {
+    let metrics = &pass.context.metrics.instances;
+    let message = match &pass.served.no_graph {
+        Some(NoGraph::Invalid(message)) => {
             metrics.no_graph(UnresolvedReason::failed);
             Some(message)
         }
-        Some(Halt::Ended(message)) => {
+        Some(NoGraph::Deleted(message)) => {
             metrics.graphs_pending.inc();
             Some(message).filter(|_| !is_reported(&pass.instance))
         }

@@ -24,13 +24,19 @@ impl Pass<'_> {
             released.released.iter().partition(|pending| pending.why.is_some());
         let retained = unreported(retained, self.memory);
         let late = unreported(late, self.memory);
-        report.emit("Retained", Severity::Normal, "stays, without an owner", &retained);
-        report.emit("LeftBehind", Severity::Warning, "is left behind", &late);
+        report.emit(
+            "Retained",
+            Severity::Normal,
+            "is retained; its ownership labels were removed",
+            &retained,
+        );
+        let what = "is orphaned; its ownership labels were removed";
+        report.emit("LeftBehind", Severity::Warning, what, &late);
         for pending in retained.iter().chain(&late) {
             report.audit(pending, None);
         }
         let orphaned = unreported(released.orphaned.iter().map(|(pending, _)| pending), self.memory);
-        let what = "is left behind with our labels, which could not be removed";
+        let what = "is orphaned; its ownership labels could not be removed";
         report.emit("LeftBehind", Severity::Warning, what, &orphaned);
         for (pending, reason) in released.orphaned.iter().filter(|(pending, _)| orphaned.contains(pending)) {
             report.audit(pending, Some(*reason));
@@ -41,7 +47,7 @@ impl Pass<'_> {
     pub(super) fn report_orphaned(&mut self, deletions: &[PendingDeletion], clusters: &[UsedCluster]) {
         let report = ReleaseReport { context: self.context, instance: &self.instance, clusters };
         let orphaned = unreported(deletions, self.memory);
-        let what = "is left behind with our labels, since its cluster does not answer";
+        let what = "is orphaned with its ownership labels, because its cluster is unreachable";
         report.emit("LeftBehind", Severity::Warning, what, &orphaned);
         for pending in &orphaned {
             report.audit(pending, None);
@@ -53,10 +59,10 @@ impl Pass<'_> {
 pub(super) fn abandoned(context: &Context, instance: &StoredObject, cluster: &RecordedCluster) {
     let kinds: Vec<String> = cluster.contents.group_kinds.iter().map(ToString::to_string).collect();
     let note = format!(
-        "what is left in cluster `{}` ({}) is given up, as confirmed: {}",
+        "objects in cluster `{}` ({}) are orphaned, as confirmed: {}",
         cluster.name,
         cluster.uid,
-        if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
+        if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") }
     );
     tracing::warn!(
         instance = %instance.key(context.client.cluster()),

@@ -123,7 +123,7 @@ fn count_transition(context: &Context, before: &StoredObject, after: &StoredObje
     let (from_state, to_state) = (state(before), state(after));
     if from_state != to_state {
         let transition = InstanceTransition { from_state, to_state };
-        context.metrics.instance_transitions.get_or_create(&transition).inc();
+        context.metrics.instances.transitions.get_or_create(&transition).inc();
     }
 }
 
@@ -137,11 +137,11 @@ fn log_transition(
     let instance = new.key(context.client.cluster());
     let message = ready_message(after);
     if to == InstanceState::Error.as_str() && (from != to || ready_message(before) != message) {
-        tracing::warn!(%instance, from, message, "instance failed");
+        tracing::warn!(%instance, from, cause = message, "instance failed");
     } else if from == InstanceState::Error.as_str() && from != to {
-        tracing::info!(%instance, to, message, "instance recovered");
+        tracing::info!(%instance, to, cause = message, "instance recovered");
     } else if from != to {
-        tracing::debug!(%instance, from, to, message, "instance changed state");
+        tracing::debug!(%instance, from, to, cause = message, "instance changed state");
     }
 }
 
