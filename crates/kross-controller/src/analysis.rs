@@ -57,8 +57,8 @@ pub(crate) struct AnalysisRequest<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Analyses(Arc<Mutex<HashMap<AnalysisKey, Analysis>>>);
 
-/// The hash of a revision's graph, the fingerprints of the hub's and the cluster's schemas, and the resources that are placed
-/// there.
+/// The hash of a revision's graph, the fingerprints of the hub's and the cluster's schemas, and the resources that are
+/// placed there.
 type AnalysisKey = (Text, Text, Text, Vec<usize>);
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! What all reconciles share: the client and the caches of the hub, the other clusters, the work queues, and what was derived
-//! from definitions.
+//! What all reconciles share: the client and the caches of the hub, the other clusters, the work queues, and what was
+//! derived from definitions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), 
 ///
 /// # Lock order
 ///
-/// Every lock of this crate is a leaf: while it is held, no other lock is taken, nothing is dropped that takes one, and nothing is
-/// awaited. Exceptions, each documented at its type:
+/// Every lock of this crate is a leaf: while it is held, no other lock is taken, nothing is dropped that takes one, and
+/// nothing is awaited. Exceptions, each documented at its type:
 ///
 /// - [`Preflights`]: `running`, then the locks of one preflight, then those of [`Graphs`] and of caches.
 /// - [`HubSchemas`]: `syncing`, then `served` or those of the cache of CRDs.
@@ -69,7 +69,8 @@ pub(crate) struct Context {
 impl Context {
     /// Opens the caches of definitions, revisions and CRDs. The UID identifies this hub on objects in other clusters.
     pub(crate) fn new(
-        (client, uid): (ClusterClient, &str),
+        client: ClusterClient,
+        hub_uid: &str,
         caches: Caches,
         settings: Settings,
         metrics: Metrics,
@@ -112,12 +113,7 @@ impl Context {
             instances: Instances::default(),
             definition_queue,
             instance_queue,
-            planning: kross_plan::Settings {
-                version: settings.kro_version.as_str().into(),
-                hub_uid: uid.into(),
-                max_collection_size: settings.max_collection_size,
-                ..kross_plan::Settings::default()
-            },
+            planning: planner_settings(&settings, hub_uid),
             clusters,
             definition_kind,
             revision_kind,
@@ -154,5 +150,14 @@ impl Context {
         [(labels::OWNED, Value::from(labels::OWNED_TRUE)), (labels::KRO_VERSION, Value::from(version))]
             .into_iter()
             .collect()
+    }
+}
+
+fn planner_settings(settings: &Settings, hub_uid: &str) -> kross_plan::Settings {
+    kross_plan::Settings {
+        version: settings.kro_version.as_str().into(),
+        hub_uid: hub_uid.into(),
+        max_collection_size: settings.max_collection_size,
+        ..kross_plan::Settings::default()
     }
 }

@@ -1,5 +1,5 @@
-//! Runs the controller: caches first, then leader election, then workers, until it is told to stop and the running reconciles
-//! have finished.
+//! Runs the controller: caches first, then leader election, then workers, until it is told to stop and the running
+//! reconciles have finished.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Controller {
         let caches = Caches::new(settings.watches.clone());
         // Before the first cache is opened, so that no event is missed.
         let events = caches.subscribe();
-        let context = Arc::new(Context::new((client, &uid), caches, settings, metrics, graphs));
+        let context = Arc::new(Context::new(client, &uid, caches, settings, metrics, graphs));
         let election = context
             .settings
             .leader_election
@@ -130,7 +130,7 @@ impl Controller {
             let work = async {
                 tokio::join!(
                     report_leadership(leadership.clone(), &readiness),
-                    start_workers(&context, synced, start, &readiness, (&mut tasks, &passes))
+                    start_workers(&context, synced, start, &readiness, &mut tasks, &passes)
                 );
             };
             tokio::select! {
@@ -145,8 +145,8 @@ impl Controller {
     }
 }
 
-/// Turns the events of the caches into keys of the work queues. Gives whether the caches of definitions, revisions and CRDs have
-/// synced.
+/// Turns the events of the caches into keys of the work queues. Returns whether the caches of definitions, revisions and
+/// CRDs have synced.
 fn dispatch_events(
     context: &Arc<Context>,
     mut events: mpsc::UnboundedReceiver<WatchEvent>,
@@ -174,8 +174,8 @@ fn requeue_cluster_users(context: &Arc<Context>, tasks: &mut JoinSet<()>) {
     });
 }
 
-/// Closes the queues and waits for the running reconciles, unless leadership is lost: then they are cancelled, so that they do
-/// not interfere with the new leader. Releases the Lease last.
+/// Closes the queues and waits for the running reconciles, unless leadership is lost: then they are cancelled, so that they
+/// do not interfere with the new leader. Releases the Lease last.
 async fn shut_down(
     context: &Context,
     ended: Result<(), ControllerError>,
@@ -202,8 +202,8 @@ async fn shut_down(
     ended
 }
 
-/// The UID of the hub: that of its `kube-system` namespace or, where that may not be read, that of our own CRD. Objects in other
-/// clusters carry it, so nothing can start without it.
+/// The UID of the hub: that of its `kube-system` namespace or, where that may not be read, that of our own CRD. Objects in
+/// other clusters carry it, so nothing can start without it.
 async fn hub_uid(client: &ClusterClient) -> Text {
     let namespaces = ApiKind::custom("", "v1", "Namespace", "namespaces", false);
     let mut wait = Duration::from_millis(200);
@@ -252,7 +252,8 @@ async fn start_workers(
     mut synced: watch::Receiver<bool>,
     leadership: Option<(watch::Receiver<Leadership>, oneshot::Sender<()>)>,
     readiness: &Readiness,
-    (tasks, passes): (&mut JoinSet<()>, &Passes),
+    tasks: &mut JoinSet<()>,
+    passes: &Passes,
 ) {
     if synced.wait_for(|synced| *synced).await.is_ok() {
         readiness.set(WATCHES, true);

@@ -23,8 +23,8 @@ enum Subject {
 }
 
 impl Subject {
-    /// The caches of the controller's own kinds are in the hub and select all objects; all others are of instances or of their
-    /// objects.
+    /// The caches of the controller's own kinds are in the hub and select all objects; all others are of instances or of
+    /// their objects.
     fn of(cache: &CacheKey) -> Self {
         if !cache.cluster.is_local() || cache.selection != Selection::All {
             return Self::Other;
@@ -50,7 +50,7 @@ impl Dispatch {
         Self { context, synced: HashSet::new() }
     }
 
-    /// Dispatches one event. Gives whether the caches of the controller's own kinds have synced.
+    /// Dispatches one event. Returns whether the caches of the controller's own kinds have synced.
     pub(crate) fn dispatch(&mut self, event: &WatchEvent) -> bool {
         let (cache, subject) = (&event.watch, Subject::of(&event.watch));
         match &event.change {

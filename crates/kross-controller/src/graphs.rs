@@ -1,5 +1,5 @@
-//! The definitions that are served: a reconcile of a definition publishes its graph here, and reconciles of its instances use
-//! it.
+//! The definitions that are served: a reconcile of a definition publishes its graph here, and reconciles of its instances
+//! use it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ pub struct Served {
     pub uid: Text,
     /// The kind of its instances.
     pub kind: Arc<ApiKind>,
-    /// The active revision and its graph; none if no objects are applied: the definition is invalid, is being deleted, or was
-    /// deleted.
+    /// The active revision and its graph; none if no objects are applied: the definition is invalid, is being deleted, or
+    /// was deleted.
     pub revision: Option<Revision>,
     /// The revision that instances are deleted by if there is no active one, as far as one is known.
     pub deletion_revision: Option<Revision>,
@@ -50,7 +50,8 @@ impl Served {
 pub enum NoGraph {
     /// The definition is invalid. Every instance reports this message.
     Invalid(Text),
-    /// The definition is being deleted, or was deleted. An instance reports this message if its spec is newer than its status.
+    /// The definition is being deleted, or was deleted. An instance reports this message if its spec is newer than its
+    /// status.
     Deleted(Text),
 }
 

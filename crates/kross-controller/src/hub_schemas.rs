@@ -129,8 +129,8 @@ impl HubSchemas {
         text.into()
     }
 
-    /// Whether a CRD defines a kind of the group. Its schemas come from CRDs alone: OpenAPI documents of the group lag behind
-    /// its CRDs.
+    /// Whether a CRD defines a kind of the group. Its schemas come from CRDs alone: OpenAPI documents of the group lag
+    /// behind its CRDs.
     fn is_custom_group(&self, group: &Text) -> bool {
         self.served.read().keys().any(|(known, _)| known == group)
     }

@@ -1,4 +1,5 @@
-//! Reconciles instances: turns an instance into the objects of its graph. The planner decides; here are the requests around it.
+//! Reconciles instances: turns an instance into the objects of its graph. The planner decides; here are the requests around
+//! it.
 //!
 //! | step | file |
 //! |---|---|

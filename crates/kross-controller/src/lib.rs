@@ -1,8 +1,8 @@
 //! Turns events into reconciles: definitions and their revisions, and instances by the graphs of their definitions.
 //!
-//! [`Controller::run`] caches definitions, revisions and CRDs, and reconciles what changes. Every reconcile has the same steps:
-//! observe from caches, plan, write what is missing, report. Plans are functions without I/O, and what they need is in caches,
-//! so that a reconcile that changes nothing sends no request.
+//! [`Controller::run`] caches definitions, revisions and CRDs, and reconciles what changes. Every reconcile has the same
+//! steps: observe from caches, plan, write what is missing, report. Plans are functions without I/O, and what they need is
+//! in caches, so that a reconcile that changes nothing sends no request.
 //!
 //! ```no_run
 //! # async fn example(client: kross_cluster::ClusterClient) -> Result<(), kross_controller::ControllerError> {

@@ -1,5 +1,6 @@
-//! The controller's metrics: kro's names where the meaning is the same. Their labels have closed sets of values, so that the number
-//! of series does not grow with the number of definitions or instances; metrics behind a feature gate are the only exception.
+//! The controller's metrics: kro's names where the meaning is the same. Their labels have closed sets of values, so that the
+//! number of series does not grow with the number of definitions or instances; metrics behind a feature gate are the only
+//! exception.
 
 use std::sync::Arc;
 

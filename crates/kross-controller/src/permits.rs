@@ -1,5 +1,5 @@
-//! Limits how many instances are reconciled at once. A reconcile that awaits another cluster releases its permit meanwhile, so
-//! that an unreachable cluster delays only the instances that use it.
+//! Limits how many instances are reconciled at once. A reconcile that awaits another cluster releases its permit meanwhile,
+//! so that an unreachable cluster delays only the instances that use it.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Preflights: whether a graph fits another cluster, before anything is written there. A preflight fetches the schemas of the
-//! kinds that the graph needs and reviews our access to them.
+//! Preflights: whether a graph fits another cluster, before anything is written there. A preflight fetches the schemas of
+//! the kinds that the graph needs and reviews our access to them.
 //!
 //! Requesting a result never waits. A background task runs the preflight repeatedly, and those who requested it are requeued
 //! when there is a result and when it changes.

@@ -1,5 +1,5 @@
-//! Deletes a definition: waits for its instances, which nothing else could release, then deletes the CRD, if that is allowed,
-//! and removes the finalizer.
+//! Deletes a definition: waits for its instances, which nothing else could release, then deletes the CRD, if that is
+//! allowed, and removes the finalizer.
 
 use std::sync::Arc;
 
@@ -104,8 +104,8 @@ fn dependents(context: &Context, definition: &Definition) -> Result<Option<Depen
     Ok(served.map(|kind| Dependents { kind: Arc::new(kind), crd: Some(crd) }))
 }
 
-/// Serves an invalid definition, if none of its revisions is served, so that its instances can be deleted. The others report that
-/// there is no graph, and why, unless that is not known yet.
+/// Serves an invalid definition, if none of its revisions is served, so that its instances can be deleted. The others report
+/// that there is no graph, and why, unless that is not known yet.
 pub(super) fn serve_without_graph(
     context: &Context,
     definition: &Definition,
@@ -139,8 +139,8 @@ fn no_graph_message(latest: Option<i64>, error: &DefinitionError) -> Option<Text
     Some(message.into())
 }
 
-/// Compiles the latest revision after a restart: the graph has the deletion hooks of instances, such as a backup. If it does not
-/// compile any more, they are deleted without hooks, or wait where a hook is required.
+/// Compiles the latest revision after a restart: the graph has the deletion hooks of instances, such as a backup. If it does
+/// not compile any more, they are deleted without hooks, or wait where a hook is required.
 async fn compile_latest(context: &Context, definition: &Definition) {
     if context.graphs.get(definition.name()).is_some() || context.graphs.compiled(definition.name()).is_some()
     {

@@ -1,5 +1,5 @@
-//! Serves the instances of a definition that was deleted before them, by force or by a controller that does not wait for them:
-//! they can be deleted, by what is kept on them and on their objects alone.
+//! Serves the instances of a definition that was deleted before them, by force or by a controller that does not wait for
+//! them: they can be deleted, by what is kept on them and on their objects alone.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! One reconcile of a definition, from top to bottom: resolve the revision to serve, serve it, delete old revisions, report. Every
-//! end of it writes the status.
+//! One reconcile of a definition, from top to bottom: resolve the revision to serve, serve it, delete old revisions, report.
+//! Every end of it writes the status.
 
 use std::sync::Arc;
 
@@ -188,8 +188,8 @@ struct SpecChange<'a> {
 }
 
 impl SpecChange<'_> {
-    /// Compiles the spec, checks it against its clusters, and issues it as a new revision. If that fails instances continue with
-    /// the latest revision.
+    /// Compiles the spec, checks it against its clusters, and issues it as a new revision. If that fails instances continue
+    /// with the latest revision.
     async fn issue(
         &self,
         clusters: Option<&Clusters>,
@@ -272,8 +272,8 @@ fn is_rejected(error: &DefinitionError) -> bool {
     matches!(error, DefinitionError::Api(error) if error.retry() == kross_cluster::Retry::WhenChanged)
 }
 
-/// The graph of the latest revision: the one that is served, or a new one after a restart or a change of a schema. The revision was
-/// accepted before: what its clusters say now is reported, and instances continue.
+/// The graph of the latest revision: the one that is served, or a new one after a restart or a change of a schema. The
+/// revision was accepted before: what its clusters say now is reported, and instances continue.
 async fn compile_latest(
     context: &Context,
     definition: &Definition,
@@ -347,8 +347,8 @@ fn store_compiled(context: &Context, definition: &Definition, number: i64, compi
     context.graphs.store_compiled(definition.name(), compiled.clone().revision(number));
 }
 
-/// Serves the latest revision if the spec is invalid, after a restart too. The conditions of its API stay as they are, unless they
-/// do not hold any more.
+/// Serves the latest revision if the spec is invalid, after a restart too. The conditions of its API stay as they are,
+/// unless they do not hold any more.
 async fn serve_latest(
     context: &Context,
     definition: &Definition,
@@ -378,8 +378,8 @@ async fn serve_latest(
     }
 }
 
-/// Writes the status of older revisions that have none, such as after two edits in a row or a restart. Nothing depends on it; it
-/// is for people.
+/// Writes the status of older revisions that have none, such as after two edits in a row or a restart. Nothing depends on
+/// it; it is for people.
 async fn verify_old_revisions(
     context: &Context,
     definition: &Definition,

@@ -1,5 +1,5 @@
-//! The revisions of a definition: which exist, the number of the next one, which are to be deleted. Issues a revision as a snapshot
-//! of a spec, and writes the result of its compilation into its status.
+//! The revisions of a definition: which exist, the number of the next one, which are to be deleted. Issues a revision as a
+//! snapshot of a spec, and writes the result of its compilation into its status.
 
 use std::sync::Arc;
 

@@ -71,7 +71,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Creates or updates the CRD, and gives it as it is then.
+/// Creates or updates the CRD, and returns it as it is then.
 async fn ensure_crd(
     context: &Context,
     definition: &Definition,

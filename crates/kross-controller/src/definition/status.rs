@@ -240,8 +240,8 @@ impl StatusReport {
     }
 }
 
-/// A merge patch that sets the status of exactly this version of an object. Without the version, the response would go into the
-/// cache as our own write and hide a change that somebody else made in between.
+/// A merge patch that sets the status of exactly this version of an object. Without the version, the response would go into
+/// the cache as our own write and hide a change that somebody else made in between.
 pub(super) fn patch(
     object: &kross_cluster::StoredObject,
     status: &impl serde::Serialize,

@@ -175,8 +175,8 @@ impl Write<'_> {
         Written { key: key.clone(), node: node.id.clone(), operation, result }
     }
 
-    /// Applies the object. The first apply of an object that the caches do not have is sent without force: if the object is in
-    /// another apply set, there is a conflict on the label; any other conflict is forced.
+    /// Applies the object. The first apply of an object that the caches do not have is sent without force: if the object is
+    /// in another apply set, there is a conflict on the label; any other conflict is forced.
     async fn apply(&self, applyset: &Text, operation: Operation) -> Result<Applied, ClientError> {
         let Self { object, create, .. } = *self;
         let Some(desired) = &object.desired else { return Ok(Applied::Claimed) };

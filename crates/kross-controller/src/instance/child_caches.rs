@@ -1,5 +1,5 @@
-//! Watches the kinds that an instance has in remote clusters, and observes the instance's objects in their caches. A cache is
-//! kept as long as the instance needs it.
+//! Watches the kinds that an instance has in remote clusters, and observes the instance's objects in their caches. A cache
+//! is kept as long as the instance needs it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn planned_kinds(plan: &Plan) -> Vec<WantedKind> {
 }
 
 impl Pass<'_> {
-    /// Resolves the scope of kinds that a plan does not know: whether they are namespaced. Gives whether it resolved any.
+    /// Resolves the scope of kinds that a plan does not know: whether they are namespaced. Returns whether it resolved any.
     pub(super) async fn resolve_scopes(&mut self, plan: &Plan) -> bool {
         let mut resolved = false;
         for (key, version) in &plan.unscoped {
@@ -94,14 +94,14 @@ impl Pass<'_> {
         resolved
     }
 
-    /// Watches the kinds in remote clusters that the inventory has and those that a plan applies objects of. Gives whether
+    /// Watches the kinds in remote clusters that the inventory has and those that a plan applies objects of. Returns whether
     /// there was a new one.
     pub(super) async fn watch_kinds(&mut self, inventory: &[WantedKind], plan: &Plan) -> bool {
         let wanted = inventory.iter().cloned().chain(planned_kinds(plan)).collect();
         self.watch_and_observe(wanted).await
     }
 
-    /// Watches kinds in the remote clusters that are connected, and observes the instance's objects of them. Gives whether
+    /// Watches kinds in the remote clusters that are connected, and observes the instance's objects of them. Returns whether
     /// there was a new kind.
     pub(super) async fn watch_and_observe(&mut self, wanted: Vec<WantedKind>) -> bool {
         let mut learned = false;
@@ -192,7 +192,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Remembers that a kind cannot be listed. Gives the failure with the time since when it has had this reason.
+    /// Remembers that a kind cannot be listed. Returns the failure with the time since when it has had this reason.
     pub(super) fn unlisted(
         &mut self,
         key: &KindKey,

@@ -1,8 +1,8 @@
 //! Keeps instances from taking each other's objects: all of them apply with one field manager, so the API server does not
 //! notice a conflict between two of them.
 //!
-//! While an instance writes an object it holds a claim, and no other instance can write it. After that, an instance whose pass
-//! began before the write, and whose caches therefore may lack the object, is told to read it first.
+//! While an instance writes an object it holds a claim, and no other instance can write it. After that, an instance whose
+//! pass began before the write, and whose caches therefore may lack the object, is told to read it first.
 
 use std::collections::{BTreeMap, HashMap};
 

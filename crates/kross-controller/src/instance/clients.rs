@@ -119,8 +119,8 @@ impl<'a> InstanceClients<'a> {
         self.client_by(cluster, None)
     }
 
-    /// The client of a cluster with the credential of a reference; with another one if that reference does not resolve to the
-    /// cluster now.
+    /// The client of a cluster with the credential of a reference; with another one if that reference does not resolve to
+    /// the cluster now.
     pub(super) fn client_by(
         &self,
         cluster: &ClusterId,

@@ -68,7 +68,7 @@ impl Asker<'_> {
         }
     }
 
-    /// Meets the clusters of a plan. Gives whether one of them is new.
+    /// Meets the clusters of a plan. Returns whether one of them is new.
     pub(super) fn meet_all(
         &self,
         plan: &Plan,
@@ -105,7 +105,7 @@ impl Asker<'_> {
         news
     }
 
-    /// Meets one cluster. Gives whether that is news.
+    /// Meets one cluster. Returns whether that is news.
     fn meet(
         &self,
         reference: &ResolvedCluster,
@@ -313,7 +313,7 @@ pub(super) fn give_up(
     }
 }
 
-/// Forgets the clusters that an inventory names no more. Gives whether there are any.
+/// Forgets the clusters that an inventory names no more. Returns whether there are any.
 pub(super) fn forget(recorded: &ClusterInventory, observation: &mut Observation) -> bool {
     let known = observation.observed.recorded.len();
     let still = |known: &InventoryCluster| recorded.find(known.key.as_str(), known.id.as_str()).is_some();

@@ -14,8 +14,8 @@ use super::error::InstanceError;
 use super::pass::Pass;
 
 impl Pass<'_> {
-    /// Evaluates the graph and applies its objects until nothing is left to apply, or a cluster in the inventory is still being
-    /// connected.
+    /// Evaluates the graph and applies its objects until nothing is left to apply, or a cluster in the inventory is still
+    /// being connected.
     ///
     /// # Errors
     /// The inventory cannot be written.
@@ -50,8 +50,8 @@ impl Pass<'_> {
         Ok(plan)
     }
 
-    /// Learns what a plan asks for, step by step. Gives whether a step learned something that may change the plan. All steps
-    /// run, also after one that did: the next evaluation then has everything that could be learned.
+    /// Learns what a plan asks for, step by step. Returns whether a step learned something that may change the plan. All
+    /// steps run, also after one that did: the next evaluation then has everything that could be learned.
     async fn discover(&mut self, inventory: &[WantedKind], plan: &Plan) -> bool {
         let learned = [
             self.resolve_clusters(plan),
@@ -64,8 +64,8 @@ impl Pass<'_> {
         learned.contains(&true)
     }
 
-    /// Resolves the clusters of the inventory, and observes what the caches of those that are not connected had last. Gives the
-    /// kinds that the inventory has in remote clusters.
+    /// Resolves the clusters of the inventory, and observes what the caches of those that are not connected had last.
+    /// Returns the kinds that the inventory has in remote clusters.
     fn observe_inventory_clusters(&mut self, graph: &Graph) -> Vec<WantedKind> {
         if self.phase == LifecyclePhase::Active {
             self.resolve_inventory_clusters();
@@ -91,8 +91,8 @@ impl Pass<'_> {
         resolver.recall(&mut self.clients, &mut self.observation, self.memory);
     }
 
-    /// Resolves the cluster references of a plan, and adds the clients of those that are connected. Gives whether there was a
-    /// new one.
+    /// Resolves the cluster references of a plan, and adds the clients of those that are connected. Returns whether there
+    /// was a new one.
     fn resolve_clusters(&mut self, plan: &Plan) -> bool {
         let resolver = Asker {
             context: self.context,

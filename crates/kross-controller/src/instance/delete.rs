@@ -25,7 +25,7 @@ pub(super) struct Released {
 }
 
 impl Pass<'_> {
-    /// Deletes objects. Gives false if one of the deletions failed.
+    /// Deletes objects. Returns false if one of the deletions failed.
     pub(super) async fn delete(&mut self, deletions: &[PendingDeletion]) -> bool {
         let clients = &self.clients;
         let deletes = deletions.iter().map(|pending| {
@@ -109,7 +109,7 @@ impl Pass<'_> {
     }
 }
 
-/// Deletes one object. Gives it if a finalizer keeps it.
+/// Deletes one object. Returns it if a finalizer keeps it.
 async fn delete_one(
     clients: &InstanceClients<'_>,
     pending: &PendingDeletion,

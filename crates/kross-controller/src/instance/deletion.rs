@@ -1,8 +1,9 @@
-//! One reconcile of an instance that is being deleted, from top to bottom: scan the inventory, apply deletion hooks, plan, report,
-//! delete wave by wave, remove the finalizer.
+//! One reconcile of an instance that is being deleted, from top to bottom: scan the inventory, apply deletion hooks, plan,
+//! report, delete wave by wave, remove the finalizer.
 //!
-//! The order of deletion is kept on the objects themselves, so it needs no graph. A graph, where there is one, has the deletion
-//! hooks and the deletion policies that are expressions. An object counts as deleted when its cluster says so, not a cache.
+//! The order of deletion is kept on the objects themselves, so it needs no graph. A graph, where there is one, has the
+//! deletion hooks and the deletion policies that are expressions. An object counts as deleted when its cluster says so, not
+//! a cache.
 
 use std::time::Duration;
 
@@ -105,8 +106,8 @@ impl<'a> DeletionPass<'a> {
         Ok(())
     }
 
-    /// Applies the nodes that exist for the deletion, such as a backup, and evaluates the deletion policies. None where the graph
-    /// has neither.
+    /// Applies the nodes that exist for the deletion, such as a backup, and evaluates the deletion policies. None where the
+    /// graph has neither.
     async fn apply_hooks(&mut self) -> Result<Option<Plan>, InstanceError> {
         let is_needed = |graph: &&Graph| self.scan.from_status || has_deletion_rules(graph);
         let Some(graph) = self.graph.filter(is_needed) else { return Ok(None) };

@@ -16,7 +16,7 @@ use crate::analysis::Check;
 use crate::selector::text;
 
 impl Pass<'_> {
-    /// Reads the external references of a plan. Gives whether one of them has another content than before.
+    /// Reads the external references of a plan. Returns whether one of them has another content than before.
     pub(super) async fn read_externals(&mut self, plan: &Plan) -> bool {
         let mut learned = false;
         for read in &plan.reads {
@@ -108,7 +108,7 @@ impl Pass<'_> {
         self.unreadable(read, operation, reason, message)
     }
 
-    /// Remembers that a reference cannot be read. Gives whether that is new in this pass.
+    /// Remembers that a reference cannot be read. Returns whether that is new in this pass.
     fn unreadable(
         &mut self,
         read: &ExternalRead,

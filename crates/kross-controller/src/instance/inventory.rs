@@ -29,9 +29,9 @@ pub(super) struct InstanceInventory {
 }
 
 impl InstanceInventory {
-    /// The inventory of a living instance. Annotations that were removed from an instance with our finalizer are written again
-    /// from what its graph applies. An instance without the finalizer that has an inventory must have a complete one of its
-    /// own: it was restored, or copied from another instance.
+    /// The inventory of a living instance. Annotations that were removed from an instance with our finalizer are written
+    /// again from what its graph applies. An instance without the finalizer that has an inventory must have a complete one
+    /// of its own: it was restored, or copied from another instance.
     ///
     /// # Errors
     /// The inventory cannot be trusted.

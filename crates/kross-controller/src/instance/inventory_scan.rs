@@ -1,5 +1,6 @@
-//! Inventory scan: everything that an instance owns, wherever it is. Clusters that are connected are listed. Of the others the
-//! last known objects are used, so that the order of deletion is kept and the status can name what the deletion waits for.
+//! Inventory scan: everything that an instance owns, wherever it is. Clusters that are connected are listed. Of the others
+//! the last known objects are used, so that the order of deletion is kept and the status can name what the deletion waits
+//! for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -115,8 +116,8 @@ impl Pass<'_> {
         listed.map_err(|error| unlisted(name, &error))
     }
 
-    /// Watches the kinds of a remote cluster, so that the instance is requeued when an object is deleted. Not if the cluster is
-    /// polled: then the deletion itself checks again.
+    /// Watches the kinds of a remote cluster, so that the instance is requeued when an object is deleted. Not if the cluster
+    /// is polled: then the deletion itself checks again.
     async fn watch_deletions(&mut self, remote: &RemoteInventory, graph: Option<&Graph>) {
         let RemoteInventory { cluster, contents, .. } = remote;
         let clusters = Instance::of(self.instance.value()).clusters();
@@ -133,8 +134,8 @@ impl Pass<'_> {
         self.observation = observation;
     }
 
-    /// Observes what was last known of a cluster that cannot be listed: from its caches, else from the status, else that there
-    /// may be objects of each kind.
+    /// Observes what was last known of a cluster that cannot be listed: from its caches, else from the status, else that
+    /// there may be objects of each kind.
     fn recall_objects(&mut self, remote: &RemoteInventory, graph: Option<&Graph>, scan: &mut InventoryScan) {
         let RemoteInventory { cluster, name, contents } = remote;
         let before = self.observation.observed.objects.len();
@@ -161,8 +162,8 @@ impl Pass<'_> {
         self.recall_collections(cluster, &collections, graph, scan);
     }
 
-    /// Observes the items of collections, of which the status has only a summary. The graph knows the items, unless it depends
-    /// on what cannot be read now.
+    /// Observes the items of collections, of which the status has only a summary. The graph knows the items, unless it
+    /// depends on what cannot be read now.
     fn recall_collections(
         &mut self,
         cluster: &ClusterId,
@@ -194,7 +195,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Lists the members of an apply set in a cluster: the objects of each kind of an inventory, with the client of that kind.
+    /// Lists the members of an apply set in a cluster: the objects of each kind of an inventory, with the client of that
+    /// kind.
     pub(super) async fn list_members(
         &self,
         wanted: Vec<(&GroupKind, &ClusterClient)>,

@@ -61,8 +61,8 @@ pub(super) struct SkippedNodes {
 }
 
 impl Memory {
-    /// Remembers that an operation on an object failed. Gives the failure with the time since when the object has been failing:
-    /// another reason does not change that, but a deletion begins anew.
+    /// Remembers that an operation on an object failed. Returns the failure with the time since when the object has been
+    /// failing: another reason does not change that, but a deletion begins anew.
     pub(super) fn fail(&mut self, key: &ObjectKey, failure: OperationFailure) -> OperationFailure {
         let deletes = |failure: &OperationFailure| failure.operation == Operation::Delete;
         let before = self.failures.get(key).filter(|before| deletes(before) == deletes(&failure));
@@ -77,8 +77,8 @@ impl Memory {
 ///
 /// # Lock order
 ///
-/// The lock is a leaf: nothing else is locked while it is held, and no [`Memory`] is dropped under it, since caches and cluster
-/// handles take the locks of their registries when they are dropped.
+/// The lock is a leaf: nothing else is locked while it is held, and no [`Memory`] is dropped under it, since caches and
+/// cluster handles take the locks of their registries when they are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Instances {
     state: Mutex<State>,

@@ -56,7 +56,7 @@ impl Observation {
         self.stored.extend(other.stored);
     }
 
-    /// Reports a cluster as polled. Gives whether that is new.
+    /// Reports a cluster as polled. Returns whether that is new.
     pub(super) fn set_polled(&mut self, cluster: &ClusterId) -> bool {
         let mut changed = false;
         for state in self.observed.clusters.values_mut().filter(|state| state.id == *cluster) {
@@ -67,8 +67,8 @@ impl Observation {
 }
 
 impl Pass<'_> {
-    /// Observes the instance's objects in the hub, from the caches of the graph's kinds. Gives false while one of the caches
-    /// has not synced. Where a kind cannot be listed only the nodes of that kind fail.
+    /// Observes the instance's objects in the hub, from the caches of the graph's kinds. Returns false while one of the
+    /// caches has not synced. Where a kind cannot be listed only the nodes of that kind fail.
     pub(super) fn observe_local(&mut self) -> bool {
         for cache in self.clients.local_caches() {
             let Some(objects) = cache.list_by_label(labels::INSTANCE_ID, self.instance.uid()) else {
@@ -88,8 +88,8 @@ impl Pass<'_> {
         true
     }
 
-    /// Observes the instance's objects of kinds that are in the inventory and no longer in the graph. Nothing caches them, so
-    /// the hub is asked for them.
+    /// Observes the instance's objects of kinds that are in the inventory and no longer in the graph. Nothing caches them,
+    /// so the hub is asked for them.
     pub(super) async fn observe_leftovers(&mut self) -> Result<(), InstanceError> {
         let mut inventory = self.inventory.local.clone();
         inventory.group_kinds.retain(|kind| !self.served.children.iter().any(|cache| is_of(cache, kind)));
@@ -102,7 +102,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Finds objects of others under the names of objects that are to be created. Gives whether there are any.
+    /// Finds objects of others under the names of objects that are to be created. Returns whether there are any.
     pub(super) fn find_contenders(&mut self, plan: &Plan) -> bool {
         let mut found = false;
         for object in plan.nodes.iter().flat_map(|node| &node.objects) {
@@ -128,8 +128,8 @@ impl Pass<'_> {
         found
     }
 
-    /// Compares objects without a digest in memory, as after a restart, with what the plan desires. Gives whether one of them
-    /// may have drifted: it is applied once more then.
+    /// Compares objects without a digest in memory, as after a restart, with what the plan desires. Returns whether one of
+    /// them may have drifted: it is applied once more then.
     pub(super) fn detect_drift(&mut self, plan: &Plan) -> bool {
         let Observation { observed, stored, .. } = &mut self.observation;
         let mut drifted = false;

@@ -27,8 +27,8 @@ use crate::graphs::Served;
 use crate::key::InstanceKey;
 use crate::permits::Permit;
 
-/// One reconcile of an instance: what it works on, and what it has learned so far. The steps are methods, each in the file that
-/// is named after what it does.
+/// One reconcile of an instance: what it works on, and what it has learned so far. The steps are methods, each in the file
+/// that is named after what it does.
 pub(super) struct Pass<'a> {
     pub(super) context: &'a Context,
     /// The definition that serves the instance.

@@ -55,7 +55,8 @@ impl Pass<'_> {
         self.prune(graph, plan).await
     }
 
-    /// Removes the clusters and kinds from the inventory that the plan does not need and that have no object of the instance.
+    /// Removes the clusters and kinds from the inventory that the plan does not need and that have no object of the
+    /// instance.
     async fn prune_remote_inventory(&mut self, plan: &Plan) {
         let waiting = plan.prune.waiting.iter().map(|(pending, _)| pending);
         let pending = waiting.chain(&plan.prune.delete).chain(&plan.prune.release);
@@ -81,8 +82,8 @@ impl Pass<'_> {
         self.inventory.remote = remote;
     }
 
-    /// What the inventory has to keep of a cluster, once the cluster confirms that it has nothing else; none if nothing changes,
-    /// or if the cluster does not confirm it.
+    /// What the inventory has to keep of a cluster, once the cluster confirms that it has nothing else; none if nothing
+    /// changes, or if the cluster does not confirm it.
     async fn confirmed_contents(
         &self,
         cluster: &RecordedCluster,

@@ -1,5 +1,5 @@
-//! Turns the key of an instance in the work queue into a reconcile: of a living instance, of one that is being deleted, or of
-//! one whose definition has no graph.
+//! Turns the key of an instance in the work queue into a reconcile: of a living instance, of one that is being deleted, or
+//! of one whose definition has no graph.
 
 use std::sync::Arc;
 

@@ -13,9 +13,9 @@ use super::pass::Pass;
 use crate::context::Context;
 use crate::metrics::InstanceTransition;
 
-/// The first wait before a status is written again that the API server stored without all of its fields, and how often it is.
-/// The server drops fields that its schema lacks, and learns of a changed CRD a moment after it has accepted it. No event
-/// tells when it has.
+/// The first wait before a status is written again that the API server stored without all of its fields, and how often it
+/// is. The server drops fields that its schema lacks, and learns of a changed CRD a moment after it has accepted it. No
+/// event tells when it has.
 const PRUNED_WAIT: Duration = Duration::from_millis(100);
 const PRUNED_RETRIES: u32 = 8;
 
@@ -53,6 +53,7 @@ impl Pass<'_> {
         if self.served.external {
             return self.write_state_annotations(&status).await;
         }
+        let from = state(&self.instance);
         let before = conditions(self.instance.value().get("status"));
         let after = conditions(Some(&status));
         let mut object = self.instance.value().as_object().cloned().unwrap_or_default();
@@ -61,8 +62,8 @@ impl Pass<'_> {
         let written =
             client.replace(&self.served.kind, &object.into(), Some("status"), managers::CONTROLLER).await?;
         self.served.instances.observe(&written);
-        count_transition(self.context, &self.instance, &written);
-        log_transition(self.context, (&self.instance, &before), (&written, &after));
+        count_transition(self.context, from, state(&written));
+        log_transition(self.context, &written, from, ready_message(&before), ready_message(&after));
         emit_events(self.context, &written, &before, &after);
         self.instance = Arc::new(written);
         Ok(())
@@ -119,8 +120,7 @@ impl Pass<'_> {
 }
 
 /// Counts a change of state.
-fn count_transition(context: &Context, before: &StoredObject, after: &StoredObject) {
-    let (from_state, to_state) = (state(before), state(after));
+fn count_transition(context: &Context, from_state: &'static str, to_state: &'static str) {
     if from_state != to_state {
         let transition = InstanceTransition { from_state, to_state };
         context.metrics.instances.transitions.get_or_create(&transition).inc();
@@ -128,15 +128,10 @@ fn count_transition(context: &Context, before: &StoredObject, after: &StoredObje
 }
 
 /// Logs a change of state: failures, whenever their message changes, and recoveries for everybody, all others for debugging.
-fn log_transition(
-    context: &Context,
-    (old, before): (&StoredObject, &[Condition]),
-    (new, after): (&StoredObject, &[Condition]),
-) {
-    let (from, to) = (state(old), state(new));
-    let instance = new.key(context.client.cluster());
-    let message = ready_message(after);
-    if to == InstanceState::Error.as_str() && (from != to || ready_message(before) != message) {
+fn log_transition(context: &Context, instance: &StoredObject, from: &str, before: &str, message: &str) {
+    let to = state(instance);
+    let instance = instance.key(context.client.cluster());
+    if to == InstanceState::Error.as_str() && (from != to || before != message) {
         tracing::warn!(%instance, from, cause = message, "instance failed");
     } else if from == InstanceState::Error.as_str() && from != to {
         tracing::info!(%instance, to, cause = message, "instance recovered");

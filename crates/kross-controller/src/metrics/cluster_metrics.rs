@@ -1,4 +1,5 @@
-//! The metrics of other clusters, read at each scrape. The first hundred clusters have series of their own; the others share one.
+//! The metrics of other clusters, read at each scrape. The first hundred clusters have series of their own; the others share
+//! one.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -84,7 +84,7 @@ const GAUGES: [Gauge; 5] = [
 ];
 
 /// Counters by result, and how they are read.
-struct Tally {
+struct CounterFamily {
     name: &'static str,
     help: &'static str,
     results: &'static [&'static str],
@@ -93,8 +93,8 @@ struct Tally {
 
 pub(super) const RESULT: &str = "result";
 
-const TALLIES: [Tally; 2] = [
-    Tally {
+const COUNTERS: [CounterFamily; 2] = [
+    CounterFamily {
         name: "kross_api_requests",
         help: "Requests to the local cluster, without watches",
         results: &["answered", "unanswered"],
@@ -103,7 +103,7 @@ const TALLIES: [Tally; 2] = [
             vec![requests.answered, requests.failed]
         },
     },
-    Tally {
+    CounterFamily {
         name: "kross_events",
         help: "Kubernetes Events, by result",
         results: &["written", "repeated", "dropped", "failed"],
@@ -121,14 +121,14 @@ pub(super) fn register(register: &mut Register<'_>, collected: &Collected) {
         help: gauge.help,
         labels: Closed::new(),
     });
-    let tallies = TALLIES.iter().map(|tally| Description {
-        name: tally.name,
+    let counters = COUNTERS.iter().map(|family| Description {
+        name: family.name,
         kind: MetricType::Counter,
-        help: tally.help,
-        labels: vec![(RESULT, tally.results.to_vec())],
+        help: family.help,
+        labels: vec![(RESULT, family.results.to_vec())],
     });
     let clusters = super::cluster_metrics::descriptions();
-    register.collector(collected.clone(), gauges.chain(tallies).chain(clusters).collect());
+    register.collector(collected.clone(), gauges.chain(counters).chain(clusters).collect());
 }
 
 impl Collector for Collected {
@@ -138,7 +138,7 @@ impl Collector for Collected {
             let number = i64::try_from(read(sources)).unwrap_or(i64::MAX);
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&number)?;
         }
-        for Tally { name, help, results, read } in &TALLIES {
+        for CounterFamily { name, help, results, read } in &COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for (result, number) in results.iter().zip(read(sources)) {
                 ConstCounter::new(number).encode(family.encode_family(&[(RESULT, *result)])?)?;
