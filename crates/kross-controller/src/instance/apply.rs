@@ -24,10 +24,10 @@ struct Written {
     key: ObjectKey,
     node: Text,
     operation: Operation,
-    result: Result<Applied, ClientError>,
+    result: Result<WriteResult, ClientError>,
 }
 
-enum Applied {
+enum WriteResult {
     Applied(Box<StoredObject>),
     /// An object of another owner has the name.
     Taken(Box<StoredObject>),
@@ -61,7 +61,7 @@ impl Pass<'_> {
 
     fn observe_written(&mut self, Written { key, node, operation, result }: Written) {
         match result {
-            Ok(Applied::Applied(object)) => {
+            Ok(WriteResult::Applied(object)) => {
                 tracing::debug!(%node, object = %key, "applied object");
                 self.succeed(&key);
                 self.memory.contested.remove(&key);
@@ -71,11 +71,11 @@ impl Pass<'_> {
                 };
                 self.observation.add(key, Arc::from(object), self.memory);
             }
-            Ok(Applied::Taken(object)) => {
+            Ok(WriteResult::Taken(object)) => {
                 self.memory.contested.insert(key.clone());
                 self.observation.add(key, Arc::from(object), self.memory);
             }
-            Ok(Applied::Claimed) => {
+            Ok(WriteResult::Claimed) => {
                 let message = "another instance is writing the same object";
                 self.fail(&key, &node, operation, FailureReason::Conflict, message);
             }
@@ -160,11 +160,11 @@ impl Write<'_> {
         let operation = if self.create { Operation::Create } else { Operation::Update };
         let key = &self.object.key;
         let result = match self.context.instances.claim(key, applyset, writes_before) {
-            None => Ok(Applied::Claimed),
+            None => Ok(WriteResult::Claimed),
             Some(mut claim) => {
                 self.contested |= claim.contested;
                 let result = self.apply(applyset, operation).await;
-                if let Ok(Applied::Applied(object)) = &result {
+                if let Ok(WriteResult::Applied(object)) = &result {
                     // Before the claim ends: a pass that begins after it must find the object in the caches.
                     self.clients.observe_applied(&key.cluster, object);
                     claim.written();
@@ -177,9 +177,9 @@ impl Write<'_> {
 
     /// Applies the object. The first apply of an object that the caches do not have is sent without force: if the object is
     /// in another apply set, there is a conflict on the label; any other conflict is forced.
-    async fn apply(&self, applyset: &Text, operation: Operation) -> Result<Applied, ClientError> {
+    async fn apply(&self, applyset: &Text, operation: Operation) -> Result<WriteResult, ClientError> {
         let Self { object, create, .. } = *self;
-        let Some(desired) = &object.desired else { return Ok(Applied::Claimed) };
+        let Some(desired) = &object.desired else { return Ok(WriteResult::Claimed) };
         let key = &object.key;
         let reference = self.access_path.map(|access_path| &access_path.key);
         let client = self.clients.client_by(&key.cluster, reference)?;
@@ -188,7 +188,7 @@ impl Write<'_> {
         if create && (object.exclusive || self.contested) {
             match self.get(client, &kind).await {
                 Ok(other) if self.is_taken_by(&other, applyset) => {
-                    return Ok(Applied::Taken(Box::new(other)));
+                    return Ok(WriteResult::Taken(Box::new(other)));
                 }
                 Ok(_) => {}
                 Err(error) if error.is_gone() => {}
@@ -198,13 +198,13 @@ impl Write<'_> {
         let options = Apply { operation, ..Apply::by(managers::APPLYSET) };
         let first = if create { options } else { options.force() };
         match client.apply(&kind, desired, first).await {
-            Ok(written) => Ok(Applied::Applied(Box::new(written))),
+            Ok(written) => Ok(WriteResult::Applied(Box::new(written))),
             Err(error) if create && error.label_conflict(labels::APPLYSET_PART_OF).is_some() => {
-                Ok(Applied::Taken(Box::new(self.get(client, &kind).await?)))
+                Ok(WriteResult::Taken(Box::new(self.get(client, &kind).await?)))
             }
             Err(error) if create && !error.conflicts().is_empty() => {
                 let written = client.apply(&kind, desired, options.force()).await?;
-                Ok(Applied::Applied(Box::new(written)))
+                Ok(WriteResult::Applied(Box::new(written)))
             }
             Err(error) => Err(error.into()),
         }

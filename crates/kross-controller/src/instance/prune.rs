@@ -18,8 +18,9 @@ impl Pass<'_> {
     /// # Errors
     /// The inventory cannot be written.
     pub(super) async fn prune(&mut self, graph: &Graph, mut plan: Plan) -> Result<Plan, InstanceError> {
+        let has_wave = |plan: &Plan| !plan.prune.delete.is_empty() || !plan.prune.release.is_empty();
         let (mut pruned, mut failed) = (false, false);
-        while !failed && !(plan.prune.delete.is_empty() && plan.prune.release.is_empty()) {
+        while !failed && has_wave(&plan) {
             let deleted = self.delete(&plan.prune.delete).await;
             let released = self.release(&plan.prune.release).await;
             self.report_released(&released, &plan.clusters);
