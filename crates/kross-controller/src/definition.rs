@@ -23,8 +23,6 @@ mod revisions;
 mod serve;
 mod status;
 
-pub use error::{DefinitionError, Next};
-
 pub(crate) use clusters::Links;
 pub(crate) use compile::Resolvers;
 pub(crate) use reconcile::{reconcile, release_revision};

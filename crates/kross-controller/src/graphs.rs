@@ -9,7 +9,6 @@ use kross_cluster::{ApiKind, Cache, Selection};
 use kross_graph::Graph;
 use kross_value::Text;
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 /// A definition that is served.
 #[derive(Debug)]
@@ -85,10 +84,9 @@ pub(crate) type NamedKinds = HashSet<(Text, Text)>;
 ///
 /// The lock of `state` is a leaf: nothing else is locked while it is held, and no [`Served`] is dropped under it, since its
 /// caches take the lock of their registry when they are dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Graphs {
     state: RwLock<State>,
-    changed: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -100,12 +98,6 @@ struct State {
     named: HashMap<Text, NamedKinds>,
     /// The revision of each definition that was compiled last, whether or not its API is served yet.
     compiled: HashMap<Text, Revision>,
-}
-
-impl Default for Graphs {
-    fn default() -> Self {
-        Self { state: RwLock::default(), changed: watch::channel(0).0 }
-    }
 }
 
 impl Graphs {
@@ -128,12 +120,6 @@ impl Graphs {
         self.read(|state| state.served.values().cloned().collect())
     }
 
-    /// A number that changes whenever a definition is published or withdrawn.
-    #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
-    }
-
     /// Serves a definition, or replaces what it serves.
     pub(crate) fn publish(&self, served: Served) {
         let before = self.write(|state| {
@@ -142,7 +128,6 @@ impl Graphs {
             state.served.insert(served.definition.clone(), Arc::new(served))
         });
         drop(before);
-        self.changed.send_modify(|count| *count += 1);
     }
 
     /// Stops serving a definition, and forgets all of it.
@@ -153,9 +138,7 @@ impl Graphs {
             state.kinds.retain(|_, serving| *serving != *definition);
             state.served.remove(definition)
         });
-        if removed.is_some() {
-            self.changed.send_modify(|count| *count += 1);
-        }
+        drop(removed);
     }
 
     /// The revision of a definition that was compiled last.

@@ -35,12 +35,9 @@ mod selector;
 mod settings;
 
 pub use controller::{Controller, ControllerError};
-pub use definition::{DefinitionError, Next};
 pub use graphs::{Graphs, Served};
 pub use kross_cluster::ClusterView;
 pub use metrics::metrics_reference;
-pub use openapi::SchemaError;
 pub use preflight::PreflightPace;
 pub use readiness::Readiness;
-pub use retry::Retry;
 pub use settings::Settings;

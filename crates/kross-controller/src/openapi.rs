@@ -19,7 +19,7 @@ const INDEX: &str = "/openapi/v3";
 
 /// Schemas that could not be fetched.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum SchemaError {
+pub(crate) enum SchemaError {
     /// A request failed.
     #[error("cannot fetch the schemas: {0}")]
     Fetch(#[from] ApiError),

@@ -6,7 +6,7 @@ use kross_cluster::Outcome;
 
 /// When to reconcile again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
+pub(crate) enum Retry {
     /// With exponential backoff.
     Backoff,
     /// After this time.

@@ -16,7 +16,7 @@ pub(super) const CHANGED: Duration = Duration::from_millis(200);
 
 /// When a definition is reconciled next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(super) enum Next {
     /// On the next event.
     Done,
     /// On an event that is expected, or after this time should it not come.
@@ -25,7 +25,7 @@ pub enum Next {
 
 /// A definition that cannot be served as it is.
 #[derive(Debug, thiserror::Error)]
-pub enum DefinitionError {
+pub(super) enum DefinitionError {
     /// A cache has not synced.
     #[error("the cache of {what} has not synced yet")]
     NotSynced {
@@ -108,8 +108,7 @@ pub enum DefinitionError {
 
 impl DefinitionError {
     /// The reason of the condition that reports it.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => Reason::InvalidResourceGraph.as_str(),
             Self::NotSynced { .. } | Self::Schemas(_) | Self::Clusters { connecting: true, .. } => {
@@ -127,8 +126,7 @@ impl DefinitionError {
     }
 
     /// When to reconcile again.
-    #[must_use]
-    pub fn retry(&self) -> Retry {
+    pub(super) fn retry(&self) -> Retry {
         match self {
             Self::Invalid { unknown_kinds, .. } | Self::RevisionFailed { unknown_kinds, .. } => {
                 if *unknown_kinds {
