@@ -1,135 +1,147 @@
-//! Holds a graph to a cluster that only an instance resolved: to its schemas and to what we may do there. Each is worked out
-//! once for a revision and the schemas of a cluster, whoever asks, and nobody waits for it.
+//! Analyzes whether a graph fits a cluster that only an instance resolved: its schemas and our permissions there. A graph is
+//! compiled once for each revision and each set of schemas, whichever instance requests it first, and no reconcile waits for
+//! it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kross_api::{FailureReason, ResourceGraphDefinitionSpec};
 use kross_cluster::{ClusterClient, ObjectKey};
 use kross_diagnostics::render;
 use kross_value::Text;
+use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::definition::Resolvers;
 use crate::graphs::Revision;
 use crate::key::InstanceKey;
-use crate::preflight::{Asker, Findings, Needs, Place, Survey};
+use crate::preflight::{Findings, Needs, Place, PreflightResult, Requester};
 
-/// The longest message. Longer ones are summed up.
-const LONGEST_MESSAGE: usize = 1024;
-/// So many results are kept.
-const MOST_RESULTS: usize = 10_000;
+/// The longest message of a failed check. Longer ones are summarized.
+const MAX_MESSAGE: usize = 1024;
+/// How many results are kept.
+const MAX_RESULTS: usize = 10_000;
 
-/// What a cluster says to the part of a graph that goes there.
+/// Whether the resources that are placed in a cluster fit there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// That is being worked out; the instance is woken.
+    /// That is being analyzed; the instance is requeued.
     Pending,
-    /// It fits.
+    /// They fit.
     Passed,
-    /// It does not. The instance is woken when that changes.
+    /// They do not. The instance is requeued when that changes.
     Failed {
-        /// The class of what is wrong.
+        /// The class of the failure.
         reason: FailureReason,
         /// What is wrong.
         message: Text,
     },
 }
 
-/// A cluster that an instance resolved, and what goes there.
-pub(crate) struct Question<'a> {
+/// A cluster that an instance resolved, and the resources that are placed there.
+pub(crate) struct AnalysisRequest<'a> {
     pub(crate) instance: &'a ObjectKey,
     pub(crate) revision: &'a Revision,
-    /// What messages call the cluster.
+    /// The name of the cluster in messages.
     pub(crate) display: &'a str,
     pub(crate) client: &'a ClusterClient,
-    /// The places in `spec.resources` of what goes there, and whether each is watched; else it is polled.
+    /// Indexes into `spec.resources`, and whether each resource is watched; else it is polled.
     pub(crate) resources: &'a [(usize, bool)],
 }
 
-/// Results so far.
+/// The results of all analyses.
+///
+/// # Lock order
+///
+/// The lock is a leaf: it is not held while a graph is compiled, nor while instances are requeued.
 #[derive(Debug, Default)]
-pub(crate) struct Analyses(Arc<Mutex<HashMap<ResultKey, Outcome>>>);
+pub(crate) struct Analyses(Arc<Mutex<HashMap<AnalysisKey, Analysis>>>);
 
-/// A revision, its local schemas, the schemas of the cluster, and what goes there.
-type ResultKey = (Text, Text, Text, Vec<usize>);
+/// The hash of a revision's graph, the fingerprints of the hub's and the cluster's schemas, and the resources that are
+/// placed there.
+type AnalysisKey = (Text, Text, Text, Vec<usize>);
 
 #[derive(Debug)]
-enum Outcome {
-    /// It is being compiled, and these wait.
+enum Analysis {
+    /// The graph is being compiled. These instances are requeued afterwards.
     Running(HashSet<ObjectKey>),
-    /// It was compiled: what is wrong, if anything is.
+    /// The graph was compiled: what is wrong, if anything is.
     Done(Option<Text>),
 }
 
 impl Analyses {
-    /// Holds a part of a graph to a cluster. Returns at once.
-    pub(crate) fn check(&self, context: &Context, question: &Question<'_>) -> Check {
-        let Question { instance, revision, display, client, resources } = question;
+    /// Checks whether the resources that are placed in a cluster fit there. Returns at once.
+    pub(crate) fn check(&self, context: &Context, request: &AnalysisRequest<'_>) -> Check {
+        let AnalysisRequest { instance, revision, display, client, resources } = request;
         let home = instance.namespace.clone().map_or(Place::Anywhere, Place::Namespace);
         let needs = Arc::new(Needs::of(&revision.spec, resources.iter().copied(), &home));
-        let asker = Asker::Instance((*instance).clone());
-        let findings = match context.preflights.ask(client, &needs, asker) {
-            Survey::Known(findings) => findings,
-            // A cluster that does not tell is found out about soon enough: the first request says what is wrong.
-            Survey::Failed(_) => return Check::Passed,
-            Survey::Pending => return Check::Pending,
+        let requester = Requester::Instance((*instance).clone());
+        let findings = match context.preflights.request(client, &needs, requester) {
+            PreflightResult::Known(findings) => findings,
+            // Without findings the first request to the cluster tells what is wrong.
+            PreflightResult::Failed(_) => return Check::Passed,
+            PreflightResult::Pending => return Check::Pending,
         };
-        match self.schemas(context, question, &findings) {
+        match self.check_schemas(context, request, &findings) {
             Check::Passed => {}
             other => return other,
         }
-        match findings.lacking(display) {
-            Some(lacking) => Check::Failed { reason: FailureReason::Forbidden, message: lacking.into() },
+        match findings.missing_permissions(display) {
+            Some(missing) => Check::Failed { reason: FailureReason::Forbidden, message: missing.into() },
             None => Check::Passed,
         }
     }
 
-    fn schemas(&self, context: &Context, question: &Question<'_>, findings: &Findings) -> Check {
-        let Question { instance, revision, display, resources, .. } = question;
-        let mut places: Vec<usize> = resources.iter().map(|(index, _)| *index).collect();
-        places.sort_unstable();
-        places.dedup();
+    fn check_schemas(&self, context: &Context, request: &AnalysisRequest<'_>, findings: &Findings) -> Check {
+        let AnalysisRequest { instance, revision, display, resources, .. } = request;
+        let mut indexes: Vec<usize> = resources.iter().map(|(index, _)| *index).collect();
+        indexes.sort_unstable();
+        indexes.dedup();
         let key = (
             revision.graph.hash.clone(),
             revision.fingerprint.clone(),
             findings.fingerprint().clone(),
-            places.clone(),
+            indexes.clone(),
         );
-        let mut results = lock(&self.0);
+        let mut results = self.0.lock();
         match results.get_mut(&key) {
-            Some(Outcome::Done(None)) => return Check::Passed,
-            Some(Outcome::Done(Some(problem))) => {
+            Some(Analysis::Done(None)) => return Check::Passed,
+            Some(Analysis::Done(Some(problem))) => {
                 let message = format!("cluster `{display}`: {problem}").into();
                 return Check::Failed { reason: FailureReason::Invalid, message };
             }
-            Some(Outcome::Running(waiting)) => {
+            Some(Analysis::Running(waiting)) => {
                 waiting.insert((*instance).clone());
                 return Check::Pending;
             }
             None => {}
         }
-        if results.len() > MOST_RESULTS {
-            results.retain(|_, outcome| matches!(outcome, Outcome::Running(_)));
+        if results.len() > MAX_RESULTS {
+            results.retain(|_, analysis| matches!(analysis, Analysis::Running(_)));
         }
-        results.insert(key.clone(), Outcome::Running(HashSet::from([(*instance).clone()])));
+        results.insert(key.clone(), Analysis::Running(HashSet::from([(*instance).clone()])));
         drop(results);
         let resolvers = Resolvers {
             local: Arc::clone(&context.schemas),
             fixed: HashMap::new(),
-            resolved: places.iter().map(|place| (*place, Arc::clone(&findings.schemas))).collect(),
+            resolved: indexes.iter().map(|index| (*index, Arc::clone(&findings.schemas))).collect(),
         };
+        self.start(context, key, revision, resolvers);
+        Check::Pending
+    }
+
+    /// Compiles a graph in the background, stores the result, and requeues the instances that wait for it.
+    fn start(&self, context: &Context, key: AnalysisKey, revision: &Revision, resolvers: Resolvers) {
         let (spec, name) = (Arc::clone(&revision.spec), revision.graph.name.to_string());
         let options = context.settings.compile.clone();
         let (results, queue) = (Arc::clone(&self.0), context.instance_queue.clone());
         tokio::task::spawn_blocking(move || {
             let problem = compile(&name, &spec, &resolvers, &options);
-            let outcome = lock(&results).insert(key, Outcome::Done(problem));
-            if let Some(Outcome::Running(waiting)) = outcome {
+            let before = results.lock().insert(key, Analysis::Done(problem));
+            if let Some(Analysis::Running(waiting)) = before {
                 waiting.into_iter().for_each(|instance| queue.add(&InstanceKey(instance)));
             }
         });
-        Check::Pending
     }
 }
 
@@ -141,9 +153,5 @@ fn compile(
 ) -> Option<Text> {
     let definition = kross_graph::Definition { name, spec, document: None };
     let diagnostics = kross_graph::compile(definition, resolvers, options).err()?;
-    Some(render::condition(&diagnostics, LONGEST_MESSAGE).into())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    Some(render::condition(&diagnostics, MAX_MESSAGE).into())
 }

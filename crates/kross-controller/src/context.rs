@@ -1,5 +1,5 @@
-//! What every reconcile shares: the cluster that the controller runs in, the copies of its definitions, revisions and CRDs,
-//! and what was made of them.
+//! What all reconciles share: the client and the caches of the hub, the other clusters, the work queues, and what was
+//! derived from definitions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,22 +13,33 @@ use kross_value::{Object, Value};
 use crate::analysis::Analyses;
 use crate::definition::ClusterHandles;
 use crate::graphs::{Graphs, Served};
+use crate::hub_schemas::HubSchemas;
 use crate::instance::Instances;
 use crate::key::{InstanceKey, Key};
 use crate::kinds;
 use crate::metrics::{Metrics, Sources};
-use crate::preflight::{Audience, Preflights};
-use crate::schemas::Schemas;
+use crate::openapi::DocumentStore;
+use crate::preflight::{Preflights, Requesters};
 use crate::settings::Settings;
 
-/// A definition that cannot be served yet is tried again at least this often.
+/// The backoff of a definition that cannot be served yet.
 const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(5) };
 
-/// The cluster that the controller runs in.
+/// What all reconciles share.
+///
+/// # Lock order
+///
+/// Every lock of this crate is a leaf: while it is held, no other lock is taken, nothing is dropped that takes one, and
+/// nothing is awaited. Exceptions, each documented at its type:
+///
+/// - [`Preflights`]: `running`, then the locks of one preflight, then those of [`Graphs`] and of caches.
+/// - [`HubSchemas`]: `syncing`, then `served` or those of the cache of CRDs.
+/// - [`OpenApi`](crate::openapi::OpenApi): two async locks, never both at once, which are held across requests.
 pub(crate) struct Context {
+    /// The client of the hub.
     pub(crate) client: ClusterClient,
-    pub(crate) watches: Caches,
-    /// The clusters that Secrets lead to.
+    pub(crate) caches: Caches,
+    /// The other clusters, by the Secrets with their kubeconfigs.
     pub(crate) clusters: ClusterRegistry,
     pub(crate) definition_kind: Arc<ApiKind>,
     pub(crate) revision_kind: Arc<ApiKind>,
@@ -36,99 +47,96 @@ pub(crate) struct Context {
     pub(crate) definitions: Cache,
     pub(crate) revisions: Cache,
     pub(crate) crds: Cache,
-    pub(crate) schemas: Arc<Schemas>,
-    /// What other clusters have to say about graphs.
+    pub(crate) schemas: Arc<HubSchemas>,
+    /// The preflights of other clusters.
     pub(crate) preflights: Preflights,
-    /// What came of holding graphs to the clusters of instances.
+    /// The analyses of graphs for the clusters that instances resolved.
     pub(crate) analyses: Analyses,
-    /// The clusters that definitions name.
+    /// The handles of the clusters that definitions name.
     pub(crate) cluster_handles: ClusterHandles,
     pub(crate) graphs: Arc<Graphs>,
     pub(crate) instances: Instances,
     pub(crate) definition_queue: WorkQueue<Key>,
     pub(crate) instance_queue: WorkQueue<InstanceKey>,
-    /// What every plan takes for granted.
+    /// Settings of the planner.
     pub(crate) planning: kross_plan::Settings,
     pub(crate) metrics: Metrics,
     pub(crate) settings: Settings,
-    /// None where Events are off.
+    /// None if Events are disabled.
     pub(crate) events: Option<Events>,
 }
 
 impl Context {
-    /// Begins to watch. The UID is what tells this hub from others.
+    /// Opens the caches of definitions, revisions and CRDs. The UID identifies this hub on objects in other clusters.
     pub(crate) fn new(
-        (client, uid): (ClusterClient, &str),
-        watches: Caches,
+        client: ClusterClient,
+        hub_uid: &str,
+        caches: Caches,
         settings: Settings,
         metrics: Metrics,
         graphs: Arc<Graphs>,
     ) -> Self {
         let (definition_kind, revision_kind, crd_kind) =
             (kinds::definition(), kinds::revision(), kinds::crd());
-        let watch = |kind| watches.watch(&client, kind, Selection::All);
+        let cache = |kind| caches.watch(&client, kind, Selection::All);
         let events = settings
             .condition_events
             .then(|| Events::start(client.clone(), "kro.run/resource-graph-definition-controller", "kross"));
         let definition_queue = WorkQueue::new(DEFINITION_BACKOFF);
         let instance_queue = WorkQueue::new(settings.instance_backoff);
-        let definitions = watch(&definition_kind);
-        let audience = Audience {
+        let definitions = cache(&definition_kind);
+        let requesters = Requesters {
             definitions: definitions.clone(),
             definition_queue: definition_queue.clone(),
             graphs: Arc::clone(&graphs),
             instance_queue: instance_queue.clone(),
         };
-        let clusters = ClusterRegistry::new(client.clone(), watches.clone(), settings.clusters.clone());
-        metrics.show(Sources {
+        let clusters = ClusterRegistry::new(client.clone(), caches.clone(), settings.clusters.clone());
+        let documents = Arc::<DocumentStore>::default();
+        metrics.set_sources(Sources {
             queue: instance_queue.clone(),
-            watches: watches.clone(),
+            caches: caches.clone(),
             clusters: clusters.clone(),
             client: client.clone(),
             events: events.clone(),
             graphs: Arc::clone(&graphs),
         });
         Self {
-            preflights: Preflights::new(settings.preflights, audience),
+            preflights: Preflights::new(settings.preflights, requesters, Arc::clone(&documents)),
             analyses: Analyses::default(),
             cluster_handles: ClusterHandles::default(),
             definitions,
-            revisions: watch(&revision_kind),
-            crds: watch(&crd_kind),
-            schemas: Arc::new(Schemas::new(client.clone())),
+            revisions: cache(&revision_kind),
+            crds: cache(&crd_kind),
+            schemas: Arc::new(HubSchemas::new(client.clone(), documents)),
             graphs,
             instances: Instances::default(),
             definition_queue,
             instance_queue,
-            planning: kross_plan::Settings {
-                version: settings.kro_version.as_str().into(),
-                hub_uid: uid.into(),
-                max_collection_size: settings.max_collection_size,
-                ..kross_plan::Settings::default()
-            },
+            planning: planner_settings(&settings, hub_uid),
             clusters,
             definition_kind,
             revision_kind,
             crd_kind,
             client,
-            watches,
+            caches,
             metrics,
             settings,
             events,
         }
     }
 
-    /// Has every instance of a definition looked at.
-    pub(crate) fn wake_instances(&self, served: &Served) {
-        // Also those of a copy that is not complete: what it has was told already, perhaps when nobody served it yet.
+    /// Requeues every instance of a definition.
+    pub(crate) fn requeue_instances_of(&self, served: &Served) {
+        // Also those in a cache that has not synced: their events may have come before the definition was served.
         for instance in served.instances.known() {
             self.instance_queue.add(&InstanceKey(instance.key(self.client.cluster())));
         }
     }
 
-    /// Has everybody look again who uses the cluster of a Secret.
-    pub(crate) fn wake_users_of(&self, secret: &SecretAddress) {
-        for instance in self.instances.using(secret) {
+    /// Requeues the instances and definitions that use the cluster of a Secret.
+    pub(crate) fn requeue_users_of(&self, secret: &SecretAddress) {
+        for instance in self.instances.cluster_users(secret) {
             self.instance_queue.add(&InstanceKey(instance));
         }
         for definition in self.cluster_handles.using(secret) {
@@ -136,11 +144,20 @@ impl Context {
         }
     }
 
-    /// The labels of everything that the controller makes.
+    /// The labels of every object that the controller creates.
     pub(crate) fn ownership_labels(&self) -> Object {
         let version = label_version(&self.settings.kro_version);
         [(labels::OWNED, Value::from(labels::OWNED_TRUE)), (labels::KRO_VERSION, Value::from(version))]
             .into_iter()
             .collect()
+    }
+}
+
+fn planner_settings(settings: &Settings, hub_uid: &str) -> kross_plan::Settings {
+    kross_plan::Settings {
+        version: settings.kro_version.as_str().into(),
+        hub_uid: hub_uid.into(),
+        max_collection_size: settings.max_collection_size,
+        ..kross_plan::Settings::default()
     }
 }

@@ -1,18 +1,19 @@
-//! Turns a connection and settings into a running controller: watches first, leadership next, then work, until it is told
-//! to stop and has finished what it began.
+//! Runs the controller: caches first, then leader election, then workers, until it is told to stop and the running
+//! reconciles have finished.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::FutureExt;
 use kross_api::FailureReason;
 use kross_cluster::{
-    ApiKind, Caches, ClusterClient, ClusterView, LeaderElection, Leadership, WorkItem, WorkQueue,
+    ApiKind, Caches, ClusterClient, ClusterView, LeaderElection, Leadership, CacheEvent, WorkItem,
 };
 use kross_value::Text;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::context::Context;
@@ -30,7 +31,7 @@ use crate::settings::Settings;
 const WATCHES: &str = "watches";
 const LEADERSHIP: &str = "leadership";
 
-/// The controller of one cluster.
+/// The controller of one hub.
 pub struct Controller {
     client: ClusterClient,
     lease_client: ClusterClient,
@@ -40,7 +41,7 @@ pub struct Controller {
     graphs: Arc<Graphs>,
 }
 
-/// The controller cannot go on.
+/// Why the controller ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ControllerError {
     /// Another process leads now; this one must not write any more.
@@ -49,18 +50,19 @@ pub enum ControllerError {
         /// Namespace and name of the Lease.
         lease: String,
     },
-    /// Work did not finish in time after the controller was told to stop.
+    /// Reconciles did not finish in time after the controller was told to stop.
     #[error("{count} reconciles did not finish within {limit:?}")]
     Unfinished {
         /// How many.
         count: usize,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
     },
 }
 
 impl Controller {
-    /// A controller that does nothing yet. The Lease is renewed over a connection of its own, so that nothing holds it up.
+    /// A controller that does not run yet. The Lease is renewed over a connection of its own, so that other requests cannot
+    /// delay it.
     #[must_use]
     pub fn new(
         client: ClusterClient,
@@ -80,103 +82,129 @@ impl Controller {
         }
     }
 
-    /// Whether watches have synced and, with leader election, leadership is known.
+    /// Whether the caches have synced and, with leader election, it is known who leads.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         self.readiness.clone()
     }
 
-    /// Gives the clusters that are held, whenever it is called.
+    /// A function that gives the clusters in use, as they are when it is called.
     pub fn clusters(&self) -> impl Fn() -> Vec<ClusterView> + Clone + Send + Sync + use<> {
         let metrics = self.metrics.clone();
         move || metrics.cluster_states()
     }
 
-    /// The graphs that are being served.
+    /// The definitions that are served.
     #[must_use]
     pub fn graphs(&self) -> Arc<Graphs> {
         Arc::clone(&self.graphs)
     }
 
-    /// Runs until `stop` is done, then finishes what it began.
+    /// Runs until `stop` is ready, then waits for the running reconciles.
     ///
     /// # Errors
-    /// Leadership is lost, or work does not finish in time.
+    /// Leadership is lost, or reconciles do not finish in time.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ControllerError> {
         let Self { client, lease_client, settings, metrics, readiness, graphs } = self;
         tokio::pin!(stop);
         let uid = tokio::select! {
             () = &mut stop => return Ok(()),
-            uid = identify(&client) => uid,
+            uid = hub_uid(&client) => uid,
         };
-        let watches = Caches::new(settings.watches.clone());
-        // Before anything is watched, so that nothing is missed.
-        let mut events = watches.subscribe();
-        let context = Arc::new(Context::new((client, &uid), watches, settings, metrics, graphs));
-        let queue = context.definition_queue.clone();
-        let mut dispatch = Dispatch::new(Arc::clone(&context), queue.clone());
-        let (told, synced) = watch::channel(false);
-        let (mut tasks, passes) = (JoinSet::new(), Passes::default());
-        tasks.spawn(async move {
-            while let Some(event) = events.recv().await {
-                if dispatch.take(&event) {
-                    told.send_if_modified(|synced| !std::mem::replace(synced, true));
-                }
-            }
-        });
-
-        let (mut clusters, users) = (context.clusters.subscribe(), Arc::clone(&context));
-        tasks.spawn(async move {
-            while let Some(event) = clusters.recv().await {
-                users.wake_users_of(&event.secret);
-            }
-        });
-
+        let caches = Caches::new(settings.watches.clone());
+        // Before the first cache is opened, so that no event is missed.
+        let events = caches.subscribe();
+        let context = Arc::new(Context::new(client, &uid, caches, settings, metrics, graphs));
         let election = context
             .settings
             .leader_election
             .clone()
             .map(|options| LeaderElection::start(lease_client, options));
         let leadership = election.as_ref().map(LeaderElection::leadership);
-        let (led, has_led) = oneshot::channel();
+        let (mut tasks, passes) = (JoinSet::new(), Passes::default());
+        let synced = dispatch_events(&context, events, &mut tasks);
+        requeue_cluster_users(&context, &mut tasks);
         let ended = {
-            let leading = leadership.clone().map(|leadership| (leadership, led));
+            let (led, has_led) = oneshot::channel();
+            let start = leadership.clone().map(|leadership| (leadership, led));
             let work = async {
                 tokio::join!(
-                    follow_leadership(leadership.clone(), &readiness),
-                    work(&context, &queue, synced, leading, &readiness, (&mut tasks, &passes))
+                    report_leadership(leadership.clone(), &readiness),
+                    start_workers(&context, synced, start, &readiness, &mut tasks, &passes)
                 );
             };
             tokio::select! {
                 () = &mut stop => Ok(()),
-                () = lost(leadership.clone(), has_led) => Err(ControllerError::LostLeadership { lease: lease_name(&context) }),
+                () = lost(leadership.clone(), has_led) => {
+                    Err(ControllerError::LostLeadership { lease: lease_name(&context) })
+                }
                 () = work => Ok(()),
             }
         };
-        queue.close();
-        context.instance_queue.close();
-        let ended = match ended {
-            // Whoever leads now must not be disturbed: what runs is cut off.
-            Err(error) => Err(error),
-            Ok(()) => finish(&queue, &context).await,
-        };
-        // Before the Lease is given back: nothing is written without it.
-        tasks.shutdown().await;
-        passes.end().await;
-        if let Some(events) = &context.events {
-            // Events are a courtesy: a second is enough.
-            let _ = tokio::time::timeout(Duration::from_secs(1), events.flush()).await;
-        }
-        if let Some(election) = election {
-            election.resign().await;
-        }
-        ended
+        shut_down(&context, ended, tasks, &passes, election).await
     }
 }
 
+/// Turns the events of the caches into keys of the work queues. Returns whether the caches of definitions, revisions and
+/// CRDs have synced.
+fn dispatch_events(
+    context: &Arc<Context>,
+    mut events: mpsc::UnboundedReceiver<CacheEvent>,
+    tasks: &mut JoinSet<()>,
+) -> watch::Receiver<bool> {
+    let mut dispatch = Dispatch::new(Arc::clone(context));
+    let (sender, synced) = watch::channel(false);
+    tasks.spawn(async move {
+        while let Some(event) = events.recv().await {
+            if dispatch.dispatch(&event) {
+                sender.send_if_modified(|synced| !std::mem::replace(synced, true));
+            }
+        }
+    });
+    synced
+}
+
+/// Requeues the instances and definitions that use a cluster when its connection changes.
+fn requeue_cluster_users(context: &Arc<Context>, tasks: &mut JoinSet<()>) {
+    let (mut events, context) = (context.clusters.subscribe(), Arc::clone(context));
+    tasks.spawn(async move {
+        while let Some(event) = events.recv().await {
+            context.requeue_users_of(&event.secret);
+        }
+    });
+}
+
+/// Closes the queues and waits for the running reconciles, unless leadership is lost: then they are cancelled, so that they
+/// do not interfere with the new leader. Releases the Lease last.
+async fn shut_down(
+    context: &Context,
+    ended: Result<(), ControllerError>,
+    mut tasks: JoinSet<()>,
+    passes: &Passes,
+    election: Option<LeaderElection>,
+) -> Result<(), ControllerError> {
+    context.definition_queue.close();
+    context.instance_queue.close();
+    let ended = match ended {
+        Ok(()) => drain(context).await,
+        Err(error) => Err(error),
+    };
+    // Before the Lease is released: nothing may be written without it.
+    tasks.shutdown().await;
+    passes.cancel().await;
+    if let Some(events) = &context.events {
+        // Events that are not written within a second are dropped.
+        let _ = tokio::time::timeout(Duration::from_secs(1), events.flush()).await;
+    }
+    if let Some(election) = election {
+        election.resign().await;
+    }
+    ended
+}
+
 /// The UID of the hub: that of its `kube-system` namespace or, where that may not be read, that of our own CRD. Objects in
-/// other clusters carry it, so nothing can begin without it.
-async fn identify(client: &ClusterClient) -> Text {
+/// other clusters carry it, so nothing can start without it.
+async fn hub_uid(client: &ClusterClient) -> Text {
     let namespaces = ApiKind::custom("", "v1", "Namespace", "namespaces", false);
     let mut wait = Duration::from_millis(200);
     loop {
@@ -188,7 +216,7 @@ async fn identify(client: &ClusterClient) -> Text {
         };
         match found {
             Ok(object) => return object.uid().clone(),
-            Err(error) => tracing::warn!(%error, "cannot find out which cluster this is; trying again"),
+            Err(error) => tracing::warn!(%error, "cannot determine the UID of the hub; retrying"),
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(Duration::from_secs(5));
@@ -200,118 +228,119 @@ fn lease_name(context: &Context) -> String {
     options.map(|options| format!("{}/{}", options.namespace, options.name)).unwrap_or_default()
 }
 
-/// Tells the readiness when it is known who leads.
-async fn follow_leadership(leadership: Option<watch::Receiver<Leadership>>, readiness: &Readiness) {
+/// Sets the readiness check once it is known who leads.
+async fn report_leadership(leadership: Option<watch::Receiver<Leadership>>, readiness: &Readiness) {
     if let Some(mut leadership) = leadership {
         let known = leadership.wait_for(|leadership| *leadership != Leadership::Unknown).await;
         readiness.set(LEADERSHIP, known.is_ok());
     }
 }
 
-/// Returns when work has begun because we led, and we lead no more; never without an election.
+/// Returns when this process has led and leads no more; never without leader election.
 async fn lost(leadership: Option<watch::Receiver<Leadership>>, has_led: oneshot::Receiver<()>) {
     if let (Some(mut leadership), Ok(())) = (leadership, has_led.await) {
-        // As it is now: a moment in which we led may be over already. An election that ended is lost as well.
+        // `wait_for` checks the current value too: leadership may be lost already. An election that ended is lost as well.
         drop(leadership.wait_for(|leadership| *leadership != Leadership::Leading).await);
         return;
     }
     std::future::pending::<()>().await;
 }
 
-/// Waits for the copies and for leadership, then lets workers work. Never returns.
-async fn work(
+/// Waits for the caches and for leadership, then starts the workers. Never returns.
+async fn start_workers(
     context: &Arc<Context>,
-    queue: &WorkQueue<Key>,
     mut synced: watch::Receiver<bool>,
     leadership: Option<(watch::Receiver<Leadership>, oneshot::Sender<()>)>,
     readiness: &Readiness,
-    (tasks, passes): (&mut JoinSet<()>, &Passes),
+    tasks: &mut JoinSet<()>,
+    passes: &Passes,
 ) {
     if synced.wait_for(|synced| *synced).await.is_ok() {
         readiness.set(WATCHES, true);
-        tracing::info!("watches have synced");
+        tracing::info!("caches have synced");
         if let Some((mut leadership, led)) = leadership {
             if leadership.wait_for(|leadership| *leadership == Leadership::Leading).await.is_err() {
-                // Nobody takes part in the election any more, so we never lead.
+                // The election has ended, so this process will never lead.
                 return std::future::pending().await;
             }
-            tracing::info!("leading");
+            tracing::info!("started leading");
             let _ = led.send(());
         }
         for _ in 0..context.settings.definition_workers.max(1) {
-            tasks.spawn(worker(Arc::clone(context), queue.clone()));
+            tasks.spawn(reconcile_definitions(Arc::clone(context)));
         }
-        tasks.spawn(work_on_instances(Arc::clone(context), passes.clone()));
+        tasks.spawn(reconcile_instances(Arc::clone(context), passes.clone()));
     }
     std::future::pending::<()>().await;
 }
 
-async fn worker(context: Arc<Context>, queue: WorkQueue<Key>) {
-    while let Some(work) = queue.next().await {
-        survive(&context, reconcile(&context, work)).await;
+async fn reconcile_definitions(context: Arc<Context>) {
+    while let Some(item) = context.definition_queue.next().await {
+        catch_panic(&context, reconcile_definition(&context, item)).await;
     }
 }
 
-/// A panic costs this one reconcile, which comes again, and not the worker.
-async fn survive(context: &Context, reconcile: impl Future<Output = ()>) {
+async fn reconcile_definition(context: &Context, item: WorkItem<Key>) {
+    let outcome = match &*item {
+        Key::Definition(name) => definition::reconcile(context, name).await,
+        Key::Revision(name) => definition::release_revision(context, name).await,
+    };
+    item.finish(outcome);
+}
+
+async fn reconcile_instances(context: Arc<Context>, passes: Passes) {
+    let permits = Permits::new(context.settings.instance_workers);
+    loop {
+        // In this order, so that no permit is held while the queue is empty.
+        let Some(item) = context.instance_queue.next().await else { return };
+        let permit = permits.acquire().await;
+        let context = Arc::clone(&context);
+        passes.spawn(async move { catch_panic(&context, reconcile_instance(&context, item, permit)).await });
+    }
+}
+
+async fn reconcile_instance(context: &Context, item: WorkItem<InstanceKey>, permit: Permit) {
+    let started = std::time::Instant::now();
+    let outcome = instance::reconcile(context, &item.0, &permit).await;
+    context.metrics.queue.processed(started.elapsed(), outcome);
+    item.finish(outcome);
+}
+
+/// A panic ends this one reconcile, which is retried, and not the worker.
+async fn catch_panic(context: &Context, reconcile: impl Future<Output = ()>) {
     if AssertUnwindSafe(reconcile).catch_unwind().await.is_err() {
-        context.metrics.panics.inc();
-        tracing::error!("a reconcile panicked and will be tried again");
+        context.metrics.queue.panics.inc();
+        tracing::error!("a reconcile panicked; retrying");
     }
 }
 
-/// The passes over instances that are under way. Clones share them.
+/// The reconciles of instances that run. Clones share them. The lock is a leaf.
 #[derive(Clone, Default)]
 struct Passes(Arc<Mutex<JoinSet<()>>>);
 
 impl Passes {
-    fn begin(&self, pass: impl Future<Output = ()> + Send + 'static) {
-        let mut passes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn spawn(&self, pass: impl Future<Output = ()> + Send + 'static) {
+        let mut passes = self.0.lock();
         while passes.try_join_next().is_some() {}
         passes.spawn(pass);
     }
 
-    /// Cuts off those that have not come to their end. None of them does anything after this.
-    async fn end(&self) {
-        let mut passes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Cancels those that have not finished. None of them writes anything after this.
+    async fn cancel(&self) {
+        let mut passes = std::mem::take(&mut *self.0.lock());
         passes.shutdown().await;
     }
 }
 
-async fn work_on_instances(context: Arc<Context>, passes: Passes) {
-    let permits = Permits::new(context.settings.instance_workers);
-    loop {
-        // In this order: whoever waits for work must not have a turn that others wait for.
-        let Some(work) = context.instance_queue.next().await else { return };
-        let permit = permits.take().await;
-        let context = Arc::clone(&context);
-        passes.begin(async move { survive(&context, reconcile_instance(&context, work, permit)).await });
-    }
-}
-
-async fn reconcile_instance(context: &Context, work: WorkItem<InstanceKey>, permit: Permit) {
-    let started = std::time::Instant::now();
-    let outcome = instance::reconcile(context, &work.0, &permit).await;
-    context.metrics.worked(started.elapsed(), outcome);
-    work.finish(outcome);
-}
-
-async fn reconcile(context: &Context, work: WorkItem<Key>) {
-    let outcome = match &*work {
-        Key::Definition(name) => definition::reconcile(context, name).await,
-        Key::Revision(name) => definition::release_revision(context, name).await,
-    };
-    work.finish(outcome);
-}
-
-/// Waits for what is being worked on.
-async fn finish(queue: &WorkQueue<Key>, context: &Context) -> Result<(), ControllerError> {
+/// Waits for the running reconciles.
+async fn drain(context: &Context) -> Result<(), ControllerError> {
+    let (definitions, instances) = (&context.definition_queue, &context.instance_queue);
     let limit = context.settings.shutdown_timeout;
-    let idle = async { tokio::join!(queue.idle(), context.instance_queue.idle()) };
+    let idle = async { tokio::join!(definitions.idle(), instances.idle()) };
     match tokio::time::timeout(limit, idle).await {
         Ok(((), ())) => Ok(()),
         Err(_) => {
-            let count = queue.stats().active + context.instance_queue.stats().active;
+            let count = definitions.stats().active + instances.stats().active;
             Err(ControllerError::Unfinished { count, limit })
         }
     }

@@ -1,6 +1,15 @@
-//! Turns a definition into a served API: compile, freeze as a revision, keep its CRD, publish its graph, report.
+//! Reconciles definitions: turns a definition into a served API.
 //!
-//! The steps are in the order of the walk: [`reconcile`] reads as the list of them.
+//! | step | file |
+//! |---|---|
+//! | the list of the steps | `reconcile.rs` |
+//! | compile a spec | `compile.rs` |
+//! | check the clusters that a spec names | `clusters.rs` |
+//! | issue, adopt and delete revisions | `revisions.rs` |
+//! | create or update the CRD, publish the graph | `serve.rs`, `crd.rs` |
+//! | write the status | `status.rs` |
+//! | delete a definition | `deletion.rs` |
+//! | serve the instances of a definition that was deleted | `orphan.rs` |
 
 mod cluster_checks;
 mod compile;
@@ -10,11 +19,9 @@ mod error;
 mod object;
 mod orphan;
 mod reconcile;
-mod report;
 mod revisions;
 mod serve;
-
-pub use error::{DefinitionError, Next, Retry};
+mod status;
 
 pub(crate) use cluster_checks::ClusterHandles;
 pub(crate) use compile::Resolvers;

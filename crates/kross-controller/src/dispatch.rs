@@ -1,10 +1,10 @@
-//! Turns what happens in the cluster into keys to look at: which definition a revision, a CRD or an instance concerns.
+//! Turns events of the caches into keys of the work queues: the definitions and instances that an object concerns.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use kross_api::labels;
-use kross_cluster::{CacheEvent, CacheKey, Change, ObjectKey, Selection, StoredObject, WorkQueue};
+use kross_cluster::{CacheKey, Change, ObjectKey, Selection, StoredObject, CacheEvent};
 use kross_value::{Text, Value};
 
 use crate::context::Context;
@@ -13,7 +13,7 @@ use crate::key::{InstanceKey, Key};
 use crate::kinds;
 use crate::metrics::EventType;
 
-/// Which of the controller's own kinds a watch is about.
+/// Which of the controller's own kinds a cache is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Subject {
     Definition,
@@ -23,12 +23,13 @@ enum Subject {
 }
 
 impl Subject {
-    /// What the hub watches on its own behalf; whatever else is watched is somebody's object.
-    fn of(watch: &CacheKey) -> Self {
-        if !watch.cluster.is_local() || watch.selection != Selection::All {
+    /// The caches of the controller's own kinds are in the hub and select all objects; all others are of instances or of
+    /// their objects.
+    fn of(cache: &CacheKey) -> Self {
+        if !cache.cluster.is_local() || cache.selection != Selection::All {
             return Self::Other;
         }
-        match (&*watch.group, &*watch.kind) {
+        match (&*cache.group, &*cache.kind) {
             kinds::DEFINITION => Self::Definition,
             kinds::REVISION => Self::Revision,
             kinds::CRD => Self::Crd,
@@ -37,59 +38,62 @@ impl Subject {
     }
 }
 
-/// Reads events and wakes whom they concern.
+/// Dispatches events to the work queues.
 pub(crate) struct Dispatch {
     context: Arc<Context>,
-    queue: WorkQueue<Key>,
-    /// The own kinds whose copies are complete.
+    /// The controller's own kinds whose caches have synced.
     synced: HashSet<Subject>,
 }
 
 impl Dispatch {
-    pub(crate) fn new(context: Arc<Context>, queue: WorkQueue<Key>) -> Self {
-        Self { context, queue, synced: HashSet::new() }
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self { context, synced: HashSet::new() }
     }
 
-    /// Takes in one event. Gives whether everything that was there at the start has been taken in.
-    pub(crate) fn take(&mut self, event: &CacheEvent) -> bool {
-        let subject = Subject::of(&event.cache);
+    /// Dispatches one event. Returns whether the caches of the controller's own kinds have synced.
+    pub(crate) fn dispatch(&mut self, event: &CacheEvent) -> bool {
+        let (cache, subject) = (&event.cache, Subject::of(&event.cache));
         match &event.change {
             Change::Applied { old, new, ours } => {
                 if !ours {
                     let known = old.is_some();
-                    self.context.metrics.saw(if known { EventType::update } else { EventType::add });
+                    self.context.metrics.queue.observed(if known {
+                        EventType::update
+                    } else {
+                        EventType::add
+                    });
                 }
                 self.applied(subject, old.as_deref(), new, *ours);
                 if subject == Subject::Other && !ours {
-                    self.concerned(&event.cache, old.as_deref(), Some(new));
+                    self.requeue_instances(cache, old.as_deref(), Some(new));
                 }
-                self.wake_rivals(&event.cache, new);
+                self.requeue_contenders(cache, new);
             }
             Change::Deleted { old } => {
-                self.context.metrics.saw(EventType::delete);
+                self.context.metrics.queue.observed(EventType::delete);
                 self.deleted(subject, old);
                 if subject == Subject::Other {
-                    self.concerned(&event.cache, Some(old), None);
+                    self.requeue_instances(cache, Some(old), None);
                 }
-                self.wake_rivals(&event.cache, old);
+                self.requeue_contenders(cache, old);
             }
             Change::Synced => {
                 self.synced.insert(subject);
-                self.wake_users(&event.cache);
+                self.requeue_users(cache);
             }
             Change::Failed { error } => {
-                let hint = match subject {
+                let advice = match subject {
                     Subject::Definition | Subject::Revision => {
-                        "; install with `kross crds | kubectl apply -f -`"
+                        "install the CRDs with `kross crds | kubectl apply -f -`"
                     }
                     Subject::Crd | Subject::Other => "",
                 };
-                tracing::warn!(watch = %event.cache, %error, "cannot watch{hint}");
-                self.wake_users(&event.cache);
+                tracing::warn!(%cache, %error, advice, "watch failed");
+                self.requeue_users(cache);
             }
             Change::Resumed => {
-                tracing::info!(watch = %event.cache, "watching again");
-                self.wake_users(&event.cache);
+                tracing::info!(%cache, "watch resumed");
+                self.requeue_users(cache);
             }
         }
         [Subject::Definition, Subject::Revision, Subject::Crd].iter().all(|own| self.synced.contains(own))
@@ -97,32 +101,32 @@ impl Dispatch {
 
     fn applied(&self, subject: Subject, old: Option<&StoredObject>, new: &StoredObject, ours: bool) {
         match subject {
-            // What we wrote we know already; everything else, a changed status too, deserves a look.
-            Subject::Definition if !ours => self.wake(new.name()),
+            // Our own writes need no reconcile. Every other change does, one of the status too.
+            Subject::Definition if !ours => self.requeue(new.name()),
             Subject::Revision if !ours => {
-                self.wake_snapshot(new);
+                self.requeue_owner(new);
                 if new.deletion_timestamp().is_some() {
-                    self.queue.add(&Key::Revision(new.name().clone()));
+                    self.context.definition_queue.add(&Key::Revision(new.name().clone()));
                 }
             }
             Subject::Crd => self.crd_applied(old, new, ours),
             Subject::Definition | Subject::Revision => {}
-            Subject::Other => self.wake_deleting(new),
+            Subject::Other => self.requeue_deleting(new),
         }
     }
 
     fn deleted(&self, subject: Subject, old: &StoredObject) {
         match subject {
-            Subject::Definition => self.wake(old.name()),
-            Subject::Revision => self.wake_snapshot(old),
+            Subject::Definition => self.requeue(old.name()),
+            Subject::Revision => self.requeue_owner(old),
             Subject::Crd => {
-                self.context.schemas.follow(&self.context.crds, old);
+                self.context.schemas.sync_crd(&self.context.crds, old);
                 if let Some(kind) = kinds::served_by(old.value()) {
                     self.context.client.discovery().forget(&kind.group, &kind.kind);
                 }
-                self.wake_concerned(old, true);
+                self.requeue_crd_users(old, true);
             }
-            Subject::Other => self.wake_deleting(old),
+            Subject::Other => self.requeue_deleting(old),
         }
     }
 
@@ -132,104 +136,105 @@ impl Dispatch {
         let schema_changed =
             established != was_established || old.and_then(StoredObject::generation) != new.generation();
         if schema_changed {
-            self.context.schemas.follow(&self.context.crds, new);
+            self.context.schemas.sync_crd(&self.context.crds, new);
         }
         if let (true, false, Some(kind)) = (established, was_established, kinds::served_by(new.value())) {
-            self.context.watches.retry(self.context.client.cluster(), &kind.group, &kind.kind);
+            self.context.caches.retry(self.context.client.cluster(), &kind.group, &kind.kind);
             self.context.client.discovery().learn(kind);
         }
         if schema_changed || !ours {
-            self.wake_concerned(new, schema_changed);
+            self.requeue_crd_users(new, schema_changed);
         }
-        // The schemas have what they need. Of our own every field is compared with what it should be.
+        // The schemas are stored elsewhere. Our own CRDs stay complete: every field is compared with the desired one.
         if new.label(labels::OWNED).is_none() {
             self.context.crds.trim(new, kinds::outline(new.value()));
         }
     }
 
-    /// Wakes the owner of a CRD and, if its schema changed, all who name its kind.
-    fn wake_concerned(&self, crd: &StoredObject, schema_changed: bool) {
+    /// Requeues the definition that owns a CRD and, if its schema changed, all definitions that name its kind.
+    fn requeue_crd_users(&self, crd: &StoredObject, schema_changed: bool) {
         if let Some(owner) = crd.label(labels::DEFINITION_NAME) {
-            self.wake(&owner.into());
+            self.requeue(&owner.into());
         }
         let Some(kind) = kinds::served_by(crd.value()).filter(|_| schema_changed) else { return };
         for definition in self.context.graphs.naming(&kind.group, &kind.kind) {
-            self.wake(&definition);
+            self.requeue(&definition);
         }
     }
 
-    fn wake_snapshot(&self, revision: &StoredObject) {
+    /// Requeues the definition of a revision.
+    fn requeue_owner(&self, revision: &StoredObject) {
         if let Some(name) = revision.value().at(&["spec", "snapshot", "name"]).and_then(Value::as_str) {
-            self.wake(&name.into());
+            self.requeue(&name.into());
         }
     }
 
-    /// Wakes the instances that an object concerns: the one that it is, the one that it belongs to, those that look at it.
-    fn concerned(&self, watch: &CacheKey, old: Option<&StoredObject>, new: Option<&StoredObject>) {
-        self.context.metrics.routed.inc();
-        let served = self.context.graphs.serving(&watch.group, &watch.kind);
-        let served = served.filter(|served| **served.instances.key() == *watch);
+    /// Requeues the instances that an object concerns: the object itself if it is one, its owner, and those that read it.
+    fn requeue_instances(&self, cache: &CacheKey, old: Option<&StoredObject>, new: Option<&StoredObject>) {
+        self.context.metrics.queue.routed.inc();
+        let served = self.context.graphs.serving(&cache.group, &cache.kind);
+        let served = served.filter(|served| **served.instances.key() == *cache);
         if let (Some(instance), Some(served)) = (new.or(old), served) {
-            // The status of an instance is ours. Looking at it again would never end where it contains its own version; only
-            // that of an existing type has something to say.
-            let news =
+            // The status of an instance is ours: a reconcile for each change of it would never end where the status contains
+            // the instance's version. The status of an existing kind is another controller's, and may be read by the graph.
+            let has_changed =
                 served.external || old.zip(new).is_none_or(|(old, new)| differs_beside_status(old, new));
-            if news {
-                self.wake_instance(instance.key(&watch.cluster));
+            if has_changed {
+                self.requeue_instance(instance.key(&cache.cluster));
             }
         }
-        if watch.selection == Selection::Managed {
+        if cache.selection == Selection::Managed {
             for owner in old.into_iter().chain(new).filter_map(instance_of) {
-                // Elsewhere others have instances of the same name.
-                if watch.cluster.is_local() || self.context.instances.looks_at(&owner, watch) {
-                    self.wake_instance(owner);
+                // A remote cluster may have objects of other hubs, whose instances have the same names.
+                if cache.cluster.is_local() || self.context.instances.watches(&owner, cache) {
+                    self.requeue_instance(owner);
                 }
             }
         } else {
-            for instance in self.context.instances.looking_at(watch) {
-                self.wake_instance(instance);
+            for instance in self.context.instances.watchers(cache) {
+                self.requeue_instance(instance);
             }
         }
     }
 
-    /// Wakes the instances that wait for another one to let go of an object.
-    fn wake_rivals(&self, watch: &CacheKey, object: &StoredObject) {
-        for instance in self.context.instances.rivals(&object.key(&watch.cluster)) {
-            self.wake_instance(instance);
+    /// Requeues the instances that want an object that another instance owns.
+    fn requeue_contenders(&self, cache: &CacheKey, object: &StoredObject) {
+        for instance in self.context.instances.contenders(&object.key(&cache.cluster)) {
+            self.requeue_instance(instance);
         }
     }
 
-    /// A copy became complete, failed or follows again: those who read it look again.
-    fn wake_users(&self, watch: &CacheKey) {
+    /// Requeues the instances that use a cache that has synced, failed or resumed.
+    fn requeue_users(&self, cache: &CacheKey) {
         for served in self.context.graphs.all() {
-            if served.children.iter().any(|child| **child.key() == *watch) {
-                self.context.wake_instances(&served);
+            if served.children.iter().any(|child| **child.key() == *cache) {
+                self.context.requeue_instances_of(&served);
             }
         }
-        for instance in self.context.instances.looking_at(watch) {
-            self.wake_instance(instance);
+        for instance in self.context.instances.watchers(cache) {
+            self.requeue_instance(instance);
         }
     }
 
-    fn wake_instance(&self, instance: ObjectKey) {
-        self.context.metrics.matched.inc();
+    fn requeue_instance(&self, instance: ObjectKey) {
+        self.context.metrics.queue.matched.inc();
         self.context.instance_queue.add(&InstanceKey(instance));
     }
 
-    /// An instance changed: whoever waits for it to go looks again.
-    fn wake_deleting(&self, instance: &StoredObject) {
+    /// Requeues a definition whose deletion may wait for this instance.
+    fn requeue_deleting(&self, instance: &StoredObject) {
         let Some(served) = self.context.graphs.serving(instance.group(), instance.kind()) else { return };
         if served.revision.is_none() {
-            self.wake(&served.definition);
+            self.requeue(&served.definition);
         }
     }
 
-    fn wake(&self, definition: &Text) {
-        self.queue.add(&Key::Definition(definition.clone()));
+    fn requeue(&self, definition: &Text) {
+        self.context.definition_queue.add(&Key::Definition(definition.clone()));
     }
 }
 
-/// Whether two versions of an object differ in more than status and version.
+/// Whether two versions of an object differ in more than the status and the resource version.
 fn differs_beside_status(old: &StoredObject, new: &StoredObject) -> bool {
     let rest = |object: &StoredObject| {
         let mut rest = object.value().as_object().cloned().unwrap_or_default();

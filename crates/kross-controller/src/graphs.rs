@@ -1,182 +1,175 @@
-//! The graphs that are being served: what a definition's reconcile publishes, and instances are reconciled by.
+//! The definitions that are served: a reconcile of a definition publishes its graph here, and reconciles of its instances
+//! use it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use kross_api::ResourceGraphDefinitionSpec;
 use kross_cluster::{ApiKind, Cache, Selection};
 use kross_graph::Graph;
 use kross_value::Text;
-use tokio::sync::watch;
+use parking_lot::RwLock;
 
-/// A definition that is being served.
+/// A definition that is served.
 #[derive(Debug)]
 pub struct Served {
     /// The definition's name.
     pub definition: Text,
     /// Its UID.
     pub uid: Text,
-    /// The kind whose objects are its instances.
+    /// The kind of its instances.
     pub kind: Arc<ApiKind>,
-    /// The revision and its graph; none while nothing new is made: the definition is being deleted, has a mistake, or is
-    /// gone.
+    /// The active revision and its graph; none if no objects are applied: the definition is invalid, is being deleted, or
+    /// was deleted.
     pub revision: Option<Revision>,
-    /// The revision by which instances go while nothing new is made, as far as there is one.
-    pub leaving: Option<Revision>,
-    /// Why nothing new is made, where instances say so.
-    pub halt: Option<Halt>,
-    /// Whether the definition itself is gone.
+    /// The revision that instances are deleted by if there is no active one, as far as one is known.
+    pub deletion_revision: Option<Revision>,
+    /// Why there is no active revision, where instances report it.
+    pub no_graph: Option<NoGraph>,
+    /// Whether the definition itself was deleted.
     pub orphaned: bool,
-    /// Its instances.
+    /// The cache of its instances.
     pub instances: Cache,
-    /// The objects of its instances, one watch for each kind.
+    /// The caches of its instances' objects in the hub, one for each kind.
     pub children: Vec<Cache>,
     /// Whether the kind existed before, so that its status belongs to another controller.
     pub external: bool,
 }
 
 impl Served {
-    /// The graph by which instances go.
+    /// The graph that instances are deleted by.
     #[must_use]
-    pub fn leaving_graph(&self) -> Option<&Graph> {
-        self.revision.as_ref().or(self.leaving.as_ref()).map(|revision| &*revision.graph)
+    pub fn deletion_graph(&self) -> Option<&Graph> {
+        self.revision.as_ref().or(self.deletion_revision.as_ref()).map(|revision| &*revision.graph)
     }
 }
 
-/// Why nothing new is made.
+/// Why a definition has no active revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Halt {
-    /// The definition stays and has no graph, which every instance says.
-    Broken(Text),
-    /// The definition goes or is gone, which an instance says that waits for something new.
-    Ended(Text),
+pub enum NoGraph {
+    /// The definition is invalid. Every instance reports this message.
+    Invalid(Text),
+    /// The definition is being deleted, or was deleted. An instance reports this message if its spec is newer than its
+    /// status.
+    Deleted(Text),
 }
 
-/// A revision that is active.
+/// A revision that was compiled.
 #[derive(Clone, Debug)]
 pub struct Revision {
     /// Its number.
     pub number: i64,
-    /// What the schemas were that it was compiled against.
+    /// The fingerprint of the hub's schemas that it was compiled against.
     pub fingerprint: Text,
     /// Its graph.
     pub graph: Arc<Graph>,
     /// Which objects of its kind are instances.
     pub selection: Selection,
-    /// What it was compiled from.
+    /// The spec that it was compiled from.
     pub spec: Arc<ResourceGraphDefinitionSpec>,
-    /// What the schemas of the other clusters were that it names.
+    /// The fingerprint of the schemas of the other clusters that it refers to.
     pub clusters: Text,
-    /// Whether one of these clusters could not be asked.
+    /// Whether the schemas of one of these clusters are unknown.
     pub provisional: bool,
     /// Why it does not fit the schemas of these clusters any more, if so.
     pub mismatch: Option<Text>,
 }
 
-/// Which kinds a definition names, by group and kind.
-pub(crate) type Interests = HashSet<(Text, Text)>;
+/// The kinds that a definition names, by group and kind.
+pub(crate) type NamedKinds = HashSet<(Text, Text)>;
 
-/// Every definition that is being served.
-#[derive(Debug)]
+/// Every definition that is served.
+///
+/// # Lock order
+///
+/// The lock of `state` is a leaf: nothing else is locked while it is held, and no [`Served`] is dropped under it, since its
+/// caches take the lock of their registry when they are dropped.
+#[derive(Debug, Default)]
 pub struct Graphs {
     state: RwLock<State>,
-    changed: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     served: HashMap<Text, Arc<Served>>,
-    /// Which definition serves a kind, by group and kind.
+    /// The definition that serves a kind, by group and kind.
     kinds: HashMap<(Text, Text), Text>,
-    interests: HashMap<Text, Interests>,
+    /// The kinds that each definition names.
+    named: HashMap<Text, NamedKinds>,
     /// The revision of each definition that was compiled last, whether or not its API is served yet.
     compiled: HashMap<Text, Revision>,
 }
 
-impl Default for Graphs {
-    fn default() -> Self {
-        Self { state: RwLock::default(), changed: watch::channel(0).0 }
-    }
-}
-
 impl Graphs {
-    /// What a definition serves.
+    /// A definition that is served, by name.
     #[must_use]
     pub fn get(&self, definition: &str) -> Option<Arc<Served>> {
         self.read(|state| state.served.get(definition).cloned())
     }
 
-    /// Who serves a kind.
+    /// The definition that serves a kind.
     #[must_use]
     pub fn serving(&self, group: &str, kind: &str) -> Option<Arc<Served>> {
         let key = (Text::from(group), Text::from(kind));
         self.read(|state| state.served.get(state.kinds.get(&key)?).cloned())
     }
 
-    /// Everything that is being served.
+    /// All definitions that are served.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Served>> {
         self.read(|state| state.served.values().cloned().collect())
     }
 
-    /// A number that moves whenever something begins, changes or ends.
-    #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
-    }
-
-    /// Begins to serve, or goes on with another revision.
+    /// Serves a definition, or replaces what it serves.
     pub(crate) fn publish(&self, served: Served) {
-        self.write(|state| {
+        let before = self.write(|state| {
             let kind = (served.kind.group.clone(), served.kind.kind.clone());
             state.kinds.insert(kind, served.definition.clone());
-            state.served.insert(served.definition.clone(), Arc::new(served));
+            state.served.insert(served.definition.clone(), Arc::new(served))
         });
-        self.changed.send_modify(|count| *count += 1);
+        drop(before);
     }
 
-    /// Ends serving. Nothing is left of the definition.
+    /// Stops serving a definition, and forgets all of it.
     pub(crate) fn withdraw(&self, definition: &str) {
         let removed = self.write(|state| {
-            state.interests.remove(definition);
+            state.named.remove(definition);
             state.compiled.remove(definition);
             state.kinds.retain(|_, serving| *serving != *definition);
             state.served.remove(definition)
         });
-        if removed.is_some() {
-            self.changed.send_modify(|count| *count += 1);
-        }
+        drop(removed);
     }
 
-    /// The revision that was compiled last.
+    /// The revision of a definition that was compiled last.
     pub(crate) fn compiled(&self, definition: &str) -> Option<Revision> {
         self.read(|state| state.compiled.get(definition).cloned())
     }
 
-    /// Remembers a revision that was compiled.
-    pub(crate) fn keep_compiled(&self, definition: &Text, revision: Revision) {
+    /// Stores the revision of a definition that was compiled last.
+    pub(crate) fn store_compiled(&self, definition: &Text, revision: Revision) {
         self.write(|state| state.compiled.insert(definition.clone(), revision));
     }
 
-    /// Remembers which kinds a definition names.
-    pub(crate) fn remember(&self, definition: &Text, kinds: Interests) {
-        self.write(|state| state.interests.insert(definition.clone(), kinds));
+    /// Stores which kinds a definition names.
+    pub(crate) fn store_named_kinds(&self, definition: &Text, kinds: NamedKinds) {
+        self.write(|state| state.named.insert(definition.clone(), kinds));
     }
 
     /// The definitions that name a kind.
     pub(crate) fn naming(&self, group: &str, kind: &str) -> Vec<Text> {
         let key = (Text::from(group), Text::from(kind));
         self.read(|state| {
-            let naming = state.interests.iter().filter(|(_, kinds)| kinds.contains(&key));
+            let naming = state.named.iter().filter(|(_, kinds)| kinds.contains(&key));
             naming.map(|(definition, _)| definition.clone()).collect()
         })
     }
 
     fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
-        read(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+        read(&self.state.read())
     }
 
     fn write<T>(&self, write: impl FnOnce(&mut State) -> T) -> T {
-        write(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
+        write(&mut self.state.write())
     }
 }

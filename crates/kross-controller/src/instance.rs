@@ -1,24 +1,44 @@
-//! Turns an instance into the objects of its graph: observe, plan, apply in waves inside one pass, report.
+//! Reconciles instances: turns an instance into the objects of its graph. The planner decides; here are the requests around
+//! it.
 //!
-//! What is decided is the planner's; here is the I/O around it, in the order of the walk.
+//! | step | file |
+//! |---|---|
+//! | find the instance, choose the kind of reconcile | `reconcile.rs` |
+//! | reconcile a living instance: the list of its steps | `pass.rs` |
+//! | reconcile an instance that is being deleted | `deletion.rs`, with `inventory_scan.rs` |
+//! | observe from caches | `observation.rs` |
+//! | plan and apply in waves: the list of the discovery steps | `converge.rs` |
+//! | resolve cluster references | `clusters.rs`, into `clients.rs` |
+//! | watch kinds in remote clusters, read external references | `child_caches.rs`, `external_reads.rs` |
+//! | check schemas and permissions before the first write | `admission.rs` |
+//! | write finalizer, labels and inventory | `inventory.rs` |
+//! | apply; delete and release | `apply.rs`; `delete.rs`, with `release_report.rs` |
+//! | prune | `prune.rs` |
+//! | write the status | `status.rs` |
+//! | remember between reconciles | `memory.rs` |
+//! | keep instances from taking each other's objects | `claims.rs` |
 
-mod admit;
+mod admission;
 mod apply;
-mod children;
+mod child_caches;
+mod claims;
+mod clients;
 mod cluster_inventory;
 mod cluster_resolver;
+mod converge;
+mod delete;
 mod deletion;
 mod error;
-mod external;
+mod external_reads;
+mod inventory;
 mod inventory_scan;
-mod manage;
 mod memory;
-mod observe;
+mod observation;
 mod pass;
-mod reach;
+mod prune;
 mod reconcile;
 mod release_report;
-mod report;
+mod status;
 
 pub(crate) use memory::Instances;
 pub(crate) use reconcile::{instance_of, reconcile};

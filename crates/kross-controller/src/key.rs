@@ -1,9 +1,9 @@
-//! What is worked on.
+//! The keys of the work queues.
 
 use kross_cluster::{ObjectKey, QueueKey};
 use kross_value::Text;
 
-/// A definition or a revision to look at.
+/// A definition or a revision to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     /// A definition, by name.
@@ -18,12 +18,12 @@ impl QueueKey for Key {
     fn lane(&self) {}
 }
 
-/// An instance to look at.
+/// An instance to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct InstanceKey(pub(crate) ObjectKey);
 
 impl QueueKey for InstanceKey {
-    /// Instances of one kind take turns with those of other kinds as one.
+    /// All instances of a kind share a lane, so that a kind with many instances does not delay the others.
     type Lane = (Text, Text);
 
     fn lane(&self) -> (Text, Text) {

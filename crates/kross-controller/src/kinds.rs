@@ -1,4 +1,4 @@
-//! The kinds that the controller itself works with. They are known by name, so that no discovery is needed to begin.
+//! The kinds that the controller itself uses. They are constants, so that it starts without discovery.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) fn crd() -> Arc<ApiKind> {
     Arc::new(ApiKind::custom(group, "v1", kind, "customresourcedefinitions", false))
 }
 
-/// The kind that a CRD serves, in the version that it stores.
+/// The kind that a CRD serves, in its storage version.
 pub(crate) fn served_by(crd: &Value) -> Option<ApiKind> {
     let text = |path: &[&str]| crd.at(path).and_then(Value::as_str);
     let versions = crd.at(&["spec", "versions"])?.as_list()?;
@@ -42,7 +42,7 @@ pub(crate) fn served_by(crd: &Value) -> Option<ApiKind> {
     ))
 }
 
-/// What is needed of a CRD that is somebody else's: everything but its schemas, which are most of it.
+/// A CRD without its schemas, which are most of its size: enough for the CRDs of others.
 pub(crate) fn outline(crd: &Value) -> Value {
     let mut outline = crd.clone();
     let versions = crd.at(&["spec", "versions"]).and_then(Value::as_list).unwrap_or_default();
@@ -57,7 +57,7 @@ pub(crate) fn outline(crd: &Value) -> Value {
     outline
 }
 
-/// Whether the API server serves a CRD's kind.
+/// Whether a CRD is established: the API server serves its kind.
 pub(crate) fn is_established(crd: &Value) -> bool {
     condition(crd, "Established") == Some("True")
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outline_says_what_is_served_and_has_no_schema() {
+    fn an_outline_has_the_served_kind_and_no_schema() {
         let crd = serde_json::json!({"metadata": {"name": "webs.example.com"}, "spec": {
             "group": "example.com", "scope": "Namespaced", "names": {"kind": "Web", "plural": "webs"},
             "versions": [{"name": "v1", "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]},

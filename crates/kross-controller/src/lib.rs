@@ -1,15 +1,15 @@
-//! Turns events into reconciles: definitions and their revisions, and the graphs that instances are reconciled by.
+//! Turns events into reconciles: definitions and their revisions, and instances by the graphs of their definitions.
 //!
-//! [`Controller::run`] watches definitions, revisions and CRDs, and works through what changes. Every pass reads the same:
-//! look at the copies, decide, write what is missing, report. Decisions are functions without I/O; what they decide on comes
-//! from watches, so that a pass over something that needs nothing sends no request.
+//! [`Controller::run`] caches definitions, revisions and CRDs, and reconciles what changes. Every reconcile has the same
+//! steps: observe from caches, plan, write what is missing, report. Plans are functions without I/O, and what they need is
+//! in caches, so that a reconcile that changes nothing sends no request.
 //!
 //! ```no_run
 //! # async fn example(client: kross_cluster::ClusterClient) -> Result<(), kross_controller::ControllerError> {
 //! use kross_controller::{Controller, Settings};
 //!
 //! let mut metrics = prometheus_client::registry::Registry::default();
-//! let controller = Controller::new(connection.clone(), connection, Settings::default(), &mut metrics);
+//! let controller = Controller::new(client.clone(), client, Settings::default(), &mut metrics);
 //! controller.run(std::future::pending()).await
 //! # }
 //! ```
@@ -19,7 +19,9 @@ mod context;
 mod controller;
 mod definition;
 mod dispatch;
+mod finalizer;
 mod graphs;
+mod hub_schemas;
 mod instance;
 mod key;
 mod kinds;
@@ -28,16 +30,14 @@ mod openapi;
 mod permits;
 mod preflight;
 mod readiness;
-mod schemas;
+mod retry;
 mod selector;
 mod settings;
 
 pub use controller::{Controller, ControllerError};
-pub use definition::{DefinitionError, Next, Retry};
 pub use graphs::{Graphs, Served};
 pub use kross_cluster::ClusterView;
 pub use metrics::metrics_reference;
 pub use preflight::PreflightPace;
 pub use readiness::Readiness;
-pub use schemas::SchemaError;
 pub use settings::Settings;

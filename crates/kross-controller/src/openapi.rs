@@ -1,34 +1,241 @@
-//! The list of OpenAPI documents that an API server has, and where in it the document of a group and version is.
+//! Fetches the OpenAPI v3 documents of an API server and turns them into schemas, for the hub and for every other cluster. A
+//! parsed document is held once, however many clusters serve it.
 
 use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use kross_cluster::{ApiError, ClusterClient};
+use kross_schema::{GroupVersionKind, LiveSchemas, ResolvedKind, SchemaResolver};
+use kross_value::Text;
+use parking_lot::Mutex;
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
-/// Where the list is.
-pub(crate) const INDEX: &str = "/openapi/v3";
+/// The path of the index of documents.
+const INDEX: &str = "/openapi/v3";
 
-/// The list, by the paths that [`path`] gives.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Index {
-    pub(crate) paths: HashMap<String, Entry>,
+/// Schemas that could not be fetched.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum SchemaError {
+    /// A request failed.
+    #[error("cannot fetch the schemas: {0}")]
+    Fetch(#[from] ApiError),
+    /// The index of documents, or a document, cannot be parsed.
+    #[error("cannot read the schemas `{path}`: {problem}")]
+    Unreadable {
+        /// The path of the request.
+        path: String,
+        /// What is wrong with the response.
+        problem: String,
+    },
 }
 
-/// One document.
+/// The index of an API server's documents, by paths such as `apis/apps/v1`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Index {
+    paths: HashMap<String, Entry>,
+}
+
+/// Where a document is.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Entry {
-    /// Where it is; carries the server's hash, so that it is another one after a change.
+struct Entry {
+    /// The path carries the server's hash of the document, so that a changed document has another path.
     #[serde(rename = "serverRelativeURL")]
-    pub(crate) url: String,
+    url: String,
 }
 
 impl Index {
-    /// Where the document of a group and version is, if there is one.
-    pub(crate) fn url(&self, api_version: &str) -> Option<&str> {
-        self.paths.get(&path(api_version)).map(|entry| entry.url.as_str())
+    /// The path of the document of a group and version, if the server has one.
+    fn url(&self, api_version: &str) -> Option<&str> {
+        let prefix = if api_version.contains('/') { "apis" } else { "api" };
+        self.paths.get(&format!("{prefix}/{api_version}")).map(|entry| entry.url.as_str())
+    }
+
+    /// Whether the server has a document of a group and version.
+    pub(crate) fn lists(&self, api_version: &str) -> bool {
+        self.url(api_version).is_some()
+    }
+
+    /// The group and version of every document of a named group.
+    pub(crate) fn versions_of(&self, group: &str) -> impl Iterator<Item = String> {
+        let prefix = format!("apis/{group}/");
+        let paths = self.paths.keys().filter(move |path| path.starts_with(&prefix));
+        paths.filter_map(|path| path.strip_prefix("apis/").map(str::to_owned))
     }
 }
 
-/// What the list calls the document of a group and version.
-fn path(api_version: &str) -> String {
-    if api_version.contains('/') { format!("apis/{api_version}") } else { format!("api/{api_version}") }
+/// The schemas of one group and version.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    /// The digest of its bytes. The hash that a server gives it is not trusted: it could be another document's.
+    digest: Text,
+    schemas: Arc<LiveSchemas>,
+}
+
+impl Document {
+    pub(crate) fn digest(&self) -> &Text {
+        &self.digest
+    }
+
+    pub(crate) fn resolve(&self, kind: &GroupVersionKind) -> Option<Arc<ResolvedKind>> {
+        self.schemas.resolve(kind)
+    }
+
+    pub(crate) fn kinds(&self) -> Vec<GroupVersionKind> {
+        self.schemas.kinds()
+    }
+}
+
+/// The parsed documents of all clusters, by their digests.
+///
+/// # Lock order
+///
+/// The lock is a leaf.
+#[derive(Debug, Default)]
+pub(crate) struct DocumentStore(Mutex<HashMap<Text, Weak<LiveSchemas>>>);
+
+impl DocumentStore {
+    /// Parses a document, unless a cluster has served the same bytes before.
+    fn parse(&self, api_version: &str, bytes: &[u8]) -> Result<Document, String> {
+        let digest = digest(api_version, bytes);
+        let mut documents = self.0.lock();
+        if let Some(schemas) = documents.get(&digest).and_then(Weak::upgrade) {
+            return Ok(Document { digest, schemas });
+        }
+        let schemas = LiveSchemas::new();
+        schemas.insert(api_version, &digest, bytes).map_err(|error| error.to_string())?;
+        let schemas = Arc::new(schemas);
+        documents.retain(|_, schemas| schemas.strong_count() > 0);
+        documents.insert(digest.clone(), Arc::downgrade(&schemas));
+        Ok(Document { digest, schemas })
+    }
+}
+
+fn digest(api_version: &str, bytes: &[u8]) -> Text {
+    let hash = Sha256::new().chain_update(api_version).chain_update([0]).chain_update(bytes).finalize();
+    hash.iter()
+        .take(12)
+        .fold(String::new(), |mut text, byte| {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+        .into()
+}
+
+/// Fetches the documents of one API server, each of them once.
+///
+/// # Lock order
+///
+/// Both locks are held across requests, so that concurrent callers share one response. They are never held together.
+#[derive(Debug)]
+pub(crate) struct OpenApi {
+    store: Arc<DocumentStore>,
+    index: tokio::sync::Mutex<Option<(Instant, Arc<Index>)>>,
+    /// By the path, which changes with the content.
+    documents: tokio::sync::Mutex<HashMap<String, Document>>,
+}
+
+impl OpenApi {
+    pub(crate) fn new(store: Arc<DocumentStore>) -> Self {
+        Self { store, index: tokio::sync::Mutex::default(), documents: tokio::sync::Mutex::default() }
+    }
+
+    /// The index of documents, fetched unless it is known and no older than `max_age`.
+    ///
+    /// # Errors
+    /// The request fails, or the response is no index.
+    pub(crate) async fn index(
+        &self,
+        client: &ClusterClient,
+        max_age: Duration,
+    ) -> Result<Arc<Index>, SchemaError> {
+        let mut cached = self.index.lock().await;
+        if let Some((_, index)) = cached.as_ref().filter(|(fetched, _)| fetched.elapsed() < max_age) {
+            return Ok(Arc::clone(index));
+        }
+        let bytes = client.fetch(INDEX).await?;
+        let index: Arc<Index> = Arc::new(serde_json::from_slice(&bytes).map_err(|error| {
+            SchemaError::Unreadable { path: INDEX.to_owned(), problem: error.to_string() }
+        })?);
+        *cached = Some((Instant::now(), Arc::clone(&index)));
+        drop(cached);
+        // The server does not serve the others any more.
+        let mut documents = self.documents.lock().await;
+        documents.retain(|url, _| index.paths.values().any(|entry| entry.url == *url));
+        Ok(index)
+    }
+
+    /// The document of a group and version, fetched unless it is known; none if the index does not list it.
+    ///
+    /// # Errors
+    /// The request fails, or the response is no OpenAPI document. The index is fetched again then: one that is out of date
+    /// has paths that the server answers with a redirect.
+    pub(crate) async fn document(
+        &self,
+        client: &ClusterClient,
+        index: &Index,
+        api_version: &str,
+    ) -> Result<Option<Document>, SchemaError> {
+        let Some(url) = index.url(api_version) else { return Ok(None) };
+        let mut documents = self.documents.lock().await;
+        if let Some(document) = documents.get(url) {
+            return Ok(Some(document.clone()));
+        }
+        let fetched = self.fetch(client, api_version, url).await;
+        if let Ok(document) = &fetched {
+            documents.insert(url.to_owned(), document.clone());
+        }
+        drop(documents);
+        if fetched.is_err() {
+            *self.index.lock().await = None;
+        }
+        fetched.map(Some)
+    }
+
+    async fn fetch(
+        &self,
+        client: &ClusterClient,
+        api_version: &str,
+        url: &str,
+    ) -> Result<Document, SchemaError> {
+        let unreadable = |problem: &dyn ToString| SchemaError::Unreadable {
+            path: url.to_owned(),
+            problem: problem.to_string(),
+        };
+        // The path is the server's choice, and must not lead to another API.
+        if !url.starts_with("/openapi/v3/") {
+            return Err(unreadable(&"the index has a path outside of `/openapi/v3/`"));
+        }
+        let bytes = client.fetch(url).await?;
+        let (store, api_version) = (Arc::clone(&self.store), api_version.to_owned());
+        // Parsing a large document would block the other tasks of this thread.
+        let parsed = tokio::task::spawn_blocking(move || store.parse(&api_version, &bytes)).await;
+        match parsed {
+            Ok(parsed) => parsed.map_err(|error| unreadable(&error)),
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => Err(unreadable(&error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_parsed_once_and_dropped_with_its_last_user() {
+        let documents = DocumentStore::default();
+        let first = documents.parse("v1", b"{}").unwrap();
+        let second = documents.parse("v1", b"{}").unwrap();
+        assert!(Arc::ptr_eq(&first.schemas, &second.schemas));
+        assert!(!Arc::ptr_eq(&first.schemas, &documents.parse("v2", b"{}").unwrap().schemas));
+        drop((first, second));
+        documents.parse("v3", b"{}").unwrap();
+        assert_eq!(documents.0.lock().len(), 1);
+        assert!(documents.parse("v1", b"<html>").is_err());
+    }
 }

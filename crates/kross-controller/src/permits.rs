@@ -1,15 +1,20 @@
-//! Who may work at once. A pass that waits for another cluster gives its turn to somebody else meanwhile, so that a cluster
-//! that does not answer holds nobody but those who need it.
+//! Limits how many instances are reconciled at once. A reconcile that awaits another cluster releases its permit meanwhile,
+//! so that an unreachable cluster delays only the instances that use it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A number of turns. Clones share them.
+/// A number of permits. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Permits(Arc<Semaphore>);
 
-/// The right to work.
+/// The permit to run a reconcile.
+///
+/// # Lock order
+///
+/// The lock is a leaf.
 #[derive(Debug)]
 pub(crate) struct Permit {
     permits: Permits,
@@ -21,29 +26,29 @@ impl Permits {
         Self(Arc::new(Semaphore::new(count.max(1))))
     }
 
-    /// Waits for a turn.
-    pub(crate) async fn take(&self) -> Permit {
+    /// Waits for a permit.
+    pub(crate) async fn acquire(&self) -> Permit {
         Permit { permits: self.clone(), permit: Mutex::new(self.permit().await) }
     }
 
     async fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         Arc::clone(&self.0).acquire_owned().await.ok()
     }
 }
 
 impl Permit {
-    /// Does something that may take long without help of this process, and goes on when it is our turn again.
-    pub(crate) async fn away<T>(&self, work: impl Future<Output = T>) -> T {
-        drop(self.hold(None));
+    /// Awaits something without the permit, and acquires it again before it returns.
+    pub(crate) async fn release_during<T>(&self, work: impl Future<Output = T>) -> T {
+        drop(self.replace(None));
         let result = work.await;
         let permit = self.permits.permit().await;
-        drop(self.hold(permit));
+        drop(self.replace(permit));
         result
     }
 
-    fn hold(&self, permit: Option<OwnedSemaphorePermit>) -> Option<OwnedSemaphorePermit> {
-        std::mem::replace(&mut *self.permit.lock().unwrap_or_else(PoisonError::into_inner), permit)
+    fn replace(&self, permit: Option<OwnedSemaphorePermit>) -> Option<OwnedSemaphorePermit> {
+        std::mem::replace(&mut *self.permit.lock(), permit)
     }
 }
 
@@ -54,14 +59,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_is_away_lets_others_work() {
+    async fn a_released_permit_can_be_acquired_by_others() {
         let permits = Permits::new(1);
-        let first = permits.take().await;
-        // Were the first not away, the second would never get its turn, and this never end.
-        first.away(async { drop(permits.take().await) }).await;
-        let second = tokio::time::timeout(Duration::from_millis(20), permits.take()).await;
-        assert!(second.is_err(), "the first works again");
+        let first = permits.acquire().await;
+        // This returns only if the first permit is released meanwhile.
+        first.release_during(async { drop(permits.acquire().await) }).await;
+        let second = tokio::time::timeout(Duration::from_millis(20), permits.acquire()).await;
+        assert!(second.is_err(), "the first permit is held again");
         drop(first);
-        permits.take().await;
+        permits.acquire().await;
     }
 }

@@ -1,43 +1,46 @@
-//! Turns what a graph needs in another cluster into what that cluster has to say about it: the schemas of the kinds, and
-//! what we may do with them. Asking is answered at once; the cluster is asked elsewhere, again and again, and whoever
-//! asked is woken when there is an answer and when it changes.
+//! Preflights: whether a graph fits another cluster, before anything is written there. A preflight fetches the schemas of
+//! the kinds that the graph needs and reviews our access to them.
+//!
+//! Requesting a result never waits. A background task runs the preflight repeatedly, and those who requested it are requeued
+//! when there is a result and when it changes.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use kross_cluster::{Backoff, Cache, ClusterClient, ClusterId, Lookup, ObjectKey, WorkQueue};
 use kross_value::Text;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::graphs::Graphs;
 use crate::key::{InstanceKey, Key};
+use crate::openapi::DocumentStore;
 
-mod documents;
+mod cluster;
+mod cluster_schemas;
 mod needs;
 mod permissions;
-mod run;
-mod site;
+mod task;
 
-pub(crate) use documents::ClusterSchemas;
+pub(crate) use cluster_schemas::ClusterSchemas;
 pub(crate) use needs::{Needs, Place};
 pub(crate) use permissions::Denied;
 
-use documents::Documents;
-use run::PreflightTask;
-use site::Site;
+use cluster::ClusterPreflight;
+use task::PreflightTask;
 
-/// How often clusters are asked.
+/// How often preflights run.
 #[derive(Clone, Copy, Debug)]
 pub struct PreflightPace {
-    /// The time after which a cluster that has all that is needed is asked whether that is still so.
+    /// The interval for a cluster that has everything that is needed.
     pub settled: Duration,
-    /// The same for a cluster that lacks something.
+    /// The interval for a cluster that lacks something.
     pub unsettled: Duration,
-    /// The waits after failures.
+    /// The backoff after failures.
     pub backoff: Backoff,
-    /// After failing for so long a cluster is not asked any more, until somebody wants to know.
+    /// After failing for this long a preflight ends, until somebody requests it again.
     pub give_up: Duration,
 }
 
@@ -52,45 +55,45 @@ impl Default for PreflightPace {
     }
 }
 
-/// Who wants to know.
+/// Who requests a preflight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Asker {
+pub(crate) enum Requester {
     /// A definition, by name.
     Definition(Text),
     /// An instance.
     Instance(ObjectKey),
 }
 
-/// What a cluster has to say.
+/// The result of a preflight, so far.
 #[derive(Clone, Debug)]
-pub(crate) enum Survey {
-    /// Nothing yet.
+pub(crate) enum PreflightResult {
+    /// It has not run yet.
     Pending,
-    /// It could not be asked; tries go on.
+    /// It failed and has never succeeded; it is retried.
     Failed(Text),
-    /// An answer.
+    /// The findings of the last run that succeeded.
     Known(Arc<Findings>),
 }
 
-/// An answer of a cluster.
+/// What a preflight found.
 #[derive(Debug)]
 pub(crate) struct Findings {
-    /// The schemas of the kinds, as far as the cluster has them.
+    /// The schemas of the kinds, as far as the cluster serves them.
     pub(crate) schemas: Arc<ClusterSchemas>,
-    /// What we lack.
+    /// The accesses that are denied.
     pub(crate) denied: Vec<Denied>,
-    /// Who we are over there.
+    /// The user that the cluster authenticates us as, where an access is denied.
     pub(crate) user: Option<Text>,
 }
 
 impl Findings {
-    /// Another text when anything is different.
+    /// A text that changes whenever one of the schemas does.
     pub(crate) fn fingerprint(&self) -> &Text {
         self.schemas.fingerprint()
     }
 
-    /// What we lack, in words.
-    pub(crate) fn lacking(&self, display: &str) -> Option<String> {
+    /// A message about the permissions that are missing; none if all are granted.
+    pub(crate) fn missing_permissions(&self, display: &str) -> Option<String> {
         if self.denied.is_empty() {
             return None;
         }
@@ -98,7 +101,7 @@ impl Findings {
         let user = user.map_or("the kubeconfig's user".to_owned(), |user| format!("user `{user}`"));
         let denied: Vec<String> = self.denied.iter().map(ToString::to_string).collect();
         Some(format!(
-            "cluster `{display}`: {user} may not {}; grant it, for example what `kross rbac FILE --remote` prints",
+            "cluster `{display}`: {user} may not {}; `kross rbac FILE --remote` prints the permissions that it needs",
             denied.join(", nor ")
         ))
     }
@@ -108,231 +111,251 @@ impl Findings {
     }
 }
 
-/// Whom to wake, and who is still there.
-pub(crate) struct Audience {
+/// Requeues requesters, and knows which of them still exist.
+pub(crate) struct Requesters {
     pub(crate) definitions: Cache,
     pub(crate) definition_queue: WorkQueue<Key>,
     pub(crate) graphs: Arc<Graphs>,
     pub(crate) instance_queue: WorkQueue<InstanceKey>,
 }
 
-impl Audience {
-    fn wake(&self, asker: Asker) {
-        match asker {
-            Asker::Definition(name) => self.definition_queue.add(&Key::Definition(name)),
-            Asker::Instance(key) => self.instance_queue.add(&InstanceKey(key)),
+impl Requesters {
+    fn requeue(&self, requester: Requester) {
+        match requester {
+            Requester::Definition(name) => self.definition_queue.add(&Key::Definition(name)),
+            Requester::Instance(key) => self.instance_queue.add(&InstanceKey(key)),
         }
     }
 
-    fn is_there(&self, asker: &Asker) -> bool {
-        match asker {
-            Asker::Definition(name) => self.definitions.get(None, name) != Lookup::Absent,
-            Asker::Instance(key) => self.graphs.serving(&key.group, &key.kind).is_some_and(|served| {
+    fn exists(&self, requester: &Requester) -> bool {
+        match requester {
+            Requester::Definition(name) => self.definitions.get(None, name) != Lookup::Absent,
+            Requester::Instance(key) => self.graphs.serving(&key.group, &key.kind).is_some_and(|served| {
                 served.instances.get(key.namespace.as_deref(), &key.name) != Lookup::Absent
             }),
         }
     }
 }
 
-/// The surveys of all clusters.
+/// The preflights of all clusters.
+///
+/// # Lock order
+///
+/// `running`, then the locks of a [`Preflight`]. `clusters` is a leaf.
 pub(crate) struct Preflights {
     pace: PreflightPace,
-    audience: Arc<Audience>,
-    documents: Arc<Documents>,
-    sites: Mutex<HashMap<(ClusterId, Text), Weak<Site>>>,
-    running: Arc<Mutex<HashMap<SurveyKey, Arc<State>>>>,
+    requesters: Arc<Requesters>,
+    documents: Arc<DocumentStore>,
+    /// By cluster and credential.
+    clusters: Mutex<HashMap<(ClusterId, Text), Weak<ClusterPreflight>>>,
+    running: Running,
 }
 
-/// One cluster, as one credential sees it, and what is needed there.
-type SurveyKey = (ClusterId, Text, Arc<Needs>);
+/// The preflights whose task runs.
+type Running = Arc<Mutex<HashMap<PreflightKey, Arc<Preflight>>>>;
 
-/// What is known, and who wants to know more.
-struct State {
-    answer: Mutex<Answer>,
-    /// The latest way to the cluster by which somebody asked: an older one may have been given up meanwhile.
+/// A cluster, the credential for it, and what is needed there.
+type PreflightKey = (ClusterId, Text, Arc<Needs>);
+
+/// A preflight that runs.
+///
+/// # Lock order
+///
+/// `state` before those of the caches and graphs that tell whether a requester exists; it is not held while requesters are
+/// requeued. `client` is a leaf. The two are never held together.
+struct Preflight {
+    state: Mutex<State>,
+    /// The latest client that it was requested with: the connection of an older one may have been closed.
     client: Mutex<ClusterClient>,
-    /// Ends a wait.
-    again: Notify,
+    /// Runs it now.
+    expedite: Notify,
 }
 
-struct Answer {
-    preflight: Survey,
-    askers: HashSet<Asker>,
-    /// When somebody last asked.
-    asked: Instant,
-    /// When a wait was last ended by somebody who asked.
-    hurried: Option<Instant>,
+struct State {
+    result: PreflightResult,
+    requesters: HashSet<Requester>,
+    /// When it was last requested.
+    requested: Instant,
+    /// When it was last expedited by a request.
+    expedited: Option<Instant>,
 }
 
-/// Whoever asks about a cluster that failed makes it be asked again, but no more often than this.
-const HURRY: Duration = Duration::from_secs(1);
-/// How long somebody who was woken may take to ask again.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A request for a preflight that failed expedites the next run, but no more often than this.
+const EXPEDITE_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a requester that was requeued may take to request again.
+const REQUESTER_GRACE: Duration = Duration::from_secs(60);
 
 impl Preflights {
-    pub(crate) fn new(pace: PreflightPace, audience: Audience) -> Self {
+    pub(crate) fn new(pace: PreflightPace, requesters: Requesters, documents: Arc<DocumentStore>) -> Self {
         Self {
             pace,
-            audience: Arc::new(audience),
-            documents: Arc::default(),
-            sites: Mutex::default(),
-            running: Arc::default(),
+            requesters: Arc::new(requesters),
+            documents,
+            clusters: Mutex::default(),
+            running: Running::default(),
         }
     }
 
-    /// What a cluster has to say about what is needed there. Returns at once; the asker is woken when that changes.
-    pub(crate) fn ask(&self, client: &ClusterClient, needs: &Arc<Needs>, asker: Asker) -> Survey {
+    /// The result of the preflight of a cluster, which is started if it does not run. Returns at once; the requester is
+    /// requeued when the result changes.
+    pub(crate) fn request(
+        &self,
+        client: &ClusterClient,
+        needs: &Arc<Needs>,
+        requester: Requester,
+    ) -> PreflightResult {
         let key = (client.cluster().clone(), client.access().clone(), Arc::clone(needs));
-        let mut running = lock(&self.running);
-        if let Some(state) = running.get(&key) {
-            return state.ask(client, asker);
+        let mut running = self.running.lock();
+        if let Some(preflight) = running.get(&key) {
+            return preflight.request(client, requester);
         }
-        let state = Arc::new(State::new(client, asker));
-        running.insert(key.clone(), Arc::clone(&state));
+        let preflight = Arc::new(Preflight::new(client, requester));
+        running.insert(key.clone(), Arc::clone(&preflight));
         drop(running);
-        let site = self.site(client);
-        // Half the time between two surveys, so that each of them asks if nobody else does.
-        let age = self.pace.unsettled / 2;
-        let surveyor = PreflightTask::new(site, Arc::clone(needs), Arc::clone(&self.documents), age);
-        let follow = Follow {
+        // Half of the shortest interval, so that every run sends its own requests unless another preflight just has.
+        let task = PreflightTask::new(self.cluster(client), Arc::clone(needs), self.pace.unsettled / 2);
+        let preflight = PreflightLoop {
             pace: self.pace,
-            audience: Arc::clone(&self.audience),
-            state,
+            requesters: Arc::clone(&self.requesters),
+            preflight,
             key,
             running: Arc::downgrade(&self.running),
         };
-        tokio::spawn(follow.run(surveyor));
-        Survey::Pending
+        tokio::spawn(preflight.run(task));
+        PreflightResult::Pending
     }
 
-    /// What is shared by all who ask about a cluster with one credential.
-    fn site(&self, client: &ClusterClient) -> Arc<Site> {
+    /// What all preflights of a cluster with one credential share.
+    fn cluster(&self, client: &ClusterClient) -> Arc<ClusterPreflight> {
         let key = (client.cluster().clone(), client.access().clone());
-        let mut sites = lock(&self.sites);
-        if let Some(known) = sites.get(&key).and_then(Weak::upgrade) {
+        let mut clusters = self.clusters.lock();
+        if let Some(known) = clusters.get(&key).and_then(Weak::upgrade) {
             return known;
         }
-        sites.retain(|_, site| site.strong_count() > 0);
-        let site = Arc::new(Site::default());
-        sites.insert(key, Arc::downgrade(&site));
-        site
+        clusters.retain(|_, cluster| cluster.strong_count() > 0);
+        let cluster = Arc::new(ClusterPreflight::new(Arc::clone(&self.documents)));
+        clusters.insert(key, Arc::downgrade(&cluster));
+        cluster
     }
 }
 
-impl State {
-    fn new(client: &ClusterClient, asker: Asker) -> Self {
-        let asked = Instant::now();
-        let answer =
-            Answer { preflight: Survey::Pending, askers: HashSet::from([asker]), asked, hurried: None };
-        Self { answer: Mutex::new(answer), client: Mutex::new(client.pinned()), again: Notify::new() }
+impl Preflight {
+    fn new(client: &ClusterClient, requester: Requester) -> Self {
+        let state = State {
+            result: PreflightResult::Pending,
+            requesters: HashSet::from([requester]),
+            requested: Instant::now(),
+            expedited: None,
+        };
+        Self { state: Mutex::new(state), client: Mutex::new(client.pinned()), expedite: Notify::new() }
     }
 
-    fn ask(&self, client: &ClusterClient, asker: Asker) -> Survey {
-        let mut known = lock(&self.client);
+    fn request(&self, client: &ClusterClient, requester: Requester) -> PreflightResult {
+        self.use_latest(client);
+        let mut state = self.state.lock();
+        state.requesters.insert(requester);
+        state.requested = Instant::now();
+        let failed = matches!(state.result, PreflightResult::Failed(_));
+        if failed && state.expedited.is_none_or(|last| last.elapsed() > EXPEDITE_INTERVAL) {
+            state.expedited = Some(Instant::now());
+            self.expedite.notify_one();
+        }
+        state.result.clone()
+    }
+
+    fn use_latest(&self, client: &ClusterClient) {
+        let mut known = self.client.lock();
         if client.is_newer_than(&known) {
-            *known = client.pinned();
+            let before = std::mem::replace(&mut *known, client.pinned());
+            drop(known);
+            // Outside the lock: it may be the last user of a connection.
+            drop(before);
         }
-        drop(known);
-        let mut answer = lock(&self.answer);
-        answer.askers.insert(asker);
-        answer.asked = Instant::now();
-        let failed = matches!(answer.preflight, Survey::Failed(_));
-        if failed && answer.hurried.is_none_or(|last| last.elapsed() > HURRY) {
-            answer.hurried = Some(Instant::now());
-            self.again.notify_one();
-        }
-        answer.preflight.clone()
     }
 }
 
-/// The task behind a survey.
-struct Follow {
+/// The task that runs a preflight repeatedly.
+struct PreflightLoop {
     pace: PreflightPace,
-    audience: Arc<Audience>,
-    state: Arc<State>,
-    key: SurveyKey,
-    running: Weak<Mutex<HashMap<SurveyKey, Arc<State>>>>,
+    requesters: Arc<Requesters>,
+    preflight: Arc<Preflight>,
+    key: PreflightKey,
+    running: Weak<Mutex<HashMap<PreflightKey, Arc<Preflight>>>>,
 }
 
-impl Follow {
-    /// Runs until nobody is interested any more.
-    async fn run(self, mut surveyor: PreflightTask) {
+impl PreflightLoop {
+    /// Runs until nobody who requested it exists any more.
+    async fn run(self, mut task: PreflightTask) {
         let mut failures = 0_u32;
-        let mut healthy = Instant::now();
+        let mut succeeded = Instant::now();
         loop {
-            let client = lock(&self.state.client).clone();
-            let surveyed = surveyor.preflight(&client).await;
-            let wait = match surveyed {
+            let client = self.preflight.client.lock().clone();
+            let wait = match task.run(&client).await {
                 Ok(findings) => {
                     failures = 0;
-                    healthy = Instant::now();
+                    succeeded = Instant::now();
                     let settled = findings.denied.is_empty() && findings.schemas.is_complete();
-                    self.answer(Survey::Known(Arc::new(findings)));
+                    self.publish(PreflightResult::Known(Arc::new(findings)));
                     if settled {
-                        self.dismiss_instances();
+                        self.drop_instances();
                     }
-                    let pace = if settled { self.pace.settled } else { self.pace.unsettled };
-                    pace.mul_f64(1.0 + fastrand::f64() / 3.0)
+                    let interval = if settled { self.pace.settled } else { self.pace.unsettled };
+                    interval.mul_f64(1.0 + fastrand::f64() / 3.0)
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
-                    tracing::debug!(cluster = %self.key.0, %error, "cannot survey a cluster");
-                    self.answer(Survey::Failed(error.to_string().into()));
+                    tracing::debug!(cluster = %self.key.0, %error, "preflight failed");
+                    self.publish(PreflightResult::Failed(error.to_string().into()));
                     self.pace.backoff.delay(failures, fastrand::f64())
                 }
             };
-            // Whichever comes first; both are a reason to go on.
-            let _ = tokio::time::timeout(wait, self.state.again.notified()).await;
-            if self.is_abandoned() || (failures > 0 && healthy.elapsed() > self.pace.give_up) {
+            // Both the timeout and the notification are a reason to run again.
+            let _ = tokio::time::timeout(wait, self.preflight.expedite.notified()).await;
+            if self.is_abandoned() || (failures > 0 && succeeded.elapsed() > self.pace.give_up) {
                 return self.end();
             }
         }
     }
 
-    /// Takes an answer, and wakes whoever asked if it is another one.
-    fn answer(&self, preflight: Survey) {
-        let mut answer = lock(&self.state.answer);
-        let same = match (&answer.preflight, &preflight) {
-            (Survey::Known(before), Survey::Known(after)) => before.is_same(after),
-            (Survey::Failed(before), Survey::Failed(after)) => before == after,
-            // What was found out holds until it is known to be different.
-            (Survey::Known(_), Survey::Failed(_)) => return,
+    /// Stores a result, and requeues the requesters if it changed.
+    fn publish(&self, result: PreflightResult) {
+        let mut state = self.preflight.state.lock();
+        let same = match (&state.result, &result) {
+            (PreflightResult::Known(before), PreflightResult::Known(after)) => before.is_same(after),
+            (PreflightResult::Failed(before), PreflightResult::Failed(after)) => before == after,
+            // The last findings hold until a run succeeds.
+            (PreflightResult::Known(_), PreflightResult::Failed(_)) => return,
             _ => false,
         };
         if same {
             return;
         }
-        answer.preflight = preflight;
-        let askers = std::mem::take(&mut answer.askers);
-        drop(answer);
-        for asker in askers {
-            self.audience.wake(asker);
-        }
+        state.result = result;
+        let requesters = std::mem::take(&mut state.requesters);
+        drop(state);
+        requesters.into_iter().for_each(|requester| self.requesters.requeue(requester));
     }
 
-    /// Instances are content with what fits: there are many of them, and they ask again when they have something to write.
-    fn dismiss_instances(&self) {
-        lock(&self.state.answer).askers.retain(|asker| matches!(asker, Asker::Definition(_)));
+    /// Forgets the instances among the requesters once the cluster has everything: there are many of them, and they request
+    /// it again when they have something to write.
+    fn drop_instances(&self) {
+        let mut state = self.preflight.state.lock();
+        state.requesters.retain(|requester| matches!(requester, Requester::Definition(_)));
     }
 
-    /// Whether nobody who asked is there any more.
+    /// Whether nobody who requested it exists any more.
     fn is_abandoned(&self) -> bool {
-        let mut answer = lock(&self.state.answer);
-        answer.askers.retain(|asker| self.audience.is_there(asker));
-        answer.askers.is_empty() && answer.asked.elapsed() > PATIENCE
+        let mut state = self.preflight.state.lock();
+        state.requesters.retain(|requester| self.requesters.exists(requester));
+        state.requesters.is_empty() && state.requested.elapsed() > REQUESTER_GRACE
     }
 
     fn end(self) {
         if let Some(running) = self.running.upgrade() {
-            lock(&running).remove(&self.key);
+            running.lock().remove(&self.key);
         }
-        // Whoever asked in the last moment asks again.
-        for asker in std::mem::take(&mut lock(&self.state.answer).askers) {
-            self.audience.wake(asker);
-        }
+        // Those who requested it in the last moment request it again, which starts another task.
+        let requesters = std::mem::take(&mut self.preflight.state.lock().requesters);
+        requesters.into_iter().for_each(|requester| self.requesters.requeue(requester));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

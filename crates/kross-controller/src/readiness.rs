@@ -1,9 +1,11 @@
-//! Turns several things that must be so into one answer to "are you ready?", and says which of them is not.
+//! Turns several checks into one answer to the readiness probe, and lists those that fail.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-/// What must be so before we are ready. Clones share it.
+use parking_lot::RwLock;
+
+/// The checks that must pass before the controller is ready. Clones share them.
 ///
 /// ```
 /// use kross_controller::Readiness;
@@ -15,32 +17,32 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
+    /// The lock is a leaf.
     checks: Arc<RwLock<BTreeMap<&'static str, bool>>>,
 }
 
 impl Readiness {
-    /// These must be so, and are not yet.
+    /// These checks, none of which passes yet.
     #[must_use]
     pub fn new(checks: impl IntoIterator<Item = &'static str>) -> Self {
         let checks = checks.into_iter().map(|check| (check, false)).collect();
         Self { checks: Arc::new(RwLock::new(checks)) }
     }
 
-    /// Says whether one of them is so. A check that was not known becomes one.
-    pub fn set(&self, check: &'static str, holds: bool) {
-        self.checks.write().unwrap_or_else(PoisonError::into_inner).insert(check, holds);
+    /// Sets whether a check passes. An unknown check is added.
+    pub fn set(&self, check: &'static str, passes: bool) {
+        self.checks.write().insert(check, passes);
     }
 
-    /// Whether all are so.
+    /// Whether all checks pass.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.checks.read().unwrap_or_else(PoisonError::into_inner).values().all(|holds| *holds)
+        self.checks.read().values().all(|passes| *passes)
     }
 
-    /// Every check and whether it is so, by name.
+    /// Every check and whether it passes, by name.
     #[must_use]
     pub fn checks(&self) -> Vec<(&'static str, bool)> {
-        let checks = self.checks.read().unwrap_or_else(PoisonError::into_inner);
-        checks.iter().map(|(check, holds)| (*check, *holds)).collect()
+        self.checks.read().iter().map(|(check, passes)| (*check, *passes)).collect()
     }
 }

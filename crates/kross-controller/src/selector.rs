@@ -1,11 +1,11 @@
-//! Turns label selectors into the text that requests carry, and a definition's reference to existing objects into the
-//! selection that its instances are watched by.
+//! Turns label selectors into query strings, and a definition's reference to existing objects into the selection that its
+//! instances are cached by.
 
 use kross_api::{InstanceRef, LabelSelector, ResourceGraphDefinitionSpec};
 use kross_cluster::Selection;
 use kross_value::Text;
 
-/// A selector as requests write it.
+/// A selector as a query string.
 pub(crate) fn text(selector: &LabelSelector) -> Text {
     let labels = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));
     let requirements = selector.match_expressions.iter().map(|requirement| {
@@ -23,7 +23,7 @@ pub(crate) fn text(selector: &LabelSelector) -> Text {
 /// Which objects of its kind are instances of a definition: all of them, unless the kind existed before.
 ///
 /// # Errors
-/// What is wrong with the reference. Nothing is selected then: to take too many would be worse than to take none.
+/// The reference is invalid. Nothing is selected then, which is safer than selecting too much.
 pub(crate) fn instances(spec: &ResourceGraphDefinitionSpec) -> Result<Selection, String> {
     let Some(InstanceRef { metadata, .. }) = &spec.schema.external_ref else { return Ok(Selection::All) };
     let namespace = metadata.namespace.as_deref().map(Text::from);
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_are_written_as_queries() {
+    fn selectors_become_query_strings() {
         let selector: LabelSelector = serde_json::from_value(json!({
             "matchLabels": {"tier": "web"},
             "matchExpressions": [
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn existing_objects_are_instances_only_where_the_definition_says_so() {
+    fn only_selected_objects_of_an_existing_kind_are_instances() {
         let spec = |metadata| {
             let external = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
             serde_json::from_value(json!({"schema": {"externalRef": external}})).unwrap()

@@ -1,4 +1,4 @@
-//! What an operator can decide about the controller, with defaults that do not throttle.
+//! The settings of the controller. The defaults do not throttle.
 
 use std::time::Duration;
 
@@ -6,42 +6,42 @@ use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions};
 
 use crate::preflight::PreflightPace;
 
-/// How the controller behaves.
+/// The settings of the controller.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The kro version that labels name.
+    /// The kro version in labels.
     pub kro_version: String,
     /// Definitions that are reconciled at once.
     pub definition_workers: usize,
     /// Instances that are reconciled at once.
     pub instance_workers: usize,
-    /// Whether the CRD of a deleted definition goes with it.
+    /// Whether the CRD of a deleted definition is deleted with it.
     pub allow_crd_deletion: bool,
     /// How many revisions of a definition are kept; none for all.
     pub max_revisions: Option<usize>,
     /// How many items a collection may have.
     pub max_collection_size: usize,
-    /// What a compilation takes for granted.
+    /// Options of the compiler.
     pub compile: kross_graph::Options,
-    /// The wait before a definition that waits for the cluster is looked at again without an event.
+    /// When a definition that waits for the hub is reconciled again without an event.
     pub progress_delay: Duration,
-    /// The same for an instance; none for never.
+    /// When an instance that waits for a cluster is reconciled again without an event; none for never.
     pub instance_interval: Option<Duration>,
-    /// The waits of an instance that fails.
+    /// The backoff of an instance that fails.
     pub instance_backoff: Backoff,
-    /// How copies of clusters are kept.
+    /// Options of the caches.
     pub watches: CacheOptions,
-    /// How other clusters are looked after.
+    /// Options of the connections to other clusters.
     pub clusters: ClusterOptions,
-    /// How often other clusters are asked for their schemas and our permissions.
+    /// How often preflights of other clusters run.
     pub preflights: PreflightPace,
-    /// Whether changes of conditions become Events.
+    /// Whether changes of conditions are emitted as Events.
     pub condition_events: bool,
-    /// Whether conditions become metrics.
+    /// Whether conditions are exposed as metrics.
     pub condition_metrics: bool,
-    /// How long running work may take to finish.
+    /// How long running reconciles may take to finish at shutdown.
     pub shutdown_timeout: Duration,
-    /// The Lease to hold while acting; none to act alone.
+    /// Leader election; none to run without it.
     pub leader_election: Option<LeaseOptions>,
 }
 

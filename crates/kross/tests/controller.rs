@@ -226,17 +226,17 @@ async fn the_controller_is_ready_once_its_caches_sync_and_one_of_two_replicas_le
     let refused = json!({"apiVersion": "kro.run/v1alpha1", "kind": "One", "metadata": {"name": "taken"}});
     let refused = serde_json::from_value(refused).unwrap();
     instances.create(&PostParams::default(), &refused).await.unwrap();
-    let line = first.line("an instance is in trouble");
+    let line = first.line("instance failed");
     assert_eq!(
         (&line["level"], &line["instance"]),
         (&json!("WARN"), &json!("One.kro.run default/taken in local"))
     );
-    assert!(line["why"].as_str().unwrap().contains("belongs to a different ApplySet"), "{line}");
+    assert!(line["cause"].as_str().unwrap().contains("belongs to a different ApplySet"), "{line}");
     assert!(!first.log.iter().any(|line| line.contains("DEBUG")), "{:#?}", first.log);
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "debug"), (200, "debug\n".to_owned()));
     assert_eq!(ask(&first.admin, "PUT", "/loglevel", "loud").0, 400);
     instances.delete("taken", &DeleteParams::default()).await.unwrap();
-    assert_eq!(first.line("looked at an instance")["level"], "DEBUG");
+    assert_eq!(first.line("reconciled instance")["level"], "DEBUG");
     wait::until_deleted(&instances, "taken").await;
     // There are no remote clusters.
     assert_eq!(ask(&first.admin, "GET", "/clusters", ""), (200, "[]".to_owned()));

@@ -14,9 +14,9 @@ use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
 use parking_lot::Mutex;
 
-use super::report::Report;
+use super::status::StatusReport;
 use crate::context::Context;
-use crate::preflight::{Asker, ClusterSchemas, Findings, Needs, Place, Survey};
+use crate::preflight::{Requester, ClusterSchemas, Findings, Needs, Place, PreflightResult};
 
 /// The handles of every definition to the clusters that it references.
 ///
@@ -134,11 +134,11 @@ pub(super) fn check(
             ConnectionState::NotConnected { failure, .. } => CheckState::NotConnected(failure),
             ConnectionState::Connected(connection) => {
                 let needs = Arc::new(Needs::of(spec, resources, &Place::Anywhere));
-                let asker = Asker::Definition(definition.clone());
-                match context.preflights.ask(&connection.client, &needs, asker) {
-                    Survey::Pending => CheckState::Preflight,
-                    Survey::Failed(message) => CheckState::PreflightFailed(message),
-                    Survey::Known(findings) => CheckState::Checked(findings),
+                let asker = Requester::Definition(definition.clone());
+                match context.preflights.request(&connection.client, &needs, asker) {
+                    PreflightResult::Pending => CheckState::Preflight,
+                    PreflightResult::Failed(message) => CheckState::PreflightFailed(message),
+                    PreflightResult::Known(findings) => CheckState::Checked(findings),
                 }
             }
         };
@@ -179,7 +179,7 @@ impl ClusterChecks {
     /// The permissions that the controller lacks in any cluster, as a message.
     fn missing_permissions(&self) -> Option<String> {
         let missing =
-            self.clusters.iter().filter_map(|cluster| cluster.findings()?.lacking(&cluster.display));
+            self.clusters.iter().filter_map(|cluster| cluster.findings()?.missing_permissions(&cluster.display));
         let missing: Vec<String> = missing.collect();
         (!missing.is_empty()).then(|| missing.join("; "))
     }
@@ -197,7 +197,7 @@ impl ClusterChecks {
     }
 
     /// Reports whether the clusters can be used. Whether the graph is compatible is reported after it is compiled.
-    pub(super) fn report(&self, report: &mut Report) {
+    pub(super) fn report(&self, report: &mut StatusReport) {
         if self.clusters.is_empty() {
             for kind in ConditionType::DEFINITION_CLUSTERS {
                 let message = "every cluster reference depends on an instance: it is resolved and validated per instance";
@@ -220,7 +220,7 @@ impl ClusterChecks {
     /// Reports one condition, but does not turn it to Unknown for a moment, such as after a restart.
     fn report_one(
         &self,
-        report: &mut Report,
+        report: &mut StatusReport,
         kind: ConditionType,
         condition: impl Fn(&ReferencedCluster) -> (ConditionStatus, Reason, String),
     ) {
@@ -236,7 +236,7 @@ impl ClusterChecks {
     }
 
     /// Reports whether the graph is compatible with the clusters.
-    pub(super) fn report_analysis(&self, report: &mut Report, verdict: &Verdict) {
+    pub(super) fn report_analysis(&self, report: &mut StatusReport, verdict: &Verdict) {
         let kind = ConditionType::StaticAnalysisComplete;
         match verdict {
             Verdict::Compatible if self.clusters.is_empty() => {}

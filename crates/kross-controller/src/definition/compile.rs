@@ -1,4 +1,4 @@
-//! Turns a spec into a graph, against the schemas of its clusters as they are now.
+//! Compiles a spec into a graph, with the current schemas of the hub and of the other clusters that it names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,36 +11,37 @@ use kross_graph::{Graph, compile as compile_graph};
 use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
 
-use super::cluster_checks::{ClusterChecks, has_references};
+use super::cluster_checks::{self, ClusterChecks};
 use super::error::DefinitionError;
 use crate::context::Context;
 use crate::graphs::Revision;
+use crate::hub_schemas::HubSchemas;
 use crate::preflight::ClusterSchemas;
-use crate::schemas::Schemas;
 use crate::selector;
 
-/// The longest message of a condition. Longer ones are summed up.
-const LONGEST_MESSAGE: usize = 4096;
+/// The longest message of a condition. Longer ones are summarized.
+const MAX_MESSAGE: usize = 4096;
 
-/// A graph, and what the schemas were that it was compiled against.
+/// A graph, with the fingerprints of the schemas that it was compiled with.
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
     pub(super) graph: Arc<Graph>,
+    /// Of the hub's schemas.
     pub(super) fingerprint: Text,
     /// Which objects of its kind are instances.
     pub(super) selection: Selection,
-    /// What it was compiled from.
+    /// The spec that it was compiled from.
     pub(super) spec: Arc<ResourceGraphDefinitionSpec>,
-    /// What the schemas of other clusters were.
+    /// The fingerprint of the schemas of other clusters.
     pub(super) clusters: Text,
-    /// Whether a cluster could not be asked, so that the API is to stay as it is.
+    /// Whether the schemas of a cluster are unknown: then the CRD is not updated.
     pub(super) provisional: bool,
-    /// Why the spec does not fit the schemas of other clusters; the graph then ignores these.
+    /// Why the spec does not fit the schemas of other clusters; the graph is then compiled without these.
     pub(super) mismatch: Option<Text>,
 }
 
 impl Compiled {
-    /// As a revision of this number.
+    /// The revision of this number.
     pub(super) fn revision(self, number: i64) -> Revision {
         let Self { graph, fingerprint, selection, spec, clusters, provisional, mismatch } = self;
         Revision { number, fingerprint, graph, selection, spec, clusters, provisional, mismatch }
@@ -58,10 +59,10 @@ impl From<Revision> for Compiled {
 /// The schemas of all clusters of a definition.
 #[derive(Debug)]
 pub(crate) struct Resolvers {
-    pub(crate) local: Arc<Schemas>,
-    /// Of the clusters that are known without an instance.
+    pub(crate) local: Arc<HubSchemas>,
+    /// Those of the clusters that are known without an instance.
     pub(crate) fixed: HashMap<SecretAddress, Arc<ClusterSchemas>>,
-    /// Of the clusters of single resources, by their place.
+    /// Those of the clusters that an instance resolved, by the index of the resource.
     pub(crate) resolved: HashMap<usize, Arc<ClusterSchemas>>,
 }
 
@@ -80,8 +81,8 @@ impl kross_graph::Resolvers for Resolvers {
     }
 }
 
-/// Compiles a spec against the schemas of all its clusters that have answered. If only their schemas are in the way, the
-/// graph comes without them, and says so.
+/// Compiles a spec with the schemas of all its clusters whose preflight is complete. If it does not fit these schemas, it is
+/// compiled without them, and the result has the mismatch.
 ///
 /// # Errors
 /// As [`compile`].
@@ -94,7 +95,7 @@ pub(super) async fn compile_for(
 ) -> Result<Compiled, DefinitionError> {
     let Some(clusters) = clusters else {
         let compiled = compile(context, name, spec, kinds, HashMap::new()).await?;
-        return Ok(Compiled { provisional: has_references(context, spec), ..compiled });
+        return Ok(Compiled { provisional: cluster_checks::has_references(context, spec), ..compiled });
     };
     let schemas = clusters.schemas();
     let compiled = compile(context, name, spec, kinds, schemas.clone()).await;
@@ -109,7 +110,7 @@ pub(super) async fn compile_for(
     Ok(Compiled { clusters: clusters.fingerprint(), ..compiled })
 }
 
-/// What each cluster alone has against a spec.
+/// Why a spec does not fit its clusters, one by one.
 async fn mismatch(
     context: &Context,
     name: &str,
@@ -129,10 +130,10 @@ async fn mismatch(
     (!found.is_empty()).then(|| found.join("; "))
 }
 
-/// Compiles a spec. The schemas of the kinds that it names are fetched before.
+/// Compiles a spec, after it has fetched the schemas of the kinds that the spec names.
 ///
 /// # Errors
-/// Mistakes in the spec ([`DefinitionError::Invalid`]), or schemas that cannot be fetched.
+/// The spec is invalid ([`DefinitionError::Invalid`]), or schemas cannot be fetched.
 async fn compile(
     context: &Context,
     name: &str,
@@ -150,7 +151,7 @@ async fn compile(
     let options = context.settings.compile.clone();
     let resolvers =
         Resolvers { local: Arc::clone(&context.schemas), fixed: remotes, resolved: HashMap::new() };
-    // Large graphs take long enough to hold up others on the same thread.
+    // Compiling a large graph would block the other tasks of this thread.
     let compiled = tokio::task::spawn_blocking(move || {
         let definition = kross_graph::Definition { name: &name, spec: &spec, document: None };
         compile_graph(definition, &resolvers, &options)
@@ -161,7 +162,7 @@ async fn compile(
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => return Err(DefinitionError::NotSynced { what: "graphs" }),
     };
-    context.metrics.built(started.elapsed(), compiled.is_ok());
+    context.metrics.definitions.built(started.elapsed(), compiled.is_ok());
     match compiled {
         Ok(graph) => Ok(Compiled {
             graph: Arc::new(graph),
@@ -173,7 +174,7 @@ async fn compile(
             mismatch: None,
         }),
         Err(diagnostics) => Err(DefinitionError::Invalid {
-            message: render::condition(&diagnostics, LONGEST_MESSAGE),
+            message: render::condition(&diagnostics, MAX_MESSAGE),
             unknown_kinds: diagnostics.iter().any(|diagnostic| diagnostic.code == Code::UnknownKind),
         }),
     }

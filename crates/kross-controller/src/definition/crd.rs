@@ -1,4 +1,4 @@
-//! Turns the CRD that a graph asks for and the one that is there into what to do: make it, change it, or leave it alone.
+//! Compares the CRD that a graph desires with the one that exists, and decides whether to create or update it.
 
 use kross_api::labels;
 use kross_cluster::StoredObject;
@@ -7,14 +7,14 @@ use kross_value::{Object, Value};
 
 use super::error::DefinitionError;
 
-/// What to do with the CRD.
+/// What to do with a CRD.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
-    /// It is not there.
+    /// It does not exist.
     Create(Value),
-    /// It is another one: a merge patch for exactly the version that was compared.
+    /// It differs: a merge patch for exactly the version that was compared.
     Update(Value),
-    /// It is as it should be.
+    /// It is up to date.
     Keep,
 }
 
@@ -40,10 +40,10 @@ pub(super) fn is_owned_by(crd: &StoredObject, definition: &str) -> bool {
         && crd.label(labels::DEFINITION_NAME) == Some(definition)
 }
 
-/// Decides what to do.
+/// Decides what to do with a CRD.
 ///
 /// # Errors
-/// The CRD is somebody else's, is being deleted, or would break instances and that is not allowed.
+/// The CRD has another owner, is being deleted, or has a breaking change that is not allowed.
 pub(super) fn decide(
     existing: Option<&StoredObject>,
     desired: &Value,
@@ -72,7 +72,7 @@ pub(super) fn decide(
     Ok(Action::Update(merge_patch(existing, desired)))
 }
 
-/// A merge patch of everything that a graph decides about its CRD. Names that are left out are removed.
+/// A merge patch of all fields that a graph sets. Names that it does not set are removed.
 fn merge_patch(existing: &StoredObject, desired: &Value) -> Value {
     let mut metadata = Object::new();
     metadata.insert("resourceVersion", existing.resource_version().clone().into());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crd_that_is_missing_is_made_with_its_owners_labels() {
+    fn a_missing_crd_is_created_with_its_owners_labels() {
         let desired = labelled(&json!({}));
         assert_eq!(decide(None, &desired, "web", false).unwrap(), Action::Create(desired.clone()));
         let label = |name: &str| desired.at(&["metadata", "labels", name]).and_then(Value::as_str);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_adds_is_no_change() {
+    fn fields_that_the_server_adds_are_no_change() {
         let desired = labelled(&json!({"size": {"type": "integer"}}));
         let existing = stored(&desired, |crd| {
             crd["spec"]["conversion"] = json!({"strategy": "None"});
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crd_of_somebody_else_is_left_alone() {
+    fn a_crd_of_another_owner_is_not_updated() {
         let desired = labelled(&json!({}));
         let foreign = stored(&desired, |crd| crd["metadata"]["labels"] = json!({}));
         assert_eq!(
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_uid_takes_the_crd_over() {
+    fn a_definition_with_a_new_uid_takes_over_its_crd() {
         let desired = labelled(&json!({}));
         let existing = stored(&desired, |crd| {
             crd["metadata"]["labels"]["kro.run/resource-graph-definition-id"] = json!("before");

@@ -1,100 +1,83 @@
-//! The end of a definition: while it has instances it waits and says for whom, since nobody else could let them go. Then its
-//! CRD goes, if that is allowed, and the definition itself.
+//! Deletes a definition: waits for its instances, which nothing else could release, then deletes the CRD, if that is
+//! allowed, and removes the finalizer.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{FINALIZER, annotations, labels, managers};
+use kross_api::{annotations, labels, managers};
 use kross_cluster::{ApiKind, Delete, Lookup, Selection, StoredObject};
 use kross_schema::SchemaResolver;
-use kross_value::{Text, Value};
+use kross_value::Text;
 
 use super::cluster_checks;
 use super::crd;
 use super::error::{DefinitionError, Next};
-use super::object::{Definition, finalizers, interests, is_held, named_kinds, own_crd};
+use super::object::{Definition, kinds_of, named_kinds, own_crd};
 use super::reconcile::compiled;
-use super::report::Report;
 use super::revisions::Revisions;
+use super::status::StatusReport;
 use crate::context::Context;
-use crate::graphs::{Halt, Served};
+use crate::finalizer;
+use crate::graphs::{NoGraph, Served};
 use crate::kinds;
 use crate::selector;
 
 /// How many instances a message names.
-const NAMED: usize = 5;
+const MAX_NAMES: usize = 5;
 
-/// Whose instances have to go before a definition can.
+/// The kind whose instances have to be deleted before a definition.
 struct Dependents {
     kind: Arc<ApiKind>,
-    /// The CRD of the kind, if it is the definition's own.
+    /// The CRD of the kind, if the definition owns it.
     crd: Option<Arc<StoredObject>>,
 }
 
-/// Goes on with a deletion.
+/// Continues the deletion of a definition.
 ///
 /// # Errors
-/// The cluster refuses or does not answer.
+/// A request fails.
 pub(super) async fn proceed(context: &Context, definition: Definition) -> Result<Next, DefinitionError> {
     let name = definition.name().clone();
-    let mut held = definition.finalizers();
-    if !is_held(&held) {
+    if !finalizer::is_set(&definition.object) {
         context.graphs.withdraw(&name);
         return Ok(Next::Done);
     }
     if let Ok(spec) = &definition.spec {
-        context.graphs.remember(definition.name(), interests(spec, &named_kinds(spec)));
+        context.graphs.store_named_kinds(definition.name(), kinds_of(spec, &named_kinds(spec)));
     }
     let dependents = dependents(context, &definition)?;
     if let Some(dependents) = &dependents {
-        recompile(context, &definition).await;
-        let why = format!("definition `{name}` is being deleted, so that nothing new is made");
-        keep_serving(context, &definition, &dependents.kind, Some(Halt::Ended(why.into())));
-        let instances = instances(context, &definition, dependents).await?;
+        compile_latest(context, &definition).await;
+        let message = format!("definition `{name}` is being deleted; no objects are created or updated");
+        publish_without_graph(context, &definition, &dependents.kind, Some(NoGraph::Deleted(message.into())));
+        let instances = list_instances(context, &definition, dependents).await?;
         if !instances.is_empty() {
-            return wait(context, &definition, dependents, &instances).await;
+            return wait_for_instances(context, &definition, dependents, &instances).await;
         }
         if let (Some(crd), true) = (&dependents.crd, context.settings.allow_crd_deletion) {
             delete_crd(context, crd).await?;
         }
     }
     context.graphs.withdraw(&name);
-    held.retain(|finalizer| finalizer != FINALIZER);
-    match write_finalizers(context, &definition, &held).await {
+    let (kind, patch) = (&context.definition_kind, finalizer::removal(&definition.object));
+    match context.client.merge_patch(kind, None, &name, None, managers::CONTROLLER, &patch).await {
         Ok(_) => {}
-        // It was let go before, and the copy does not know yet.
-        Err(DefinitionError::Api(error)) if error.is_object_not_found() => return Ok(Next::Done),
-        Err(error) => return Err(error),
+        // The finalizer was removed before, and the cache does not have that yet.
+        Err(error) if error.is_object_not_found() => return Ok(Next::Done),
+        Err(error) => return Err(error.into()),
     }
-    let asked = definition.object.deletion_timestamp().and_then(|at| at.parse::<Timestamp>().ok());
-    context.metrics.deleted(asked.and_then(|asked| Timestamp::now().duration_since(asked).try_into().ok()));
-    tracing::info!(rgd = %name, "let a definition go");
+    let requested = definition.object.deletion_timestamp().and_then(|at| at.parse::<Timestamp>().ok());
+    let took = requested.and_then(|requested| Timestamp::now().duration_since(requested).try_into().ok());
+    context.metrics.definitions.deleted(took);
+    tracing::info!(rgd = %name, "deleted definition");
     Ok(Next::Done)
 }
 
-/// Replaces the finalizers of exactly this version of a definition.
-pub(super) async fn write_finalizers(
-    context: &Context,
-    definition: &Definition,
-    finalizers: &[String],
-) -> Result<StoredObject, DefinitionError> {
-    let metadata = Value::object([
-        ("resourceVersion", definition.object.resource_version().clone().into()),
-        ("finalizers", Value::list(finalizers.iter().map(|name| Value::from(name.as_str())))),
-    ]);
-    let patch = Value::object([("metadata", metadata)]);
-    let name = definition.name();
-    Ok(context
-        .client
-        .merge_patch(&context.definition_kind, None, name, None, managers::CONTROLLER, &patch)
-        .await?)
-}
-
-/// Whose instances have to go; none for a definition that never owned its CRD.
+/// The kind whose instances have to be deleted; none if the definition has no kind of its own that is served.
 fn dependents(context: &Context, definition: &Definition) -> Result<Option<Dependents>, DefinitionError> {
     let Ok(spec) = &definition.spec else { return Ok(None) };
     let Some(crd_name) = own_crd(spec) else {
-        // The kind is somebody else's; those of its objects that are instances carry our label.
+        // The kind exists already; those of its objects that are instances have our label.
         let Some(external) = &spec.schema.external_ref else { return Ok(None) };
         let kind = kross_schema::GroupVersionKind::new(&external.api_version, &external.kind);
         let known = context.schemas.resolve(&kind);
@@ -121,9 +104,9 @@ fn dependents(context: &Context, definition: &Definition) -> Result<Option<Depen
     Ok(served.map(|kind| Dependents { kind: Arc::new(kind), crd: Some(crd) }))
 }
 
-/// Serves a definition that has a mistake, and had none when it was last served, as far as its instances can be let go.
-/// Its instances say that there is no graph, and why, unless that is about to change.
-pub(super) fn stand_in(
+/// Serves an invalid definition, if none of its revisions is served, so that its instances can be deleted. The others report
+/// that there is no graph, and why, unless that is not known yet.
+pub(super) fn serve_without_graph(
     context: &Context,
     definition: &Definition,
     latest: Option<i64>,
@@ -134,12 +117,13 @@ pub(super) fn stand_in(
         return;
     }
     if let Ok(Some(dependents)) = dependents(context, definition) {
-        keep_serving(context, definition, &dependents.kind, broken(latest, error).map(Halt::Broken));
+        let message = no_graph_message(latest, error);
+        publish_without_graph(context, definition, &dependents.kind, message.map(NoGraph::Invalid));
     }
 }
 
-/// Why instances have no graph; none if it is only not known yet.
-fn broken(latest: Option<i64>, error: &DefinitionError) -> Option<Text> {
+/// Why instances have no graph; none if that is not known yet.
+fn no_graph_message(latest: Option<i64>, error: &DefinitionError) -> Option<Text> {
     let message = match (error, latest) {
         (DefinitionError::RevisionFailed { revision, message, .. }, _) => {
             format!("latest issued graph revision {revision} failed: {message}")
@@ -155,9 +139,9 @@ fn broken(latest: Option<i64>, error: &DefinitionError) -> Option<Text> {
     Some(message.into())
 }
 
-/// After a restart: instances may have something to make before they go, such as a backup, and the graph knows it. If it does
-/// not compile any more, they go without, or wait for whom they must.
-async fn recompile(context: &Context, definition: &Definition) {
+/// Compiles the latest revision after a restart: the graph has the deletion hooks of instances, such as a backup. If it does
+/// not compile any more, they are deleted without hooks, or wait where a hook is required.
+async fn compile_latest(context: &Context, definition: &Definition) {
     if context.graphs.get(definition.name()).is_some() || context.graphs.compiled(definition.name()).is_some()
     {
         return;
@@ -165,17 +149,22 @@ async fn recompile(context: &Context, definition: &Definition) {
     let known = context.revisions.list().unwrap_or_default();
     let Some(latest) = Revisions::of(definition.name(), &known).latest().cloned() else { return };
     if let Err(error) = compiled(context, definition, &latest, None).await {
-        tracing::warn!(rgd = %definition.name(), %error, "cannot compile the graph that instances go by");
+        tracing::warn!(rgd = %definition.name(), %error, "cannot compile the graph that instances are deleted by");
     }
 }
 
-/// Instances are still let go, but nothing new is made for them: deletion needs no graph.
-fn keep_serving(context: &Context, definition: &Definition, kind: &Arc<ApiKind>, halt: Option<Halt>) {
+/// Serves a definition without an active revision: its instances can be deleted, and no objects are applied for them.
+fn publish_without_graph(
+    context: &Context,
+    definition: &Definition,
+    kind: &Arc<ApiKind>,
+    no_graph: Option<NoGraph>,
+) {
     let current = context.graphs.get(definition.name());
-    if current.as_ref().is_some_and(|current| current.revision.is_none() && current.halt == halt) {
+    if current.as_ref().is_some_and(|current| current.revision.is_none() && current.no_graph == no_graph) {
         return;
     }
-    // A reference that cannot be read selects nothing; its objects are then found by their labels alone.
+    // An invalid reference selects nothing; the instances are then found by their labels alone.
     let nothing =
         Selection::Labels { namespace: None, selector: format!("{}=", labels::DEFINITION_NAME).into() };
     let selection = definition.spec.as_ref().ok().and_then(|spec| selector::instances(spec).ok());
@@ -184,22 +173,22 @@ fn keep_serving(context: &Context, definition: &Definition, kind: &Arc<ApiKind>,
     context.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
-        instances: context.watches.watch(&context.client, kind, selection),
+        instances: context.caches.watch(&context.client, kind, selection),
         kind: Arc::clone(kind),
         children,
         external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),
         revision: None,
-        leaving: context.graphs.compiled(definition.name()),
-        halt,
+        deletion_revision: context.graphs.compiled(definition.name()),
+        no_graph,
         orphaned: false,
     });
     if let Some(served) = context.graphs.get(definition.name()) {
-        context.wake_instances(&served);
+        context.requeue_instances_of(&served);
     }
 }
 
-/// The instances that are still there. Asks the cluster: whether somebody is left behind is not decided by a copy.
-async fn instances(
+/// The instances that still exist, listed from the API server: a cache may lack one, which would be orphaned.
+async fn list_instances(
     context: &Context,
     definition: &Definition,
     dependents: &Dependents,
@@ -208,25 +197,26 @@ async fn instances(
     let selector = dependents.crd.is_none().then_some(labelled.as_str());
     let mut instances = match context.client.list(&dependents.kind, None, selector).await {
         Ok(instances) => instances,
-        // The kind went meanwhile, and its objects with it.
+        // The CRD was deleted meanwhile, and its objects with it.
         Err(error) if error.missing().is_some() => Vec::new(),
         Err(error) => return Err(error.into()),
     };
     if dependents.crd.is_none() {
-        instances.retain(|instance| is_held(&finalizers(instance)));
+        instances.retain(finalizer::is_set);
     }
     instances.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
     Ok(instances)
 }
 
-async fn wait(
+/// Deletes the instances, if the definition asks for that, and reports those that are left.
+async fn wait_for_instances(
     context: &Context,
     definition: &Definition,
     dependents: &Dependents,
     instances: &[StoredObject],
 ) -> Result<Next, DefinitionError> {
-    let asked = definition.deletes_instances() && dependents.crd.is_some();
-    if asked {
+    let delete = definition.deletes_instances() && dependents.crd.is_some();
+    if delete {
         for instance in instances.iter().filter(|instance| instance.deletion_timestamp().is_none()) {
             let options = Delete { uid: Some(instance.uid()), ..Delete::default() };
             let namespace = instance.namespace().map(|namespace| &**namespace);
@@ -238,12 +228,12 @@ async fn wait(
         }
     }
     let refers = definition.spec.as_ref().is_ok_and(|spec| cluster_checks::has_references(context, spec));
-    let mut report = Report::new(definition, refers, Timestamp::now());
-    report.waiting_for_instances(&message(instances, asked));
+    let mut report = StatusReport::new(definition, refers, Timestamp::now());
+    report.waiting_for_instances(&message(instances, delete));
     report.write(context, definition).await?;
-    // Where every instance is watched, the last one to go wakes us; of one that the copy has never had we would not be told.
+    // The deletion of an instance requeues the definition only if the cache has that instance.
     let served = context.graphs.get(definition.name());
-    let told = dependents.crd.is_some()
+    let is_watched = dependents.crd.is_some()
         && served.is_some_and(|served| {
             served.instances.is_live()
                 && instances.iter().all(|instance| {
@@ -251,23 +241,23 @@ async fn wait(
                     served.instances.will_report_deletion_of(namespace, instance.name(), instance.uid())
                 })
         });
-    Ok(if told { Next::Done } else { Next::Wait(context.settings.progress_delay) })
+    Ok(if is_watched { Next::Done } else { Next::Wait(context.settings.progress_delay) })
 }
 
-/// Says how many instances are waited for, which, and what can be done about it.
-fn message(instances: &[StoredObject], asked: bool) -> String {
+/// Says how many instances the deletion waits for, which they are, and what to do.
+fn message(instances: &[StoredObject], delete: bool) -> String {
     let name = |instance: &StoredObject| match instance.namespace() {
         Some(namespace) => format!("`{namespace}/{}`", instance.name()),
         None => format!("`{}`", instance.name()),
     };
     let count = instances.len();
-    let mut names: Vec<String> = instances.iter().take(NAMED).map(name).collect();
-    if count > NAMED {
-        names.push(format!("and {} more", count - NAMED));
+    let mut names: Vec<String> = instances.iter().take(MAX_NAMES).map(name).collect();
+    if count > MAX_NAMES {
+        names.push(format!("and {} more", count - MAX_NAMES));
     }
     let (noun, them, they_are) =
         if count == 1 { ("instance", "it", "it is") } else { ("instances", "them", "they are") };
-    let advice = if asked {
+    let advice = if delete {
         format!("{they_are} being deleted")
     } else {
         format!(
@@ -275,7 +265,7 @@ fn message(instances: &[StoredObject], asked: bool) -> String {
             annotations::DELETE_INSTANCES
         )
     };
-    format!("waiting for {count} {noun} to go: {}; {advice}", names.join(", "))
+    format!("waiting for {count} {noun} to be deleted: {}; {advice}", names.join(", "))
 }
 
 async fn delete_crd(context: &Context, crd: &StoredObject) -> Result<(), DefinitionError> {
@@ -285,7 +275,7 @@ async fn delete_crd(context: &Context, crd: &StoredObject) -> Result<(), Definit
     let options = Delete { uid: Some(crd.uid()), ..Delete::default() };
     match context.client.delete(&context.crd_kind, None, crd.name(), options).await {
         Ok(_) => {
-            tracing::info!(crd = %crd.name(), "deleted a CustomResourceDefinition");
+            tracing::info!(crd = %crd.name(), "deleted CustomResourceDefinition");
             Ok(())
         }
         Err(error) if error.is_object_not_found() => Ok(()),
@@ -307,16 +297,16 @@ mod tests {
     }
 
     #[test]
-    fn the_message_says_how_many_which_and_what_to_do() {
+    fn the_message_has_the_number_the_names_and_the_advice() {
         assert_eq!(
             message(&[instance("a")], false),
-            "waiting for 1 instance to go: `shop/a`; delete it, or set the annotation \
+            "waiting for 1 instance to be deleted: `shop/a`; delete it, or set the annotation \
              `kro.run/delete-instances: \"true\"` to have it deleted"
         );
         let many: Vec<_> = (0..7).map(|number| instance(&number.to_string())).collect();
         assert_eq!(
             message(&many, true),
-            "waiting for 7 instances to go: `shop/0`, `shop/1`, `shop/2`, `shop/3`, `shop/4`, and 2 more; \
+            "waiting for 7 instances to be deleted: `shop/0`, `shop/1`, `shop/2`, `shop/3`, `shop/4`, and 2 more; \
              they are being deleted"
         );
     }

@@ -1,53 +1,43 @@
-//! What can go wrong with a definition, each with the reason that its condition has and when trying again makes sense.
+//! What can fail in a reconcile of a definition, each with the reason of its condition and when it is retried.
 
 use std::time::Duration;
 
 use kross_api::Reason;
 use kross_cluster::{ApiError, Outcome};
 
-use crate::schemas::SchemaError;
+use crate::openapi::SchemaError;
+use crate::retry::Retry;
 
-/// How soon to look again whether a cluster is connected.
+/// The wait for a cluster that is being connected, should no event come.
 pub(super) const CONNECTING: Duration = Duration::from_secs(1);
 
-/// How soon to look again at a definition that somebody changed while we looked at it, should no event come.
+/// The wait for a definition that somebody changed during a reconcile, should no event come.
 pub(super) const CHANGED: Duration = Duration::from_millis(200);
 
-/// When to look again.
+/// When a definition is reconciled next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// Soon, and then ever more slowly.
-    Now,
-    /// After this time.
-    After(Duration),
-    /// When something changes: trying again before is of no use.
-    OnChange,
-}
-
-/// How a pass over a definition ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Nothing is left to do.
+pub(super) enum Next {
+    /// On the next event.
     Done,
-    /// Something is under way that an event will tell of; look again after this time should it not.
+    /// On an event that is expected, or after this time should it not come.
     Wait(Duration),
 }
 
 /// A definition that cannot be served as it is.
 #[derive(Debug, thiserror::Error)]
-pub enum DefinitionError {
-    /// The copies are not complete.
-    #[error("the {what} of the cluster are not known yet")]
+pub(super) enum DefinitionError {
+    /// A cache has not synced.
+    #[error("the cache of {what} has not synced yet")]
     NotSynced {
-        /// What is missing.
+        /// The objects in it.
         what: &'static str,
     },
-    /// The definition has mistakes.
+    /// The spec is invalid.
     #[error("{message}")]
     Invalid {
-        /// All of them.
+        /// All mistakes.
         message: String,
-        /// Whether one of them is a kind that may still come.
+        /// Whether one of them is an unknown kind, whose CRD may still be created.
         unknown_kinds: bool,
     },
     /// Its latest revision does not compile any more.
@@ -55,26 +45,26 @@ pub enum DefinitionError {
     RevisionFailed {
         /// The revision's number.
         revision: i64,
-        /// All that is wrong.
+        /// All mistakes.
         message: String,
-        /// Whether something of it is a kind that may come back.
+        /// Whether one of them is an unknown kind, whose CRD may be created again.
         unknown_kinds: bool,
     },
-    /// The clusters that it names do not accept it, or have not answered yet.
+    /// The clusters that it names do not accept it, or have not yet.
     #[error("{message}")]
     Clusters {
-        /// What they say.
+        /// Why.
         message: String,
-        /// Whether they are about to answer.
+        /// Whether one of them is still being connected.
         connecting: bool,
     },
-    /// A CRD of this name belongs to nobody we know.
+    /// A CRD of this name is not owned by a definition.
     #[error("failed to update CRD {crd}: CRD already exists and is not owned by KRO")]
     ForeignCrd {
         /// The CRD.
         crd: String,
     },
-    /// The CRD belongs to another definition.
+    /// The CRD is owned by another definition.
     #[error("failed to update CRD {crd}: CRD is owned by another ResourceGraphDefinition {owner}")]
     OtherOwner {
         /// The CRD.
@@ -82,10 +72,10 @@ pub enum DefinitionError {
         /// The other definition.
         owner: String,
     },
-    /// Instances or clients may not survive the change.
+    /// The CRD has breaking changes, which the definition does not allow.
     #[error(
         "cannot update CRD {crd}: breaking changes detected: {report}; set the annotation `{annotation}: \"true\"` to \
-         make them all the same",
+         apply them anyway",
         annotation = kross_api::annotations::ALLOW_BREAKING_CHANGES
     )]
     Breaking {
@@ -94,21 +84,21 @@ pub enum DefinitionError {
         /// What breaks.
         report: String,
     },
-    /// The API server does not accept the CRD's names.
+    /// The API server rejects the names of the CRD.
     #[error("CRD {crd} is not established: {message}")]
     NamesRefused {
         /// The CRD.
         crd: String,
-        /// What the API server says.
+        /// The message of the API server.
         message: String,
     },
     /// The CRD is being deleted.
-    #[error("CRD {crd} is being deleted; it is made again when it is gone")]
+    #[error("CRD {crd} is being deleted; it is recreated afterwards")]
     CrdDeleting {
         /// The CRD.
         crd: String,
     },
-    /// The API server does not give its schemas.
+    /// The schemas of the hub could not be fetched.
     #[error(transparent)]
     Schemas(#[from] SchemaError),
     /// A request failed.
@@ -118,8 +108,7 @@ pub enum DefinitionError {
 
 impl DefinitionError {
     /// The reason of the condition that reports it.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => Reason::InvalidResourceGraph.as_str(),
             Self::NotSynced { .. } | Self::Schemas(_) | Self::Clusters { connecting: true, .. } => {
@@ -136,20 +125,19 @@ impl DefinitionError {
         }
     }
 
-    /// When trying again makes sense.
-    #[must_use]
-    pub fn retry(&self) -> Retry {
+    /// When to reconcile again.
+    pub(super) fn retry(&self) -> Retry {
         match self {
             Self::Invalid { unknown_kinds, .. } | Self::RevisionFailed { unknown_kinds, .. } => {
                 if *unknown_kinds {
-                    Retry::Now
+                    Retry::Backoff
                 } else {
                     Retry::OnChange
                 }
             }
-            Self::NotSynced { .. } | Self::Schemas(_) => Retry::Now,
+            Self::NotSynced { .. } | Self::Schemas(_) => Retry::Backoff,
             Self::Clusters { connecting: true, .. } => Retry::After(CONNECTING),
-            // Whatever the clusters do next is an event.
+            // A change in a cluster causes an event.
             Self::Clusters { .. }
             | Self::ForeignCrd { .. }
             | Self::OtherOwner { .. }
@@ -157,24 +145,20 @@ impl DefinitionError {
             | Self::NamesRefused { .. }
             | Self::CrdDeleting { .. } => Retry::OnChange,
             Self::Api(error) => match error.retry() {
-                kross_cluster::Retry::Backoff => Retry::Now,
+                kross_cluster::Retry::Backoff => Retry::Backoff,
                 kross_cluster::Retry::After(wait) => Retry::After(wait),
-                // Permissions and admission policies change without an event of ours.
+                // Permissions and admission policies change without an event in our caches.
                 kross_cluster::Retry::WhenChanged => Retry::After(Duration::from_secs(30)),
             },
         }
     }
 }
 
-/// What the queue does with the end of a pass.
+/// What the work queue does with the key of the definition.
 pub(super) fn outcome(ended: &Result<Next, DefinitionError>) -> Outcome {
     match ended {
         Ok(Next::Done) => Outcome::Done,
         Ok(Next::Wait(wait)) => Outcome::After(*wait),
-        Err(error) => match error.retry() {
-            Retry::Now => Outcome::Retry,
-            Retry::After(wait) => Outcome::After(wait),
-            Retry::OnChange => Outcome::Done,
-        },
+        Err(error) => error.retry().into(),
     }
 }

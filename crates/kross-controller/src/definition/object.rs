@@ -1,24 +1,23 @@
-//! A definition as a pass sees it: the stored object, read once into its types.
+//! A definition as a reconcile uses it: the stored object, parsed once.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::{
-    FINALIZER, ObjectFacts, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, annotations,
-    crd_name, spec_hash,
+    ObjectFacts, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, annotations, crd_name, spec_hash,
 };
 use kross_cluster::StoredObject;
 use kross_schema::GroupVersionKind;
 use kross_value::{Text, Value};
 use serde::de::DeserializeOwned;
 
-use crate::graphs::Interests;
+use crate::graphs::NamedKinds;
 
-/// A definition.
+/// A definition, parsed.
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
     pub(super) object: Arc<StoredObject>,
-    /// Its spec, or why it cannot be read.
+    /// Its spec, or why it cannot be parsed.
     pub(super) spec: Result<ResourceGraphDefinitionSpec, String>,
     pub(super) status: ResourceGraphDefinitionStatus,
 }
@@ -26,7 +25,7 @@ pub(super) struct Definition {
 impl Definition {
     pub(super) fn read(object: Arc<StoredObject>) -> Self {
         let spec = part(&object, "spec");
-        // A status that cannot be read is not ours; it is written anew.
+        // A status that cannot be parsed is not ours, and is overwritten.
         let status = part(&object, "status").unwrap_or_default();
         Self { object, spec, status }
     }
@@ -48,11 +47,6 @@ impl Definition {
         self.object.deletion_timestamp().is_some()
     }
 
-    /// The finalizers, ours among them or not.
-    pub(super) fn finalizers(&self) -> Vec<String> {
-        finalizers(&self.object)
-    }
-
     pub(super) fn allows_breaking_changes(&self) -> bool {
         self.object.annotation(annotations::ALLOW_BREAKING_CHANGES) == Some("true")
     }
@@ -62,25 +56,14 @@ impl Definition {
     }
 }
 
-/// The finalizers of an object.
-pub(super) fn finalizers(object: &StoredObject) -> Vec<String> {
-    let finalizers = object.value().at(&["metadata", "finalizers"]).and_then(Value::as_list);
-    finalizers.unwrap_or_default().iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
-}
-
-/// Whether our finalizer is among them.
-pub(super) fn is_held(finalizers: &[String]) -> bool {
-    finalizers.iter().any(|name| name == FINALIZER)
-}
-
-/// Reads a part of an object into its type.
+/// Parses a part of an object.
 pub(super) fn part<T: DeserializeOwned>(object: &StoredObject, name: &str) -> Result<T, String> {
     let json = object.value().get(name).map(serde_json::Value::from).unwrap_or_default();
     let json = if json.is_null() { serde_json::json!({}) } else { json };
     serde_json::from_value(json).map_err(|error| format!("cannot read `{name}`: {error}"))
 }
 
-/// What a spec's resources are, and what its instances are if their kind exists already.
+/// The kinds of a spec's resources, and of its instances if their kind exists already.
 pub(super) fn named_kinds(spec: &ResourceGraphDefinitionSpec) -> Vec<GroupVersionKind> {
     let text = |template: &Value, field: &str| template.get(field).and_then(Value::as_str).map(str::to_owned);
     let mut kinds: Vec<GroupVersionKind> = spec
@@ -98,7 +81,7 @@ pub(super) fn named_kinds(spec: &ResourceGraphDefinitionSpec) -> Vec<GroupVersio
                 .map(|instance| (instance.api_version.clone(), instance.kind.clone())),
         )
         .flat_map(|(api_version, kind)| {
-            // A selector may name its objects as a list.
+            // A selector may name the kind of its list.
             let items = kind.strip_suffix("List").map(|items| GroupVersionKind::new(&api_version, items));
             [Some(GroupVersionKind::new(&api_version, &kind)), items]
         })
@@ -109,18 +92,18 @@ pub(super) fn named_kinds(spec: &ResourceGraphDefinitionSpec) -> Vec<GroupVersio
     kinds
 }
 
-/// The kinds whose CRDs a definition has an eye on: those it names, and its own.
-pub(super) fn interests(spec: &ResourceGraphDefinitionSpec, named: &[GroupVersionKind]) -> Interests {
+/// The kinds whose CRDs concern a definition: those that it names, and its own.
+pub(super) fn kinds_of(spec: &ResourceGraphDefinitionSpec, named: &[GroupVersionKind]) -> NamedKinds {
     let own = (Text::from(spec.schema.group()), Text::from(spec.schema.kind.as_str()));
     named.iter().map(|kind| (kind.group.clone(), kind.kind.clone())).chain([own]).collect()
 }
 
-/// The name of the CRD that a definition would own; none where the kind exists already.
+/// The name of the CRD that a definition owns; none if its kind exists already.
 pub(super) fn own_crd(spec: &ResourceGraphDefinitionSpec) -> Option<String> {
     spec.schema.external_ref.is_none().then(|| crd_name(&spec.schema.kind, spec.schema.group()))
 }
 
-/// The hash that tells whether a spec changed.
+/// The hash that changes with a spec.
 pub(super) fn hash(spec: &ResourceGraphDefinitionSpec) -> Text {
     spec_hash(spec).into()
 }

@@ -1,5 +1,5 @@
-//! A definition that is gone, taken away by force or by a controller that does not wait for instances: what it left behind is
-//! served as far as its instances can be let go, by what is kept on them and on their objects alone.
+//! Serves the instances of a definition that was deleted before them, by force or by a controller that does not wait for
+//! them: they can be deleted, by what is kept on them and on their objects alone.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use kross_value::Text;
 
 use super::crd;
 use super::error::{DefinitionError, Next};
-use super::object::{finalizers, is_held};
 use crate::context::Context;
-use crate::graphs::{Halt, Served};
+use crate::finalizer;
+use crate::graphs::{NoGraph, Served};
 use crate::kinds;
 
-/// Serves the kind of a definition that is gone while instances of it are held, and withdraws it afterwards.
+/// Serves the kind of a definition that was deleted as long as instances have our finalizer.
 ///
 /// # Errors
-/// The cluster does not tell whether there are instances.
+/// The instances cannot be listed.
 pub(super) async fn proceed(context: &Context, name: &Text) -> Result<Next, DefinitionError> {
     let crds = context.crds.list().ok_or(DefinitionError::NotSynced { what: "CustomResourceDefinitions" })?;
     let owned =
@@ -38,8 +38,8 @@ pub(super) async fn proceed(context: &Context, name: &Text) -> Result<Next, Defi
 
 async fn is_needed(context: &Context, kind: &ApiKind) -> Result<bool, DefinitionError> {
     match context.client.list(kind, None, None).await {
-        Ok(instances) => Ok(instances.iter().any(|instance| is_held(&finalizers(instance)))),
-        // The kind went meanwhile, and its objects with it.
+        Ok(instances) => Ok(instances.iter().any(finalizer::is_set)),
+        // The CRD was deleted meanwhile, and its objects with it.
         Err(error) if error.missing().is_some() => Ok(false),
         Err(error) => Err(error.into()),
     }
@@ -49,20 +49,22 @@ fn serve(context: &Context, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>
     if context.graphs.get(name).is_some_and(|current| current.orphaned) {
         return;
     }
-    tracing::warn!(rgd = %name, crd = %crd.name(), "the definition is gone and instances are left; they can be deleted");
+    tracing::warn!(rgd = %name, crd = %crd.name(), "definition was deleted before its instances; they can still be deleted");
     context.graphs.publish(Served {
         definition: name.clone(),
         uid: crd.label(labels::DEFINITION_ID).unwrap_or_default().into(),
-        instances: context.watches.watch(&context.client, kind, Selection::All),
+        instances: context.caches.watch(&context.client, kind, Selection::All),
         kind: Arc::clone(kind),
         children: Vec::new(),
         external: false,
         revision: None,
-        leaving: None,
-        halt: Some(Halt::Ended(format!("definition `{name}` is gone, so that nothing new is made").into())),
+        deletion_revision: None,
+        no_graph: Some(NoGraph::Deleted(
+            format!("definition `{name}` was deleted; no objects are created or updated").into(),
+        )),
         orphaned: true,
     });
     if let Some(served) = context.graphs.get(name) {
-        context.wake_instances(&served);
+        context.requeue_instances_of(&served);
     }
 }

@@ -1,10 +1,10 @@
-//! One pass over a definition: look at the copies, decide which revision to serve, serve it, report. Every way out goes
-//! through the report.
+//! One reconcile of a definition, from top to bottom: resolve the revision to serve, serve it, delete old revisions, report.
+//! Every end of it writes the status.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{FINALIZER, FailureReason, ResourceGraphDefinitionSpec};
+use kross_api::{FailureReason, ResourceGraphDefinitionSpec, managers};
 use kross_cluster::{Lookup, Outcome};
 use kross_schema::GroupVersionKind;
 use kross_value::Text;
@@ -12,27 +12,28 @@ use kross_value::Text;
 use super::cluster_checks::{self, ClusterChecks, Verdict};
 use super::compile::{Compiled, compile_for};
 use super::error::{CHANGED, CONNECTING, DefinitionError, Next, outcome};
-use super::object::{Definition, hash, interests, is_held, named_kinds};
-use super::report::{Report, ready_message};
+use super::object::{Definition, hash, kinds_of, named_kinds};
 use super::revisions::{self, Revision, Revisions};
 use super::serve::serve;
+use super::status::{StatusReport, ready_message};
 use super::{deletion, orphan};
 use crate::context::Context;
-use crate::graphs::{self, Interests};
+use crate::finalizer;
+use crate::graphs::{self, NamedKinds};
 use crate::metrics::{IssueReason, Issued, Resolution, Resolved};
 
-/// Looks at a definition.
+/// Reconciles a definition.
 #[tracing::instrument(level = "debug", skip_all, fields(rgd = %name))]
 pub(crate) async fn reconcile(context: &Context, name: &Text) -> Outcome {
-    let mut said = None;
+    let mut reported = None;
     let ended = match context.definitions.get(None, name) {
         Lookup::Found(object) => {
             let definition = Definition::read(object);
-            said = ready_message(&definition.status);
+            reported = ready_message(&definition.status);
             if definition.is_deleting() {
                 deletion::proceed(context, definition).await
             } else {
-                pass(context, definition).await
+                reconcile_living(context, definition).await
             }
         }
         Lookup::Absent => {
@@ -42,17 +43,17 @@ pub(crate) async fn reconcile(context: &Context, name: &Text) -> Outcome {
         Lookup::Unknown => Err(DefinitionError::NotSynced { what: "definitions" }),
     };
     if let Err(error) = &ended {
-        // What waits for somebody is tried again and again, and is news only once.
-        if said == Some(error.to_string()) {
-            tracing::debug!(rgd = %name, reason = error.reason(), %error, "still cannot serve a definition");
+        // An error that is retried again and again is a warning only once.
+        if reported == Some(error.to_string()) {
+            tracing::debug!(rgd = %name, reason = error.reason(), %error, "still cannot serve definition");
         } else {
-            tracing::warn!(rgd = %name, reason = error.reason(), %error, "cannot serve a definition");
+            tracing::warn!(rgd = %name, reason = error.reason(), %error, "cannot serve definition");
         }
     }
     outcome(&ended)
 }
 
-/// Lets a revision go that is being deleted.
+/// Removes our finalizer from a revision that is being deleted.
 pub(crate) async fn release_revision(context: &Context, name: &Text) -> Outcome {
     let Lookup::Found(object) = context.revisions.get(None, name) else { return Outcome::Done };
     if object.deletion_timestamp().is_none() {
@@ -60,47 +61,47 @@ pub(crate) async fn release_revision(context: &Context, name: &Text) -> Outcome 
     }
     let ended = revisions::release(context, &object).await.map(|()| Next::Done);
     if let Err(error) = &ended {
-        tracing::warn!(revision = %name, %error, "cannot let go of a revision");
+        tracing::warn!(revision = %name, %error, "cannot release revision");
     }
     outcome(&ended)
 }
 
-async fn pass(context: &Context, definition: Definition) -> Result<Next, DefinitionError> {
-    let definition = hold(context, definition).await?;
+async fn reconcile_living(context: &Context, definition: Definition) -> Result<Next, DefinitionError> {
+    let definition = add_finalizer(context, definition).await?;
     let refers = definition.spec.as_ref().is_ok_and(|spec| cluster_checks::has_references(context, spec));
-    let mut report = Report::new(&definition, refers, Timestamp::now());
-    let ended = walk(context, &definition, &mut report).await;
+    let mut report = StatusReport::new(&definition, refers, Timestamp::now());
+    let ended = run(context, &definition, &mut report).await;
     match report.write(context, &definition).await {
-        // Somebody changed it meanwhile, which wakes us.
+        // Somebody has changed it meanwhile. The event of that change requeues it.
         Err(DefinitionError::Api(error)) if error.reason() == FailureReason::Conflict => {
-            tracing::debug!(rgd = %definition.name(), %error, "the definition has changed");
+            tracing::debug!(rgd = %definition.name(), %error, "definition has changed");
             ended.and(Ok(Next::Wait(CHANGED)))
         }
         written => written.and(ended),
     }
 }
 
-/// Adds our finalizer, if it is not there.
-async fn hold(context: &Context, definition: Definition) -> Result<Definition, DefinitionError> {
-    let mut finalizers = definition.finalizers();
-    if is_held(&finalizers) {
+async fn add_finalizer(context: &Context, definition: Definition) -> Result<Definition, DefinitionError> {
+    if finalizer::is_set(&definition.object) {
         return Ok(definition);
     }
-    finalizers.push(FINALIZER.to_owned());
-    let written = deletion::write_finalizers(context, &definition, &finalizers).await?;
+    let patch = finalizer::addition(&definition.object);
+    let (kind, name) = (&context.definition_kind, definition.name());
+    let written = context.client.merge_patch(kind, None, name, None, managers::CONTROLLER, &patch).await?;
     context.definitions.observe(&written);
     Ok(Definition::read(Arc::new(written)))
 }
 
-async fn walk(
+/// The steps of a reconcile of a living definition.
+async fn run(
     context: &Context,
     definition: &Definition,
-    report: &mut Report,
+    report: &mut StatusReport,
 ) -> Result<Next, DefinitionError> {
     let now = Timestamp::now();
     let known = context.revisions.list().ok_or(DefinitionError::NotSynced { what: "revisions" })?;
     let revisions = Revisions::of(definition.name(), &known);
-    remember(context, definition, revisions.latest());
+    store_named_kinds(context, definition, revisions.latest());
     if !revisions.is_settled() {
         report.settling();
         count(context, Resolution::wait);
@@ -112,70 +113,53 @@ async fn walk(
     if let Some(latest) = revisions.latest() {
         report.issued(latest.number);
     }
-    let (revision, compiled, connecting) = match resolve(context, definition, &revisions, report, now).await {
+    let resolved = match resolve(context, definition, &revisions, report, now).await {
         Ok(resolved) => resolved,
         Err(error) => {
             count(context, Resolution::failed);
             let latest = revisions.latest().map(|latest| latest.number);
-            deletion::stand_in(context, definition, latest, &error);
+            deletion::serve_without_graph(context, definition, latest, &error);
             return Err(error);
         }
     };
-    let ended = serve(context, definition, revision.number, &compiled, report).await;
+    let ended = serve(context, definition, resolved.revision.number, &resolved.compiled, report).await;
     count(context, if ended.is_ok() { Resolution::serve } else { Resolution::failed });
     let known = context.revisions.list().unwrap_or_default();
     let revisions = Revisions::of(definition.name(), &known);
-    revisions::collect(context, &revisions).await;
-    catch_up(context, definition, &revisions, now).await;
+    revisions::delete_surplus(context, &revisions).await;
+    verify_old_revisions(context, definition, &revisions, now).await;
     match ended {
-        Ok(Next::Done) if connecting => Ok(Next::Wait(CONNECTING)),
+        Ok(Next::Done) if resolved.is_connecting => Ok(Next::Wait(CONNECTING)),
         ended => ended,
     }
 }
 
-/// Records what comes of revisions that were overtaken before anybody did, as by one edit after the other or the end of the
-/// process. Nothing depends on it; people look at them.
-async fn catch_up(context: &Context, definition: &Definition, revisions: &Revisions, now: Timestamp) {
-    for revision in revisions.unverified(context.settings.max_revisions) {
-        let Ok(spec) = &revision.spec else { continue };
-        let compiled = compile_for(context, definition.name(), spec, &named_kinds(spec), None).await;
-        let recorded = match &compiled {
-            Ok(compiled) => revisions::record(context, revision, Ok(&compiled.graph), now).await,
-            Err(DefinitionError::Invalid { message, .. }) => {
-                revisions::record(context, revision, Err(message), now).await
-            }
-            Err(_) => continue,
-        };
-        if let Err(error) = recorded {
-            tracing::warn!(rgd = %definition.name(), %error, "cannot record what came of an old revision");
-        }
-    }
+/// The revision to serve.
+struct ResolvedRevision {
+    revision: Revision,
+    compiled: Compiled,
+    /// Whether one of its clusters is still being connected.
+    is_connecting: bool,
 }
 
-/// Which revision to serve: the latest if the definition is as it was, else a new one. And whether a cluster is about to be
-/// connected.
+/// Resolves the revision to serve: the latest one if the spec has not changed since, else a new one.
 async fn resolve(
     context: &Context,
     definition: &Definition,
     revisions: &Revisions,
-    report: &mut Report,
+    report: &mut StatusReport,
     now: Timestamp,
-) -> Result<(Revision, Compiled, bool), DefinitionError> {
-    let spec = definition
-        .spec
-        .as_ref()
-        .map_err(|message| DefinitionError::Invalid { message: message.clone(), unknown_kinds: false });
-    let spec = match spec {
+) -> Result<ResolvedRevision, DefinitionError> {
+    let spec = match &definition.spec {
         Ok(spec) => spec,
-        Err(error) => {
-            report.invalid(&error.to_string());
-            return Err(error);
+        Err(message) => {
+            report.invalid(message);
+            return Err(DefinitionError::Invalid { message: message.clone(), unknown_kinds: false });
         }
     };
-    let current = hash(spec);
-    let kinds = named_kinds(spec);
-    // Where instances live may depend on a schema, and where the clusters are on that.
-    if let Err(error) = context.schemas.prepare(&kinds).await {
+    // Before the clusters are checked: the scope of instances may depend on a schema, and the namespace of a Secret on that
+    // scope.
+    if let Err(error) = context.schemas.prepare(&named_kinds(spec)).await {
         report.without_schemas(&error.to_string());
         return Err(error.into());
     }
@@ -183,98 +167,119 @@ async fn resolve(
     if let Some(clusters) = &clusters {
         clusters.report(report);
     }
-    match revisions.latest() {
-        Some(latest) if latest.hash == current => {
-            let compiled = revive(context, definition, latest, clusters.as_ref(), report, now).await?;
-            let connecting = clusters.is_some_and(|clusters| clusters.is_connecting());
-            Ok((latest.clone(), compiled, connecting))
+    let current = hash(spec);
+    let Some(latest) = revisions.latest().filter(|latest| latest.hash == current) else {
+        let change = SpecChange { context, definition, spec, hash: &current, revisions };
+        let (revision, compiled) = change.issue(clusters.as_ref(), report, now).await?;
+        return Ok(ResolvedRevision { revision, compiled, is_connecting: false });
+    };
+    let compiled = compile_latest(context, definition, latest, clusters.as_ref(), report, now).await?;
+    let is_connecting = clusters.is_some_and(|clusters| clusters.is_connecting());
+    Ok(ResolvedRevision { revision: latest.clone(), compiled, is_connecting })
+}
+
+/// A spec that is not the latest revision's.
+struct SpecChange<'a> {
+    context: &'a Context,
+    definition: &'a Definition,
+    spec: &'a ResourceGraphDefinitionSpec,
+    hash: &'a Text,
+    revisions: &'a Revisions,
+}
+
+impl SpecChange<'_> {
+    /// Compiles the spec, checks it against its clusters, and issues it as a new revision. If that fails instances continue
+    /// with the latest revision.
+    async fn issue(
+        &self,
+        clusters: Option<&ClusterChecks>,
+        report: &mut StatusReport,
+        now: Timestamp,
+    ) -> Result<(Revision, Compiled), DefinitionError> {
+        let Self { context, definition, revisions, .. } = self;
+        let latest = revisions.latest();
+        if let Some(latest) = latest {
+            report.resolved(latest.number);
         }
-        latest => {
-            if let Some(latest) = latest {
-                report.resolved(latest.number);
+        let compiled = match self.accept(clusters, report).await {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                if matches!(error, DefinitionError::Invalid { .. } | DefinitionError::Clusters { .. }) {
+                    serve_latest(context, definition, latest, report, now).await;
+                }
+                return Err(error);
             }
-            let compiled = accept(context, definition, spec, &kinds, clusters.as_ref(), report).await;
-            let compiled = match compiled {
-                Ok(compiled) => compiled,
-                Err(error) => {
-                    if matches!(error, DefinitionError::Invalid { .. } | DefinitionError::Clusters { .. }) {
-                        go_on(context, definition, latest, report, now).await;
-                    }
-                    return Err(error);
+        };
+        let number = revisions.next_number(report.last_issued());
+        let revision = match revisions::issue(context, definition, number, self.hash).await {
+            Ok(revision) => revision,
+            Err(error) => {
+                if is_rejected(&error) {
+                    report.invalid(&error.to_string());
+                    serve_latest(context, definition, latest, report, now).await;
                 }
-            };
-            let number = revisions.next_number(report.last_issued());
-            let revision = match revisions::issue(context, definition, number, &current).await {
-                Ok(revision) => revision,
-                Err(error) => {
-                    if is_refused(&error) {
-                        report.invalid(&error.to_string());
-                        go_on(context, definition, latest, report, now).await;
-                    }
-                    return Err(error);
+                return Err(error);
+            }
+        };
+        let reason = if latest.is_some() { IssueReason::spec_changed } else { IssueReason::no_revision };
+        context.metrics.definitions.revisions_issued.get_or_create(&Issued { reason }).inc();
+        count(context, Resolution::issue);
+        report.accepted(&compiled.graph);
+        report.issued(number);
+        report.compiling(number);
+        revisions::record(context, &revision, Ok(&compiled.graph), now).await?;
+        store_compiled(context, definition, number, &compiled);
+        report.resolved(number);
+        Ok((revision, compiled))
+    }
+
+    /// Compiles the spec, and checks it against the clusters that it names.
+    async fn accept(
+        &self,
+        clusters: Option<&ClusterChecks>,
+        report: &mut StatusReport,
+    ) -> Result<Compiled, DefinitionError> {
+        let Self { context, definition, spec, .. } = self;
+        let kinds: Vec<GroupVersionKind> = named_kinds(spec);
+        let compiled = match compile_for(context, definition.name(), spec, &kinds, clusters).await {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                if matches!(error, DefinitionError::Invalid { .. }) {
+                    report.invalid(&error.to_string());
                 }
-            };
-            let reason = if latest.is_some() { IssueReason::spec_changed } else { IssueReason::no_revision };
-            context.metrics.issued.get_or_create(&Issued { reason }).inc();
-            count(context, Resolution::issue);
-            report.accepted(&compiled.graph);
-            report.issued(number);
-            report.compiling(number);
-            revisions::record(context, &revision, Ok(&compiled.graph), now).await?;
-            keep(context, definition, number, &compiled);
-            report.resolved(number);
-            Ok((revision, compiled, false))
-        }
+                return Err(error);
+            }
+        };
+        let Some(clusters) = clusters else { return Ok(compiled) };
+        let verdict = clusters.verdict(compiled.mismatch.as_deref());
+        clusters.report_analysis(report, &verdict);
+        let error = match verdict {
+            Verdict::Compatible => return Ok(compiled),
+            Verdict::Pending => {
+                let message = clusters.obstacle().unwrap_or_default();
+                DefinitionError::Clusters { message, connecting: clusters.is_connecting() }
+            }
+            Verdict::Incompatible(_, message) => DefinitionError::Clusters { message, connecting: false },
+        };
+        report.accepted(&compiled.graph);
+        report.not_accepted_by_clusters();
+        Err(error)
     }
 }
 
-/// Whether the API server does not take a revision as it is: nothing becomes of the definition until somebody acts.
-fn is_refused(error: &DefinitionError) -> bool {
+/// Whether the API server rejects a revision. A retry does not help until somebody changes something.
+fn is_rejected(error: &DefinitionError) -> bool {
     matches!(error, DefinitionError::Api(error) if error.retry() == kross_cluster::Retry::WhenChanged)
 }
 
-/// Compiles a spec that is new, and asks the clusters that it names.
-async fn accept(
-    context: &Context,
-    definition: &Definition,
-    spec: &ResourceGraphDefinitionSpec,
-    kinds: &[GroupVersionKind],
-    clusters: Option<&ClusterChecks>,
-    report: &mut Report,
-) -> Result<Compiled, DefinitionError> {
-    let compiled = match compile_for(context, definition.name(), spec, kinds, clusters).await {
-        Ok(compiled) => compiled,
-        Err(error) => {
-            if matches!(error, DefinitionError::Invalid { .. }) {
-                report.invalid(&error.to_string());
-            }
-            return Err(error);
-        }
-    };
-    let Some(clusters) = clusters else { return Ok(compiled) };
-    let verdict = clusters.verdict(compiled.mismatch.as_deref());
-    clusters.report_analysis(report, &verdict);
-    let error = match verdict {
-        Verdict::Compatible => return Ok(compiled),
-        Verdict::Pending => {
-            let message = clusters.obstacle().unwrap_or_default();
-            DefinitionError::Clusters { message, connecting: clusters.is_connecting() }
-        }
-        Verdict::Incompatible(_, message) => DefinitionError::Clusters { message, connecting: false },
-    };
-    report.accepted(&compiled.graph);
-    report.hold();
-    Err(error)
-}
-
-/// The graph of a revision that exists: the one that is being served, or compiled again after a restart or after a schema
-/// that it uses has changed. It was accepted once: what its clusters say now is reported, and it goes on.
-async fn revive(
+/// The graph of the latest revision: the one that is served, or a new one after a restart or a change of a schema. The
+/// revision was accepted before: what its clusters say now is reported, and instances continue.
+async fn compile_latest(
     context: &Context,
     definition: &Definition,
     revision: &Revision,
     clusters: Option<&ClusterChecks>,
-    report: &mut Report,
+    report: &mut StatusReport,
     now: Timestamp,
 ) -> Result<Compiled, DefinitionError> {
     match compiled(context, definition, revision, clusters).await {
@@ -301,10 +306,10 @@ async fn revive(
     }
 }
 
-/// The graph of a revision: the one that was compiled last, if it is of this revision and the schemas are as they were.
+/// The graph of a revision: the stored one, if it is of this revision and the schemas have not changed.
 ///
 /// # Errors
-/// It does not compile, or the cluster does not tell its schemas.
+/// It does not compile, or the schemas cannot be fetched.
 pub(super) async fn compiled(
     context: &Context,
     definition: &Definition,
@@ -321,68 +326,92 @@ pub(super) async fn compiled(
             && known.graph.hash == revision.hash
             && known.fingerprint == context.schemas.fingerprint(&kinds)
     });
-    // A cluster that does not answer is no reason to know less than before.
-    let current = |known: &graphs::Revision| {
+    // If a cluster is unreachable, the graph that was compiled with its schemas is better than a new one without.
+    let is_current = |known: &graphs::Revision| {
         clusters.is_none_or(|clusters| !clusters.is_complete() || known.clusters == clusters.fingerprint())
     };
-    if let Some(known) = known.clone().filter(current) {
+    if let Some(known) = known.clone().filter(is_current) {
         return Ok(known.into());
     }
     let mut compiled = compile_for(context, definition.name(), spec, &kinds, clusters).await?;
     if let (Some(known), Some(_)) = (known, &compiled.mismatch) {
-        // What instances go on with is the last graph that fitted.
+        // Instances continue with the last graph that fitted the clusters.
         compiled.graph = known.graph;
     }
-    keep(context, definition, revision.number, &compiled);
+    store_compiled(context, definition, revision.number, &compiled);
     Ok(compiled)
 }
 
-/// Remembers a compiled revision, so that the next pass need not compile it again.
-fn keep(context: &Context, definition: &Definition, number: i64, compiled: &Compiled) {
-    context.graphs.keep_compiled(definition.name(), compiled.clone().revision(number));
+/// Stores a compiled revision, so that the next reconcile does not compile it again.
+fn store_compiled(context: &Context, definition: &Definition, number: i64, compiled: &Compiled) {
+    context.graphs.store_compiled(definition.name(), compiled.clone().revision(number));
 }
 
-/// After an invalid edit instances go on with the last good revision, after a restart too. What the conditions say about
-/// its API stays as it was, unless that does not hold any more.
-async fn go_on(
+/// Serves the latest revision if the spec is invalid, after a restart too. The conditions of its API stay as they are,
+/// unless they do not hold any more.
+async fn serve_latest(
     context: &Context,
     definition: &Definition,
-    last_good: Option<&Revision>,
-    report: &mut Report,
+    latest: Option<&Revision>,
+    report: &mut StatusReport,
     now: Timestamp,
 ) {
-    let Some(revision) = last_good else { return };
+    let Some(revision) = latest else { return };
     let compiled = match compiled(context, definition, revision, None).await {
         Ok(compiled) => compiled,
         Err(DefinitionError::Invalid { message, .. }) => {
             let message = format!("latest graph revision {} failed compilation: {message}", revision.number);
-            report.last_good_failed(&message);
+            report.latest_failed(&message);
             if let Err(error) = revisions::record(context, revision, Err(&message), now).await {
-                tracing::warn!(rgd = %definition.name(), %error, "cannot record that a revision fails");
+                tracing::warn!(rgd = %definition.name(), %error, "cannot write the status of a revision");
             }
             return;
         }
         Err(error) => {
-            tracing::warn!(rgd = %definition.name(), %error, "cannot compile the last good revision");
+            tracing::warn!(rgd = %definition.name(), %error, "cannot compile the latest revision");
             return;
         }
     };
-    let mut served = report.clone();
-    if let Err(error) = serve(context, definition, revision.number, &compiled, &mut served).await {
+    let mut discarded = report.clone();
+    if let Err(error) = serve(context, definition, revision.number, &compiled, &mut discarded).await {
         report.kind_failed(&error.to_string());
     }
 }
 
-/// Keeps in mind whose CRDs concern a definition: those that its spec names, and its latest revision.
-fn remember(context: &Context, definition: &Definition, latest: Option<&Revision>) {
-    let of = |spec: &ResourceGraphDefinitionSpec| interests(spec, &named_kinds(spec));
-    let mut kinds = definition.spec.as_ref().map_or_else(|_| Interests::default(), of);
+/// Writes the status of older revisions that have none, such as after two edits in a row or a restart. Nothing depends on
+/// it; it is for people.
+async fn verify_old_revisions(
+    context: &Context,
+    definition: &Definition,
+    revisions: &Revisions,
+    now: Timestamp,
+) {
+    for revision in revisions.unverified(context.settings.max_revisions) {
+        let Ok(spec) = &revision.spec else { continue };
+        let compiled = compile_for(context, definition.name(), spec, &named_kinds(spec), None).await;
+        let recorded = match &compiled {
+            Ok(compiled) => revisions::record(context, revision, Ok(&compiled.graph), now).await,
+            Err(DefinitionError::Invalid { message, .. }) => {
+                revisions::record(context, revision, Err(message), now).await
+            }
+            Err(_) => continue,
+        };
+        if let Err(error) = recorded {
+            tracing::warn!(rgd = %definition.name(), %error, "cannot write the status of an old revision");
+        }
+    }
+}
+
+/// Stores the kinds whose CRDs concern a definition: those that its spec and its latest revision name.
+fn store_named_kinds(context: &Context, definition: &Definition, latest: Option<&Revision>) {
+    let of = |spec: &ResourceGraphDefinitionSpec| kinds_of(spec, &named_kinds(spec));
+    let mut kinds = definition.spec.as_ref().map_or_else(|_| NamedKinds::default(), of);
     if let Some(Ok(spec)) = latest.map(|latest| latest.spec.as_ref()) {
         kinds.extend(of(spec));
     }
-    context.graphs.remember(definition.name(), kinds);
+    context.graphs.store_named_kinds(definition.name(), kinds);
 }
 
 fn count(context: &Context, result: Resolution) {
-    context.metrics.resolved.get_or_create(&Resolved { result }).inc();
+    context.metrics.definitions.revisions_resolved.get_or_create(&Resolved { result }).inc();
 }

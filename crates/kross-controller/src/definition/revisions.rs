@@ -1,5 +1,5 @@
-//! The revisions of a definition: which there are, which number the next one has, which are too many. Turns a definition
-//! that changed into a frozen copy, and what came of compiling it into that copy's status.
+//! The revisions of a definition: which exist, the number of the next one, which are to be deleted. Issues a revision as a
+//! snapshot of a spec, and writes the result of its compilation into its status.
 
 use std::sync::Arc;
 
@@ -14,8 +14,9 @@ use kross_value::{Text, Value};
 
 use super::error::DefinitionError;
 use super::object::{Definition, hash, part};
-use super::report::{self, patch};
+use super::status::{order, patch, resources};
 use crate::context::Context;
+use crate::finalizer;
 
 const DEFINITION_API_VERSION: &str = "kro.run/v1alpha1";
 const DEFINITION_KIND: &str = "ResourceGraphDefinition";
@@ -26,23 +27,23 @@ const FIELDS: [&str; 3] = ["topologicalOrder", "resources", "conditions"];
 pub(super) struct Revision {
     pub(super) object: Arc<StoredObject>,
     pub(super) number: i64,
-    /// Our hash of its snapshot. The label may be another's.
+    /// Our hash of its snapshot. The label may be from another controller.
     pub(super) hash: Text,
-    /// Its snapshot, or why it cannot be read.
+    /// Its snapshot, or why it cannot be parsed.
     pub(super) spec: Result<ResourceGraphDefinitionSpec, String>,
 }
 
 /// The revisions of one definition.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Revisions {
-    /// Those that are not being deleted, the oldest first.
+    /// Those that are not being deleted, in ascending order.
     live: Vec<Revision>,
     /// The highest number among those that are being deleted.
-    leaving: Option<i64>,
+    terminating: Option<i64>,
 }
 
 impl Revisions {
-    /// Sorts the revisions that name a definition.
+    /// The revisions of a definition.
     pub(super) fn of(definition: &str, known: &[Arc<StoredObject>]) -> Self {
         let mut revisions = Self::default();
         for object in known {
@@ -52,7 +53,7 @@ impl Revisions {
             }
             let number = object.value().at(&["spec", "revision"]).and_then(Value::as_int).unwrap_or(0);
             if object.deletion_timestamp().is_some() {
-                revisions.leaving = revisions.leaving.max(Some(number));
+                revisions.terminating = revisions.terminating.max(Some(number));
                 continue;
             }
             revisions.live.push(Revision::read(Arc::clone(object), number));
@@ -66,15 +67,16 @@ impl Revisions {
         self.live.last()
     }
 
-    /// Whether nothing newer than what stays is still going. Until then it is open which revision is the latest.
+    /// Whether no revision is terminating that is newer than all others. Until then the latest revision is not known.
     pub(super) fn is_settled(&self) -> bool {
-        self.leaving.is_none_or(|leaving| self.latest().is_some_and(|latest| latest.number > leaving))
+        let latest = self.latest();
+        self.terminating.is_none_or(|number| latest.is_some_and(|latest| latest.number > number))
     }
 
-    /// The number of the next revision, which no other ever had.
+    /// The number of the next revision. No number is issued twice.
     pub(super) fn next_number(&self, last_issued: i64) -> i64 {
         let latest = self.latest().map_or(0, |latest| latest.number);
-        last_issued.max(latest).max(self.leaving.unwrap_or(0)) + 1
+        last_issued.max(latest).max(self.terminating.unwrap_or(0)) + 1
     }
 
     /// Those beyond the newest `keep`.
@@ -83,14 +85,14 @@ impl Revisions {
         self.live.get(..count).unwrap_or_default()
     }
 
-    /// Those that stay, are not the latest, and do not say what came of them.
+    /// Those that are kept, are not the latest, and have no status.
     pub(super) fn unverified(&self, keep: Option<usize>) -> impl Iterator<Item = &Revision> {
         let surplus = keep.map_or(0, |keep| self.surplus(keep).len());
         let old = self.live.iter().take(self.live.len().saturating_sub(1)).skip(surplus);
         old.filter(|revision| revision.object.value().at(&["status", "conditions"]).is_none())
     }
 
-    /// Those that no definition of this UID controls.
+    /// Those without a controller reference to the definition of this UID.
     pub(super) fn orphans<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = &'a Revision> {
         self.live.iter().filter(move |revision| !is_controlled(&revision.object, uid))
     }
@@ -127,9 +129,8 @@ fn owner_reference(definition: &Definition) -> Value {
     ])
 }
 
-/// The spec as it is on the wire, not as we read it: a snapshot leaves nothing out but an empty list of resources, as kro
-/// does.
-fn frozen(definition: &Definition) -> Value {
+/// The spec as it is on the wire, with fields that we do not know. As in kro, only an empty list of resources is left out.
+fn snapshot_spec(definition: &Definition) -> Value {
     let mut spec = definition.object.value().get("spec").cloned().unwrap_or(Value::Null);
     if let Some(spec) = spec.as_object_mut()
         && spec.get("resources").and_then(Value::as_list).is_some_and(<[Value]>::is_empty)
@@ -139,7 +140,7 @@ fn frozen(definition: &Definition) -> Value {
     spec
 }
 
-/// The revision of a definition as it is now.
+/// A revision of the current spec.
 fn body(context: &Context, definition: &Definition, number: i64, hash: &Text) -> Value {
     let mut own_labels = context.ownership_labels();
     own_labels.insert(labels::DEFINITION_NAME, definition.name().clone().into());
@@ -147,7 +148,7 @@ fn body(context: &Context, definition: &Definition, number: i64, hash: &Text) ->
     let snapshot = Value::object([
         ("name", definition.name().clone().into()),
         ("generation", definition.object.generation().unwrap_or(0).into()),
-        ("spec", frozen(definition)),
+        ("spec", snapshot_spec(definition)),
     ]);
     Value::object([
         ("apiVersion", "internal.kro.run/v1alpha1".into()),
@@ -165,10 +166,10 @@ fn body(context: &Context, definition: &Definition, number: i64, hash: &Text) ->
     ])
 }
 
-/// Freezes a definition as a new revision.
+/// Issues the current spec as a new revision.
 ///
 /// # Errors
-/// The cluster refuses or does not answer, or another process was faster: then the copy will tell.
+/// The request fails, such as because another process has issued it: its event requeues the definition.
 pub(super) async fn issue(
     context: &Context,
     definition: &Definition,
@@ -178,14 +179,14 @@ pub(super) async fn issue(
     let body = body(context, definition, number, hash);
     let written = context.client.create(&context.revision_kind, &body, managers::CONTROLLER).await?;
     context.revisions.observe(&written);
-    tracing::info!(rgd = %definition.name(), revision = number, "issued a revision");
+    tracing::info!(rgd = %definition.name(), revision = number, "issued revision");
     Ok(Revision::read(Arc::new(written), number))
 }
 
-/// Makes a definition the controller of revisions that have none, or one that is gone.
+/// Makes a definition the controller of a revision that has none, or one that was deleted.
 ///
 /// # Errors
-/// The cluster refuses or does not answer, or the revision has changed meanwhile.
+/// The request fails, or the revision was changed meanwhile.
 pub(super) async fn adopt(
     context: &Context,
     definition: &Definition,
@@ -211,14 +212,14 @@ pub(super) async fn adopt(
         .merge_patch(&context.revision_kind, None, name, None, managers::CONTROLLER, &patch)
         .await?;
     context.revisions.observe(&written);
-    tracing::info!(rgd = %definition.name(), revision = revision.number, "adopted a revision");
+    tracing::info!(rgd = %definition.name(), revision = revision.number, "adopted revision");
     Ok(())
 }
 
-/// Records on a revision what came of compiling it, if that is news.
+/// Writes the result of a compilation into the status of a revision, if it changed.
 ///
 /// # Errors
-/// The cluster refuses or does not answer.
+/// The request fails.
 pub(super) async fn record(
     context: &Context,
     revision: &Revision,
@@ -264,69 +265,63 @@ fn status(
     };
     let mut conditions =
         ConditionSet::new(ConditionType::REVISION.iter().copied(), facts, &before.conditions, now);
-    let (topological_order, resources) = match compiled {
+    let (topological_order, dependencies) = match compiled {
         Ok(graph) => {
             let message = "graph revision compiled and verified";
             conditions.set_true(ConditionType::GraphVerified, Reason::Verified, message, now);
-            (report::order(graph), report::resources(graph))
+            (order(graph), resources(graph))
         }
         Err(message) => {
             conditions.set_false(ConditionType::GraphVerified, Reason::InvalidGraph, message, now);
             (List::default(), List::default())
         }
     };
-    GraphRevisionStatus { topological_order, resources, conditions: conditions.into_list() }
+    GraphRevisionStatus { topological_order, resources: dependencies, conditions: conditions.into_list() }
 }
 
-/// Deletes revisions that are too many. What cannot be deleted stays until the next pass.
-pub(super) async fn collect(context: &Context, revisions: &Revisions) {
+/// Deletes the surplus of old revisions. Those that cannot be deleted stay until the next reconcile.
+pub(super) async fn delete_surplus(context: &Context, revisions: &Revisions) {
     let Some(keep) = context.settings.max_revisions else { return };
     for revision in revisions.surplus(keep) {
         let options = Delete { uid: Some(revision.object.uid()), ..Delete::default() };
         match context.client.delete(&context.revision_kind, None, revision.object.name(), options).await {
             Ok(kross_cluster::Deleted::Terminating(object)) => {
-                context.metrics.collected.inc();
+                context.metrics.definitions.revisions_deleted.inc();
                 context.revisions.observe(&object);
-                // Nobody else would: an own write wakes nobody.
+                // Here, since our own write does not requeue it.
                 if let Err(error) = release(context, &object).await {
-                    tracing::warn!(%error, "cannot let go of a revision");
+                    tracing::warn!(%error, "cannot release revision");
                 }
             }
             Ok(kross_cluster::Deleted::Removed) => {
-                context.metrics.collected.inc();
+                context.metrics.definitions.revisions_deleted.inc();
             }
             Err(error) if error.is_object_not_found() => {}
             Err(error) => {
-                context.metrics.collect_errors.inc();
-                tracing::warn!(%error, "cannot delete an old revision");
+                context.metrics.definitions.revision_deletion_errors.inc();
+                tracing::warn!(%error, "cannot delete old revision");
             }
         }
     }
 }
 
-/// Lets a revision go that is being deleted.
+/// Removes our finalizer from a revision that is being deleted.
 ///
 /// # Errors
-/// The cluster refuses or does not answer, or the revision has changed meanwhile.
+/// The request fails, or the revision was changed meanwhile.
 pub(super) async fn release(context: &Context, object: &StoredObject) -> Result<(), DefinitionError> {
-    let mut finalizers = super::object::finalizers(object);
-    if !super::object::is_held(&finalizers) {
+    if !finalizer::is_set(object) {
         return Ok(());
     }
-    finalizers.retain(|name| name != FINALIZER);
-    let metadata = Value::object([
-        ("resourceVersion", object.resource_version().clone().into()),
-        ("finalizers", Value::list(finalizers.iter().map(|name| Value::from(name.as_str())))),
-    ]);
-    let patch = Value::object([("metadata", metadata)]);
+    let patch = finalizer::removal(object);
     let written = context
         .client
         .merge_patch(&context.revision_kind, None, object.name(), None, managers::CONTROLLER, &patch)
         .await;
     match written {
-        // With the last finalizer the object goes: what came back is not there any more.
+        // The response is not cached: without the last finalizer the object does not exist any more.
         Ok(_) => {
-            context.metrics.finalizers_released.inc();
+            context.metrics.definitions.revisions_released.inc();
             Ok(())
         }
         Err(error) if error.is_object_not_found() => Ok(()),
@@ -364,23 +359,23 @@ mod tests {
     }
 
     #[test]
-    fn the_next_number_was_never_given_out() {
+    fn no_number_is_issued_twice() {
         let none = Revisions::of("web", &[]);
         assert_eq!((none.next_number(0), none.next_number(7)), (1, 8));
         let some = Revisions::of("web", &[revision(10, false, "a"), revision(9, false, "a")]);
         assert_eq!((some.next_number(0), some.next_number(12)), (11, 13));
-        let leaving = Revisions::of("web", &[revision(10, true, "a")]);
-        assert_eq!(leaving.next_number(0), 11);
+        let terminating = Revisions::of("web", &[revision(10, true, "a")]);
+        assert_eq!(terminating.next_number(0), 11);
     }
 
     #[test]
-    fn numbers_order_revisions_and_not_names() {
+    fn revisions_are_ordered_by_number_and_not_by_name() {
         let revisions = Revisions::of("web", &[revision(100_000, false, "a"), revision(99_999, false, "a")]);
         assert_eq!(revisions.latest().unwrap().number, 100_000);
     }
 
     #[test]
-    fn only_a_latest_revision_that_leaves_is_waited_for() {
+    fn only_a_terminating_latest_revision_is_waited_for() {
         assert!(Revisions::of("web", &[]).is_settled());
         assert!(Revisions::of("web", &[revision(1, true, "a"), revision(2, false, "a")]).is_settled());
         assert!(!Revisions::of("web", &[revision(1, false, "a"), revision(2, true, "a")]).is_settled());
@@ -388,12 +383,12 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_kept() {
+    fn the_newest_revisions_are_kept() {
         let known: Vec<_> = (1..=7).map(|number| revision(number, false, "a")).collect();
         let revisions = Revisions::of("web", &known);
         assert_eq!(numbers(revisions.surplus(5)), [1, 2]);
         assert_eq!(numbers(revisions.surplus(7)), [0; 0]);
-        assert_eq!(numbers(revisions.surplus(0)).len(), 6, "the latest always stays");
+        assert_eq!(numbers(revisions.surplus(0)).len(), 6, "the latest is always kept");
     }
 
     #[test]
@@ -403,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_our_own_whatever_the_label_says() {
+    fn the_hash_is_computed_and_not_read_from_the_label() {
         let revisions = Revisions::of("web", &[revision(1, false, "a")]);
         let spec: ResourceGraphDefinitionSpec = serde_json::from_value(
             json!({"schema": {"kind": "Web", "apiVersion": "v1", "group": "kro.run"}}),

@@ -1,4 +1,4 @@
-//! Turns a compiled graph into an API that is served: its CRD is as it should be, and instances are reconciled by the graph.
+//! Serves a compiled graph: creates or updates its CRD, and publishes the graph for reconciles of instances.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,57 +12,57 @@ use super::compile::Compiled;
 use super::crd::{self, Action};
 use super::error::{DefinitionError, Next};
 use super::object::Definition;
-use super::report::Report;
+use super::status::StatusReport;
 use crate::context::Context;
 use crate::graphs::Served;
 use crate::kinds;
 
-/// How long after a CRD was written it is looked at again, should no event come.
-const ESTABLISH: Duration = Duration::from_secs(2);
+/// The wait for a CRD to be established, should no event come.
+const ESTABLISH_WAIT: Duration = Duration::from_secs(2);
 
-/// Serves a graph as a revision of a definition, and reports how that went.
+/// Serves a graph as a revision of a definition.
 ///
 /// # Errors
-/// The CRD cannot be as it should be.
+/// The CRD cannot be created or updated, or the API server does not accept it.
 pub(super) async fn serve(
     context: &Context,
     definition: &Definition,
     number: i64,
     compiled: &Compiled,
-    report: &mut Report,
+    report: &mut StatusReport,
 ) -> Result<Next, DefinitionError> {
     let Some(crd) = &compiled.graph.crd else {
-        // The kind exists already: compiling has seen it.
-        let kind = external_kind(&compiled.graph);
+        // The kind exists already, as the compiler has checked.
+        let kind = instance_kind(&compiled.graph);
         publish(context, definition, number, compiled, kind);
         report.kind_ready(&compiled.graph.instance.kind);
         report.running();
         return Ok(Next::Done);
     };
-    let ensured = ensure(context, definition, crd, compiled.provisional).await;
+    let ensured = ensure_crd(context, definition, crd, compiled.provisional).await;
     let crd = match ensured {
         Ok(crd) => crd,
         Err(error) => {
             report.kind_failed(&error.to_string());
             if matches!(error, DefinitionError::Breaking { .. } | DefinitionError::CrdDeleting { .. }) {
-                // The CRD is still ours, and so are its instances.
-                publish(context, definition, number, compiled, external_kind(&compiled.graph));
+                // The CRD that exists is still ours, and so are its instances.
+                publish(context, definition, number, compiled, instance_kind(&compiled.graph));
             }
             return Err(error);
         }
     };
-    match accepted(&crd) {
+    match accepted_kind(&crd) {
         Ok(Some(kind)) => {
-            // Before anybody is told: who names the kind then finds its schema.
-            context.schemas.follow(&context.crds, &crd);
-            publish(context, definition, number, compiled, external_kind(&compiled.graph));
+            // Before the graph is published: definitions that name the kind then find its schema.
+            context.schemas.sync_crd(&context.crds, &crd);
+            publish(context, definition, number, compiled, instance_kind(&compiled.graph));
             report.kind_ready(&kind);
             report.running();
             Ok(Next::Done)
         }
         Ok(None) => {
             report.kind_waiting(crd.name());
-            Ok(Next::Wait(ESTABLISH))
+            Ok(Next::Wait(ESTABLISH_WAIT))
         }
         Err(error) => {
             report.kind_failed(&error.to_string());
@@ -71,8 +71,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Makes or changes the CRD, and gives it as it is then.
-async fn ensure(
+/// Creates or updates the CRD, and returns it as it is then.
+async fn ensure_crd(
     context: &Context,
     definition: &Definition,
     crd: &Value,
@@ -87,7 +87,7 @@ async fn ensure(
     };
     let allow_breaking = definition.allows_breaking_changes();
     let action = match crd::decide(existing.as_deref(), &desired, definition.name(), allow_breaking) {
-        // Made when all was known; what cannot be known now is no reason to change it.
+        // It was created with the schemas of all clusters. Unknown schemas are no reason to change it.
         Ok(Action::Update(_)) | Err(DefinitionError::Breaking { .. }) if provisional => Action::Keep,
         action => action?,
     };
@@ -104,14 +104,17 @@ async fn ensure(
         }
         (Action::Keep, None) => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
     };
-    let done = if matches!(action, Action::Create(_)) { "made" } else { "changed" };
-    tracing::info!(rgd = %definition.name(), crd = name, "{done} a CustomResourceDefinition");
+    if matches!(action, Action::Create(_)) {
+        tracing::info!(rgd = %definition.name(), crd = name, "created CustomResourceDefinition");
+    } else {
+        tracing::info!(rgd = %definition.name(), crd = name, "updated CustomResourceDefinition");
+    }
     context.crds.observe(&written);
     Ok(Arc::new(written))
 }
 
-/// The kind that the API server accepted; none while it has not decided.
-fn accepted(crd: &StoredObject) -> Result<Option<String>, DefinitionError> {
+/// The kind that the API server accepted; none while the CRD is not established.
+fn accepted_kind(crd: &StoredObject) -> Result<Option<String>, DefinitionError> {
     let value = crd.value();
     if kinds::is_established(value) {
         let kind =
@@ -128,13 +131,13 @@ fn accepted(crd: &StoredObject) -> Result<Option<String>, DefinitionError> {
     }
 }
 
-/// The kind of a graph's instances, as the API server serves it.
-fn external_kind(graph: &Graph) -> ApiKind {
+/// The kind of a graph's instances.
+fn instance_kind(graph: &Graph) -> ApiKind {
     let instance = &graph.instance;
     ApiKind::custom(&instance.group, &instance.version, &instance.kind, &instance.plural, instance.namespaced)
 }
 
-/// Lets instances be reconciled by this revision.
+/// Publishes a revision: its instances are reconciled by it from now on.
 fn publish(context: &Context, definition: &Definition, number: i64, compiled: &Compiled, kind: ApiKind) {
     let current = context.graphs.get(definition.name());
     let same = current.as_ref().is_some_and(|current| {
@@ -147,27 +150,27 @@ fn publish(context: &Context, definition: &Definition, number: i64, compiled: &C
     }
     let kind = Arc::new(kind);
     let Compiled { graph, selection, .. } = compiled;
-    let children = children(context, graph);
+    let children = child_caches(context, graph);
     context.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
-        instances: context.watches.watch(&context.client, &kind, selection.clone()),
+        instances: context.caches.watch(&context.client, &kind, selection.clone()),
         kind,
         children,
         external: graph.instance.external,
-        leaving: None,
-        halt: None,
+        deletion_revision: None,
+        no_graph: None,
         orphaned: false,
         revision: Some(compiled.clone().revision(number)),
     });
     if let Some(served) = context.graphs.get(definition.name()) {
-        context.wake_instances(&served);
+        context.requeue_instances_of(&served);
     }
 }
 
-/// One watch for each kind that the graph makes in this cluster.
-fn children(context: &Context, graph: &Graph) -> Vec<Cache> {
-    let mut watches: Vec<Cache> = Vec::new();
+/// The caches of the objects that the graph applies in the hub, one for each kind.
+fn child_caches(context: &Context, graph: &Graph) -> Vec<Cache> {
+    let mut caches: Vec<Cache> = Vec::new();
     for node in &graph.nodes {
         let (Some(known), Placement::Local, false) = (&node.kind.known, &node.placement, node.is_external())
         else {
@@ -175,14 +178,14 @@ fn children(context: &Context, graph: &Graph) -> Vec<Cache> {
         };
         let kind = &node.kind;
         let kind = ApiKind::custom(&kind.group, &kind.version, &kind.kind, &known.plural, known.namespaced);
-        // The schema has told already where the kind is served.
+        // The schema has everything that discovery would tell.
         if context.client.discovery().cached(&kind.group, Some(&kind.version), &kind.kind).is_none() {
             context.client.discovery().learn(kind.clone());
         }
-        let watch = context.watches.watch(&context.client, &Arc::new(kind), Selection::Managed);
-        if !watches.iter().any(|known| known.key() == watch.key()) {
-            watches.push(watch);
+        let cache = context.caches.watch(&context.client, &Arc::new(kind), Selection::Managed);
+        if !caches.iter().any(|known| known.key() == cache.key()) {
+            caches.push(cache);
         }
     }
-    watches
+    caches
 }

@@ -8,8 +8,8 @@ use kross_cluster::{ObjectKey, StoredObject};
 use kross_plan::{AccessPath, InventoryCluster, Plan, PlannedObject, ReferenceKey, UsedCluster};
 use kross_value::Text;
 
-use super::observe::Observation;
-use super::report;
+use super::observation::Observation;
+use super::release_report;
 use crate::context::Context;
 
 /// Replaces the URLs of clusters by their UIDs, where those became known.
@@ -33,7 +33,7 @@ pub(super) fn remove_abandoned(
         recorded.retain(|cluster| cluster.reference != reference || cluster.uid != uid);
         observation.observed.recorded.retain(|recorded| recorded.id.as_str() != uid);
         if let Some(owned) = owned {
-            report::abandoned(context, instance, &owned);
+            release_report::abandoned(context, instance, &owned);
         }
     }
 }

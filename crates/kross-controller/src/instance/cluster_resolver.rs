@@ -17,8 +17,8 @@ use kross_value::Value;
 
 use super::cluster_inventory;
 use super::memory::Memory;
-use super::observe::Observation;
-use super::reach::Reach;
+use super::observation::Observation;
+use super::clients::InstanceClients;
 use crate::context::Context;
 
 /// How long a cluster may take to connect after a start before an instance that has objects there reports it as not connected.
@@ -37,7 +37,7 @@ impl ClusterResolver<'_> {
     /// Resolves the clusters in the instance's inventory.
     pub(super) fn resolve_recorded(
         &self,
-        reach: &mut Reach<'_>,
+        clients: &mut InstanceClients<'_>,
         observation: &mut Observation,
         memory: &mut Memory,
     ) {
@@ -45,7 +45,7 @@ impl ClusterResolver<'_> {
             let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
             if let Some(mut reference) = key.resolved() {
                 reference.display.clone_from(&cluster.name);
-                self.resolve(&reference, &key, reach, observation, memory);
+                self.resolve(&reference, &key, clients, observation, memory);
             }
         }
         let mut recorded = self.recorded.clone();
@@ -54,7 +54,7 @@ impl ClusterResolver<'_> {
             let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
             for kind in &cluster.contents.group_kinds {
                 let (group, kind) = (kind.group.as_str().into(), kind.kind.as_str().into());
-                reach.route((ClusterId::new(&cluster.uid), group, kind), &key);
+                clients.route((ClusterId::new(&cluster.uid), group, kind), &key);
             }
             observation.observed.recorded.push(InventoryCluster {
                 key,
@@ -69,13 +69,13 @@ impl ClusterResolver<'_> {
     pub(super) fn resolve_planned(
         &self,
         plan: &Plan,
-        reach: &mut Reach<'_>,
+        clients: &mut InstanceClients<'_>,
         observation: &mut Observation,
         memory: &mut Memory,
     ) -> bool {
         let mut changed = false;
         for used in &plan.clusters {
-            changed |= self.resolve(&used.reference, &used.key, reach, observation, memory);
+            changed |= self.resolve(&used.reference, &used.key, clients, observation, memory);
         }
         let mut routes: BTreeMap<KindKey, &AccessPath> = BTreeMap::new();
         for (object, access_path) in cluster_inventory::applied_objects(plan) {
@@ -83,7 +83,7 @@ impl ClusterResolver<'_> {
             routes.entry((cluster.clone(), group.clone(), kind.clone())).or_insert(access_path);
         }
         for (kind, access_path) in routes {
-            reach.route(kind, &access_path.key);
+            clients.route(kind, &access_path.key);
         }
         let used = || plan.clusters.iter().filter(|used| !used.former);
         for one in used() {
@@ -96,8 +96,8 @@ impl ClusterResolver<'_> {
             });
             let polls: Option<Vec<Poll>> = same.map(|other| other.reference.poll).collect();
             let poll = polls.and_then(|polls| polls.into_iter().min_by_key(|poll| poll.interval));
-            reach.follow_by(&id, poll.into());
-            changed |= poll.is_some() && observation.polls(&id);
+            clients.set_sync(&id, poll.into());
+            changed |= poll.is_some() && observation.set_polled(&id);
         }
         changed
     }
@@ -107,18 +107,18 @@ impl ClusterResolver<'_> {
         &self,
         reference: &ResolvedCluster,
         key: &ReferenceKey,
-        reach: &mut Reach<'_>,
+        clients: &mut InstanceClients<'_>,
         observation: &mut Observation,
         memory: &mut Memory,
     ) -> bool {
-        if !observation.met.insert(key.clone()) {
+        if !observation.resolved.insert(key.clone()) {
             return false;
         }
         let ResolvedCredentials::Secret(secret) = &reference.credentials else {
             observation.observed.clusters.insert(key.clone(), self.unsupported(key));
             return true;
         };
-        let handle = memory.holds.entry(key.clone()).or_insert_with(|| {
+        let handle = memory.cluster_handles.entry(key.clone()).or_insert_with(|| {
             self.context.instances.use_cluster(self.key, secret);
             self.context.clusters.hold(secret)
         });
@@ -151,7 +151,7 @@ impl ClusterResolver<'_> {
                 }
                 let state = connected(&connection);
                 clear_connection_failures(&state.id, connection.since, memory);
-                reach.join(&state.id, key, connection.client.on_behalf_of(self.key));
+                clients.add(&state.id, key, connection.client.on_behalf_of(self.key));
                 state
             }
         };
@@ -279,7 +279,7 @@ pub(super) fn release_unused(
     recorded: &ClusterInventory,
     memory: &mut Memory,
 ) {
-    memory.holds.retain(|key, handle| {
+    memory.cluster_handles.retain(|key, handle| {
         let wanted = plan.clusters.iter().any(|used| used.key == *key)
             || recorded.by_reference(key.as_str()).is_some();
         if !wanted {
@@ -287,11 +287,11 @@ pub(super) fn release_unused(
         }
         wanted
     });
-    memory.children.retain(|(cluster, ..), child| {
+    memory.child_caches.retain(|(cluster, ..), child| {
         let wanted = plan.clusters.iter().any(|used| used.id == *cluster)
             || recorded.clusters().iter().any(|recorded| recorded.uid == cluster.as_str());
         if !wanted {
-            context.instances.look_away(instance, child.watch.key());
+            context.instances.unwatch(instance, child.cache.key());
         }
         wanted
     });

@@ -1,168 +1,118 @@
-//! The end of an instance: its objects go in reverse waves, by what is kept on them. A graph, where there is one, makes what
-//! exists for the deletion and knows better how objects go; it is not needed. "Gone" is what the cluster says, not a copy.
+//! One reconcile of an instance that is being deleted, from top to bottom: scan the inventory, apply deletion hooks, plan,
+//! report, delete wave by wave, remove the finalizer.
+//!
+//! The order of deletion is kept on the objects themselves, so it needs no graph. A graph, where there is one, has the
+//! deletion hooks and the deletion policies that are expressions. An object counts as deleted when its cluster says so, not
+//! a cache.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{FINALIZER, LifecyclePhase, Operation, managers};
-use kross_cluster::{ObjectKey, Selection, StoredObject};
+use kross_api::{LifecyclePhase, Operation, managers};
+use kross_cluster::Selection;
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
     Deletion, DeletionPlan, DeletionProgress, Hooks, OwnedObject, PendingDeletion, Plan, Wait,
     blocked_deletion_status, deletion_status, plan_deletion, reported_orphans,
 };
-use kross_value::Value;
 
 use super::cluster_inventory;
-use super::cluster_resolver::ClusterResolver;
 use super::error::{InstanceError, Next, SOON, until};
-use super::inventory_scan::{InventoryScan, gather};
-use super::manage::Record;
+use super::inventory::InstanceInventory;
+use super::inventory_scan::InventoryScan;
 use super::memory::Memory;
 use super::pass::Pass;
-use super::reach::Reach;
-use super::release_report::ReleaseReport;
-use super::{apply, manage, report};
-use crate::context::Context;
-use crate::graphs::Served;
-use crate::permits::Permit;
+use crate::finalizer;
 
-/// Goes on with a deletion.
-///
-/// # Errors
-/// The cluster refuses or does not answer, or what the instance says it owns cannot be trusted.
-pub(super) async fn proceed(
-    context: &Context,
-    served: &Served,
-    permit: &Permit,
-    instance: Arc<StoredObject>,
-    memory: &mut Memory,
-) -> Result<Next, InstanceError> {
-    let released = memory.released.as_ref() == Some(instance.uid());
-    if released || !manage::is_held(&instance) {
-        return Ok(Next::Done);
-    }
-    let graph = served.leaving_graph();
-    let applyset = manage::applyset(served, &instance);
-    let record = match manage::whole_record(&instance, &applyset) {
-        Ok(record) => record,
-        Err(error) => {
-            block(context, served, graph, instance, &error).await?;
-            return Err(error);
-        }
-    };
-    let (mut reach, key) = (Reach::local(context, served, permit), instance.key(context.client.cluster()));
-    let resolver =
-        ClusterResolver { context, key: &key, instance: &Arc::clone(&instance), recorded: &record.remote };
-    let mut scan = match gather(&resolver, served, &record, &mut reach, memory).await {
-        Ok(scan) => scan,
-        Err(error) => {
-            block(context, served, graph, instance, &error).await?;
-            return Err(error);
-        }
-    };
-    let (mut instance, mut record, key) = (instance, record, &key);
-    if !scan.observation.abandoned.is_empty() {
-        cluster_inventory::remove_abandoned(context, &instance, &mut record.remote, &mut scan.observation);
-        instance = manage::write(context, served, instance, &record).await?;
-    }
-    let mut pass =
-        DeletionPass { context, served, graph, key, permit, instance, record, reach, scan, memory };
-    let ended = pass.run().await;
-    if let Err(error) = &ended {
-        block(context, served, graph, pass.instance, error).await?;
-    }
-    ended
-}
-
-/// Says why an instance cannot go, if it is not only to be looked at again.
-async fn block(
-    context: &Context,
-    served: &Served,
-    graph: Option<&Graph>,
-    instance: Arc<StoredObject>,
-    error: &InstanceError,
-) -> Result<(), InstanceError> {
-    if error.condition().is_some() {
-        let status = blocked_deletion_status(graph, instance.value(), &error.to_string(), Timestamp::now());
-        report::write(context, served, instance, status).await?;
-    }
-    Ok(())
-}
-
-/// An instance on its way out.
-struct DeletionPass<'a> {
-    context: &'a Context,
-    served: &'a Served,
-    /// The graph by which it goes, where there is one.
+/// One reconcile of an instance that is being deleted.
+pub(super) struct DeletionPass<'a> {
+    pass: Pass<'a>,
+    /// The graph that the instance is deleted by, where there is one.
     graph: Option<&'a Graph>,
-    key: &'a ObjectKey,
-    permit: &'a Permit,
-    instance: Arc<StoredObject>,
-    record: Record,
-    reach: Reach<'a>,
     scan: InventoryScan,
-    memory: &'a mut Memory,
 }
 
-impl DeletionPass<'_> {
-    async fn run(&mut self) -> Result<Next, InstanceError> {
-        let mut said = false;
+impl<'a> DeletionPass<'a> {
+    pub(super) fn new(pass: Pass<'a>) -> Self {
+        let graph = pass.served.deletion_graph();
+        Self { pass, graph, scan: InventoryScan::default() }
+    }
+
+    /// Continues the deletion, and writes into the status why it is blocked, if it is.
+    ///
+    /// # Errors
+    /// A request to the hub fails, or the inventory cannot be trusted.
+    pub(super) async fn run(mut self) -> Result<Next, InstanceError> {
+        let instance = &self.pass.instance;
+        if self.pass.memory.released.as_ref() == Some(instance.uid()) || !finalizer::is_set(instance) {
+            return Ok(Next::Done);
+        }
+        let ended = self.delete().await;
+        if let Err(error) = &ended
+            && error.condition().is_some()
+        {
+            let (instance, now) = (self.pass.instance.value(), Timestamp::now());
+            let status = blocked_deletion_status(self.graph, instance, &error.to_string(), now);
+            self.pass.write_status(status).await?;
+        }
+        ended
+    }
+
+    async fn delete(&mut self) -> Result<Next, InstanceError> {
+        self.scan().await?;
+        let mut reported = false;
         loop {
-            if self.scan.observation.connecting {
-                // Whether it answers is known in a moment; it says so.
+            if self.pass.observation.connecting {
+                // Whether the cluster is reachable is known in a moment, and requeues the instance.
                 return Ok(Next::After(SOON));
             }
-            let hooks = self.make_hooks().await?;
-            let plan = self.step(hooks.as_ref());
-            self.memory.attempts.clone_from(&plan.attempts);
-            // Before the first delete, and when something is left to wait for; what goes in this pass needs no word each.
-            let waits = plan.delete.is_empty() && plan.release.is_empty();
-            if !plan.is_done() && (waits || !said) {
-                said = true;
+            let hooks = self.apply_hooks().await?;
+            let plan = self.plan(hooks.as_ref());
+            self.pass.memory.attempts.clone_from(&plan.attempts);
+            // Before the first deletion, and when something is left to wait for, but not after each wave.
+            let is_waiting = plan.delete.is_empty() && plan.release.is_empty();
+            if !plan.is_done() && (is_waiting || !reported) {
+                reported = true;
                 self.report(&plan, hooks.as_ref()).await?;
             }
-            if waits {
-                return self.finish(&plan, hooks.as_ref()).await;
+            if plan.is_done() {
+                return self.finish(&plan).await;
             }
-            let observation = &mut self.scan.observation;
-            let deleted = apply::delete(&self.reach, &plan.delete, observation, self.memory).await;
-            let released = apply::release(&self.reach, &plan.release, observation, self.memory).await;
-            let release_report = ReleaseReport {
-                context: self.context,
-                instance: &self.instance,
-                clusters: &self.scan.clusters,
-            };
-            release_report.released(&released, self.memory);
-            if !deleted || released.again {
-                self.keep_attempts(&plan).await?;
+            if is_waiting {
+                self.write_attempts(&plan).await?;
+                return Ok(self.next(&plan, hooks.as_ref()));
+            }
+            let deleted = self.pass.delete(&plan.delete).await;
+            let released = self.pass.release(&plan.release).await;
+            self.pass.report_released(&released, &self.scan.clusters);
+            if !deleted || released.retry {
+                self.write_attempts(&plan).await?;
                 return Ok(Next::Retry);
             }
         }
     }
 
-    /// Makes what exists for the deletion, such as a backup, and finds out how objects are to go, as the graph says now. None
-    /// where the graph has nothing to say.
-    async fn make_hooks(&mut self) -> Result<Option<Plan>, InstanceError> {
-        let says = |graph: &&Graph| self.scan.remembered || has_say(graph);
-        let Some(graph) = self.graph.filter(says) else { return Ok(None) };
-        self.scan.observation.observed.failures.clone_from(&self.memory.failures);
-        let mut pass = Pass {
-            context: self.context,
-            served: self.served,
-            graph,
-            key: self.key,
-            permit: self.permit,
-            phase: LifecyclePhase::Deletion,
-            instance: Arc::clone(&self.instance),
-            record: std::mem::take(&mut self.record),
-            memory: &mut *self.memory,
-        };
-        let plan = pass.waves(&mut self.reach, &mut self.scan.observation).await;
-        self.instance = Arc::clone(&pass.instance);
-        self.record = pass.record;
-        let plan = plan?;
+    /// Finds everything that the instance owns, and removes the clusters from the inventory whose objects are orphaned, as
+    /// somebody has confirmed.
+    async fn scan(&mut self) -> Result<(), InstanceError> {
+        let pass = &mut self.pass;
+        pass.inventory = InstanceInventory::read_complete(&pass.instance, &pass.applyset_id())?;
+        self.scan = pass.scan_inventory(self.graph).await?;
+        if !pass.observation.abandoned.is_empty() {
+            let remote = &mut pass.inventory.remote;
+            cluster_inventory::remove_abandoned(pass.context, &pass.instance, remote, &mut pass.observation);
+            pass.write_inventory().await?;
+        }
+        Ok(())
+    }
+
+    /// Applies the nodes that exist for the deletion, such as a backup, and evaluates the deletion policies. None where the
+    /// graph has neither.
+    async fn apply_hooks(&mut self) -> Result<Option<Plan>, InstanceError> {
+        let is_needed = |graph: &&Graph| self.scan.from_status || has_deletion_rules(graph);
+        let Some(graph) = self.graph.filter(is_needed) else { return Ok(None) };
+        self.pass.observation.observed.failures.clone_from(&self.pass.memory.failures);
+        let plan = self.pass.converge(graph).await?;
         for used in &plan.clusters {
             if !self.scan.clusters.iter().any(|known| known.id == used.id) {
                 self.scan.clusters.push(used.clone());
@@ -171,87 +121,102 @@ impl DeletionPass<'_> {
         Ok(Some(plan))
     }
 
-    fn step(&self, hooks: Option<&Plan>) -> DeletionPlan {
-        let mut objects = self.scan.pending(self.memory);
+    fn plan(&self, hooks: Option<&Plan>) -> DeletionPlan {
+        let Pass { served, inventory, observation, memory, .. } = &self.pass;
+        let mut objects = self.scan.objects(observation, memory);
         if let Some(plan) = hooks {
-            let newer = |object: OwnedObject| match plan.lifecycles.get(&object.node) {
-                Some(lifecycle) => object.with_lifecycle(lifecycle.clone()),
+            let update = |object: OwnedObject| match plan.lifecycles.get(&object.node) {
+                Some(answers) => object.with_lifecycle(answers.clone()),
                 None => object,
             };
-            objects = objects.into_iter().map(newer).collect();
+            objects = objects.into_iter().map(update).collect();
         }
-        let broken = format!("definition `{}` does not compile", self.served.definition);
+        let broken = format!("definition `{}` does not compile", served.definition);
         plan_deletion(Deletion {
             objects: &objects,
             hooks: match (self.graph, hooks) {
                 (Some(_), Some(plan)) => Hooks::Planned(&plan.hooks),
                 (Some(_), None) => Hooks::Planned(&[]),
-                (None, _) if self.served.orphaned => Hooks::GraphDeleted,
+                (None, _) if served.orphaned => Hooks::GraphDeleted,
                 (None, _) => Hooks::GraphUnavailable(&broken),
             },
-            attempts: &self.memory.attempts,
-            persisted: self.record.attempts.as_deref(),
-            reported_orphans: &reported_orphans(self.record.attempts.as_deref()),
-            // Those who are left behind are told at the very end.
+            attempts: &memory.attempts,
+            persisted: inventory.attempts.as_deref(),
+            reported_orphans: &reported_orphans(inventory.attempts.as_deref()),
+            // Orphaned objects are reported when the finalizer is removed.
             reports_orphans: false,
             now: Timestamp::now(),
         })
     }
 
     async fn report(&mut self, plan: &DeletionPlan, hooks: Option<&Plan>) -> Result<(), InstanceError> {
-        let leaving = DeletionProgress { plan, hooks, clusters: &self.scan.clusters };
-        let status = deletion_status(self.graph, self.instance.value(), &leaving, Timestamp::now());
-        let instance = Arc::clone(&self.instance);
-        self.instance = report::write(self.context, self.served, instance, status).await?;
-        Ok(())
+        let progress = DeletionProgress { plan, hooks, clusters: &self.scan.clusters };
+        let instance = self.pass.instance.value();
+        let status = deletion_status(self.graph, instance, &progress, Timestamp::now());
+        self.pass.write_status(status).await
     }
 
-    /// Keeps when objects were first attempted, for whoever goes on after us.
-    async fn keep_attempts(&mut self, plan: &DeletionPlan) -> Result<(), InstanceError> {
-        if plan.persisted.is_some() && self.record.attempts != plan.persisted {
-            self.record.attempts.clone_from(&plan.persisted);
-            let instance = Arc::clone(&self.instance);
-            self.instance = manage::write(self.context, self.served, instance, &self.record).await?;
+    /// Writes when the deletion of objects with a deadline was first attempted, for the next leader.
+    async fn write_attempts(&mut self, plan: &DeletionPlan) -> Result<(), InstanceError> {
+        if plan.persisted.is_some() && self.pass.inventory.attempts != plan.persisted {
+            self.pass.inventory.attempts.clone_from(&plan.persisted);
+            self.pass.write_inventory().await?;
         }
         Ok(())
     }
 
-    /// Nothing is left to delete: let the instance go, or wait for what is going.
-    async fn finish(&mut self, plan: &DeletionPlan, hooks: Option<&Plan>) -> Result<Next, InstanceError> {
-        if !plan.is_done() {
-            self.keep_attempts(plan).await?;
-            let recheck = hooks.and_then(|hooks| hooks.recheck_at);
-            return Ok(next(self.context, &self.reach, plan, recheck));
-        }
-        let (instance, kind) = (Arc::clone(&self.instance), &self.served.kind);
-        let mut finalizers = manage::finalizers(&instance);
-        finalizers.retain(|name| name != FINALIZER);
-        let metadata = Value::object([
-            ("resourceVersion", instance.resource_version().clone().into()),
-            ("finalizers", Value::list(finalizers.iter().map(|name| Value::from(name.as_str())))),
-        ]);
-        let patch = Value::object([("metadata", metadata)]);
-        let (namespace, manager) = (instance.namespace().map(|namespace| &**namespace), managers::LABELLER);
-        let patched =
-            self.context.client.merge_patch(kind, namespace, instance.name(), None, manager, &patch);
-        match patched.await {
+    /// Everything is deleted or released: removes the finalizer.
+    async fn finish(&mut self, plan: &DeletionPlan) -> Result<Next, InstanceError> {
+        let Pass { context, served, instance, key, .. } = &self.pass;
+        let namespace = instance.namespace().map(|namespace| &**namespace);
+        let (name, patch) = (instance.name(), finalizer::removal(instance));
+        let client = &context.client;
+        match client.merge_patch(&served.kind, namespace, name, None, managers::LABELLER, &patch).await {
             Ok(_) => {}
             Err(error) if error.is_object_not_found() => {}
             Err(error) => return Err(error.into()),
         }
-        // Only now it is certain that nobody comes back to them.
-        let release_report =
-            ReleaseReport { context: self.context, instance: &instance, clusters: &self.scan.clusters };
-        release_report.orphaned(&plan.orphaned, self.memory);
-        self.context.instances.release(self.key, self.memory);
-        let uid = Some(instance.uid().clone());
-        *self.memory = Memory { released: uid.clone(), uid, ..Memory::default() };
+        let (instances, uid) = (&context.instances, Some(instance.uid().clone()));
+        let key = *key;
+        // Only now it is certain that no later pass deletes them.
+        self.pass.report_orphaned(&plan.orphaned, &self.scan.clusters);
+        instances.unsubscribe(key, self.pass.memory);
+        *self.pass.memory = Memory { released: uid.clone(), uid, ..Memory::default() };
         Ok(Next::Done)
+    }
+
+    /// When the instance is reconciled next without an event.
+    fn next(&self, plan: &DeletionPlan, hooks: Option<&Plan>) -> Next {
+        let has_no_event = plan.waiting.iter().any(|(pending, wait)| match wait {
+            // The objects that it waits for are in this list too.
+            Wait::Dependents => false,
+            Wait::Deletion(_) => !self.is_watched(pending),
+            // A cluster that is connected requeues the instances that use it.
+            Wait::Connection(failure) => failure.operation != Some(Operation::Connect),
+            Wait::Hook(_) | Wait::Failed(_) => true,
+        });
+        let has_no_event = has_no_event || !plan.unfinished_hooks.is_empty();
+        let interval = self.pass.context.settings.instance_interval.unwrap_or(Duration::from_secs(60));
+        let recheck = hooks.and_then(|hooks| hooks.recheck_at);
+        let due = plan.recheck_at.into_iter().chain(recheck).min().map(until);
+        match due.into_iter().chain(has_no_event.then_some(interval)).min() {
+            Some(wait) => Next::After(wait),
+            None => Next::Done,
+        }
+    }
+
+    /// Whether an event will tell that an object was deleted: its kind is watched, and the cache has the object.
+    fn is_watched(&self, PendingDeletion { key, uid, .. }: &PendingDeletion) -> bool {
+        let cache = self.pass.clients.cache_of(&key.cluster, &key.group, &key.kind);
+        cache.is_some_and(|cache| {
+            cache.key().selection == Selection::Managed
+                && cache.will_report_deletion_of(key.namespace.as_deref(), &key.name, uid)
+        })
     }
 }
 
-/// Whether a graph has something to say about how objects go that is not kept on them already.
-fn has_say(graph: &Graph) -> bool {
+/// Whether a graph has rules for the deletion that are not kept on the objects.
+fn has_deletion_rules(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| {
         let lifecycle = &node.lifecycle;
         lifecycle.phase == LifecyclePhase::Deletion
@@ -259,31 +224,4 @@ fn has_say(graph: &Graph) -> bool {
             || matches!(lifecycle.policy, Policy::Computed(_))
             || matches!(lifecycle.order, Some(Order::Computed(_)))
     })
-}
-
-/// When to look again. Events tell when something is gone; a copy that does not follow would not, nor would one of a kind
-/// that nobody watches, nor one that never had the object.
-fn next(context: &Context, reach: &Reach<'_>, plan: &DeletionPlan, recheck: Option<Timestamp>) -> Next {
-    let told = |PendingDeletion { key, uid, .. }: &PendingDeletion| {
-        let watch = reach.child(&key.cluster, &key.group, &key.kind);
-        watch.is_some_and(|watch| {
-            watch.key().selection == Selection::Managed
-                && watch.will_report_deletion_of(key.namespace.as_deref(), &key.name, uid)
-        })
-    };
-    let untold = plan.waiting.iter().any(|(pending, wait)| match wait {
-        // Whoever goes before it is in this list too.
-        Wait::Dependents => false,
-        Wait::Deletion(_) => !told(pending),
-        // A cluster that is connected wakes those who wait for it.
-        Wait::Connection(failure) => failure.operation != Some(Operation::Connect),
-        Wait::Hook(_) | Wait::Failed(_) => true,
-    });
-    let interval = context.settings.instance_interval.unwrap_or(Duration::from_secs(60));
-    let untold = untold || !plan.unfinished_hooks.is_empty();
-    let due = plan.recheck_at.into_iter().chain(recheck).min().map(until);
-    match due.into_iter().chain(untold.then_some(interval)).min() {
-        Some(wait) => Next::After(wait),
-        None => Next::Done,
-    }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with an instance beyond what its plan reports, and how a pass ended.
+//! What can fail in a reconcile of an instance beyond what its plan reports, and when the instance is reconciled next.
 
 use std::time::Duration;
 
@@ -6,51 +6,51 @@ use jiff::Timestamp;
 use kross_api::{ConditionType, FailureReason, InventoryError};
 use kross_cluster::{ApiError, Outcome};
 
-use super::reach::ReachError;
-use crate::definition::Retry;
+use super::clients::ClientError;
+use crate::retry::Retry;
 
-/// How soon to look again where something is about to be known.
+/// The wait where a cache or a connection is about to be ready, should no event come.
 pub(super) const SOON: Duration = Duration::from_secs(1);
 
-/// How a pass over an instance ended.
+/// When an instance is reconciled next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Events tell when there is something to do.
+    /// On the next event.
     Done,
-    /// Time alone may change something.
+    /// After this time, since time alone may change something.
     After(Duration),
-    /// Something failed that may pass by itself.
+    /// With backoff, since something failed that no event will end.
     Retry,
 }
 
-/// How long until a time at which something may change, but never no time at all.
+/// How long it is until a time, and never zero.
 pub(super) fn until(at: Timestamp) -> Duration {
     let wait = at.duration_since(Timestamp::now());
     Duration::try_from(wait).unwrap_or_default().max(Duration::from_millis(50))
 }
 
-/// An instance that could not be looked at to the end.
+/// A reconcile of an instance that could not be completed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InstanceError {
-    /// What the instance says it owns cannot be trusted.
+    /// The inventory cannot be trusted.
     #[error("{0}")]
-    Inventory(#[from] InventoryError),
-    /// Finalizer, labels or inventory could not be written.
+    InvalidInventory(#[from] InventoryError),
+    /// The finalizer, the labels or the inventory could not be written.
     #[error("{0}")]
-    Manage(#[source] ApiError),
+    WriteInventory(#[source] ApiError),
     /// Another request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// The request has to go to a cluster that is not connected.
+    /// A request is for a cluster that is not connected.
     #[error("{0}")]
-    Unreached(ReachError),
+    NotConnected(ClientError),
 }
 
-impl From<ReachError> for InstanceError {
-    fn from(error: ReachError) -> Self {
+impl From<ClientError> for InstanceError {
+    fn from(error: ClientError) -> Self {
         match error {
-            ReachError::Api(error) => Self::Api(error),
-            unreached @ ReachError::NotConnected(_) => Self::Unreached(unreached),
+            ClientError::Api(error) => Self::Api(error),
+            not_connected @ ClientError::NotConnected(_) => Self::NotConnected(not_connected),
         }
     }
 }
@@ -59,57 +59,53 @@ impl InstanceError {
     /// The class of the failure, for logs and metrics.
     pub(super) fn reason(&self) -> &'static str {
         match self {
-            Self::Inventory(_) => "Inventory",
-            Self::Manage(error) | Self::Api(error) => error.reason().as_str(),
-            Self::Unreached(error) => error.reason().as_str(),
+            Self::InvalidInventory(_) => "Inventory",
+            Self::WriteInventory(error) | Self::Api(error) => error.reason().as_str(),
+            Self::NotConnected(error) => error.reason().as_str(),
         }
     }
 
-    /// The condition that reports it; none where the instance only has to be looked at again.
+    /// The condition that reports it; none where another reconcile is enough.
     pub(super) fn condition(&self) -> Option<ConditionType> {
         match self {
-            Self::Inventory(_) => Some(ConditionType::InstanceManaged),
-            Self::Manage(error) | Self::Api(error)
+            Self::InvalidInventory(_) => Some(ConditionType::InstanceManaged),
+            Self::WriteInventory(error) | Self::Api(error)
                 if error.is_object_not_found() || error.reason() == FailureReason::Conflict =>
             {
                 None
             }
-            Self::Manage(_) => Some(ConditionType::InstanceManaged),
-            Self::Api(_) | Self::Unreached(_) => Some(ConditionType::GraphResolved),
+            Self::WriteInventory(_) => Some(ConditionType::InstanceManaged),
+            Self::Api(_) | Self::NotConnected(_) => Some(ConditionType::GraphResolved),
         }
     }
 
-    /// When trying again makes sense.
+    /// When to reconcile again.
     pub(super) fn retry(&self) -> Retry {
         match self {
-            // Only somebody who edits the instance can help.
-            Self::Inventory(_) => Retry::OnChange,
-            Self::Manage(error) | Self::Api(error) => retry(error),
-            Self::Unreached(_) => Retry::Now,
+            // Somebody has to edit the instance.
+            Self::InvalidInventory(_) => Retry::OnChange,
+            Self::WriteInventory(error) | Self::Api(error) => retry(error),
+            Self::NotConnected(_) => Retry::Backoff,
         }
     }
 }
 
-/// When trying a request again makes sense.
-pub(super) fn retry(error: &ApiError) -> Retry {
+/// When to send a request again.
+fn retry(error: &ApiError) -> Retry {
     match error.retry() {
-        kross_cluster::Retry::Backoff => Retry::Now,
+        kross_cluster::Retry::Backoff => Retry::Backoff,
         kross_cluster::Retry::After(wait) => Retry::After(wait),
-        // Policies and permissions change without an event of ours.
-        kross_cluster::Retry::WhenChanged => Retry::Now,
+        // Admission policies and permissions change without an event in our caches.
+        kross_cluster::Retry::WhenChanged => Retry::Backoff,
     }
 }
 
-/// What the queue does with the end of a pass.
+/// What the work queue does with the key of the instance.
 pub(super) fn outcome(ended: &Result<Next, InstanceError>) -> Outcome {
     match ended {
         Ok(Next::Done) => Outcome::Done,
         Ok(Next::After(wait)) => Outcome::After(*wait),
         Ok(Next::Retry) => Outcome::Retry,
-        Err(error) => match error.retry() {
-            Retry::Now => Outcome::Retry,
-            Retry::After(wait) => Outcome::After(wait),
-            Retry::OnChange => Outcome::Done,
-        },
+        Err(error) => error.retry().into(),
     }
 }

@@ -1,5 +1,6 @@
-//! Everything that an instance has, wherever it is, from what is persisted alone: what clusters answer, and of those that do
-//! not answer what was last known, so that the order is kept and people can see what is waited for.
+//! Inventory scan: everything that an instance owns, wherever it is. Clusters that are connected are listed. Of the others
+//! the last known objects are used, so that the order of deletion is kept and the status can name what the deletion waits
+//! for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,177 +19,235 @@ use kross_plan::{
 };
 use kross_value::{Object, Text, Value};
 
-use super::children;
+use super::child_caches::inventory_kinds;
 use super::cluster_inventory;
-use super::cluster_resolver::ClusterResolver;
 use super::error::InstanceError;
-use super::manage::{self, Record};
 use super::memory::Memory;
-use super::observe::Observation;
-use super::reach::Reach;
-use crate::graphs::Served;
+use super::observation::Observation;
+use super::pass::Pass;
 
-/// Lists of one instance that run at once.
-const AT_ONCE: usize = 8;
+/// How many lists of one instance run at once.
+const CONCURRENT_LISTS: usize = 8;
 
-/// What an instance has.
+/// What an instance owns, beside the objects in the observation of its pass.
+#[derive(Default)]
 pub(super) struct InventoryScan {
-    pub(super) observation: Observation,
-    /// Why nothing can be done in a cluster.
-    closed: BTreeMap<ClusterId, ResourceFailure>,
-    /// Objects in such clusters of which only the inventory tells.
-    reported: Vec<OwnedObject>,
-    /// Whether the sight has objects of which only the status tells: how they are to go is not kept there.
-    pub(super) remembered: bool,
+    /// Why nothing can be deleted in a cluster.
+    blocked: BTreeMap<ClusterId, ResourceFailure>,
+    /// Objects in such clusters of which only the kind is known.
+    unnamed: Vec<OwnedObject>,
+    /// Whether the observation has objects that only the status tells of: their deletion policies are not known from them.
+    pub(super) from_status: bool,
     /// The remote clusters.
     pub(super) clusters: Vec<UsedCluster>,
 }
 
+/// A remote cluster, the name that messages call it by, and what the inventory has there.
+struct RemoteInventory {
+    cluster: ClusterId,
+    name: Text,
+    contents: Inventory,
+}
+
 impl InventoryScan {
-    /// Everything that is to go.
-    pub(super) fn pending(&self, memory: &Memory) -> Vec<OwnedObject> {
-        let seen = self.observation.observed.objects.iter().map(|(key, object)| {
-            let mut pending = OwnedObject::new(key.clone(), object)
-                .with_credentials_for(&self.observation.observed.recorded);
-            pending.unavailable = self.closed.get(&key.cluster).cloned();
-            pending.failure = memory.failures.get(key).cloned();
-            pending
+    /// Everything that is to be deleted.
+    pub(super) fn objects(&self, observation: &Observation, memory: &Memory) -> Vec<OwnedObject> {
+        let observed = observation.observed.objects.iter().map(|(key, object)| {
+            let mut owned =
+                OwnedObject::new(key.clone(), object).with_credentials_for(&observation.observed.recorded);
+            owned.unavailable = self.blocked.get(&key.cluster).cloned();
+            owned.failure = memory.failures.get(key).cloned();
+            owned
         });
-        let mut objects: Vec<OwnedObject> = seen.chain(self.reported.iter().cloned()).collect();
+        let mut objects: Vec<OwnedObject> = observed.chain(self.unnamed.iter().cloned()).collect();
         objects.sort_by(|a, b| a.key.cmp(&b.key));
         objects
     }
 }
 
-/// Finds everything.
-///
-/// # Errors
-/// The local cluster refuses or does not answer.
-pub(super) async fn gather(
-    resolver: &ClusterResolver<'_>,
-    served: &Served,
-    record: &Record,
-    reach: &mut Reach<'_>,
-    memory: &mut Memory,
-) -> Result<InventoryScan, InstanceError> {
-    let (context, instance) = (resolver.context, resolver.instance);
-    let applyset = manage::applyset(served, instance);
-    let kinds = record.local.group_kinds.iter().map(|kind| (kind, &context.client)).collect();
-    let observation = members(kinds, instance, &applyset, &record.local, memory).await?;
-    let mut scan = InventoryScan {
-        observation,
-        closed: BTreeMap::new(),
-        reported: Vec::new(),
-        remembered: false,
-        clusters: Vec::new(),
-    };
-    resolver.resolve_recorded(reach, &mut scan.observation, memory);
-    let mut owed = record.remote.clone();
-    cluster_inventory::record_uids(&mut owed, &scan.observation);
-    for (reference, uid) in &scan.observation.abandoned {
-        owed.retain(|cluster| cluster.reference != *reference || cluster.uid != *uid);
+impl Pass<'_> {
+    /// Finds everything that the instance owns.
+    ///
+    /// # Errors
+    /// The hub refuses or does not answer. A remote cluster that does so blocks the deletion there alone.
+    pub(super) async fn scan_inventory(
+        &mut self,
+        graph: Option<&Graph>,
+    ) -> Result<InventoryScan, InstanceError> {
+        let local = &self.inventory.local;
+        let kinds = local.group_kinds.iter().map(|kind| (kind, &self.context.client)).collect();
+        self.observation = self.list_members(kinds, &self.applyset_id(), local).await?;
+        self.resolve_inventory_clusters();
+        let mut remaining = self.inventory.remote.clone();
+        cluster_inventory::record_uids(&mut remaining, &self.observation);
+        for (reference, uid) in &self.observation.abandoned {
+            remaining.retain(|cluster| cluster.reference != *reference || cluster.uid != *uid);
+        }
+        let mut scan = InventoryScan::default();
+        for (cluster, (name, contents)) in cluster_inventory::contents_by_cluster(&remaining) {
+            scan.clusters.extend(used_cluster(&self.observation, &remaining, &cluster));
+            let remote = RemoteInventory { cluster, name, contents };
+            match self.list_remote(&remote, &remaining).await {
+                Ok(found) => {
+                    self.watch_deletions(&remote, graph).await;
+                    self.observation.extend(found);
+                }
+                Err(failure) => {
+                    scan.blocked.insert(remote.cluster.clone(), failure);
+                    self.recall_objects(&remote, graph, &mut scan);
+                }
+            }
+        }
+        Ok(scan)
     }
-    let applyset = manage::remote_applyset(context, served, instance);
-    let graph = served.leaving_graph();
-    for (cluster, (name, contents)) in cluster_inventory::contents_by_cluster(&owed) {
-        scan.clusters.extend(used(&scan.observation, &owed, &cluster));
-        let found = match reach.connections(&cluster, &contents) {
-            Ok(kinds) => {
-                let found = members(kinds, instance, &applyset, &contents, memory);
-                reach.wait([&cluster], found).await.map_err(|error| unlisted(&name, &error))
-            }
-            Err(_) => Err(dark(&scan.observation, &owed, &cluster, &name)),
+
+    /// Lists what a remote cluster has of the instance.
+    async fn list_remote(
+        &self,
+        remote: &RemoteInventory,
+        remaining: &ClusterInventory,
+    ) -> Result<Observation, ResourceFailure> {
+        let RemoteInventory { cluster, name, contents } = remote;
+        let Ok(kinds) = self.clients.clients_for(cluster, contents) else {
+            return Err(not_connected(&self.observation, remaining, cluster, name));
         };
-        match found {
-            Ok(found) => {
-                follow(resolver, &cluster, &contents, graph, reach, memory).await;
-                scan.observation.extend(found);
+        let applyset = self.remote_applyset_id();
+        let listed = self.clients.request([cluster], self.list_members(kinds, &applyset, contents)).await;
+        listed.map_err(|error| unlisted(name, &error))
+    }
+
+    /// Watches the kinds of a remote cluster, so that the instance is requeued when an object is deleted. Not if the cluster
+    /// is polled: then the deletion itself checks again.
+    async fn watch_deletions(&mut self, remote: &RemoteInventory, graph: Option<&Graph>) {
+        let RemoteInventory { cluster, contents, .. } = remote;
+        let clusters = Instance::of(self.instance.value()).clusters();
+        let is_polled = clusters
+            .iter()
+            .any(|entry| entry.uid.as_deref() == Some(cluster.as_str()) && entry.mode == SyncMode::Poll);
+        if is_polled {
+            return;
+        }
+        let contents = BTreeMap::from([(cluster.clone(), (Text::from(""), contents.clone()))]);
+        // What the caches have is not observed: the lists are newer.
+        let observation = std::mem::take(&mut self.observation);
+        self.watch_and_observe(inventory_kinds(&contents, graph)).await;
+        self.observation = observation;
+    }
+
+    /// Observes what was last known of a cluster that cannot be listed: from its caches, else from the status, else that
+    /// there may be objects of each kind.
+    fn recall_objects(&mut self, remote: &RemoteInventory, graph: Option<&Graph>, scan: &mut InventoryScan) {
+        let RemoteInventory { cluster, name, contents } = remote;
+        let before = self.observation.observed.objects.len();
+        self.observe_last_known(cluster);
+        if self.observation.observed.objects.len() > before {
+            return;
+        }
+        let applyset = self.remote_applyset_id();
+        let entries = Instance::of(self.instance.value()).resources();
+        let there: Vec<&ManagedResource> =
+            entries.iter().filter(|entry| entry.cluster.as_deref() == Some(name.as_str())).collect();
+        for (key, object) in there.iter().filter_map(|entry| from_entry(cluster, entry, graph, &applyset)) {
+            scan.from_status = true;
+            self.observation.observed.objects.insert(key, object);
+        }
+        let collections: Vec<&ManagedResource> =
+            entries.iter().filter(|entry| is_collection(entry, name, contents, graph)).collect();
+        if there.is_empty() && collections.is_empty() {
+            let blocked = scan.blocked.get(cluster);
+            let unnamed = contents.group_kinds.iter().map(|kind| any_of_kind(cluster, kind, "", blocked));
+            scan.unnamed.extend(unnamed.collect::<Vec<_>>());
+            return;
+        }
+        self.recall_collections(cluster, &collections, graph, scan);
+    }
+
+    /// Observes the items of collections, of which the status has only a summary. The graph knows the items, unless it
+    /// depends on what cannot be read now.
+    fn recall_collections(
+        &mut self,
+        cluster: &ClusterId,
+        collections: &[&ManagedResource],
+        graph: Option<&Graph>,
+        scan: &mut InventoryScan,
+    ) {
+        let applyset = self.remote_applyset_id();
+        let blocked = scan.blocked.get(cluster).cloned();
+        let plan = graph.filter(|_| !collections.is_empty()).map(|graph| {
+            let (instance, now) = (self.instance.value(), Timestamp::now());
+            kross_plan::plan(graph, instance, &self.observation.observed, &self.context.planning, now)
+        });
+        for entry in collections {
+            let node = plan.as_ref().and_then(|plan| plan.node(&entry.id));
+            let items = node.into_iter().flat_map(|node| &node.objects);
+            let items: Vec<&ObjectKey> =
+                items.map(|object| &object.key).filter(|key| key.cluster == *cluster).collect();
+            if items.is_empty() {
+                let unnamed =
+                    kind_of(entry).map(|kind| any_of_kind(cluster, &kind, &entry.id, blocked.as_ref()));
+                scan.unnamed.extend(unnamed);
             }
-            Err(failure) => {
-                scan.closed.insert(cluster.clone(), failure.clone());
-                remember(resolver, (&cluster, &name, &contents), (graph, &applyset), &mut scan, memory);
+            for key in items {
+                scan.from_status = true;
+                let object = || placeholder(key, entry, graph, &applyset);
+                self.observation.observed.objects.entry(key.clone()).or_insert_with(object);
             }
         }
     }
-    Ok(scan)
+
+    /// Lists the members of an apply set in a cluster: the objects of each kind of an inventory, with the client of that
+    /// kind.
+    pub(super) async fn list_members(
+        &self,
+        wanted: Vec<(&GroupKind, &ClusterClient)>,
+        applyset: &str,
+        inventory: &Inventory,
+    ) -> Result<Observation, ApiError> {
+        let mut kinds: Vec<(Arc<ApiKind>, &ClusterClient)> = Vec::new();
+        for (kind, client) in wanted {
+            match client.discover_kind(&kind.group, None, &kind.kind).await {
+                Ok(kind) => kinds.push((kind, client)),
+                // The CRD was deleted, and its objects with it.
+                Err(error) if error.missing().is_some() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let home = self.instance.namespace().map(|namespace| &**namespace);
+        let mut places: Vec<(&ClusterClient, &ApiKind, Option<&str>)> = Vec::new();
+        for (kind, client) in &kinds {
+            if kind.namespaced {
+                let namespaces = inventory.namespaces.iter().map(String::as_str).chain(home);
+                places.extend(namespaces.map(|namespace| (*client, &**kind, Some(namespace))));
+            } else {
+                places.push((client, kind, None));
+            }
+        }
+        let selector = format!("{}={applyset}", labels::APPLYSET_PART_OF);
+        let lists: Vec<BoxFuture<'_, _>> = places
+            .iter()
+            .map(|(client, kind, namespace)| {
+                let listed = client.list(kind, *namespace, Some(&selector));
+                async move { (client.cluster(), listed.await) }.boxed()
+            })
+            .collect();
+        let listed: Vec<_> = stream::iter(lists).buffer_unordered(CONCURRENT_LISTS).collect().await;
+        let mut observation = Observation::default();
+        for (cluster, objects) in listed {
+            for object in empty_if_missing(objects)? {
+                observation.add(object.key(cluster), Arc::new(object), self.memory);
+            }
+        }
+        Ok(observation)
+    }
 }
 
-/// Has the end of objects told, unless their cluster is polled: then the deletion itself looks again.
-async fn follow(
-    resolver: &ClusterResolver<'_>,
-    cluster: &ClusterId,
+/// Whether an entry of the status summarizes a collection that may have items in a cluster.
+fn is_collection(
+    entry: &ManagedResource,
+    cluster: &str,
     contents: &Inventory,
     graph: Option<&Graph>,
-    reach: &mut Reach<'_>,
-    memory: &mut Memory,
-) {
-    let polled = Instance::of(resolver.instance.value()).clusters();
-    if polled
-        .iter()
-        .any(|entry| entry.uid.as_deref() == Some(cluster.as_str()) && entry.mode == SyncMode::Poll)
-    {
-        return;
-    }
-    let contents = BTreeMap::from([(cluster.clone(), (Text::from(""), contents.clone()))]);
-    let wanted = children::recorded(&contents, graph);
-    let mut aside = Observation::default();
-    let instance = (resolver.key, resolver.instance.uid().as_str());
-    children::see(resolver.context, instance, wanted, reach, &mut aside, memory).await;
-}
-
-/// What was last known of a cluster that nothing can be asked of: from the copies, else from the status, else that there may
-/// be something of each kind.
-fn remember(
-    resolver: &ClusterResolver<'_>,
-    (cluster, name, contents): (&ClusterId, &Text, &Inventory),
-    (graph, applyset): (Option<&Graph>, &str),
-    scan: &mut InventoryScan,
-    memory: &mut Memory,
-) {
-    let before = scan.observation.observed.objects.len();
-    children::remember(resolver.instance.uid(), cluster, &mut scan.observation, memory);
-    if scan.observation.observed.objects.len() > before {
-        return;
-    }
-    let entries = Instance::of(resolver.instance.value()).resources();
-    let there: Vec<&ManagedResource> =
-        entries.iter().filter(|entry| entry.cluster.as_deref() == Some(name.as_str())).collect();
-    for (key, object) in there.iter().filter_map(|entry| reported(cluster, entry, graph, applyset)) {
-        scan.remembered = true;
-        scan.observation.observed.objects.insert(key, object);
-    }
-    let summed: Vec<&ManagedResource> =
-        entries.iter().filter(|entry| is_sum(entry, name, contents, graph)).collect();
-    let closed = scan.closed.get(cluster).cloned();
-    if there.is_empty() && summed.is_empty() {
-        let of_kind = |kind: &GroupKind| of_kind(cluster, kind, "", closed.as_ref());
-        scan.reported.extend(contents.group_kinds.iter().map(of_kind));
-        return;
-    }
-    // The graph knows what a collection is made of, unless it reads what nobody can tell.
-    let plan = graph.filter(|_| !summed.is_empty()).map(|graph| {
-        let (context, instance, now) = (resolver.context, resolver.instance.value(), Timestamp::now());
-        kross_plan::plan(graph, instance, &scan.observation.observed, &context.planning, now)
-    });
-    for entry in summed {
-        let node = plan.as_ref().and_then(|plan| plan.node(&entry.id));
-        let items = node.into_iter().flat_map(|node| &node.objects);
-        let items: Vec<&ObjectKey> =
-            items.map(|object| &object.key).filter(|key| key.cluster == *cluster).collect();
-        if items.is_empty() {
-            let unknown = kind_of(entry).map(|kind| of_kind(cluster, &kind, &entry.id, closed.as_ref()));
-            scan.reported.extend(unknown);
-        }
-        for key in items {
-            scan.remembered = true;
-            let object = || remembered(key, entry, graph, applyset);
-            scan.observation.observed.objects.entry(key.clone()).or_insert_with(object);
-        }
-    }
-}
-
-/// Whether an entry is the sum of a collection that may have items in a cluster.
-fn is_sum(entry: &ManagedResource, cluster: &str, contents: &Inventory, graph: Option<&Graph>) -> bool {
+) -> bool {
     let node = graph.and_then(|graph| graph.find(&entry.id)).map(|(_, node)| node);
     let remote = |node: &Node| matches!(node.placement, Placement::Remote(_));
     entry.name.is_none()
@@ -205,14 +264,14 @@ fn kind_of(entry: &ManagedResource) -> Option<GroupKind> {
     Some(GroupKind::new(group, entry.kind.as_deref()?))
 }
 
-/// An object that the status tells of, as far as it does.
-fn reported(
+/// An object as far as an entry of the status describes it.
+fn from_entry(
     cluster: &ClusterId,
     entry: &ManagedResource,
     graph: Option<&Graph>,
     applyset: &str,
 ) -> Option<(ObjectKey, ObservedObject)> {
-    // What is only read does not go.
+    // External objects are not deleted.
     let node = graph.and_then(|graph| graph.find(&entry.id)).map(|(_, node)| node);
     if node.is_some_and(Node::is_external) {
         return None;
@@ -225,18 +284,18 @@ fn reported(
         namespace: entry.namespace.as_deref().map(Text::from),
         name: entry.name.as_deref()?.into(),
     };
-    let object = remembered(&key, entry, graph, applyset);
+    let object = placeholder(&key, entry, graph, applyset);
     Some((key, object))
 }
 
-/// An object of which no more is known than its place and what the status says of its node.
-fn remembered(
+/// An object of which only the key is known and what the status has of its node.
+fn placeholder(
     key: &ObjectKey,
     entry: &ManagedResource,
     graph: Option<&Graph>,
     applyset: &str,
 ) -> ObservedObject {
-    // Where nobody knows its place in the order, it goes before everything else.
+    // An object whose place in the order is unknown is deleted first.
     let node = graph.and_then(|graph| graph.find(&entry.id)).map(|(_, node)| node);
     let order = node.map_or_else(|| i64::MAX.to_string(), |node| node.apply_order.to_string());
     let mut metadata = Object::new();
@@ -260,12 +319,12 @@ fn remembered(
     ]))
 }
 
-/// Any object of a kind. It goes before everything else, since nobody knows its place.
-fn of_kind(
+/// Stands for all objects of a kind. It is deleted first, since its place in the order is unknown.
+fn any_of_kind(
     cluster: &ClusterId,
     kind: &GroupKind,
     node: &str,
-    closed: Option<&ResourceFailure>,
+    blocked: Option<&ResourceFailure>,
 ) -> OwnedObject {
     let key = ObjectKey {
         cluster: cluster.clone(),
@@ -287,15 +346,19 @@ fn of_kind(
         credentials_for: BTreeSet::new(),
         held: None,
         lifecycle: EvaluatedLifecycle::default(),
-        unavailable: closed.cloned(),
+        unavailable: blocked.cloned(),
         failure: None,
         key,
     }
 }
 
-/// A cluster as the inventory names it, with what is known of it now.
-fn used(observation: &Observation, owed: &ClusterInventory, cluster: &ClusterId) -> Option<UsedCluster> {
-    let recorded = owed.clusters().iter().find(|owed| owed.uid == cluster.as_str())?;
+/// A cluster of the inventory, with its state as it was observed.
+fn used_cluster(
+    observation: &Observation,
+    remaining: &ClusterInventory,
+    cluster: &ClusterId,
+) -> Option<UsedCluster> {
+    let recorded = remaining.clusters().iter().find(|recorded| recorded.uid == cluster.as_str())?;
     let key = ReferenceKey::parse(&recorded.reference)?;
     let mut reference = key.resolved()?;
     reference.display.clone_from(&recorded.name);
@@ -304,16 +367,16 @@ fn used(observation: &Observation, owed: &ClusterInventory, cluster: &ClusterId)
     Some(UsedCluster { reference, key, id, state, needed: true, former: false })
 }
 
-/// Why a cluster does not answer.
-fn dark(
+/// Why a cluster is not connected.
+fn not_connected(
     observation: &Observation,
-    owed: &ClusterInventory,
+    remaining: &ClusterInventory,
     cluster: &ClusterId,
     name: &Text,
 ) -> ResourceFailure {
-    let led = owed.clusters().iter().filter(|owed| owed.uid == cluster.as_str());
-    let mut states = led.filter_map(|owed| {
-        observation.observed.clusters.get(&ReferenceKey::parse(&owed.reference)?)?.connection.failure()
+    let references = remaining.clusters().iter().filter(|recorded| recorded.uid == cluster.as_str());
+    let mut states = references.filter_map(|recorded| {
+        observation.observed.clusters.get(&ReferenceKey::parse(&recorded.reference)?)?.connection.failure()
     });
     match states.next() {
         Some(failure) => ResourceFailure::not_connected(name, failure),
@@ -321,67 +384,22 @@ fn dark(
     }
 }
 
-/// A cluster that is connected and does not tell what is there.
+/// The failure to list what a connected cluster has.
 fn unlisted(name: &Text, error: &ApiError) -> ResourceFailure {
     ResourceFailure {
         operation: Some(Operation::Get),
         reason: error.reason(),
-        message: format!("cannot list what is left in cluster `{name}`: {}", error.message()).into(),
+        message: format!("cannot list the objects of the instance in cluster `{name}`: {}", error.message())
+            .into(),
         error: error.message().into(),
         since: None,
         connection: None,
     }
 }
 
-/// Everything that the inventory of a cluster may contain, as that cluster has it: each of its kinds by its connection.
-pub(super) async fn members(
-    wanted: Vec<(&GroupKind, &ClusterClient)>,
-    instance: &StoredObject,
-    applyset: &str,
-    inventory: &Inventory,
-    memory: &Memory,
-) -> Result<Observation, ApiError> {
-    let selector = format!("{}={applyset}", labels::APPLYSET_PART_OF);
-    let home = instance.namespace().map(|namespace| &**namespace);
-    let mut kinds: Vec<(Arc<ApiKind>, &ClusterClient)> = Vec::new();
-    for (kind, client) in wanted {
-        match client.discover_kind(&kind.group, None, &kind.kind).await {
-            Ok(kind) => kinds.push((kind, client)),
-            // The type is gone, and its objects with it.
-            Err(error) if error.missing().is_some() => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let mut places: Vec<(&ClusterClient, &ApiKind, Option<&str>)> = Vec::new();
-    for (kind, client) in &kinds {
-        if kind.namespaced {
-            let namespaces = inventory.namespaces.iter().map(String::as_str).chain(home);
-            places.extend(namespaces.map(|namespace| (*client, &**kind, Some(namespace))));
-        } else {
-            places.push((client, kind, None));
-        }
-    }
-    let mut observation = Observation::default();
-    let lists: Vec<BoxFuture<'_, _>> = places
-        .iter()
-        .map(|(client, kind, namespace)| {
-            let listed = client.list(kind, *namespace, Some(&selector));
-            async move { (client.cluster(), listed.await) }.boxed()
-        })
-        .collect();
-    let answers: Vec<_> = stream::iter(lists).buffer_unordered(AT_ONCE).collect().await;
-    for (cluster, listed) in answers {
-        for object in present(listed)? {
-            let key: ObjectKey = object.key(cluster);
-            observation.see(key, Arc::new(object), memory);
-        }
-    }
-    Ok(observation)
-}
-
-fn present(listed: Result<Vec<StoredObject>, ApiError>) -> Result<Vec<StoredObject>, ApiError> {
-    match listed {
+fn empty_if_missing(objects: Result<Vec<StoredObject>, ApiError>) -> Result<Vec<StoredObject>, ApiError> {
+    match objects {
         Err(error) if error.missing().is_some() => Ok(Vec::new()),
-        listed => listed,
+        objects => objects,
     }
 }

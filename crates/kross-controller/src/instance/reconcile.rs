@@ -1,33 +1,33 @@
-//! Turns an instance in the queue into a pass over it: whether it lives, is being deleted, or has nobody who serves it.
+//! Turns the key of an instance in the work queue into a reconcile: of a living instance, of one that is being deleted, or
+//! of one whose definition has no graph.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{ClusterId, ConditionType, LifecyclePhase};
-use kross_cluster::{Lookup, ObjectKey, Outcome, StoredObject};
+use kross_api::{ClusterId, ConditionType, LifecyclePhase, labels};
+use kross_cluster::{ApiError, Lookup, ObjectKey, Outcome, StoredObject};
 use kross_plan::failed_status;
 use kross_value::{Text, Value};
 
+use super::deletion::DeletionPass;
 use super::error::{InstanceError, Next, outcome};
-use super::manage::Record;
-use super::memory::Memory;
 use super::pass::Pass;
-use super::{deletion, manage, report};
 use crate::context::Context;
-use crate::graphs::{Halt, Served};
+use crate::finalizer;
+use crate::graphs::{NoGraph, Served};
 use crate::metrics::UnresolvedReason;
 use crate::permits::Permit;
 
-/// Looks at an instance.
+/// Reconciles an instance.
 #[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
 pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permit) -> Outcome {
     let Some(served) = context.graphs.serving(&key.group, &key.kind) else {
-        context.metrics.no_graph(UnresolvedReason::not_available);
+        context.metrics.instances.no_graph(UnresolvedReason::not_available);
         return Outcome::Done;
     };
-    let (instance, chosen) = match served.instances.get(key.namespace.as_deref(), &key.name) {
+    let (instance, is_selected) = match served.instances.get(key.namespace.as_deref(), &key.name) {
         Lookup::Found(instance) => (instance, true),
-        Lookup::Absent if served.external => match let_go(context, &served, key).await {
+        Lookup::Absent if served.external => match find_unselected(context, &served, key).await {
             Ok(Some(instance)) => (instance, false),
             Ok(None) => return Outcome::Done,
             Err(_) => return Outcome::Retry,
@@ -39,99 +39,86 @@ pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permi
         Lookup::Unknown => return Outcome::Retry,
     };
     let started = std::time::Instant::now();
-    let visit = context.instances.visit();
-    let mut memory = context.instances.take(key, instance.uid(), &visit);
-    let deleting = instance.deletion_timestamp().is_some() || !chosen;
-    let ended = if deleting {
-        deletion::proceed(context, &served, permit, instance, &mut memory).await
-    } else {
-        live(context, &served, key, permit, instance, &mut memory).await
-    };
+    let guard = context.instances.begin_pass();
+    let mut memory = context.instances.take(key, instance.uid(), &guard);
+    let is_deleting = instance.deletion_timestamp().is_some() || !is_selected;
+    let phase = if is_deleting { LifecyclePhase::Deletion } else { LifecyclePhase::Active };
+    let pass = Pass::new(context, &served, key, phase, instance, permit, &mut memory);
+    let ended = if is_deleting { DeletionPass::new(pass).run().await } else { run(pass).await };
     context.instances.keep(key, memory);
-    context.metrics.passed(started.elapsed());
+    context.metrics.instances.reconciled(started.elapsed());
     if let Err(error) = &ended {
-        context.metrics.instance_errors.inc();
-        tracing::warn!(instance = %key, reason = error.reason(), %error, "cannot reconcile an instance");
+        context.metrics.instances.errors.inc();
+        tracing::warn!(instance = %key, reason = error.reason(), %error, "cannot reconcile instance");
     }
     let outcome = outcome(&ended);
-    tracing::debug!(took = ?started.elapsed(), next = ?outcome, "looked at an instance");
+    tracing::debug!(took = ?started.elapsed(), next = ?outcome, "reconciled instance");
     outcome
 }
 
-/// An existing object that is an instance no more, since nothing chooses it: if it is still held by us, it is to be let go
-/// as if it were deleted, but stays.
-async fn let_go(
+/// An object of an existing kind that the definition does not select any more. If it has our finalizer it is released: its
+/// objects are deleted as if it were, and it stays.
+async fn find_unselected(
     context: &Context,
     served: &Served,
     key: &ObjectKey,
-) -> Result<Option<Arc<StoredObject>>, kross_cluster::ApiError> {
+) -> Result<Option<Arc<StoredObject>>, ApiError> {
     let found = match context.client.get(&served.kind, key.namespace.as_deref(), &key.name).await {
         Ok(found) => Some(found),
         Err(error) if error.missing().is_some() => None,
         Err(error) => return Err(error),
     };
-    let held = found.filter(manage::is_held);
-    if held.is_none() {
+    let with_finalizer = found.filter(finalizer::is_set);
+    if with_finalizer.is_none() {
         context.instances.forget(key);
     }
-    Ok(held.map(Arc::new))
+    Ok(with_finalizer.map(Arc::new))
 }
 
-async fn live(
-    context: &Context,
-    served: &Served,
-    key: &ObjectKey,
-    permit: &Permit,
-    instance: Arc<StoredObject>,
-    memory: &mut Memory,
-) -> Result<Next, InstanceError> {
-    let Some(revision) = &served.revision else {
-        return halted(context, served, instance).await;
-    };
-    context.metrics.graphs_found.inc();
-    // It may have been let go and chosen again.
-    memory.released = None;
-    let record = Record::default();
-    let (graph, phase) = (&*revision.graph, LifecyclePhase::Active);
-    let mut pass = Pass { context, served, graph, key, permit, phase, instance, record, memory };
-    let ended = pass.run().await;
-    if let Some(kind) = ended.as_ref().err().and_then(InstanceError::condition) {
-        let message = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        let status = failed_status(Some(pass.graph), pass.instance.value(), kind, &message, Timestamp::now());
-        report::write(context, served, pass.instance, status).await?;
+/// Reconciles a living instance, and writes an error into its status.
+async fn run(mut pass: Pass<'_>) -> Result<Next, InstanceError> {
+    let served = pass.served;
+    let Some(revision) = &served.revision else { return report_no_graph(pass).await };
+    pass.context.metrics.instances.graphs_found.inc();
+    // An object of an existing kind may have been released and selected again.
+    pass.memory.released = None;
+    let ended = pass.run(&revision.graph).await;
+    if let Err(error) = &ended
+        && let Some(kind) = error.condition()
+    {
+        let (instance, now) = (pass.instance.value(), Timestamp::now());
+        let status = failed_status(Some(&*revision.graph), instance, kind, &error.to_string(), now);
+        pass.write_status(status).await?;
     }
     ended
 }
 
-/// A living instance for which nothing new is made.
-async fn halted(
-    context: &Context,
-    served: &Served,
-    instance: Arc<StoredObject>,
-) -> Result<Next, InstanceError> {
-    let why = match &served.halt {
-        Some(Halt::Broken(why)) => {
-            context.metrics.no_graph(UnresolvedReason::failed);
-            Some(why)
+/// Writes into the status of a living instance why its definition has no graph.
+async fn report_no_graph(mut pass: Pass<'_>) -> Result<Next, InstanceError> {
+    let metrics = &pass.context.metrics.instances;
+    let message = match &pass.served.no_graph {
+        Some(NoGraph::Invalid(message)) => {
+            metrics.no_graph(UnresolvedReason::failed);
+            Some(message)
         }
-        Some(Halt::Ended(why)) => {
-            context.metrics.graphs_pending.inc();
-            Some(why).filter(|_| !is_reported(&instance))
+        Some(NoGraph::Deleted(message)) => {
+            metrics.graphs_pending.inc();
+            Some(message).filter(|_| !is_reported(&pass.instance))
         }
         None => {
-            context.metrics.graphs_pending.inc();
+            metrics.graphs_pending.inc();
             None
         }
     };
-    if let Some(why) = why {
+    if let Some(message) = message {
         let (kind, now) = (ConditionType::GraphResolved, Timestamp::now());
-        let status = failed_status(None, instance.value(), kind, why, now);
-        report::write(context, served, instance, status).await?;
+        let status = failed_status(None, pass.instance.value(), kind, message, now);
+        pass.write_status(status).await?;
     }
     Ok(Next::Done)
 }
 
-/// Whether the status of an instance is about its spec as it is.
+/// Whether the status of an instance is about its current spec.
 fn is_reported(instance: &StoredObject) -> bool {
     let conditions = instance.value().at(&["status", "conditions"]).and_then(Value::as_list);
     let generation = |condition: &Value| condition.get("observedGeneration").and_then(Value::as_int);
@@ -140,9 +127,8 @@ fn is_reported(instance: &StoredObject) -> bool {
     })
 }
 
-/// The instance that an object says it belongs to, wherever the object is.
+/// The instance that the labels of an object name as its owner. It is in the hub, wherever the object is.
 pub(crate) fn instance_of(object: &StoredObject) -> Option<ObjectKey> {
-    use kross_api::labels;
     let text = |label| object.label(label).map(Text::from);
     Some(ObjectKey {
         cluster: ClusterId::local(),

@@ -1,77 +1,117 @@
-//! Says which objects an instance lets go of without deleting them: in Events, in the audit log and in the log. Each of them
-//! once, and none that goes after all.
+//! Reports the objects that an instance releases or orphans instead of deleting them, in Events, in the audit log and in the
+//! log. Each is reported once, and none that is deleted after all.
 
+use kross_api::{FailureReason, RecordedCluster};
 use kross_cluster::{
-    AuditCluster, AuditObject, AuditOutcome, AuditRecord, AuditVerb, ObjectKey, Regarding, Severity,
+    AuditCluster, AuditObject, AuditOutcome, AuditRecord, AuditVerb, ObjectKey, Regarding, Report, Severity,
     StoredObject,
 };
 use kross_plan::{PendingDeletion, UsedCluster};
 
-use super::apply::Released;
+use super::delete::Released;
 use super::memory::Memory;
+use super::pass::Pass;
 use crate::context::Context;
 
-/// How long an Event gets.
-const LONGEST_NOTE: usize = 900;
+/// The longest note of an Event.
+const MAX_NOTE: usize = 900;
 
-/// Who lets go, and of what where.
-pub(super) struct ReleaseReport<'a> {
-    pub(super) context: &'a Context,
-    pub(super) instance: &'a StoredObject,
-    pub(super) clusters: &'a [UsedCluster],
+impl Pass<'_> {
+    /// Reports objects that were released, and those that could not be and are orphaned with our labels.
+    pub(super) fn report_released(&mut self, released: &Released, clusters: &[UsedCluster]) {
+        let report = ReleaseReport { context: self.context, instance: &self.instance, clusters };
+        let (late, retained): (Vec<&PendingDeletion>, Vec<&PendingDeletion>) =
+            released.released.iter().partition(|pending| pending.why.is_some());
+        let retained = unreported(retained, self.memory);
+        let late = unreported(late, self.memory);
+        report.emit(
+            "Retained",
+            Severity::Normal,
+            "is retained; its ownership labels were removed",
+            &retained,
+        );
+        let what = "is orphaned; its ownership labels were removed";
+        report.emit("LeftBehind", Severity::Warning, what, &late);
+        for pending in retained.iter().chain(&late) {
+            report.audit(pending, None);
+        }
+        let orphaned = unreported(released.orphaned.iter().map(|(pending, _)| pending), self.memory);
+        let what = "is orphaned; its ownership labels could not be removed";
+        report.emit("LeftBehind", Severity::Warning, what, &orphaned);
+        for (pending, reason) in released.orphaned.iter().filter(|(pending, _)| orphaned.contains(pending)) {
+            report.audit(pending, Some(*reason));
+        }
+    }
+
+    /// Reports objects in unreachable clusters that are orphaned.
+    pub(super) fn report_orphaned(&mut self, deletions: &[PendingDeletion], clusters: &[UsedCluster]) {
+        let report = ReleaseReport { context: self.context, instance: &self.instance, clusters };
+        let orphaned = unreported(deletions, self.memory);
+        let what = "is orphaned with its ownership labels, because its cluster is unreachable";
+        report.emit("LeftBehind", Severity::Warning, what, &orphaned);
+        for pending in &orphaned {
+            report.audit(pending, None);
+        }
+    }
+}
+
+/// Reports that the objects of an instance in a cluster that its reference no longer resolves to are orphaned.
+pub(super) fn abandoned(context: &Context, instance: &StoredObject, cluster: &RecordedCluster) {
+    let kinds: Vec<String> = cluster.contents.group_kinds.iter().map(ToString::to_string).collect();
+    let note = format!(
+        "objects in cluster `{}` ({}) are orphaned, as confirmed: {}",
+        cluster.name,
+        cluster.uid,
+        if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") }
+    );
+    tracing::warn!(
+        instance = %instance.key(context.client.cluster()),
+        cluster = cluster.name,
+        uid = cluster.uid,
+        kinds = kinds.join(","),
+        "orphaned the objects in a cluster, as confirmed"
+    );
+    if let Some(events) = &context.events {
+        events.report(Report {
+            regarding: Regarding::from(instance),
+            severity: Severity::Warning,
+            reason: "ClusterGivenUp".to_owned(),
+            action: "Reconcile".to_owned(),
+            note,
+        });
+    }
+}
+
+/// The instance that releases objects, and the clusters that they are in.
+struct ReleaseReport<'a> {
+    context: &'a Context,
+    instance: &'a StoredObject,
+    clusters: &'a [UsedCluster],
 }
 
 impl ReleaseReport<'_> {
-    /// Tells of objects that were released, or could not be and are left as they are.
-    pub(super) fn released(&self, released: &Released, memory: &mut Memory) {
-        let (left, kept): (Vec<&PendingDeletion>, Vec<&PendingDeletion>) =
-            released.parted.iter().partition(|pending| pending.why.is_some());
-        let (kept, left) = (news(kept, memory), news(left, memory));
-        self.tell("Retained", Severity::Normal, "stays, without an owner", &kept);
-        self.tell("LeftBehind", Severity::Warning, "is left behind", &left);
-        for pending in kept.iter().chain(&left) {
-            self.audit(pending, None);
-        }
-        let stuck: Vec<&PendingDeletion> = released.stuck.iter().map(|(pending, _)| pending).collect();
-        let stuck = news(stuck, memory);
-        let what = "is left behind with our labels, which could not be removed";
-        self.tell("LeftBehind", Severity::Warning, what, &stuck);
-        for (pending, reason) in released.stuck.iter().filter(|(pending, _)| stuck.contains(pending)) {
-            self.audit(pending, Some(*reason));
-        }
-    }
-
-    /// Tells of objects in clusters that do not answer, which nobody waits for any more.
-    pub(super) fn orphaned(&self, deletions: &[PendingDeletion], memory: &mut Memory) {
-        let news = news(deletions, memory);
-        let what = "is left behind with our labels, since its cluster does not answer";
-        self.tell("LeftBehind", Severity::Warning, what, &news);
-        for pending in &news {
-            self.audit(pending, None);
-        }
-    }
-
-    fn tell(&self, reason: &str, severity: Severity, what: &str, deletions: &[PendingDeletion]) {
+    /// Emits one Event for all objects, and a line in the log for each.
+    fn emit(&self, reason: &str, severity: Severity, what: &str, deletions: &[PendingDeletion]) {
         let Some((first, others)) = deletions.split_first() else { return };
-        let owner = self.instance.key(self.context.client.cluster());
+        let instance = self.instance.key(self.context.client.cluster());
         for pending in deletions {
             let why = pending.why.as_deref().unwrap_or_default();
-            tracing::info!(instance = %owner, object = %self.describe(&pending.key), why, "{what}");
+            tracing::info!(%instance, object = %self.describe(&pending.key), reason, what, why, "object is not deleted");
         }
         let mut note = match &first.why {
             Some(why) => format!("{} {what}: {why}", self.describe(&first.key)),
             None => format!("{} {what}", self.describe(&first.key)),
         };
-        for (told, pending) in others.iter().enumerate() {
+        for (count, pending) in others.iter().enumerate() {
             let next = format!("; {}", self.describe(&pending.key));
-            if note.len() + next.len() > LONGEST_NOTE {
-                note.push_str(&format!("; and {} more", others.len() - told));
+            if note.len() + next.len() > MAX_NOTE {
+                note.push_str(&format!("; and {} more", others.len() - count));
                 break;
             }
             note.push_str(&next);
         }
         if let Some(events) = &self.context.events {
-            events.report(kross_cluster::Report {
+            events.report(Report {
                 regarding: Regarding::from(self.instance),
                 severity,
                 reason: reason.to_owned(),
@@ -81,8 +121,8 @@ impl ReleaseReport<'_> {
         }
     }
 
-    /// Every one of them, where Events may be cut short.
-    fn audit(&self, pending: &PendingDeletion, failure: Option<kross_api::FailureReason>) {
+    /// Records one object in the audit log, which has every one of them, where an Event may be truncated.
+    fn audit(&self, pending: &PendingDeletion, failure: Option<FailureReason>) {
         let cluster = &pending.key.cluster;
         let mut named = AuditCluster::named(self.display(&pending.key).unwrap_or("local"));
         named.uid = if cluster.is_local() { "".into() } else { cluster.as_str().into() };
@@ -111,17 +151,18 @@ impl ReleaseReport<'_> {
     }
 }
 
-/// Those of whom nobody was told yet.
-fn news<'a>(
+/// Those that were not reported yet. From now on they are.
+fn unreported<'a>(
     deletions: impl IntoIterator<Item = &'a PendingDeletion>,
     memory: &mut Memory,
 ) -> Vec<PendingDeletion> {
-    // Of some it is known what they are called, and nothing else.
-    let known = |pending: &PendingDeletion| match pending.uid.as_str() {
+    // The UID of an object that only the status or the inventory tells of may be unknown.
+    let identity = |pending: &PendingDeletion| match pending.uid.as_str() {
         "" => pending.key.to_string().into(),
         _ => pending.uid.clone(),
     };
-    let news =
-        deletions.into_iter().filter(|pending| memory.told.insert(known(pending)) && !pending.reported);
-    news.cloned().collect()
+    let deletions = deletions.into_iter();
+    let unreported =
+        deletions.filter(|pending| memory.reported_releases.insert(identity(pending)) && !pending.reported);
+    unreported.cloned().collect()
 }

@@ -1,5 +1,5 @@
-//! How long each condition of each instance has been as it is, read from the copies of the instances when somebody looks.
-//! One series for each condition of each instance: that is why it has to be asked for.
+//! How long each condition of each instance has had its status, read from the caches of instances at each scrape. There is a
+//! series for each condition of each instance, which is why it has a feature gate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::register::{Description, Register};
 use crate::graphs::Graphs;
 
 const NAME: &str = "instance_condition_current_status_seconds";
-const HELP: &str = "For how long a condition of an instance has had its status; only with the feature gate \
+const HELP: &str = "How long a condition of an instance has had its status; only with the feature gate \
                     `InstanceConditionMetrics`";
-/// Every label; their values are not known beforehand.
+/// All labels. The sets of their values are open.
 const LABELS: [&str; 6] = ["gvr", "namespace", "name", "condition_type", "condition_status", "reason"];
 
 struct Conditions(Arc<Graphs>);
@@ -38,7 +38,7 @@ impl Collector for Conditions {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let mut family = encoder.encode_descriptor(NAME, HELP, None, MetricType::Gauge)?;
         let now = Timestamp::now();
-        // The status of an existing type belongs to somebody else, and so do its conditions.
+        // The status of an existing kind belongs to another controller, and so do its conditions.
         for served in self.0.all().into_iter().filter(|served| !served.external) {
             let kind = &served.kind;
             let gvr = format!("{}/{}, Resource={}", kind.group, kind.version, kind.plural);
@@ -63,7 +63,7 @@ fn conditions(
         let namespace = instance.namespace().map(|namespace| &**namespace).unwrap_or_default();
         let values = [gvr, namespace, instance.name(), text("type"), text("status"), text("reason")];
         let labels: Vec<(&str, &str)> = LABELS.into_iter().zip(values).collect();
-        // Clocks differ: what begins in the future has begun now.
+        // Clocks differ: the transition may seem to be in the future.
         let seconds = now.duration_since(since).as_secs_f64().max(0.0);
         family.encode_family(&labels)?.encode_gauge(&seconds)?;
     }

@@ -1,4 +1,4 @@
-//! The labels of metrics and every value that each of them can have.
+//! The labels of metrics, with all values of each.
 
 use kross_api::InstanceState;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
@@ -6,20 +6,20 @@ use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 /// The labels of a family with all their values.
 pub(super) type Closed = Vec<(&'static str, Vec<&'static str>)>;
 
-/// Labels whose values are all known beforehand.
+/// Labels with closed sets of values.
 pub(super) trait ClosedLabels {
     /// Names and values.
     fn closed() -> Closed;
 }
 
-/// Declares the words that a label can have, as they are on the wire.
+/// Declares the values of a label, as they are on the wire.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($word:ident,)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
         #[allow(
             non_camel_case_types,
-            reason = "the words are kro's, and the derived encoding writes variants as they are"
+            reason = "the values are kro's, and the derived encoding writes variants as they are"
         )]
         pub(crate) enum $name {
             $($word,)+
@@ -37,17 +37,17 @@ words! {
 }
 
 words! {
-    /// What a look at a definition's revisions led to.
+    /// The result of resolving the revision to serve.
     Resolution { serve, issue, wait, failed, }
 }
 
 words! {
-    /// When a key comes again without an event.
+    /// How a key is requeued.
     Requeue { no_requeue, requeue_after, rate_limited, }
 }
 
 words! {
-    /// What a watch told of.
+    /// The type of an event.
     EventType { add, update, delete, }
 }
 
@@ -79,18 +79,18 @@ labels! {
 }
 
 labels! {
-    /// What a look at a definition's revisions led to.
+    /// The result of resolving the revision to serve.
     Resolved { result: Resolution = Resolution::WORDS, }
 }
 
 labels! {
-    /// When a key comes again without an event.
+    /// How a key is requeued.
     Requeued { r#type: Requeue = Requeue::WORDS, }
 }
 
 labels! {
-    /// What a watch told of.
-    Seen { event_type: EventType = EventType::WORDS, }
+    /// The type of an event.
+    Observed { event_type: EventType = EventType::WORDS, }
 }
 
 labels! {
@@ -99,7 +99,7 @@ labels! {
 }
 
 labels! {
-    /// A state of a definition that was left, and the one that was entered.
+    /// The state of a definition before and after a transition.
     DefinitionTransition {
         from: &'static str = ["Active", "Inactive"],
         to: &'static str = ["Active", "Inactive"],
@@ -107,14 +107,14 @@ labels! {
 }
 
 labels! {
-    /// A state of an instance that was left, and the one that was entered. The first one is entered from nothing.
+    /// The state of an instance before and after a transition. A new instance has no state before the first one.
     InstanceTransition {
         from_state: &'static str = states(true),
         to_state: &'static str = states(false),
     }
 }
 
-fn states(and_none: bool) -> Vec<&'static str> {
-    let none = and_none.then_some("");
+fn states(with_none: bool) -> Vec<&'static str> {
+    let none = with_none.then_some("");
     none.into_iter().chain(InstanceState::ALL.iter().map(|state| state.as_str())).collect()
 }

@@ -1,4 +1,4 @@
-//! Turns the metrics into the page that documents them.
+//! Renders the page that documents all metrics.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,11 +12,12 @@ use crate::graphs::Graphs;
 
 const HEAD: &str = "# Metrics
 
-Served on `--metrics-bind-address` under `/metrics`. Names are kro's where the meaning is the same; what kro does not have
-begins with `kross_`. Labels have the values listed here and no others, so the number of series does not grow with the number
-of definitions or instances; kro's labels `gvr` and `name` are left out for that reason. Where a value is `…`, it does.
+Served on `--metrics-bind-address` under `/metrics`. Names are kro's where the meaning is the same; metrics that kro does not
+have begin with `kross_`. Labels have the values listed here and no others, so the number of series does not grow with the
+number of definitions or instances; kro's labels `gvr` and `name` are left out for that reason. Labels with the value `…` are
+the exception.
 
-| metric | type | labels | what it says |
+| metric | type | labels | description |
 |---|---|---|---|
 ";
 
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_that_is_served_is_on_the_page() {
+    fn every_registered_metric_is_on_the_page() {
         let page = metrics_reference();
         let mut registry = Registry::default();
         let _metrics = Metrics::new(&mut registry, None);
@@ -75,7 +76,7 @@ mod tests {
         }
     }
 
-    /// The names that kro gives its own metrics, by their beginnings.
+    /// The names of kro's metrics, by prefix.
     const KRO: [(&str, &[&str]); 5] = [
         (
             "dynamic_controller_",
@@ -146,7 +147,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_not_named_as_on_kro_says_whose_it_is() {
+    fn metrics_that_kro_does_not_have_begin_with_kross() {
         let page = metrics_reference();
         for name in page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()) {
             let (prefix, known) = KRO.iter().find(|(prefix, _)| name.starts_with(prefix)).expect(name);
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_listed_with_their_values() {
+    fn labels_are_on_the_page_with_their_values() {
         let page = metrics_reference();
         assert!(page.contains("`reason`: `\"no_revision\"`, `\"spec_changed\"`"), "{page}");
         assert!(page.contains("| `dynamic_controller_requeue_total` | counter | `type`: "), "{page}");

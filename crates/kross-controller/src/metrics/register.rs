@@ -1,4 +1,4 @@
-//! Registers metrics and remembers what they are, so that the reference cannot differ from the code.
+//! Registers metrics and collects their descriptions, so that the reference cannot differ from the code.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 use super::labels::{Closed, ClosedLabels};
 
-/// What a metric is.
+/// The description of a metric.
 #[derive(Clone, Debug)]
 pub(super) struct Description {
     pub(super) name: &'static str,
@@ -67,7 +67,7 @@ impl<'a> Register<'a> {
         histogram
     }
 
-    /// Metrics that are read when somebody looks.
+    /// Registers metrics that are read at each scrape.
     pub(super) fn collector(&mut self, collector: impl Collector, descriptions: Vec<Description>) {
         self.registry.register_collector(Box::new(collector));
         self.descriptions.extend(descriptions);

@@ -1,4 +1,5 @@
-//! What a graph needs in one cluster: which kinds, where, and whether it writes them or reads them.
+//! Turns the resources of a spec into what they need in one cluster: which kinds, in which namespaces, and whether they are
+//! written or only read.
 
 use kross_api::{Resource, ResourceGraphDefinitionSpec};
 use kross_schema::GroupVersionKind;
@@ -12,7 +13,7 @@ pub(crate) struct Needs(Vec<Need>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Need {
     pub(super) kind: GroupVersionKind,
-    /// Whether objects are made and changed, or only read.
+    /// Whether objects are applied and deleted, or only read.
     pub(super) written: bool,
     /// Whether they are watched; else they are polled.
     pub(super) watched: bool,
@@ -31,20 +32,20 @@ pub(super) enum Name {
     Literal(Text),
 }
 
-/// Where objects are, if their kind has namespaces.
+/// The namespaces of objects, if their kind is namespaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// That is not known without an instance.
+    /// A namespace that is not known without an instance.
     Anywhere,
-    /// In one namespace.
+    /// One namespace.
     Namespace(Text),
-    /// In all namespaces.
+    /// All namespaces.
     Everywhere,
 }
 
 impl Needs {
-    /// What the given resources of a spec need, for instances in a namespace if there is one to look at. The second of each
-    /// pair is whether the resource's cluster is watched; else it is polled.
+    /// What the given resources of a spec need: `home` is the namespace of the instance, where there is one. The second of
+    /// each pair is whether the resource's cluster is watched; else it is polled.
     pub(crate) fn of(
         spec: &ResourceGraphDefinitionSpec,
         resources: impl IntoIterator<Item = (usize, bool)>,
@@ -65,13 +66,13 @@ impl Needs {
         self.0.iter()
     }
 
-    /// The kinds.
+    /// The kinds that are needed.
     pub(super) fn kinds(&self) -> impl Iterator<Item = &GroupVersionKind> {
         self.0.iter().map(|need| &need.kind)
     }
 }
 
-/// A selector of namespaces reads these to find them.
+/// A namespace selector needs the namespaces themselves.
 fn namespaces(resource: &Resource, watched: bool) -> Option<Need> {
     resource.external_ref.as_ref()?.namespace_selector.as_ref()?;
     let kind = GroupVersionKind::new("v1", "Namespace");

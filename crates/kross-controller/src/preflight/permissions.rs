@@ -1,4 +1,5 @@
-//! Asks a cluster what we may do there. What it does not tell is no reason to stop: the first request will.
+//! Reviews our access to a cluster with SelfSubjectAccessReviews. An access that the cluster does not decide is no reason to
+//! stop: the first request will tell.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,19 +12,19 @@ use kross_value::Text;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::cluster::ClusterPreflight;
 use super::needs::{Name, Need, Needs, Place};
-use super::site::Site;
 
-/// Questions that are asked at once.
-const QUESTIONS_AT_ONCE: usize = 8;
+/// How many reviews of one preflight run at once.
+const CONCURRENT_REVIEWS: usize = 8;
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-/// Something that we may not do.
+/// An access that is denied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Denied {
     /// `deployments.apps`.
     pub(crate) resource: Text,
-    /// In which namespace; none for all of them, or for a resource without namespaces.
+    /// The namespace; none for all namespaces, or for a cluster-scoped resource.
     pub(crate) namespace: Option<Text>,
     /// `get`, `list` and so on.
     pub(crate) verbs: Vec<&'static str>,
@@ -39,19 +40,36 @@ impl fmt::Display for Denied {
     }
 }
 
-/// One question.
+/// One access to review.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Question {
+pub(super) struct AccessReview {
     group: Text,
     resource: Text,
     namespace: Option<Text>,
     name: Option<Text>,
     verb: &'static str,
-    /// Whether a "no" is one: a permission in all namespaces may be missing although those that count are permitted.
+    /// Whether a denial counts: access to all namespaces may be denied although the one that is needed is allowed.
     definite: bool,
 }
 
-impl Question {
+impl AccessReview {
+    /// Access to everything.
+    fn cluster_admin() -> Self {
+        Self {
+            group: "*".into(),
+            resource: "*".into(),
+            namespace: None,
+            name: None,
+            verb: "*",
+            definite: true,
+        }
+    }
+
+    /// The same access to all objects of the resource.
+    fn cluster_wide(&self) -> Self {
+        Self { namespace: None, name: None, definite: true, ..self.clone() }
+    }
+
     /// Whether it is about less than all objects of the resource.
     fn is_narrow(&self) -> bool {
         self.namespace.is_some() || self.name.is_some()
@@ -59,96 +77,87 @@ impl Question {
 }
 
 #[derive(Default, Deserialize)]
-struct Review {
+struct Response {
     #[serde(default)]
-    status: ReviewStatus,
+    status: ResponseStatus,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct ReviewStatus {
+struct ResponseStatus {
     allowed: bool,
     evaluation_error: String,
 }
 
-/// What we lack, of all that is needed. Answers that are known already are good for some time.
-pub(super) async fn missing(
+/// The accesses that are needed and denied. Responses of other preflights of the cluster are reused up to `max_age`.
+pub(super) async fn denied(
     client: &ClusterClient,
-    site: &Site,
+    cluster: &ClusterPreflight,
     needs: &Needs,
     schemas: &dyn SchemaResolver,
-    age: Duration,
+    max_age: Duration,
 ) -> Result<Vec<Denied>, ApiError> {
-    let questions = questions(needs, schemas);
-    let everything = Question {
-        group: "*".into(),
-        resource: "*".into(),
-        namespace: None,
-        name: None,
-        verb: "*",
-        definite: true,
-    };
-    if questions.is_empty() || find_out(client, site, &everything, age).await? == Some(true) {
+    let reviews = reviews(needs, schemas);
+    let everything = AccessReview::cluster_admin();
+    if reviews.is_empty() || review(client, cluster, &everything, max_age).await? == Some(true) {
         return Ok(Vec::new());
     }
-    let answers: Vec<(Question, Option<bool>)> = stream::iter(questions)
-        .map(|question| async move {
-            let everywhere = Question { namespace: None, name: None, definite: true, ..question.clone() };
-            let answer = match find_out(client, site, &everywhere, age).await? {
-                // Who may everywhere may there, and that need be asked only once.
-                answer if answer == Some(true) || !question.is_narrow() => answer,
-                _ => find_out(client, site, &question, age).await?,
+    let reviewed: Vec<(AccessReview, Option<bool>)> = stream::iter(reviews)
+        .map(|narrow| async move {
+            let allowed = match review(client, cluster, &narrow.cluster_wide(), max_age).await? {
+                // Access to all objects includes these, and is reviewed once for all of them.
+                allowed if allowed == Some(true) || !narrow.is_narrow() => allowed,
+                _ => review(client, cluster, &narrow, max_age).await?,
             };
-            Ok::<_, ApiError>((question, answer))
+            Ok::<_, ApiError>((narrow, allowed))
         })
-        .buffered(QUESTIONS_AT_ONCE)
+        .buffered(CONCURRENT_REVIEWS)
         .try_collect()
         .await?;
-    let mut denied: BTreeMap<(Text, Option<Text>), Vec<&'static str>> = BTreeMap::new();
-    for (question, answer) in answers {
-        if answer == Some(false) && question.definite {
-            let resource = if question.group.is_empty() {
-                question.resource
-            } else {
-                format!("{}.{}", question.resource, question.group).into()
-            };
-            denied.entry((resource, question.namespace)).or_default().push(question.verb);
-        }
-    }
-    Ok(denied
-        .into_iter()
-        .map(|((resource, namespace), verbs)| Denied { resource, namespace, verbs })
-        .collect())
+    let denied = reviewed.into_iter().filter(|(review, allowed)| *allowed == Some(false) && review.definite);
+    Ok(by_resource(denied.map(|(review, _)| review)))
 }
 
-fn questions(needs: &Needs, schemas: &dyn SchemaResolver) -> Vec<Question> {
-    let mut questions = Vec::new();
+/// One entry for each resource and namespace, with all verbs.
+fn by_resource(reviews: impl Iterator<Item = AccessReview>) -> Vec<Denied> {
+    let mut denied: BTreeMap<(Text, Option<Text>), Vec<&'static str>> = BTreeMap::new();
+    for AccessReview { group, resource, namespace, verb, .. } in reviews {
+        let resource = if group.is_empty() { resource } else { format!("{resource}.{group}").into() };
+        denied.entry((resource, namespace)).or_default().push(verb);
+    }
+    let entries = denied.into_iter();
+    entries.map(|((resource, namespace), verbs)| Denied { resource, namespace, verbs }).collect()
+}
+
+/// The accesses that are needed.
+fn reviews(needs: &Needs, schemas: &dyn SchemaResolver) -> Vec<AccessReview> {
+    let mut reviews = Vec::new();
     for need in needs.iter() {
-        // A kind that is not there is reported as such.
+        // A kind that the cluster does not serve is reported as such.
         let Some(kind) = schemas.resolve(&need.kind) else { continue };
         for verb in verbs(need) {
-            // Copies of what we write span all namespaces.
-            let spans = need.written && matches!(verb, "list" | "watch");
+            // The caches of objects that we apply span all namespaces.
+            let cached = need.written && matches!(verb, "list" | "watch");
             let (namespace, definite) = match &need.place {
-                _ if !kind.namespaced || spans => (None, true),
+                _ if !kind.namespaced || cached => (None, true),
                 Place::Namespace(namespace) => (Some(namespace.clone()), true),
                 Place::Everywhere => (None, true),
                 Place::Anywhere => (None, false),
             };
-            // What is not there yet has no name that a rule could give, nor has a copy of many.
+            // A rule cannot restrict by name the creation of an object, nor a list of many.
             let (name, definite) = match &need.name {
-                Name::Literal(name) if !spans && verb != "create" => (Some(name.clone()), definite),
-                // Whoever names objects to read elsewhere may well be allowed these alone.
+                Name::Literal(name) if !cached && verb != "create" => (Some(name.clone()), definite),
+                // Access may be granted to the external objects that instances name, and to no others.
                 Name::Some if !need.written => (None, false),
                 Name::Any | Name::Some | Name::Literal(_) => (None, definite),
             };
             let (group, resource) = (need.kind.group.clone(), kind.plural.clone());
-            questions.push(Question { group, resource, namespace, name, verb, definite });
+            reviews.push(AccessReview { group, resource, namespace, name, verb, definite });
         }
     }
-    questions.sort();
-    questions.dedup();
-    questions
+    reviews.sort();
+    reviews.dedup();
+    reviews
 }
 
 fn verbs(need: &Need) -> Vec<&'static str> {
@@ -162,34 +171,33 @@ fn verbs(need: &Need) -> Vec<&'static str> {
     verbs
 }
 
-/// Asks, unless the answer is known.
-async fn find_out(
+/// Whether an access is allowed; none where the cluster cannot tell. Sends a request unless a fresh response is known.
+async fn review(
     client: &ClusterClient,
-    site: &Site,
-    question: &Question,
-    age: Duration,
+    cluster: &ClusterPreflight,
+    review: &AccessReview,
+    max_age: Duration,
 ) -> Result<Option<bool>, ApiError> {
-    if let Some(answer) = site.answer(question, age) {
-        return Ok(answer);
+    if let Some(allowed) = cluster.reviewed(review, max_age) {
+        return Ok(allowed);
     }
-    let answer = ask(client, question).await?;
-    site.keep(question.clone(), answer);
-    Ok(answer)
+    let allowed = send(client, review).await?;
+    cluster.store(review.clone(), allowed);
+    Ok(allowed)
 }
 
-/// Whether we may; none where the cluster cannot tell.
-async fn ask(client: &ClusterClient, question: &Question) -> Result<Option<bool>, ApiError> {
-    let Question { group, resource, namespace, name, verb, definite: _ } = question;
+async fn send(client: &ClusterClient, review: &AccessReview) -> Result<Option<bool>, ApiError> {
+    let AccessReview { group, resource, namespace, name, verb, definite: _ } = review;
     let attributes = json!({"group": group.as_str(), "resource": resource.as_str(), "verb": verb,
         "namespace": namespace.as_deref().unwrap_or_default(), "name": name.as_deref().unwrap_or_default()});
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes}});
     match client.submit(ACCESS_REVIEWS, review.to_string().into()).await {
-        Ok(answer) => {
-            let Ok(Review { status }) = serde_json::from_slice(&answer) else { return Ok(None) };
+        Ok(response) => {
+            let Ok(Response { status }) = serde_json::from_slice(&response) else { return Ok(None) };
             Ok((status.allowed || status.evaluation_error.is_empty()).then_some(status.allowed))
         }
-        // Whoever may not ask is not told; an answer of this kind is one, though.
+        // The cluster does not let us review our access. Only a server error is worth a retry.
         Err(error) if error.code().is_some_and(|code| code < 500) => Ok(None),
         Err(error) => Err(error),
     }
@@ -201,33 +209,33 @@ mod tests {
 
     use super::*;
 
-    /// The questions about a resource, one line each: verb, resource, where, which, and `?` where a "no" would say nothing.
-    fn asked(resource: &serde_json::Value, watched: bool, home: &Place) -> Vec<String> {
+    /// The reviews for a resource, one line each: verb, resource, namespace, name, and `?` where a denial does not count.
+    fn reviewed(resource: &serde_json::Value, watched: bool, home: &Place) -> Vec<String> {
         let spec = json!({"schema": {"apiVersion": "v1alpha1", "kind": "App"}, "resources": [resource]});
         let spec = serde_json::from_value(spec).unwrap();
-        let questions = questions(&Needs::of(&spec, [(0, watched)], home), &*Bundle::latest());
-        let line = |question: &Question| {
-            let Question { resource, namespace, name, verb, definite, .. } = question;
+        let reviews = reviews(&Needs::of(&spec, [(0, watched)], home), &*Bundle::latest());
+        let line = |review: &AccessReview| {
+            let AccessReview { resource, namespace, name, verb, definite, .. } = review;
             let (namespace, name) = (namespace.as_deref().unwrap_or("*"), name.as_deref().unwrap_or("*"));
             format!("{verb} {resource} {namespace}/{name}{}", if *definite { "" } else { "?" })
         };
-        questions.iter().map(line).collect()
+        reviews.iter().map(line).collect()
     }
 
-    fn made(metadata: &serde_json::Value) -> serde_json::Value {
+    fn template(metadata: &serde_json::Value) -> serde_json::Value {
         json!({"id": "one", "template": {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}})
     }
 
-    fn read(metadata: &serde_json::Value) -> serde_json::Value {
+    fn external(metadata: &serde_json::Value) -> serde_json::Value {
         let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
         json!({"id": "one", "externalRef": reference})
     }
 
     #[test]
-    fn what_is_made_is_followed_everywhere_and_written_where_it_is() {
+    fn applied_objects_are_watched_in_all_namespaces_and_written_in_their_own() {
         let metadata = json!({"name": "${schema.metadata.name}", "namespace": "shop"});
         assert_eq!(
-            asked(&made(&metadata), true, &Place::Anywhere),
+            reviewed(&template(&metadata), true, &Place::Anywhere),
             [
                 "list deployments */*",
                 "watch deployments */*",
@@ -239,7 +247,7 @@ mod tests {
         );
         let metadata = json!({"name": "web"});
         assert_eq!(
-            asked(&made(&metadata), false, &Place::Anywhere),
+            reviewed(&template(&metadata), false, &Place::Anywhere),
             [
                 "create deployments */*?",
                 "list deployments */*",
@@ -247,15 +255,15 @@ mod tests {
                 "get deployments */web?",
                 "patch deployments */web?",
             ],
-            "where it goes only an instance knows"
+            "without an instance the namespace is unknown"
         );
     }
 
     #[test]
-    fn what_is_read_may_be_allowed_by_its_name_alone() {
+    fn access_to_external_objects_may_be_granted_by_name() {
         let home = Place::Namespace("shop".into());
         assert_eq!(
-            asked(&read(&json!({"name": "settings"})), true, &home),
+            reviewed(&external(&json!({"name": "settings"})), true, &home),
             [
                 "get configmaps shop/settings",
                 "list configmaps shop/settings",
@@ -263,21 +271,22 @@ mod tests {
             ]
         );
         assert_eq!(
-            asked(&read(&json!({"name": "${schema.spec.name}"})), false, &home),
+            reviewed(&external(&json!({"name": "${schema.spec.name}"})), false, &home),
             ["get configmaps shop/*?", "list configmaps shop/*?"]
         );
         assert_eq!(
-            asked(&read(&json!({"selector": {"matchLabels": {"a": "b"}}})), false, &home),
+            reviewed(&external(&json!({"selector": {"matchLabels": {"a": "b"}}})), false, &home),
             ["get configmaps */*", "list configmaps */*"]
         );
     }
+
     #[test]
-    fn namespaces_that_a_selector_finds_are_read_as_well() {
+    fn a_namespace_selector_needs_access_to_namespaces() {
         let selector = json!({"matchLabels": {"env": "production"}});
         let reference =
             json!({"apiVersion": "apps/v1", "kind": "DeploymentList", "namespaceSelector": selector});
         assert_eq!(
-            asked(&json!({"id": "one", "externalRef": reference}), true, &Place::Anywhere),
+            reviewed(&json!({"id": "one", "externalRef": reference}), true, &Place::Anywhere),
             [
                 "get namespaces */*",
                 "list namespaces */*",

@@ -25,7 +25,7 @@ async fn blocks_the_deletion_of_a_definition_on_its_instances_and_names_them() {
     assert_eq!(blocked["reason"], "UnderDeletion");
     let message = blocked["message"].as_str().unwrap();
     let expected = format!(
-        "waiting for 2 instances to go: `{namespace}/a`, `{namespace}/b`; delete them, or set the annotation "
+        "waiting for 2 instances to be deleted: `{namespace}/a`, `{namespace}/b`; delete them, or set the annotation "
     );
     assert!(message.starts_with(&expected), "{message}");
     assert_eq!(condition(&waiting, "Ready")["message"], message);
@@ -97,7 +97,7 @@ async fn reports_instances_that_are_created_or_changed_while_the_definition_is_b
         let failed =
             until(api.clone(), name.to_owned(), |instance| instance["status"]["state"] == "ERROR").await;
         let message = condition(&failed, "GraphResolved")["message"].clone();
-        assert_eq!(message, "definition `ending` is being deleted, so that nothing new is made");
+        assert_eq!(message, "definition `ending` is being deleted; no objects are created or updated");
     }
     // The status of an unchanged instance stays as it is.
     let early = api.get("early").await.unwrap();

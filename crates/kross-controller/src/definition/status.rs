@@ -1,11 +1,12 @@
-//! Turns what a pass found out into the definition's status, written only when it changed, and into Events.
+//! Report: collects the conditions of a definition during a reconcile, writes the status if it changed, and emits Events and
+//! metrics for what changed in it.
 
 use jiff::Timestamp;
 use kross_api::{
     Condition, ConditionSet, ConditionStatus, ConditionType, DefinitionState, Dependency, List, Reason,
     ResourceGraphDefinitionStatus, ResourceInformation, managers,
 };
-use kross_cluster::{Regarding, Severity};
+use kross_cluster::{Regarding, Report, Severity};
 use kross_graph::Graph;
 use kross_value::Value;
 
@@ -14,27 +15,27 @@ use super::object::Definition;
 use crate::context::Context;
 use crate::metrics::DefinitionTransition;
 
-/// The fields of the status. All are written, so that what is gone is removed.
+/// The fields of the status. All of them are written, so that those without a value are removed.
 const FIELDS: [&str; 5] = ["state", "topologicalOrder", "resources", "lastIssuedRevision", "conditions"];
 
 /// The longest message about clusters.
-const LONGEST: usize = 4096;
+const MAX_MESSAGE: usize = 4096;
 
-/// What is known about a definition so far.
+/// The status of a definition, as far as this reconcile knows it.
 #[derive(Clone, Debug)]
-pub(super) struct Report {
+pub(super) struct StatusReport {
     conditions: ConditionSet,
     order: List<String>,
     resources: List<ResourceInformation>,
     last_issued: Option<i64>,
-    /// The spec is not accepted by the clusters that it names.
-    held: bool,
+    /// Whether the clusters that the spec names accept it.
+    accepted_by_clusters: bool,
     generation: i64,
     now: Timestamp,
 }
 
-impl Report {
-    /// Begins with what the status says.
+impl StatusReport {
+    /// Starts with the current status.
     pub(super) fn new(definition: &Definition, clusters: bool, now: Timestamp) -> Self {
         let status = &definition.status;
         let clusters = if clusters { ConditionType::DEFINITION_CLUSTERS } else { &[] };
@@ -44,13 +45,13 @@ impl Report {
             order: status.topological_order.clone(),
             resources: status.resources.clone(),
             last_issued: status.last_issued_revision,
-            held: false,
+            accepted_by_clusters: true,
             generation: definition.facts().generation,
             now,
         }
     }
 
-    /// The highest revision number that was ever given out.
+    /// The highest revision number that was ever issued.
     pub(super) fn last_issued(&self) -> i64 {
         self.last_issued.unwrap_or(0)
     }
@@ -77,8 +78,7 @@ impl Report {
         self.resources = List::default();
     }
 
-    /// The schemas that it needs cannot be fetched: what was found out about this generation stands, else that is why nothing
-    /// is known.
+    /// The schemas that it needs cannot be fetched. The condition of this generation stays, if there is one.
     pub(super) fn without_schemas(&mut self, message: &str) {
         let accepted = self.conditions.get(ConditionType::GraphAccepted);
         let known = |accepted: &Condition| {
@@ -96,7 +96,7 @@ impl Report {
         self.set(ConditionType::GraphRevisionsResolved, ConditionStatus::True, Reason::Resolved, &message);
     }
 
-    /// A revision was issued. It is compiled already, but kro's condition turns, and its transition time with it.
+    /// A revision was issued. It is compiled already, but kro's condition changes here, and with it the transition time.
     pub(super) fn compiling(&mut self, number: i64) {
         let message = format!("graph revision {number} issued and awaiting compilation");
         let reason = Reason::WaitingForGraphRevisionCompilation;
@@ -117,8 +117,8 @@ impl Report {
         self.set(ConditionType::GraphAccepted, ConditionStatus::False, Reason::InvalidResourceGraph, message);
     }
 
-    /// Beside an invalid edit: what instances would go on with does not compile either.
-    pub(super) fn last_good_failed(&mut self, message: &str) {
+    /// The spec is invalid, and the latest revision, which instances would continue with, does not compile either.
+    pub(super) fn latest_failed(&mut self, message: &str) {
         self.set(ConditionType::GraphRevisionsResolved, ConditionStatus::False, Reason::Failed, message);
     }
 
@@ -131,7 +131,7 @@ impl Report {
         self.set(ConditionType::KindReady, ConditionStatus::False, Reason::Failed, message);
     }
 
-    /// The API server has the CRD and does not serve it yet.
+    /// The CRD is not established yet.
     pub(super) fn kind_waiting(&mut self, crd: &str) {
         let message = format!("waiting for CRD {crd} to be established");
         self.set(
@@ -156,7 +156,7 @@ impl Report {
         self.set(ConditionType::ControllerReady, ConditionStatus::Unknown, Reason::UnderDeletion, message);
     }
 
-    /// One of the conditions about clusters.
+    /// Sets a condition about clusters.
     pub(super) fn cluster(
         &mut self,
         kind: ConditionType,
@@ -164,11 +164,11 @@ impl Report {
         reason: Reason,
         message: &str,
     ) {
-        let message = if message.len() > LONGEST { shorten(message) } else { message.to_owned() };
+        let message = if message.len() > MAX_MESSAGE { shorten(message) } else { message.to_owned() };
         self.set(kind, status, reason, &message);
     }
 
-    /// Whether a condition says yes or no about the spec as it is.
+    /// Whether a condition is true or false for the current generation.
     pub(super) fn is_settled(&self, kind: ConditionType) -> bool {
         self.conditions.get(kind).is_some_and(|condition| {
             condition.status != ConditionStatus::Unknown
@@ -177,8 +177,8 @@ impl Report {
     }
 
     /// The clusters that the spec names do not accept it, or have not yet.
-    pub(super) fn hold(&mut self) {
-        self.held = true;
+    pub(super) fn not_accepted_by_clusters(&mut self) {
+        self.accepted_by_clusters = false;
     }
 
     fn set(&mut self, kind: ConditionType, status: ConditionStatus, reason: Reason, message: &str) {
@@ -189,8 +189,16 @@ impl Report {
         let active = [ConditionType::GraphAccepted, ConditionType::KindReady, ConditionType::ControllerReady]
             .into_iter()
             .all(|kind| self.conditions.is_true(kind))
-            && !self.held;
-        let Self { conditions, order, resources, last_issued, held: _, generation: _, now: _ } = self;
+            && self.accepted_by_clusters;
+        let Self {
+            conditions,
+            order,
+            resources,
+            last_issued,
+            accepted_by_clusters: _,
+            generation: _,
+            now: _,
+        } = self;
         ResourceGraphDefinitionStatus {
             state: Some(if active { DefinitionState::Active } else { DefinitionState::Inactive }),
             topological_order: order,
@@ -203,7 +211,7 @@ impl Report {
     /// Writes the status if it changed.
     ///
     /// # Errors
-    /// The cluster refuses or does not answer.
+    /// The request fails.
     pub(super) async fn write(
         self,
         context: &Context,
@@ -227,13 +235,13 @@ impl Report {
             .await?;
         context.definitions.observe(&written);
         count_transition(context, definition.status.state, status.state);
-        tell(context, definition, &status.conditions);
+        emit_events(context, definition, &status.conditions);
         Ok(())
     }
 }
 
-/// A merge patch that makes the status of exactly this version of an object the given one. Of another one we would not hear:
-/// what comes back to us is ours, and whoever changed it in between would not be noticed.
+/// A merge patch that sets the status of exactly this version of an object. Without the version, the response would go into
+/// the cache as our own write and hide a change that somebody else made in between.
 pub(super) fn patch(
     object: &kross_cluster::StoredObject,
     status: &impl serde::Serialize,
@@ -259,14 +267,14 @@ pub(super) fn ready_message(status: &ResourceGraphDefinitionStatus) -> Option<St
 }
 
 fn shorten(message: &str) -> String {
-    let mut end = LONGEST;
+    let mut end = MAX_MESSAGE;
     while !message.is_char_boundary(end) {
         end -= 1;
     }
     format!("{}…", message.get(..end).unwrap_or_default())
 }
 
-/// The ids in topological order.
+/// The IDs of the nodes in topological order.
 pub(super) fn order(graph: &Graph) -> List<String> {
     let ids: Vec<String> = graph.topological_order().map(ToString::to_string).collect();
     if ids.is_empty() { List::default() } else { ids.into() }
@@ -296,26 +304,27 @@ fn count_transition(context: &Context, from: Option<DefinitionState>, to: Option
     {
         context
             .metrics
+            .definitions
             .transitions
             .get_or_create(&DefinitionTransition { from: word(from), to: word(to) })
             .inc();
     }
 }
 
-/// Tells of every condition that turned false, and of `Ready` whenever it changed.
-fn tell(context: &Context, definition: &Definition, conditions: &[Condition]) {
+/// Emits an Event for every condition that became false, and for `Ready` whenever it changed.
+fn emit_events(context: &Context, definition: &Definition, conditions: &[Condition]) {
     let Some(events) = &context.events else { return };
     for condition in conditions {
         let before = definition.status.conditions.iter().find(|other| other.type_ == condition.type_);
         let before = before.map(|before| before.status);
-        let worth_telling =
+        let is_reported =
             condition.type_ == ConditionType::Ready.as_str() || condition.status == ConditionStatus::False;
-        if before == Some(condition.status) || !worth_telling {
+        if before == Some(condition.status) || !is_reported {
             continue;
         }
         let good = condition.status == ConditionStatus::True;
         let (before, after) = (before.map_or("none", ConditionStatus::as_str), condition.status.as_str());
-        events.report(kross_cluster::Report {
+        events.report(Report {
             regarding: Regarding::from(&*definition.object),
             severity: if good { Severity::Normal } else { Severity::Warning },
             reason: condition.type_.clone(),

@@ -1,5 +1,5 @@
-//! The metrics of other clusters, read when somebody looks. A cluster has a series of its own only as long as there are not
-//! too many of them; the others share one.
+//! The metrics of other clusters, read at each scrape. The first hundred clusters have series of their own; the others share
+//! one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,16 +10,16 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
-use super::live::RESULT;
+use super::collector::RESULT;
 use super::register::Description;
 
 /// How many clusters have series of their own.
-const MOST: usize = 100;
-/// What all the others are called. No Secret is called so: its name has a slash.
+const MAX_SERIES: usize = 100;
+/// The label of all others. It cannot be that of a Secret, which has a slash.
 const OTHERS: &str = "others";
 
 const STATES: &str = "kross_clusters";
-const STATES_HELP: &str = "ClusterRegistry that are held, by whether they are connected";
+const STATES_HELP: &str = "Clusters in use, by state of the connection";
 const STATE_WORDS: [(ClusterState, &str); 3] = [
     (ClusterState::Connected, "connected"),
     (ClusterState::Connecting, "connecting"),
@@ -28,17 +28,17 @@ const STATE_WORDS: [(ClusterState, &str); 3] = [
 const ATTEMPTS: &str = "kross_cluster_connection_attempts";
 const ATTEMPTS_HELP: &str = "Attempts to connect to other clusters";
 const FAILURES: &str = "kross_cluster_connection_failures";
-const FAILURES_HELP: &str = "Attempts to connect to other clusters that failed";
+const FAILURES_HELP: &str = "Failed attempts to connect to other clusters";
 const REQUESTS: &str = "kross_cluster_requests";
 const REQUESTS_HELP: &str =
-    "Requests to other clusters; `refused` were not sent, since the cluster was not connected";
+    "Requests to other clusters; `refused` ones were not sent because the cluster was not connected";
 const REQUEST_RESULTS: [&str; 3] = ["answered", "unanswered", "refused"];
 
 const AUDIT: &str = "kross_audit_records";
-const AUDIT_HELP: &str = "Audit records; `dropped` came faster than they could be written, `failed` could not be written to the file";
+const AUDIT_HELP: &str = "Audit records; `dropped` ones came faster than they could be written, `failed` ones could not be written to the file";
 const AUDIT_RESULTS: [&str; 3] = ["written", "dropped", "failed"];
 
-/// A number for each cluster.
+/// A gauge of each cluster, and how it is read.
 struct PerCluster {
     name: &'static str,
     help: &'static str,
@@ -48,22 +48,22 @@ struct PerCluster {
 const PER_CLUSTER: [PerCluster; 3] = [
     PerCluster {
         name: "kross_cluster_connected",
-        help: "Whether a cluster is connected; of the `others` how many are",
+        help: "Whether a cluster is connected; for `others` the number of connected clusters",
         read: |view| usize::from(view.state == ClusterState::Connected),
     },
     PerCluster {
         name: "kross_cluster_requests_in_flight",
-        help: "Requests to a cluster that are under way",
+        help: "Requests to a cluster that are in flight",
         read: |view| view.in_flight,
     },
     PerCluster {
         name: "kross_cluster_watches",
-        help: "Watches on a cluster that are open",
+        help: "Open watches on a cluster",
         read: |view| view.watches,
     },
 ];
 
-/// What there is, for the reference.
+/// The descriptions of all of them, for the reference.
 pub(super) fn descriptions() -> impl Iterator<Item = Description> {
     let reasons: Vec<_> = FailureReason::ALL.iter().map(|reason| reason.as_str()).collect();
     let states = STATE_WORDS.map(|(_, word)| word).to_vec();
@@ -123,13 +123,13 @@ fn views(encoder: &mut DescriptorEncoder, views: &[ClusterView]) -> fmt::Result 
     Ok(())
 }
 
-/// A number for each cluster, as long as there are not too many, and the sum for the others.
+/// A number for each of the first clusters, and the sum for the others.
 fn bounded(views: &[ClusterView], read: fn(&ClusterView) -> usize) -> BTreeMap<&str, usize> {
     let mut numbers = BTreeMap::new();
     for view in views {
-        // Several keys of one Secret are one cluster to whoever reads this.
+        // Several keys of one Secret share a series.
         let known = numbers.contains_key(view.secret.as_str());
-        let cluster = if known || numbers.len() < MOST { view.secret.as_str() } else { OTHERS };
+        let cluster = if known || numbers.len() < MAX_SERIES { view.secret.as_str() } else { OTHERS };
         *numbers.entry(cluster).or_default() += read(view);
     }
     numbers
@@ -188,8 +188,8 @@ mod tests {
     fn clusters_beyond_the_hundredth_share_a_series() {
         let views: Vec<_> = (0..250).map(|number| view(&format!("shop/c{number:03}"), 2)).collect();
         let numbers = bounded(&views, |view| view.in_flight);
-        assert_eq!(numbers.len(), MOST + 1);
+        assert_eq!(numbers.len(), MAX_SERIES + 1);
         assert_eq!((numbers["shop/c099"], numbers[OTHERS]), (2, 300));
-        assert_eq!(bounded(&views[..100], |view| view.in_flight).len(), MOST);
+        assert_eq!(bounded(&views[..100], |view| view.in_flight).len(), MAX_SERIES);
     }
 }

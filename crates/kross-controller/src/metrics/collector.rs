@@ -1,4 +1,4 @@
-//! What is read when somebody looks: lengths of queues, watches, requests and Events.
+//! The metrics that are read at each scrape: queue lengths, caches, requests, Events and clusters.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -14,21 +14,21 @@ use super::register::{Description, Register};
 use crate::graphs::Graphs;
 use crate::key::InstanceKey;
 
-/// Who knows.
+/// Where the metrics are read from.
 pub(crate) struct Sources {
     pub(crate) queue: WorkQueue<InstanceKey>,
-    pub(crate) watches: Caches,
+    pub(crate) caches: Caches,
     pub(crate) clusters: ClusterRegistry,
     pub(crate) client: ClusterClient,
     pub(crate) events: Option<Events>,
     pub(crate) graphs: Arc<Graphs>,
 }
 
-/// Nothing until the controller runs. Clones share it.
+/// The sources, once the controller runs. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Live(Arc<OnceLock<Sources>>);
+pub(super) struct Collected(Arc<OnceLock<Sources>>);
 
-impl Live {
+impl Collected {
     pub(super) fn set(&self, sources: Sources) {
         // A controller runs once.
         let _ = self.0.set(sources);
@@ -39,13 +39,13 @@ impl Live {
     }
 }
 
-impl fmt::Debug for Live {
+impl fmt::Debug for Collected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live").finish_non_exhaustive()
+        f.debug_struct("Collected").finish_non_exhaustive()
     }
 }
 
-/// A number that goes up and down.
+/// A gauge and how it is read.
 struct Gauge {
     name: &'static str,
     help: &'static str,
@@ -55,27 +55,27 @@ struct Gauge {
 const GAUGES: [Gauge; 5] = [
     Gauge {
         name: "dynamic_controller_queue_length",
-        help: "Keys of instances that could be worked on now",
+        help: "Keys of instances that are ready to be processed",
         read: |sources| sources.queue.stats().ready,
     },
     Gauge {
         name: "dynamic_controller_gvr_count",
-        help: "Kinds whose instances are looked after",
+        help: "Kinds whose instances are reconciled",
         read: |sources| sources.graphs.all().len(),
     },
     Gauge {
         name: "dynamic_controller_watch_count",
-        help: "Watches that run",
-        read: |sources| sources.watches.states().len(),
+        help: "Caches that watch or poll a cluster",
+        read: |sources| sources.caches.states().len(),
     },
     Gauge {
         name: "graph_revision_registry_entries",
-        help: "Definitions that are being served",
+        help: "Definitions that are served",
         read: |sources| sources.graphs.all().len(),
     },
     Gauge {
         name: "kross_api_connections",
-        help: "Connections to the local cluster that are open",
+        help: "Open connections to the local cluster",
         read: |sources| {
             let stats = sources.client.stats();
             stats.requests.connections + stats.watches.connections
@@ -83,8 +83,8 @@ const GAUGES: [Gauge; 5] = [
     },
 ];
 
-/// Numbers that only grow, by the result of what they count.
-struct Tally {
+/// Counters by result, and how they are read.
+struct CounterFamily {
     name: &'static str,
     help: &'static str,
     results: &'static [&'static str],
@@ -93,19 +93,19 @@ struct Tally {
 
 pub(super) const RESULT: &str = "result";
 
-const TALLIES: [Tally; 2] = [
-    Tally {
+const COUNTERS: [CounterFamily; 2] = [
+    CounterFamily {
         name: "kross_api_requests",
-        help: "Requests to the local cluster, watches apart",
+        help: "Requests to the local cluster, without watches",
         results: &["answered", "unanswered"],
         read: |sources| {
             let requests = sources.client.stats().requests;
             vec![requests.answered, requests.failed]
         },
     },
-    Tally {
+    CounterFamily {
         name: "kross_events",
-        help: "Kubernetes Events by what became of them",
+        help: "Kubernetes Events, by result",
         results: &["written", "repeated", "dropped", "failed"],
         read: |sources| {
             let stats = sources.events.as_ref().map(Events::stats).unwrap_or_default();
@@ -114,36 +114,36 @@ const TALLIES: [Tally; 2] = [
     },
 ];
 
-pub(super) fn register(register: &mut Register<'_>, live: &Live) {
+pub(super) fn register(register: &mut Register<'_>, collected: &Collected) {
     let gauges = GAUGES.iter().map(|gauge| Description {
         name: gauge.name,
         kind: MetricType::Gauge,
         help: gauge.help,
         labels: Closed::new(),
     });
-    let tallies = TALLIES.iter().map(|tally| Description {
-        name: tally.name,
+    let counters = COUNTERS.iter().map(|family| Description {
+        name: family.name,
         kind: MetricType::Counter,
-        help: tally.help,
-        labels: vec![(RESULT, tally.results.to_vec())],
+        help: family.help,
+        labels: vec![(RESULT, family.results.to_vec())],
     });
-    let clusters = super::clusters::descriptions();
-    register.collector(live.clone(), gauges.chain(tallies).chain(clusters).collect());
+    let clusters = super::cluster_metrics::descriptions();
+    register.collector(collected.clone(), gauges.chain(counters).chain(clusters).collect());
 }
 
-impl Collector for Live {
+impl Collector for Collected {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let Some(sources) = self.0.get() else { return Ok(()) };
         for Gauge { name, help, read } in &GAUGES {
             let number = i64::try_from(read(sources)).unwrap_or(i64::MAX);
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&number)?;
         }
-        for Tally { name, help, results, read } in &TALLIES {
+        for CounterFamily { name, help, results, read } in &COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for (result, number) in results.iter().zip(read(sources)) {
                 ConstCounter::new(number).encode(family.encode_family(&[(RESULT, *result)])?)?;
             }
         }
-        super::clusters::encode(&mut encoder, &sources.clusters)
+        super::cluster_metrics::encode(&mut encoder, &sources.clusters)
     }
 }

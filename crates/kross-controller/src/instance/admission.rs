@@ -1,46 +1,29 @@
-//! Asks before the first write to a cluster that only the instance resolved, and before the first read of one, whether the
-//! graph fits there: its schemas, and what we may do. What does not fit is recorded as failed; what is still being found out
-//! waits, and the instance is woken.
+//! Admits writes and reads in clusters that only the instance resolved, before the first of them is sent there: whether the
+//! graph fits the schemas of the cluster, and whether the credential has the permissions. What does not fit fails; what is
+//! still being analyzed waits, and the instance is requeued.
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kross_api::Operation;
-use kross_cluster::{ClusterClient, ObjectKey};
+use kross_cluster::ClusterClient;
 use kross_graph::{Graph, NodeIndex, Placement, RemotePlacement};
 use kross_plan::{AccessPath, ApplyAction, ExternalRead, Plan};
 
-use super::apply::fail;
-use super::memory::Memory;
-use super::observe::Observation;
-use super::reach::Reach;
-use crate::analysis::{Check, Question};
-use crate::context::Context;
-use crate::graphs::Served;
+use super::pass::Pass;
+use crate::analysis::{AnalysisRequest, Check};
 
-/// Who wants to write or to read.
-pub(super) struct Visitor<'a> {
-    pub(super) context: &'a Context,
-    pub(super) served: &'a Served,
-    pub(super) instance: &'a ObjectKey,
-}
-
-impl Visitor<'_> {
-    /// Which of these writes may go ahead.
-    pub(super) fn admitted<'p>(
-        &self,
+impl Pass<'_> {
+    /// The writes that are admitted. The others fail, or wait for the analysis of their cluster.
+    pub(super) fn admit<'p>(
+        &mut self,
         plan: &'p Plan,
         actions: Vec<&'p ApplyAction>,
-        reach: &Reach<'_>,
-        observation: &mut Observation,
-        memory: &mut Memory,
     ) -> Vec<&'p ApplyAction> {
-        let now = Timestamp::now();
         let mut admitted = Vec::with_capacity(actions.len());
         for action in actions {
-            match self.check(plan, action, reach) {
+            match self.check_write(plan, action) {
                 Check::Passed => admitted.push(action),
-                // What is there already has been through this; only what is new waits.
+                // An object that exists has passed before; only a new one waits.
                 Check::Pending if !action.create => admitted.push(action),
                 Check::Pending => {}
                 Check::Failed { reason, message } => {
@@ -49,19 +32,18 @@ impl Visitor<'_> {
                         continue;
                     };
                     let operation = if action.create { Operation::Create } else { Operation::Update };
-                    let (key, id) = (object.key.clone(), node.id.clone());
-                    fail(key, id, operation, reason, &message, now, observation, memory);
+                    self.fail(&object.key, &node.id, operation, reason, &message);
                 }
             }
         }
         admitted
     }
 
-    fn check(&self, plan: &Plan, action: &ApplyAction, reach: &Reach<'_>) -> Check {
+    fn check_write(&self, plan: &Plan, action: &ApplyAction) -> Check {
         let Some(object) = plan.object(action) else { return Check::Passed };
         let Some(access_path) = plan.access_paths.to(&object.key) else { return Check::Passed };
-        match reach.connection_by(&object.key.cluster, Some(&access_path.key)) {
-            Ok(client) => self.ask(action.node, access_path, client),
+        match self.clients.client_by(&object.key.cluster, Some(&access_path.key)) {
+            Ok(client) => self.check(action.node, access_path, client),
             Err(_) => Check::Passed,
         }
     }
@@ -71,38 +53,36 @@ impl Visitor<'_> {
         let Some((node, access_path)) = plan.access_paths.to_read(read) else { return Check::Passed };
         let revision = self.served.revision.as_ref();
         match revision.and_then(|revision| revision.graph.find(node)) {
-            Some((index, _)) => self.ask(index, access_path, client),
+            Some((index, _)) => self.check(index, access_path, client),
             None => Check::Passed,
         }
     }
 
-    fn ask(&self, node: NodeIndex, access_path: &AccessPath, client: &ClusterClient) -> Check {
+    fn check(&self, node: NodeIndex, access_path: &AccessPath, client: &ClusterClient) -> Check {
         let Some(revision) = &self.served.revision else { return Check::Passed };
         let Some(Placement::Remote(placement)) = revision.graph.node(node).map(|node| &node.placement) else {
             return Check::Passed;
         };
-        // What is known without an instance was held to its cluster with the definition.
+        // A cluster that is known without an instance was checked with the definition.
         if placement.fixed.is_some() {
             return Check::Passed;
         }
         let watched = access_path.reference.poll.is_none();
         let resources: Vec<(usize, bool)> =
-            companions(&revision.graph, node, placement).map(|index| (index, watched)).collect();
-        self.context.analyses.check(
-            self.context,
-            &Question {
-                instance: self.instance,
-                revision,
-                display: &access_path.reference.display,
-                client,
-                resources: &resources,
-            },
-        )
+            placed_together(&revision.graph, node, placement).map(|index| (index, watched)).collect();
+        let request = AnalysisRequest {
+            instance: self.key,
+            revision,
+            display: &access_path.reference.display,
+            client,
+            resources: &resources,
+        };
+        self.context.analyses.check(self.context, &request)
     }
 }
 
-/// The nodes that share a node's reference, itself among them: where one of them goes all go.
-fn companions(
+/// The nodes that share a node's cluster reference, itself among them: they are analyzed together.
+fn placed_together(
     graph: &Graph,
     node: NodeIndex,
     placement: &Arc<RemotePlacement>,

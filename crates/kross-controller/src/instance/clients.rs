@@ -1,0 +1,197 @@
+//! The clients and caches that a pass uses, by cluster. The hub is one cluster among others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kross_api::{ClusterId, FailureReason, GroupKind, Inventory};
+use kross_cluster::{ApiError, ApiKind, Cache, ClusterClient, Selection, StoredObject, SyncPolicy};
+use kross_plan::{KindKey, ReferenceKey};
+use kross_value::Text;
+
+use crate::context::Context;
+use crate::graphs::Served;
+use crate::permits::Permit;
+
+/// The clients of the clusters that are connected, and the caches of an instance's objects there.
+pub(super) struct InstanceClients<'a> {
+    local: &'a ClusterClient,
+    local_caches: &'a [Cache],
+    permit: &'a Permit,
+    remotes: BTreeMap<ClusterId, RemoteClients>,
+    /// The reference whose credential is used for a kind in a cluster, where several references resolve to that cluster.
+    routes: BTreeMap<KindKey, ReferenceKey>,
+}
+
+/// The clients and caches of one remote cluster.
+#[derive(Debug)]
+struct RemoteClients {
+    /// One for each reference that resolves to the cluster. The first one serves requests that are about no reference.
+    clients: Vec<(ReferenceKey, ClusterClient)>,
+    /// The caches of the instance's objects, one for each kind.
+    caches: Vec<Arc<Cache>>,
+    /// Whether caches watch or poll the cluster.
+    sync: SyncPolicy,
+}
+
+/// A request that failed, or that could not be sent.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientError {
+    /// It failed.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// Its cluster is not connected.
+    #[error("cluster `{0}` is not connected")]
+    NotConnected(ClusterId),
+}
+
+impl ClientError {
+    /// The class of the failure.
+    pub(super) fn reason(&self) -> FailureReason {
+        match self {
+            Self::Api(error) => error.reason(),
+            Self::NotConnected(_) => FailureReason::Unreachable,
+        }
+    }
+
+    /// The cause alone, without what was attempted.
+    pub(super) fn message(&self) -> &str {
+        match self {
+            Self::Api(error) => error.message(),
+            Self::NotConnected(_) => "its cluster is not connected",
+        }
+    }
+}
+
+impl<'a> InstanceClients<'a> {
+    /// The client of the hub alone. Remote clusters are added as their references are resolved.
+    pub(super) fn local(context: &'a Context, served: &'a Served, permit: &'a Permit) -> Self {
+        let (local, local_caches) = (&context.client, &*served.children);
+        Self { local, local_caches, permit, remotes: BTreeMap::new(), routes: BTreeMap::new() }
+    }
+
+    /// Awaits requests to clusters. If one of them is remote the permit is released meanwhile, since that cluster may not
+    /// answer for long.
+    pub(super) async fn request<'c, T>(
+        &self,
+        clusters: impl IntoIterator<Item = &'c ClusterId>,
+        requests: impl Future<Output = T>,
+    ) -> T {
+        if clusters.into_iter().all(ClusterId::is_local) {
+            requests.await
+        } else {
+            self.permit.release_during(requests).await
+        }
+    }
+
+    /// Adds the client of a remote cluster that a reference resolves to.
+    pub(super) fn add(&mut self, cluster: &ClusterId, reference: &ReferenceKey, client: ClusterClient) {
+        let remote = || RemoteClients { clients: Vec::new(), caches: Vec::new(), sync: SyncPolicy::Watch };
+        let remote = self.remotes.entry(cluster.clone()).or_insert_with(remote);
+        remote.clients.push((reference.clone(), client));
+    }
+
+    /// Uses the credential of this reference for objects of a kind in a cluster.
+    pub(super) fn route(&mut self, kind: KindKey, reference: &ReferenceKey) {
+        self.routes.insert(kind, reference.clone());
+    }
+
+    /// Sets whether caches watch or poll a cluster.
+    pub(super) fn set_sync(&mut self, cluster: &ClusterId, sync: SyncPolicy) {
+        if let Some(remote) = self.remotes.get_mut(cluster) {
+            remote.sync = sync;
+        }
+    }
+
+    /// Whether caches watch or poll a cluster.
+    pub(super) fn sync(&self, cluster: &ClusterId) -> SyncPolicy {
+        self.remotes.get(cluster).map_or(SyncPolicy::Watch, |remote| remote.sync)
+    }
+
+    /// Adds a cache of the instance's objects in a remote cluster.
+    pub(super) fn add_cache(&mut self, cluster: &ClusterId, cache: &Arc<Cache>) {
+        if let Some(remote) = self.remotes.get_mut(cluster) {
+            remote.caches.push(Arc::clone(cache));
+        }
+    }
+
+    /// A client of a cluster.
+    pub(super) fn client(&self, cluster: &ClusterId) -> Result<&ClusterClient, ClientError> {
+        self.client_by(cluster, None)
+    }
+
+    /// The client of a cluster with the credential of a reference; with another one if that reference does not resolve to
+    /// the cluster now.
+    pub(super) fn client_by(
+        &self,
+        cluster: &ClusterId,
+        reference: Option<&ReferenceKey>,
+    ) -> Result<&ClusterClient, ClientError> {
+        if cluster.is_local() {
+            return Ok(self.local);
+        }
+        let clients = self.remotes.get(cluster).map_or(&[][..], |remote| &remote.clients);
+        let found = clients.iter().find(|(by, _)| Some(by) == reference).or(clients.first());
+        found.map(|(_, client)| client).ok_or_else(|| ClientError::NotConnected(cluster.clone()))
+    }
+
+    /// The client for objects of a kind in a cluster, with the credential that they were applied with.
+    pub(super) fn client_for(
+        &self,
+        cluster: &ClusterId,
+        group: &Text,
+        kind: &Text,
+    ) -> Result<&ClusterClient, ClientError> {
+        let reference = self.routes.get(&(cluster.clone(), group.clone(), kind.clone()));
+        self.client_by(cluster, reference)
+    }
+
+    /// The client for each kind of an inventory of a cluster.
+    pub(super) fn clients_for<'i>(
+        &self,
+        cluster: &ClusterId,
+        inventory: &'i Inventory,
+    ) -> Result<Vec<(&'i GroupKind, &ClusterClient)>, ClientError> {
+        let client_for = |kind: &'i GroupKind| {
+            let (group, name) = (kind.group.as_str().into(), kind.kind.as_str().into());
+            Ok((kind, self.client_for(cluster, &group, &name)?))
+        };
+        inventory.group_kinds.iter().map(client_for).collect()
+    }
+
+    /// Caches objects of a kind, by a watch or by polls as its cluster demands.
+    pub(super) fn cache(
+        &self,
+        context: &Context,
+        client: &ClusterClient,
+        kind: &Arc<ApiKind>,
+        selection: Selection,
+    ) -> Cache {
+        context.caches.cache_with(client, kind, selection, self.sync(client.cluster()))
+    }
+
+    /// The caches of the instance's objects in the hub.
+    pub(super) fn local_caches(&self) -> &'a [Cache] {
+        self.local_caches
+    }
+
+    /// The cache of the instance's objects of a kind in a cluster.
+    pub(super) fn cache_of(&self, cluster: &ClusterId, group: &str, kind: &str) -> Option<&Cache> {
+        self.caches(cluster).find(|cache| cache.key().group == *group && cache.key().kind == *kind)
+    }
+
+    /// Stores an object that was applied in the caches of its cluster; each takes objects of its own kind.
+    pub(super) fn observe_applied(&self, cluster: &ClusterId, applied: &StoredObject) {
+        self.caches(cluster).for_each(|cache| cache.observe(applied));
+    }
+
+    /// Removes an object that was found deleted from the caches of its cluster, which might learn of it much later.
+    pub(super) fn observe_deleted(&self, cluster: &ClusterId, deleted: &StoredObject) {
+        self.caches(cluster).for_each(|cache| cache.observe_deleted(deleted));
+    }
+
+    fn caches(&self, cluster: &ClusterId) -> impl Iterator<Item = &Cache> {
+        let local = if cluster.is_local() { self.local_caches } else { &[] };
+        let remote = self.remotes.get(cluster).map_or(&[][..], |remote| &remote.caches);
+        local.iter().chain(remote.iter().map(|cache| &**cache))
+    }
+}

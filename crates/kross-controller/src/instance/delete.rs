@@ -1,0 +1,146 @@
+//! Deletes and releases objects, and observes the results. A released object stays in its cluster without our labels,
+//! annotations and field ownership.
+
+use std::sync::Arc;
+
+use futures::future::FutureExt;
+use kross_api::{FailureReason, Operation, labels, managers};
+use kross_cluster::{Delete, Deleted, OwnershipMarks, Propagation, StoredObject};
+use kross_plan::PendingDeletion;
+
+use super::apply::concurrently;
+use super::clients::{ClientError, InstanceClients};
+use super::observation::version_of;
+use super::pass::Pass;
+
+/// What became of objects that were to be released.
+#[derive(Debug, Default)]
+pub(super) struct Released {
+    /// Those that were released.
+    pub(super) released: Vec<PendingDeletion>,
+    /// Those that could not be patched and are orphaned with our labels, since their deadline has passed.
+    pub(super) orphaned: Vec<(PendingDeletion, FailureReason)>,
+    /// Whether the release of one of them is to be retried.
+    pub(super) retry: bool,
+}
+
+impl Pass<'_> {
+    /// Deletes objects. Returns false if one of the deletions failed.
+    pub(super) async fn delete(&mut self, deletions: &[PendingDeletion]) -> bool {
+        let clients = &self.clients;
+        let deletes = deletions.iter().map(|pending| {
+            let delete = async move { (pending, delete_one(clients, pending).await) };
+            (&pending.key.cluster, delete.boxed())
+        });
+        let results = concurrently(clients, deletes).await;
+        let mut succeeded = true;
+        for (pending, result) in results {
+            succeeded &= self.observe_deleted(pending, result);
+        }
+        succeeded
+    }
+
+    fn observe_deleted(
+        &mut self,
+        pending: &PendingDeletion,
+        result: Result<Option<StoredObject>, ClientError>,
+    ) -> bool {
+        let (key, node) = (&pending.key, &pending.node);
+        match result {
+            Ok(Some(terminating)) => {
+                tracing::debug!(%node, object = %key, "requested deletion of object");
+                self.succeed(key);
+                self.observation.add(key.clone(), Arc::new(terminating), self.memory);
+                true
+            }
+            Ok(None) => {
+                tracing::debug!(%node, object = %key, "deleted object");
+                self.succeed(key);
+                self.memory.digests.remove(key);
+                if let Some(object) = self.observation.stored.get(key) {
+                    self.clients.observe_deleted(&key.cluster, object);
+                }
+                self.observation.remove(key);
+                true
+            }
+            // Another object has the name now. The next pass observes it.
+            Err(error) if error.reason() == FailureReason::Conflict => {
+                self.observation.remove(key);
+                false
+            }
+            Err(error) => {
+                tracing::debug!(%node, object = %key, error = error.message(), "cannot delete object");
+                self.fail(key, node, Operation::Delete, error.reason(), error.message());
+                false
+            }
+        }
+    }
+
+    /// Releases objects: removes the labels, annotations and field ownership that make them ours.
+    pub(super) async fn release(&mut self, deletions: &[PendingDeletion]) -> Released {
+        let clients = &self.clients;
+        let releases = deletions.iter().map(|pending| {
+            let release = async move { (pending, release_one(clients, pending).await) };
+            (&pending.key.cluster, release.boxed())
+        });
+        let results = concurrently(clients, releases).await;
+        let mut released = Released::default();
+        for (pending, result) in results {
+            let key = &pending.key;
+            match result {
+                Ok(()) => {
+                    self.memory.digests.remove(key);
+                    self.memory.failures.remove(key);
+                    self.observation.remove(key);
+                    released.released.push(pending.clone());
+                }
+                // Its deadline has passed, so the deletion does not wait for it.
+                Err(error) if pending.why.is_some() => {
+                    self.observation.remove(key);
+                    released.orphaned.push((pending.clone(), error.reason()));
+                }
+                Err(error) => {
+                    released.retry = true;
+                    self.fail(key, &pending.node, Operation::Update, error.reason(), error.message());
+                }
+            }
+        }
+        released
+    }
+}
+
+/// Deletes one object. Returns it if a finalizer keeps it.
+async fn delete_one(
+    clients: &InstanceClients<'_>,
+    pending: &PendingDeletion,
+) -> Result<Option<StoredObject>, ClientError> {
+    let key = &pending.key;
+    let client = clients.client_for(&key.cluster, &key.group, &key.kind)?;
+    let kind = client.kind(&key.group, Some(&version_of(&pending.api_version)), &key.kind).await?;
+    // As kubectl does: the default of a Job would orphan its Pods.
+    let propagation = Some(Propagation::Background);
+    let options = Delete { uid: Some(&pending.uid), propagation, ..Delete::default() };
+    match client.delete(&kind, key.namespace.as_deref(), &key.name, options).await {
+        Ok(Deleted::Removed) => Ok(None),
+        Ok(Deleted::Terminating(object)) => Ok(Some(object)),
+        Err(error) if error.is_object_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn release_one(clients: &InstanceClients<'_>, pending: &PendingDeletion) -> Result<(), ClientError> {
+    let key = &pending.key;
+    let client = clients.client_for(&key.cluster, &key.group, &key.kind)?;
+    let kind = client.kind(&key.group, Some(&version_of(&pending.api_version)), &key.kind).await?;
+    let marks = OwnershipMarks { manager: managers::APPLYSET, is_mark: is_ownership };
+    client.release(&kind, key.namespace.as_deref(), &key.name, &pending.uid, marks).await?;
+    Ok(())
+}
+
+/// Whether a label or an annotation marks an object as an instance's.
+fn is_ownership(key: &str, value: &str) -> bool {
+    key.starts_with(kross_api::KEY_PREFIX)
+        || key.starts_with(kross_api::INTERNAL_KEY_PREFIX)
+        || key == labels::APPLYSET_PART_OF
+        || (key == labels::MANAGED_BY && value == labels::MANAGED_BY_KRO)
+}

@@ -1,0 +1,174 @@
+//! The inventory of an instance: which kinds it owns in which clusters, kept in its annotations. One write adds what is
+//! missing of the finalizer, the labels and the inventory; no object is applied before the inventory covers it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kross_api::{
+    ClusterId, ClusterInventory, Inventory, annotations, applyset_id, labels, managers, remote_applyset_id,
+    tooling,
+};
+use kross_cluster::StoredObject;
+use kross_plan::Plan;
+use kross_value::{Object, Text, Value};
+
+use super::cluster_inventory;
+use super::error::InstanceError;
+use super::pass::Pass;
+use crate::context::Context;
+use crate::finalizer;
+use crate::graphs::Served;
+
+/// What an instance owns, in the hub and in remote clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct InstanceInventory {
+    pub(super) local: Inventory,
+    pub(super) remote: ClusterInventory,
+    /// When the deletion of objects with a deadline was first attempted.
+    pub(super) attempts: Option<Text>,
+}
+
+impl InstanceInventory {
+    /// The inventory of a living instance. Annotations that were removed from an instance with our finalizer are written
+    /// again from what its graph applies. An instance without the finalizer that has an inventory must have a complete one
+    /// of its own: it was restored, or copied from another instance.
+    ///
+    /// # Errors
+    /// The inventory cannot be trusted.
+    pub(super) fn read(instance: &StoredObject, applyset: &str) -> Result<Self, InstanceError> {
+        let (labels, annotations) = (texts(instance, "labels"), texts(instance, "annotations"));
+        let local = if !finalizer::is_set(instance) && Inventory::is_present(&labels, &annotations) {
+            Inventory::parse_complete(applyset, &labels, &annotations)?
+        } else {
+            Inventory::parse(applyset, &annotations)?.unwrap_or_default()
+        };
+        Self::with_remote(instance, applyset, local)
+    }
+
+    /// The inventory of an instance whose objects would be orphaned if it were incomplete.
+    ///
+    /// # Errors
+    /// The inventory cannot be trusted, or is incomplete.
+    pub(super) fn read_complete(instance: &StoredObject, applyset: &str) -> Result<Self, InstanceError> {
+        let (labels, annotations) = (texts(instance, "labels"), texts(instance, "annotations"));
+        Self::with_remote(instance, applyset, Inventory::parse_complete(applyset, &labels, &annotations)?)
+    }
+
+    fn with_remote(instance: &StoredObject, applyset: &str, local: Inventory) -> Result<Self, InstanceError> {
+        let remote = match instance.annotation(annotations::CLUSTER_INVENTORY) {
+            Some(text) => ClusterInventory::parse(applyset, text)?,
+            None => ClusterInventory::default(),
+        };
+        let attempts = instance.annotation(annotations::DELETE_ATTEMPTS).map(Text::from);
+        Ok(Self { local, remote, attempts })
+    }
+
+    /// The annotations that it is kept in; none for one that is to be removed.
+    fn annotations(&self, applyset: &str) -> Result<BTreeMap<String, Option<String>>, InstanceError> {
+        let local = self.local.annotations(applyset).into_iter().map(|(key, text)| (key, Some(text)));
+        let mut annotations: BTreeMap<String, Option<String>> = local.collect();
+        annotations.insert(annotations::CLUSTER_INVENTORY.to_owned(), self.remote.text(applyset)?);
+        let attempts = self.attempts.as_ref().map(ToString::to_string);
+        annotations.insert(annotations::DELETE_ATTEMPTS.to_owned(), attempts);
+        Ok(annotations)
+    }
+}
+
+impl Pass<'_> {
+    /// The ID of the instance's apply set in the hub.
+    pub(super) fn applyset_id(&self) -> Text {
+        let namespace = self.instance.namespace().map(|namespace| &**namespace).unwrap_or_default();
+        let kind = &self.served.kind;
+        applyset_id(self.instance.name(), namespace, &kind.kind, &kind.group).into()
+    }
+
+    /// The ID of the instance's apply set in remote clusters.
+    pub(super) fn remote_applyset_id(&self) -> Text {
+        let namespace = self.instance.namespace().map(|namespace| &**namespace).unwrap_or_default();
+        let (kind, hub_uid) = (&self.served.kind, &self.context.planning.hub_uid);
+        remote_applyset_id(self.instance.name(), namespace, &kind.kind, &kind.group, hub_uid).into()
+    }
+
+    /// Adds what a plan is about to apply.
+    pub(super) fn expand_inventory(&mut self, plan: &Plan) {
+        if let Some(local) = plan.inventory.get(&ClusterId::local()) {
+            self.inventory.local.extend(local);
+        }
+        let remote = &mut self.inventory.remote;
+        cluster_inventory::remove_abandoned(self.context, &self.instance, remote, &mut self.observation);
+        for cluster in cluster_inventory::required_entries(plan) {
+            remote.add(cluster);
+        }
+    }
+
+    /// Makes sure that the instance has our finalizer, its labels and the inventory. Sends no request if it has.
+    ///
+    /// # Errors
+    /// The request fails, the instance was changed meanwhile, or the inventory is too large.
+    pub(super) async fn write_inventory(&mut self) -> Result<(), InstanceError> {
+        let applyset = self.applyset_id();
+        let annotations = self.inventory.annotations(&applyset)?;
+        let Some(patch) = patch(self.context, self.served, &self.instance, &applyset, annotations) else {
+            return Ok(());
+        };
+        let (kind, name) = (&self.served.kind, self.instance.name());
+        let namespace = self.instance.namespace().map(|namespace| &**namespace);
+        let client = &self.context.client;
+        let written = client.merge_patch(kind, namespace, name, None, managers::LABELLER, &patch).await;
+        let written = written.map_err(InstanceError::WriteInventory)?;
+        self.served.instances.observe(&written);
+        self.instance = Arc::new(written);
+        Ok(())
+    }
+}
+
+/// A merge patch of what is missing; none if nothing is.
+fn patch(
+    context: &Context,
+    served: &Served,
+    instance: &StoredObject,
+    applyset: &Text,
+    mut annotations: BTreeMap<String, Option<String>>,
+) -> Option<Value> {
+    let mut own_labels = context.ownership_labels();
+    own_labels.insert(labels::DEFINITION_ID, served.uid.clone().into());
+    own_labels.insert(labels::DEFINITION_NAME, served.definition.clone().into());
+    own_labels.insert(labels::APPLYSET_ID, applyset.clone().into());
+    let missing_labels: Object = own_labels
+        .iter()
+        .filter(|(key, value)| instance.label(key.as_str()) != value.as_str())
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    annotations
+        .insert(annotations::APPLYSET_TOOLING.to_owned(), Some(tooling(&context.settings.kro_version)));
+    let missing_annotations: Object = annotations
+        .iter()
+        .filter(|(key, text)| instance.annotation(key) != text.as_deref())
+        .map(|(key, text)| (kross_value::Key::new(key), text.as_deref().map_or(Value::Null, Value::from)))
+        .collect();
+    let has_finalizer = finalizer::is_set(instance);
+    if has_finalizer && missing_labels.is_empty() && missing_annotations.is_empty() {
+        return None;
+    }
+    let mut metadata = Object::new();
+    metadata.insert("resourceVersion", instance.resource_version().clone().into());
+    if !has_finalizer {
+        metadata.insert("finalizers", finalizer::with_ours(instance));
+    }
+    if !missing_labels.is_empty() {
+        metadata.insert("labels", missing_labels.into());
+    }
+    if !missing_annotations.is_empty() {
+        metadata.insert("annotations", missing_annotations.into());
+    }
+    Some(Value::object([("metadata", metadata.into())]))
+}
+
+/// The labels or annotations of an object.
+fn texts(object: &StoredObject, map: &str) -> BTreeMap<String, String> {
+    let map = object.value().at(&["metadata", map]).and_then(Value::as_object);
+    map.into_iter()
+        .flat_map(Object::iter)
+        .filter_map(|(key, value)| Some((key.as_str().to_owned(), value.as_str()?.to_owned())))
+        .collect()
+}
