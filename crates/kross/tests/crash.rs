@@ -1,5 +1,5 @@
-//! `kill -9` at fifty random moments while instances are made, changed and deleted: everything converges, and nothing is
-//! left over, made twice or deleted twice.
+//! Kills the controller at fifty random moments while instances are created, changed and deleted: everything converges, and no
+//! object is leaked, created twice or deleted twice.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,65 +23,50 @@ use serde_json::json;
 
 use crate::world::{Controller, World, config_map, is_ready};
 
-#[path = "crowd/world.rs"]
+#[path = "controller_process/world.rs"]
 mod world;
 
 const KILLS: usize = 50;
 const INSTANCES: u64 = 20;
 const KIND: &str = "Fragile";
 const CHILDREN: [&str; 3] = ["a", "b", "c"];
-/// Set it to repeat a run.
+/// Set this variable to repeat a run.
 const SEED: &str = "KROSS_TEST_SEED";
-/// A controller that has nothing more to do is killed after this long.
-const LONGEST: Duration = Duration::from_secs(2);
+/// A controller that has nothing to do is killed after this time.
+const MAX_RUN: Duration = Duration::from_secs(2);
 
-/// SplitMix64: enough to choose moments, and the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Self {
-        let seed = std::env::var(SEED).ok().map_or_else(
-            || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into(),
-            |seed| seed.parse().unwrap(),
-        );
-        eprintln!("{SEED}={seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
+/// A random number generator with the seed from the environment, or a new one that is printed.
+fn random() -> fastrand::Rng {
+    let seed = std::env::var(SEED).ok().map_or_else(|| fastrand::u64(..), |seed| seed.parse().unwrap());
+    eprintln!("{SEED}={seed}");
+    fastrand::Rng::with_seed(seed)
 }
 
-/// Everything that happened to children and instances, in the order of each kind.
+/// The watch events of children and instances.
 #[derive(Clone, Default)]
 struct History {
     events: Arc<AtomicUsize>,
-    made: Arc<Mutex<BTreeMap<(String, String), usize>>>,
+    created: Arc<Mutex<BTreeMap<(String, String), usize>>>,
 }
 
 impl History {
     /// Watches until the test ends.
-    fn follow(&self, api: Api<DynamicObject>, children: bool) {
+    fn watch(&self, api: Api<DynamicObject>, children: bool) {
         let history = self.clone();
         tokio::spawn(async move {
             let mut version = "0".to_owned();
-            // The server ends every watch after some minutes.
+            // The API server closes every watch after some minutes.
             loop {
                 let mut events = pin!(api.watch(&WatchParams::default(), &version).await.unwrap());
                 while let Some(event) = events.try_next().await.unwrap() {
-                    version = history.take(event, children).unwrap_or(version);
+                    version = history.record(event, children).unwrap_or(version);
                 }
             }
         });
     }
 
-    /// Takes one event in, and gives the version to go on from.
-    fn take(&self, event: WatchEvent<DynamicObject>, children: bool) -> Option<String> {
+    /// Records an event. Returns the resource version to resume the watch from.
+    fn record(&self, event: WatchEvent<DynamicObject>, children: bool) -> Option<String> {
         let (object, added) = match event {
             WatchEvent::Added(object) => (object, true),
             WatchEvent::Modified(object) | WatchEvent::Deleted(object) => (object, false),
@@ -91,25 +76,25 @@ impl History {
         if added && children {
             let owner = object.metadata.labels.clone().unwrap_or_default().remove("kro.run/instance-id");
             let key = (owner.unwrap_or_default(), object.metadata.name.clone().unwrap());
-            *self.made.lock().unwrap().entry(key).or_default() += 1;
+            *self.created.lock().unwrap().entry(key).or_default() += 1;
         }
         self.events.fetch_add(1, Ordering::Relaxed);
         object.metadata.resource_version
     }
 }
 
-/// What the user wants: the instance of each slot with its text. A name is used once, so that nothing that is left over is
-/// found again by somebody else.
+/// The desired state: the instance of each slot with its text. No name is used twice, so a leaked object is never adopted by
+/// a later instance.
 type Wanted = BTreeMap<u64, (String, String)>;
 
-/// The user makes, changes or deletes some instances.
-async fn meddle(world: &World, random: &mut Random, wanted: &mut Wanted, round: usize) {
+/// Creates, changes or deletes some instances.
+async fn change_instances(world: &World, random: &mut fastrand::Rng, wanted: &mut Wanted, round: usize) {
     let instances = world.instances(KIND);
-    for step in 0..6 + random.below(10) {
-        let slot = random.below(INSTANCES);
+    for step in 0..6 + random.u64(..10) {
+        let slot = random.u64(..INSTANCES);
         let text = format!("t{round}");
         match wanted.get(&slot) {
-            Some((name, _)) if random.below(2) == 0 => {
+            Some((name, _)) if random.u64(..2) == 0 => {
                 instances.delete(name, &DeleteParams::default()).await.unwrap();
                 wanted.remove(&slot);
             }
@@ -128,16 +113,16 @@ async fn meddle(world: &World, random: &mut Random, wanted: &mut Wanted, round: 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_the_moment_nothing_is_lost_doubled_or_left_over() {
-    let mut random = Random::new();
+async fn a_kill_at_any_moment_loses_duplicates_or_leaks_no_object() {
+    let mut random = random();
     let world = World::new("fragile").await;
     let controller = Controller::start(&world.kubeconfig);
     let chain = [("a", "${schema.spec.text}"), ("b", "${a.data.x}"), ("c", "${b.data.x}")];
     world.define(KIND, chain.iter().map(|(id, text)| config_map(id, text)).collect()).await;
     drop(controller);
     let history = History::default();
-    history.follow(world.instances(KIND), false);
-    history.follow(world.config_maps(), true);
+    history.watch(world.instances(KIND), false);
+    history.watch(world.config_maps(), true);
 
     let mut wanted = Wanted::new();
     for slot in 0..INSTANCES {
@@ -146,25 +131,25 @@ async fn whatever_the_moment_nothing_is_lost_doubled_or_left_over() {
         wanted.insert(slot, (name, "t".to_owned()));
     }
     for round in 0..KILLS {
-        let early = random.below(2) == 0;
+        let early = random.u64(..2) == 0;
         if early {
-            meddle(&world, &mut random, &mut wanted, round).await;
+            change_instances(&world, &mut random, &mut wanted, round).await;
         }
         let before = history.events.load(Ordering::Relaxed);
         let controller = Controller::start(&world.kubeconfig);
         if !early {
-            meddle(&world, &mut random, &mut wanted, round).await;
+            change_instances(&world, &mut random, &mut wanted, round).await;
         }
-        // A moment in the middle of its work: after so many writes, and a little later.
-        let moment = usize::try_from(random.below(40)).unwrap();
-        let later = Duration::from_micros(random.below(4000));
+        // Kill it in the middle of its work: a moment after so many writes.
+        let moment = random.usize(..40);
+        let later = Duration::from_micros(random.u64(..4000));
         let reached = async {
             while history.events.load(Ordering::Relaxed) < before + moment {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             tokio::time::sleep(later).await;
         };
-        let _ = tokio::time::timeout(LONGEST, reached).await;
+        let _ = tokio::time::timeout(MAX_RUN, reached).await;
         drop(controller);
     }
 
@@ -172,9 +157,9 @@ async fn whatever_the_moment_nothing_is_lost_doubled_or_left_over() {
     wait::until_within(Duration::from_secs(180), "everything to converge", || converged(&world, &wanted))
         .await;
     drop(controller);
-    let made = history.made.lock().unwrap().clone();
-    let doubled: Vec<_> = made.iter().filter(|(_, times)| **times > 1).collect();
-    assert!(doubled.is_empty(), "made more than once for the same instance: {doubled:?}");
+    let created = history.created.lock().unwrap().clone();
+    let duplicated: Vec<_> = created.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(duplicated.is_empty(), "created more than once for the same instance: {duplicated:?}");
     let mut deleted: BTreeMap<String, usize> = BTreeMap::new();
     for request in world.requests() {
         let done = request.verb == "delete" && request.response_status.code == 200;
@@ -183,20 +168,20 @@ async fn whatever_the_moment_nothing_is_lost_doubled_or_left_over() {
         }
     }
     for (name, times) in deleted {
-        let lives = made.keys().filter(|(_, made)| *made == name).count();
-        assert!(times <= lives, "`{name}` was deleted {times} times and made {lives} times");
+        let lives = created.keys().filter(|(_, created)| *created == name).count();
+        assert!(times <= lives, "`{name}` was deleted {times} times and created {lives} times");
     }
     world.stop().await;
 }
 
-/// Whether there is what the user wants, and nothing else.
+/// Whether the desired instances and their children exist, and nothing else.
 async fn converged(world: &World, wanted: &Wanted) -> Result<(), String> {
     let list = world.instances(KIND).list(&ListParams::default()).await.map_err(|error| error.to_string())?;
     let wanted: BTreeMap<&String, &String> = wanted.values().map(|(name, text)| (name, text)).collect();
     let mut expected = BTreeSet::new();
     for instance in &list.items {
         let name = instance.metadata.name.clone().unwrap();
-        let Some(text) = wanted.get(&name) else { return Err(format!("`{name}` is still there")) };
+        let Some(text) = wanted.get(&name) else { return Err(format!("`{name}` still exists")) };
         if !is_ready(instance) {
             return Err(format!("`{name}` is not ready: {}", instance.data["status"]));
         }

@@ -55,7 +55,7 @@ fn the_commands_that_the_demo_suggests_work() {
     let is_applied = || Command::new("sh").args(["-c", &get]).output().unwrap().stdout == b"welcome";
     let started = Instant::now();
     while !is_applied() {
-        assert!(started.elapsed() < PATIENCE, "the changed value is not applied in the remote cluster");
+        assert!(started.elapsed() < PATIENCE, "the value does not follow");
     }
 
     let freeze = suggested("kill -STOP");

@@ -1,4 +1,5 @@
-//! Five hundred instances at once, and what goes on when nothing goes on, on a control plane without garbage collection.
+//! Requests of the controller for five hundred instances, and while there is nothing to do. The control plane has no garbage
+//! collector.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::time::{Duration, Instant};
@@ -9,19 +10,19 @@ use serde_json::json;
 
 use crate::world::{Controller, World, config_map, is_ready};
 
-#[path = "crowd/world.rs"]
+#[path = "controller_process/world.rs"]
 mod world;
 
 const INSTANCES: usize = 500;
 const OBJECTS: usize = 5;
-/// How long it must be quiet. The one place where time itself is what is waited for.
+/// How long the controller must send no request. The one test that has to wait for a fixed time.
 const IDLE: Duration = Duration::from_secs(30);
-/// After so long without a request the last word was said: Events that repeat are counted every ten seconds.
+/// Time without a request after which the controller counts as idle. Repeated Events are written every ten seconds.
 const SETTLED: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn five_hundred_chains_arrive_with_few_requests_and_then_it_is_silent() {
-    let world = World::new("crowd").await;
+async fn five_hundred_instances_become_ready_with_few_requests_and_then_the_controller_is_idle() {
+    let world = World::new("scale").await;
     let controller = Controller::start(&world.kubeconfig);
     world
         .define(
@@ -40,24 +41,24 @@ async fn five_hundred_chains_arrive_with_few_requests_and_then_it_is_silent() {
     world.create_many("Chain", &names).await;
     wait::until_within(Duration::from_secs(300), "all instances to be ready", || async {
         let ready = world.ready("Chain").await;
-        if ready == INSTANCES { Ok(()) } else { Err(format!("{ready} are")) }
+        if ready == INSTANCES { Ok(()) } else { Err(format!("{ready} are ready")) }
     })
     .await;
     let requests = world.requests();
     let sent = requests.iter().skip(before).filter(|request| !request.is_event()).count();
     let most = INSTANCES * (OBJECTS + 4);
     assert!(sent <= most, "{sent} requests, at most {most} expected");
-    assert!(sent >= INSTANCES * (OBJECTS + 2), "the log has only {sent} requests");
+    assert!(sent >= INSTANCES * (OBJECTS + 2), "the audit log has only {sent} requests");
 
-    wait_for_ever(&world).await;
-    silence(&world).await;
+    block_instances(&world).await;
+    assert_idle(&world).await;
     drop(controller);
     world.stop().await;
 }
 
-/// Instances and definitions that wait for what never comes here: a Deployment that nobody rolls out, an object that nobody
-/// collects, and objects that somebody holds.
-async fn wait_for_ever(world: &World) {
+/// Creates instances and definitions that can never make progress: a Deployment that is never rolled out, an object that is
+/// never garbage-collected, and objects with a foreign finalizer.
+async fn block_instances(world: &World) {
     let deployment = json!({"id": "deployment", "readyWhen": ["${deployment.status.availableReplicas == 1}"],
         "template": {"apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "${schema.metadata.name}"},
@@ -80,28 +81,28 @@ async fn wait_for_ever(world: &World) {
             .await;
     }
     wait::until_object(&deployments, "held", |held| held.metadata.deletion_timestamp.is_some()).await;
-    prune_for_ever(world).await;
-    define_for_ever(world).await;
+    block_pruning(world).await;
+    block_definitions(world).await;
 }
 
-/// An object that its definition has no more, and that somebody holds.
-async fn prune_for_ever(world: &World) {
-    world.define("Shrinking", json!([config_map("stays", "1"), config_map("goes", "1")])).await;
+/// Prunes an object that has a foreign finalizer.
+async fn block_pruning(world: &World) {
+    world.define("Shrinking", json!([config_map("kept", "1"), config_map("removed", "1")])).await;
     world.create("Shrinking", "pruned", "x").await;
     let instances = world.instances("Shrinking");
     wait::until_object(&instances, "pruned", is_ready).await;
     let hold = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/held"]}}));
-    world.config_maps().patch("pruned-goes", &PatchParams::default(), &hold).await.unwrap();
-    let shrink = Patch::Merge(json!({"spec": {"resources": [config_map("stays", "1")]}}));
+    world.config_maps().patch("pruned-removed", &PatchParams::default(), &hold).await.unwrap();
+    let shrink = Patch::Merge(json!({"spec": {"resources": [config_map("kept", "1")]}}));
     world.definitions().patch("shrinking", &PatchParams::default(), &shrink).await.unwrap();
-    wait::until_object(&world.config_maps(), "pruned-goes", |child| {
+    wait::until_object(&world.config_maps(), "pruned-removed", |child| {
         child.metadata.deletion_timestamp.is_some()
     })
     .await;
 }
 
-/// Definitions that wait: for a kind that nobody serves, for their author, and for their instances to go.
-async fn define_for_ever(world: &World) {
+/// Creates definitions that wait: for a kind that is not served, for a fix, and for their instances to be deleted.
+async fn block_definitions(world: &World) {
     let unknown = json!([{"id": "x", "template": {"apiVersion": "example.com/v1", "kind": "Nothing",
         "metadata": {"name": "x"}}}]);
     let wrong = json!([config_map("a", "${nobody.data.x}")]);
@@ -119,8 +120,8 @@ async fn define_for_ever(world: &World) {
     .await;
 }
 
-/// Nothing is asked for any more.
-async fn silence(world: &World) {
+/// Waits for the requests to end, and fails if another one follows.
+async fn assert_idle(world: &World) {
     let mut last = (world.requests().len(), Instant::now());
     wait::until_within(Duration::from_secs(180), "the requests to end", || {
         let now = world.requests().len();

@@ -1,5 +1,5 @@
-//! `kross controller` with kubeconfigs of other clusters: the least privileges suffice, one less is named, and no byte of a
-//! credential is anywhere that somebody could look.
+//! `kross controller` with kubeconfigs of remote clusters: the rules of `kross rbac` suffice, a missing verb is reported, and no
+//! credential leaks into objects, pages or logs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,7 +23,7 @@ use serde_json::{Value as Json, json};
 
 use world::World;
 
-/// The graph of all tests: an object over there, and one here that reads it. Which cluster, the instance says.
+/// The definition that all tests share: a remote object, and a local one that reads it. The instance chooses the cluster.
 const DEFINITION: &str = "\
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -36,7 +36,7 @@ spec:
     spec:
       secret: string
   resources:
-    - id: there
+    - id: remote
       cluster:
         name: ${schema.spec.secret}
       template:
@@ -46,27 +46,29 @@ spec:
           name: ${schema.metadata.name}
         data:
           size: large
-    - id: here
+    - id: local
       template:
         apiVersion: v1
         kind: ConfigMap
         metadata:
           name: ${schema.metadata.name}
         data:
-          size: ${there.data.size}
+          size: ${remote.data.size}
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_controller_keeps_credentials_to_itself_and_does_with_the_least() {
+async fn minimal_rules_suffice_and_no_credential_leaks() {
     let mut world = World::new(DEFINITION).await;
-    let mut canaries = the_least_privileges_suffice_and_one_less_is_named(&world).await;
-    a_secret_is_used_by_those_whom_it_names(&world).await;
-    canaries.extend(every_credential_is_used_or_refused(&world).await);
-    nothing_is_told(&mut world, &canaries).await;
+    let mut canaries = minimal_rules_suffice_and_a_missing_verb_is_reported(&world).await;
+    a_secret_is_usable_only_from_the_namespaces_that_it_allows(&world).await;
+    canaries.extend(every_kind_of_credential_is_used_or_rejected(&world).await);
+    no_credential_leaks(&mut world, &canaries).await;
 }
 
-/// Derives the rights of a kubeconfig from the definition, and takes one away after the other.
-async fn the_least_privileges_suffice_and_one_less_is_named(world: &World) -> BTreeMap<&'static str, String> {
+/// Grants a kubeconfig the rules that `kross rbac` derives, and takes away one verb after the other.
+async fn minimal_rules_suffice_and_a_missing_verb_is_reported(
+    world: &World,
+) -> BTreeMap<&'static str, String> {
     let namespace = &world.fixture.namespace;
     let plane = world.fixture.remote("eu").plane;
     let kubeconfig = plane.mint_token(namespace, "agent", &Access::none()).await.unwrap();
@@ -78,7 +80,7 @@ async fn the_least_privileges_suffice_and_one_less_is_named(world: &World) -> BT
     assert_eq!(ready["status"]["clusters"][0]["unverified"], Json::Null, "its UID can be read: {ready:#}");
 
     let user = format!("system:serviceaccount:{namespace}:agent");
-    for (verb, name) in [("create", "unborn"), ("patch", "unchanged")] {
+    for (verb, name) in [("create", "without-create"), ("patch", "without-patch")] {
         world.grant(&world.roles_without("agent", verb).await).await;
         world.until_forbidden(&user, verb).await;
         world.create(name, "least-kubeconfig").await;
@@ -88,20 +90,20 @@ async fn the_least_privileges_suffice_and_one_less_is_named(world: &World) -> BT
                 text.contains("Forbidden") && text.contains(verb)
             })
             .await;
-        let told = failed["status"].to_string();
+        let status = failed["status"].to_string();
         for word in [verb, "configmaps", &user, "least-kubeconfig"] {
-            assert!(told.contains(word), "`{word}` is not in {failed:#}");
+            assert!(status.contains(word), "`{word}` is not in {failed:#}");
         }
         world.grant(&world::rbac(DEFINITION, &["--remote", "--name", "agent", "--subject", &subject])).await;
         world.until(name, |instance| instance["status"]["state"] == "ACTIVE").await;
     }
     world.delete("least").await;
     let Credential::Token(token) = &kubeconfig.credential else { panic!("a token") };
-    BTreeMap::from([("token of the least", token.clone())])
+    BTreeMap::from([("token of the minimal kubeconfig", token.clone())])
 }
 
-/// A definition that names a Secret, which names the namespaces that may use it.
-async fn a_secret_is_used_by_those_whom_it_names(world: &World) {
+/// A definition with a fixed Secret, which lists the namespaces that may use it.
+async fn a_secret_is_usable_only_from_the_namespaces_that_it_allows(world: &World) {
     let namespace = &world.fixture.namespace;
     let kubeconfig = world.fixture.remote("eu").plane.admin().to_string();
     let annotations = json!({"kro.run/allowed-namespaces": format!("elsewhere, {namespace}")});
@@ -115,8 +117,8 @@ async fn a_secret_is_used_by_those_whom_it_names(world: &World) {
     world.instance("Fixed", namespace, "mine", json!({"secret": ""})).await;
     world.until_of("Fixed", namespace, "mine", |instance| instance["status"]["state"] == "ACTIVE").await;
 
-    // Whoever may not use it learns no more than whoever names one that is not there.
-    let refused = async |kind: &str, secret: &str| {
+    // The message for a Secret that may not be used must not differ from that for one that does not exist.
+    let rejection = async |kind: &str, secret: &str| {
         world.instance(kind, "default", "others", json!({"secret": secret})).await;
         let refused = world
             .until_of(kind, "default", "others", |instance| {
@@ -125,20 +127,20 @@ async fn a_secret_is_used_by_those_whom_it_names(world: &World) {
             .await;
         let conditions = refused["status"]["conditions"].as_array().unwrap().clone();
         let condition = conditions.iter().find(|condition| condition["type"] == "RemoteClusterConnected");
-        let told = |field: &str| condition.unwrap()[field].as_str().unwrap().to_owned();
-        let message = told("message");
-        // Since when is known of each.
+        let field = |name: &str| condition.unwrap()[name].as_str().unwrap().to_owned();
+        let message = field("message");
+        // The time differs.
         let message = message.split(" (since ").next().unwrap().to_owned();
-        (told("status"), told("reason"), message)
+        (field("status"), field("reason"), message)
     };
-    let (status, reason, message) = refused("Fixed", "").await;
-    let missing = refused("Guarded", "missing-kubeconfig").await;
+    let (status, reason, message) = rejection("Fixed", "").await;
+    let missing = rejection("Guarded", "missing-kubeconfig").await;
     let renamed = message.replace(&format!("{namespace}/fixed-kubeconfig"), "default/missing-kubeconfig");
     assert_eq!((status, reason, renamed), missing);
 }
 
-/// Kubeconfigs with something to recognise in every field, good ones and bad ones.
-async fn every_credential_is_used_or_refused(world: &World) -> BTreeMap<&'static str, String> {
+/// Kubeconfigs with a recognisable text in every field, valid and invalid ones.
+async fn every_kind_of_credential_is_used_or_rejected(world: &World) -> BTreeMap<&'static str, String> {
     let admin = world.fixture.remote("eu").plane.admin();
     let Credential::Certificate(identity) = &admin.credential else { panic!("a certificate") };
     let text = admin.to_string();
@@ -216,30 +218,30 @@ async fn every_credential_is_used_or_refused(world: &World) -> BTreeMap<&'static
     ];
     let mut canaries: BTreeMap<&'static str, String> =
         words.iter().map(|word| (*word, (*word).to_owned())).collect();
-    // A line from the middle of the key, and what the command prints.
+    // A line from the middle of the key, and the token that the plugin prints.
     canaries.insert("client key", identity.key.lines().nth(1).unwrap().to_owned());
     canaries.insert("printed token", world.printed_token().to_owned());
     canaries
 }
 
-/// Looks wherever somebody could look.
-async fn nothing_is_told(world: &mut World, canaries: &BTreeMap<&'static str, String>) {
-    world.until_audited(the_audit_log_is_complete).await;
+/// Searches every readable object, page and log for the credentials.
+async fn no_credential_leaks(world: &mut World, canaries: &BTreeMap<&'static str, String>) {
+    world.until_audited(check_audit_log).await;
     world.process.until_logged("the kubeconfig uses a password").await;
     let mut places = world.objects().await;
     places.extend(world.process.pages());
     places.insert("audit log".to_owned(), world.audit_log());
-    // Last, since everything before may have been logged.
+    // Last, because everything before may have been logged.
     places.insert("log".to_owned(), world.process.log());
     assert!(
         places.iter().any(|(place, page)| place.ends_with("/loglevel") && page == "trace\n"),
-        "it is at its loudest"
+        "the log level is trace"
     );
     let shown =
         |(place, page): (&String, &String)| place.ends_with("/clusters") && page.contains("by-command");
-    assert!(places.iter().any(shown), "clusters are shown");
+    assert!(places.iter().any(shown), "the page lists the clusters");
     let counted = |page: &String| page.contains("kross_audit_records_total{result=\"written\"}");
-    assert!(places.values().any(counted), "records are counted");
+    assert!(places.values().any(counted), "audit records are counted");
     assert!(places["audit log"].lines().count() > 10, "{}", places["audit log"]);
     for (name, canary) in canaries {
         for shape in shapes(canary) {
@@ -256,13 +258,13 @@ async fn nothing_is_told(world: &mut World, canaries: &BTreeMap<&'static str, St
     }
 }
 
-/// The text itself, and what is left of it in base64, wherever it begins.
+/// The text itself, and its base64 encodings at every alignment.
 fn shapes(canary: &str) -> Vec<String> {
     let mut shapes = vec![canary.to_owned()];
     for offset in 0..3 {
         let padded = [&vec![b' '; offset][..], canary.as_bytes()].concat();
         let encoded = STANDARD.encode(padded);
-        // The first and the last group may depend on what is around.
+        // The first and the last group depend on the bytes around the text.
         let inner = encoded.get(4..encoded.len().saturating_sub(4)).unwrap_or_default();
         if inner.len() >= 8 {
             shapes.push(inner.to_owned());
@@ -271,8 +273,8 @@ fn shapes(canary: &str) -> Vec<String> {
     shapes
 }
 
-/// What the records lack, if anything.
-fn the_audit_log_is_complete(records: &[Json]) -> Result<(), String> {
+/// Fails with the first kind of record that is missing.
+fn check_audit_log(records: &[Json]) -> Result<(), String> {
     let is = |record: &Json, wanted: &Json| {
         let mut wanted = wanted.as_object().unwrap().iter();
         wanted.all(|(key, value)| record.pointer(&format!("/{}", key.replace('.', "/"))) == Some(value))
@@ -282,11 +284,11 @@ fn the_audit_log_is_complete(records: &[Json]) -> Result<(), String> {
         json!({"verb": "connect", "outcome": "failure", "reason": "Unauthorized", "authMethod": "basic"}),
         json!({"verb": "connect", "outcome": "failure", "reason": "Credentials"}),
         json!({"verb": "patch", "outcome": "success", "object.kind": "ConfigMap", "instance.name": "least"}),
-        json!({"verb": "patch", "outcome": "failure", "reason": "Forbidden", "instance.name": "unborn"}),
+        json!({"verb": "patch", "outcome": "failure", "reason": "Forbidden", "instance.name": "without-create"}),
         json!({"verb": "watch", "outcome": "success", "object.kind": "ConfigMap"}),
     ] {
         if !records.iter().any(|record| is(record, &wanted)) {
-            return Err(format!("nothing with {wanted} is in {records:#?}"));
+            return Err(format!("no record with {wanted} in {records:#?}"));
         }
     }
     Ok(())

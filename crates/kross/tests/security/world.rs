@@ -1,4 +1,4 @@
-//! A hub with a controller, another cluster, and the objects of both.
+//! A hub with a controller, a remote cluster, and the objects of both.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -60,7 +60,7 @@ impl World {
         self.folder.path().join("plugin")
     }
 
-    /// What the plugin prints.
+    /// The token that the credential plugin prints.
     pub fn printed_token(&self) -> &str {
         &self.printed
     }
@@ -69,11 +69,11 @@ impl World {
         std::fs::read_to_string(self.folder.path().join("audit.log")).unwrap()
     }
 
-    /// Waits until the audit log says all that it should.
+    /// Waits until the audit log is complete.
     pub async fn until_audited(&self, complete: impl Fn(&[Json]) -> Result<(), String>) {
         wait::until("the audit log to be complete", || {
             let text = self.audit_log();
-            // The last line may be on its way.
+            // The last line may be incomplete.
             let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
             let records: Vec<Json> = whole.map(|line| serde_json::from_str(line).unwrap()).collect();
             std::future::ready(complete(&records))
@@ -81,13 +81,13 @@ impl World {
         .await;
     }
 
-    /// Waits until the other cluster goes by a role in which a verb on ConfigMaps is missing.
+    /// Waits until the remote cluster no longer allows a verb on ConfigMaps.
     pub async fn until_forbidden(&self, user: &str, verb: &str) {
         let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
             "metadata": {}, "spec": {"user": user, "resourceAttributes": {"resource": "configmaps", "verb": verb,
                 "namespace": self.fixture.namespace}}});
-        let there = Objects { client: self.fixture.remote("eu").client.clone() };
-        let reviews = there.api("authorization.k8s.io", "v1", "SubjectAccessReview", None);
+        let remote = Objects { client: self.fixture.remote("eu").client.clone() };
+        let reviews = remote.api("authorization.k8s.io", "v1", "SubjectAccessReview", None);
         let review = serde_json::from_value(review).unwrap();
         wait::until(format!("`{user}` to lose `{verb}`"), || async {
             let answer = reviews.create(&PostParams::default(), &review).await;
@@ -101,7 +101,7 @@ impl World {
         Objects { client: self.fixture.hub.client.clone() }
     }
 
-    /// Makes a Secret with a kubeconfig. Its annotations are nobody's business either.
+    /// Creates a Secret with a kubeconfig, and with an annotation that must not leak either.
     pub async fn secret(&self, name: &str, kubeconfig: &str) {
         self.secret_with(name, kubeconfig, json!({"note": "zqannotationzq"})).await;
     }
@@ -113,7 +113,7 @@ impl World {
         self.hub().apply(&secret).await;
     }
 
-    /// Makes a definition and waits until it is served.
+    /// Applies definitions and waits until they are active.
     pub async fn define(&self, definition: &str) {
         let objects = self.hub();
         for document in documents(definition) {
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// Makes an instance of the graph of all tests.
+    /// Creates an instance of the definition that all tests share.
     pub async fn create(&self, name: &str, secret: &str) {
         self.instance("Guarded", &self.fixture.namespace, name, json!({"secret": secret})).await;
     }
@@ -153,29 +153,29 @@ impl World {
         serde_json::to_value(found.await).unwrap()
     }
 
-    /// Deletes an instance, and waits until it and its object over there are gone.
+    /// Deletes an instance, and waits until it and its remote object are deleted.
     pub async fn delete(&self, name: &str) {
         let namespace = Some(self.fixture.namespace.as_str());
         let instances = self.hub().api("kro.run", "v1alpha1", "Guarded", namespace);
         instances.delete(name, &DeleteParams::default()).await.unwrap();
         wait::until_gone(&instances, name).await;
-        let there = Objects { client: self.fixture.remote("eu").client.clone() };
-        let objects = there.api("", "v1", "ConfigMap", namespace);
-        assert!(objects.get_opt(name).await.unwrap().is_none(), "{name} is still there");
+        let remote = Objects { client: self.fixture.remote("eu").client.clone() };
+        let objects = remote.api("", "v1", "ConfigMap", namespace);
+        assert!(objects.get_opt(name).await.unwrap().is_none(), "{name} still exists in the remote cluster");
     }
 
-    /// Puts roles and bindings into the other cluster.
+    /// Applies roles and bindings in the remote cluster.
     pub async fn grant(&self, yaml: &str) {
-        let there = Objects { client: self.fixture.remote("eu").client.clone() };
+        let remote = Objects { client: self.fixture.remote("eu").client.clone() };
         for document in documents(yaml) {
-            there.apply(&document).await;
+            remote.apply(&document).await;
         }
     }
 
-    /// The rights on ConfigMaps in a role as it is, without a verb.
+    /// The current ClusterRole without one verb on ConfigMaps.
     pub async fn roles_without(&self, name: &str, verb: &str) -> String {
-        let there = Objects { client: self.fixture.remote("eu").client.clone() };
-        let roles = there.api("rbac.authorization.k8s.io", "v1", "ClusterRole", None);
+        let remote = Objects { client: self.fixture.remote("eu").client.clone() };
+        let roles = remote.api("rbac.authorization.k8s.io", "v1", "ClusterRole", None);
         let role = serde_json::to_value(roles.get(name).await.unwrap()).unwrap();
         let mut rules = role["rules"].clone();
         for rule in rules.as_array_mut().unwrap() {
@@ -190,7 +190,7 @@ impl World {
             .to_string()
     }
 
-    /// Every object of the hub that somebody could read who may not read Secrets.
+    /// Every object on the hub that a user without access to Secrets may read.
     pub async fn objects(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         for (group, version, kind) in [
@@ -232,7 +232,7 @@ impl Objects {
     }
 }
 
-/// What `kross rbac` prints for a definition.
+/// The output of `kross rbac` for a definition.
 pub fn rbac(definition: &str, arguments: &[&str]) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kross"))
         .arg("rbac")

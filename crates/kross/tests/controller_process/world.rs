@@ -1,4 +1,4 @@
-//! A control plane that counts requests, a controller as a process, and a definition with many instances.
+//! A control plane with an audit log of requests, a controller as a process, and helpers to create definitions and instances.
 #![allow(dead_code, unreachable_pub)]
 
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ use serde_json::{Value as Json, json};
 
 pub const NAMESPACE: &str = "default";
 
-/// What the controller calls itself.
-const AGENT: &str = "kro/";
+/// The user agent of the controller.
+const USER_AGENT: &str = "kro/";
 
 /// A controller that is killed when it is dropped.
 pub struct Controller(Child);
@@ -48,7 +48,7 @@ pub struct World {
 }
 
 impl World {
-    /// A control plane with the project's CRDs, without a controller manager.
+    /// Starts a control plane with kross's CRDs, without a controller manager.
     pub async fn new(name: &str) -> Self {
         let (plane, log) = AuditLog::start(name).await.unwrap();
         let client = plane.client().await.unwrap();
@@ -88,7 +88,7 @@ impl World {
         self.all("kro.run", "v1alpha1", "ResourceGraphDefinition")
     }
 
-    /// Makes a definition whose instances have a text, with these resources, and waits until it is served.
+    /// Creates a definition whose instances have a field `text`, with these resources, and waits until it is active.
     pub async fn define(&self, kind: &str, resources: Json) {
         self.submit(kind, resources).await;
         wait::until_object(&self.definitions(), &kind.to_lowercase(), |object| {
@@ -97,7 +97,7 @@ impl World {
         .await;
     }
 
-    /// Makes such a definition.
+    /// Creates such a definition.
     pub async fn submit(&self, kind: &str, resources: Json) {
         let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
             "metadata": {"name": kind.to_lowercase()}, "spec": {
@@ -105,7 +105,7 @@ impl World {
                 "resources": resources}});
         let definition = serde_json::from_value(definition).unwrap();
         let definitions = self.definitions();
-        wait::until("the definition to be taken", || async {
+        wait::until("the definition to be created", || async {
             definitions.create(&PostParams::default(), &definition).await.map_err(|error| error.to_string())
         })
         .await;
@@ -126,15 +126,15 @@ impl World {
         creates.buffer_unordered(16).try_for_each(|()| async { Ok(()) }).await.unwrap();
     }
 
-    /// How many instances of a kind are ready, in their current generation.
+    /// The number of instances of a kind that are ready in their current generation.
     pub async fn ready(&self, kind: &str) -> usize {
         let list = self.instances(kind).list(&ListParams::default()).await.unwrap();
         list.items.iter().filter(|instance| is_ready(instance)).count()
     }
 
-    /// What the controller asked for so far, watches and leases apart.
+    /// The requests of the controller so far, without watches and Leases.
     pub fn requests(&self) -> Vec<AuditedRequest> {
-        self.log.requests(AGENT)
+        self.log.requests(USER_AGENT)
     }
 }
 
