@@ -146,8 +146,8 @@ mod tests {
 
     use super::*;
 
-    const MANIFEST: &str =
-        "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n";
+    const WORKSPACE: &str = "[workspace]\nresolver = \"3\"\nmembers = [\"tiny\", \"other\"]\n";
+    const TINY: &str = "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
 
     /// The `flaky` tests create a file, and fail if it did not exist.
     const LIBRARY: &str = r#"
@@ -190,14 +190,21 @@ fn many_6() { panic!() }
 fn aborts() { std::process::abort() }
 "#;
 
-    /// A crate with tests that fail in different ways. It is built once.
-    fn tiny() -> &'static Path {
-        static TINY: OnceLock<tempfile::TempDir> = OnceLock::new();
-        let folder = TINY.get_or_init(|| {
+    /// A workspace whose crate `tiny` has tests that fail in different ways. It is built once.
+    fn workspace() -> &'static Path {
+        static WORKSPACE_FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+        let folder = WORKSPACE_FOLDER.get_or_init(|| {
             let folder = tempfile::tempdir().unwrap();
-            std::fs::create_dir(folder.path().join("src")).unwrap();
-            std::fs::write(folder.path().join("Cargo.toml"), MANIFEST).unwrap();
-            std::fs::write(folder.path().join("src/lib.rs"), LIBRARY).unwrap();
+            let write = |path: &str, text: &str| {
+                let path = folder.path().join(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            };
+            write("Cargo.toml", WORKSPACE);
+            write("tiny/Cargo.toml", TINY);
+            write("tiny/src/lib.rs", LIBRARY);
+            write("other/Cargo.toml", &TINY.replace("tiny", "other"));
+            write("other/src/lib.rs", "");
             folder
         });
         folder.path()
@@ -205,7 +212,7 @@ fn aborts() { std::process::abort() }
 
     /// The verdict on some tests of the crate, and what was shown.
     fn run(arguments: &str) -> (Result<(), String>, String) {
-        let directory = tiny().canonicalize().unwrap();
+        let directory = workspace().canonicalize().unwrap();
         let target = directory.join("target").display().to_string();
         let environment = [
             ("CARGO_TARGET_DIR", target.as_str()),
@@ -217,8 +224,10 @@ fn aborts() { std::process::abort() }
             directory,
             environment: environment.map(|(name, value)| (name, value.to_owned())).into(),
         };
-        let arguments: Vec<String> =
-            format!("test --offline --no-fail-fast {arguments}").split(' ').map(str::to_owned).collect();
+        let arguments: Vec<String> = format!("test --offline --no-fail-fast -p tiny {arguments}")
+            .split(' ')
+            .map(str::to_owned)
+            .collect();
         let mut shown = Vec::new();
         let verdict = runner.run(&arguments, &mut shown).map_err(|error| format!("{error:#}"));
         (verdict, String::from_utf8(shown).unwrap())
@@ -235,13 +244,13 @@ fn aborts() { std::process::abort() }
         );
         let (_, report) = shown.split_once("\nflaky:\n").unwrap();
         assert!(
-            report.contains("---- flaky (--lib): first run, failed ----\nthe first run says this\n"),
+            report.contains("---- flaky (-p tiny --lib): first run, failed ----\nthe first run says this\n"),
             "{shown:?}"
         );
-        assert!(report.contains("---- flaky (--lib): second run, alone, passed ----\n"), "{shown:?}");
+        assert!(report.contains("---- flaky (-p tiny --lib): second run, alone, passed ----\n"), "{shown:?}");
         assert!(report.contains("the second run says this\n"), "{shown:?}");
         assert!(report.contains("test result: ok. 1 passed; 0 failed;"), "{shown:?}");
-        assert!(report.ends_with("\nflaky:\n    flaky (--lib)\n"), "{shown:?}");
+        assert!(report.ends_with("\nflaky:\n    flaky (-p tiny --lib)\n"), "{shown:?}");
     }
 
     #[test]
@@ -253,7 +262,10 @@ fn aborts() { std::process::abort() }
     #[test]
     fn a_test_that_fails_twice_fails_the_run() {
         let (verdict, shown) = run("--lib -- --exact broken");
-        assert_eq!(verdict, Err("failed twice, the second time alone:\n    broken (--lib)".to_owned()));
+        assert_eq!(
+            verdict,
+            Err("failed twice, the second time alone:\n    broken (-p tiny --lib)".to_owned())
+        );
         assert_eq!(shown.matches("broken for good").count(), 2, "{shown:?}");
         assert!(!shown.contains("flaky:"), "{shown:?}");
     }
@@ -263,7 +275,7 @@ fn aborts() { std::process::abort() }
         let (verdict, shown) = run("--lib -- many");
         let problem = verdict.unwrap_err();
         assert!(
-            problem.starts_with("6 tests failed, and at most 5 are run again:\n    many_1 (--lib)\n"),
+            problem.starts_with("6 tests failed, and at most 5 are run again:\n    many_1 (-p tiny --lib)\n"),
             "{problem}"
         );
         assert!(!shown.contains("running again"), "{shown:?}");
@@ -272,9 +284,13 @@ fn aborts() { std::process::abort() }
     #[test]
     fn a_binary_that_crashes_and_a_doctest_that_fails_are_not_run_again() {
         let (verdict, shown) = run("--lib -- --exact aborts");
-        assert_eq!(verdict, Err("`--lib` ended without a readable test result".to_owned()), "{shown:?}");
+        assert_eq!(
+            verdict,
+            Err("`-p tiny --lib` ended without a readable test result".to_owned()),
+            "{shown:?}"
+        );
         let (verdict, shown) = run("--doc");
-        assert_eq!(verdict, Err("doctests failed: `--doc`".to_owned()), "{shown:?}");
+        assert_eq!(verdict, Err("doctests failed: `-p tiny --doc`".to_owned()), "{shown:?}");
     }
 
     #[test]
