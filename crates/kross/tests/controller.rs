@@ -217,7 +217,7 @@ async fn the_controller_is_ready_once_its_caches_sync_and_one_of_two_replicas_le
     assert!(builds(&first).contains(condition), "{}", builds(&first));
     assert!(!builds(&second).contains("instance_condition_current_status_seconds"));
 
-    // Failed instances are logged; with the level `debug`, set while the controller runs, every reconcile is.
+    // The log has every instance that failed, and with another level, which can be set while it runs, every reconcile.
     let children = namespaced(&client, "", "v1", "ConfigMap");
     let taken =
         json!({"metadata": {"name": "taken", "labels": {"applyset.kubernetes.io/part-of": "another"}}});
