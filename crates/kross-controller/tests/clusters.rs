@@ -1,5 +1,5 @@
-//! Instances over many clusters, against real control planes: a hub and two regions with one controller for all tests of this
-//! program, and for each test a proxy in front of each region.
+//! Instances with resources in other clusters, against real control planes: a hub and two remote clusters. All tests of this
+//! program share one controller; each test has its own fault proxy in front of each remote cluster.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! Definitions that name other clusters: each step on the way to them, what they say to the graph, and what happens when
-//! they change or are lost, against real control planes.
+//! Definitions that name other clusters, against real control planes: connection steps, static analysis against the schemas
+//! and permissions of those clusters, and what happens when they change or become unreachable.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

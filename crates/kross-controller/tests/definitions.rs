@@ -1,4 +1,5 @@
-//! Definitions, revisions and CRDs against a real control plane, with one controller for all tests of this program.
+//! Definitions, revisions and CRDs against a real control plane. All tests of this program share one controller, except
+//! those that need a control plane to themselves.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

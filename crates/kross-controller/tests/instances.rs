@@ -1,5 +1,5 @@
-//! Instances against a real control plane, with one controller for all tests of this program and a proxy that counts what
-//! it sends.
+//! Instances against a real control plane. All tests of this program share one controller, whose requests go through a fault
+//! proxy that records them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,6 @@
-//! The same steps on kro and here, on a control plane each: what the API then says is the same, but for what is listed in
-//! `kro_comparison/differences.yaml` with its reason. `KROSS_SCENARIO=a,b` runs these scenarios alone.
+//! Runs the same scenarios on kro and on kross, on one control plane each, and compares all objects after each step.
+//! Differences must be listed in `kro_comparison/differences.yaml` with their reason. `KROSS_SCENARIO=a,b` runs only these
+//! scenarios.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,8 +24,8 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::Value as Json;
 
-use crate::compare::{Difference, Known, REFUSAL, differences};
-use crate::normalize::{Seen, normal};
+use crate::compare::{Difference, Known, REJECTION, differences};
+use crate::normalize::{SeenUids, normalize};
 use crate::scenario::{Scenario, Step};
 use crate::setup::{Running, install};
 use crate::side::Side;
@@ -45,13 +46,13 @@ mod side;
 mod takeover;
 
 /// How many scenarios run at the same time.
-const AT_ONCE: usize = 6;
-/// How long the sides may take to come to the same end once what a step waits for holds.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long they may take to come to rest after that.
-const REST: Duration = Duration::from_secs(5);
-/// kro waits between its passes; and what [`settings`] says.
-const FLAGS: [&str; 4] = [
+const CONCURRENT_SCENARIOS: usize = 6;
+/// How long both sides may take to converge after the conditions of a step hold.
+const CONVERGENCE_LIMIT: Duration = Duration::from_secs(60);
+/// How long they may take after that until two snapshots in a row are equal.
+const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+/// Flags of kro: short waits between its reconciles, and the equivalents of [`settings`].
+const KRO_FLAGS: [&str; 4] = [
     "--instance-requeue-interval=200ms",
     "--rgd-progress-requeue-delay=200ms",
     "--rgd-max-collection-size=50",
@@ -61,27 +62,27 @@ const FLAGS: [&str; 4] = [
 /// Starts kro on a control plane of the test program.
 async fn kro(plane: &str) -> Program {
     let kro = tokio::task::spawn_blocking(|| Kro::find_or_build(&Progress::stderr())).await.unwrap().unwrap();
-    let flags: Vec<&str> = Kro::TUNED.into_iter().chain(FLAGS).collect();
+    let flags: Vec<&str> = Kro::TUNED.into_iter().chain(KRO_FLAGS).collect();
     kro.start(&shared(plane).await.admin_path(), &flags).unwrap()
 }
 
-/// As kro runs: its version, which labels and annotations name, and [`FLAGS`].
+/// Settings like those of kro: its version, which is in labels and annotations, and [`KRO_FLAGS`].
 fn settings() -> Settings {
     Settings { kro_version: Kro::VERSION.to_owned(), max_collection_size: 50, ..Settings::default() }
 }
 
-/// Installs the CRDs that kro was published with.
-async fn install_kros(client: &kube::Client) {
+/// Installs the CRDs of the kro release.
+async fn install_kro_crds(client: &kube::Client) {
     let kro = tokio::task::spawn_blocking(|| Kro::find_or_build(&Progress::stderr())).await.unwrap().unwrap();
     let crds = kro.crds().unwrap().iter().map(|text| serde_saphyr::from_str(text).unwrap()).collect();
-    setup::install_these(client, crds).await;
+    setup::install_crds(client, crds).await;
 }
 
-/// Whether kro itself can run: it selects revisions by a field, which Kubernetes knows for custom resources since 1.31.
+/// Whether kro can run: it selects revisions by a field, which Kubernetes supports for custom resources since 1.31.
 fn kro_runs() -> bool {
     let runs = KubernetesVersion::from_environment().unwrap().minor() != "1.30";
     if !runs {
-        Progress::stderr().say("kro does not run on Kubernetes 1.30, so there is nothing to compare with");
+        Progress::stderr().say("kro does not run on Kubernetes 1.30: skipping the comparison");
     }
     runs
 }
@@ -94,7 +95,7 @@ async fn definitions_and_instances_are_as_on_kro() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kro_comparison");
     let theirs = Side::new("kro", shared("kro").await.client().await.unwrap());
     let ours = Side::new("kross", shared("kross").await.client().await.unwrap());
-    install_kros(&theirs.client).await;
+    install_kro_crds(&theirs.client).await;
     install(&ours.client).await;
     let kro = kro("kro").await;
     let running = Running::start("kross", settings()).await;
@@ -104,34 +105,34 @@ async fn definitions_and_instances_are_as_on_kro() {
     let found: Vec<Difference> = futures::stream::iter(&scenarios)
         .map(|scenario| async {
             let run = AssertUnwindSafe(run(scenario, &theirs, &ours, &known, &used));
-            run.catch_unwind().await.unwrap_or_else(|panic| vec![gave_up(scenario, panic.as_ref())])
+            run.catch_unwind().await.unwrap_or_else(|panic| vec![panicked(scenario, panic.as_ref())])
         })
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENT_SCENARIOS)
         .collect::<Vec<_>>()
         .await
         .concat();
     running.stop().await;
-    let mut complaints: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let mut failures: Vec<String> = found.iter().map(ToString::to_string).collect();
     if std::env::var_os("KROSS_SCENARIO").is_none() {
         let unused =
             known.iter().zip(used.into_inner().unwrap()).filter(|(known, used)| !used && !known.sometimes);
-        complaints.extend(unused.map(|(known, _)| {
+        failures.extend(unused.map(|(known, _)| {
             format!(
-                "listed, but not found: {} {}: {}: {}",
+                "listed in differences.yaml, but not found: {} {}: {}: {}",
                 known.scenario, known.step, known.object, known.path
             )
         }));
     }
-    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
     kro.stop();
 }
 
-/// A scenario that could not go on; the others do.
-fn gave_up(scenario: &Scenario, panic: &(dyn std::any::Any + Send)) -> Difference {
+/// The difference that reports a panic of a scenario; the other scenarios continue.
+fn panicked(scenario: &Scenario, panic: &(dyn std::any::Any + Send)) -> Difference {
     let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
     Difference {
         scenario: scenario.name.clone(),
-        step: "could not go on".to_owned(),
+        step: "panicked".to_owned(),
         object: String::new(),
         path: String::new(),
         kro: Json::Null,
@@ -139,7 +140,7 @@ fn gave_up(scenario: &Scenario, panic: &(dyn std::any::Any + Send)) -> Differenc
     }
 }
 
-/// Takes the steps of a scenario on both sides and compares after each of them.
+/// Runs the steps of a scenario on both sides and compares after each of them.
 async fn run(
     scenario: &Scenario,
     theirs: &Side,
@@ -154,15 +155,15 @@ async fn run(
     }
     let started = Instant::now();
     let mut unexplained = Vec::new();
-    let mut seen = (Seen::default(), Seen::default());
+    let mut seen = (SeenUids::default(), SeenUids::default());
     for step in &scenario.steps {
-        let (kros, kross) = tokio::join!(theirs.take(scenario, step), ours.take(scenario, step));
-        let mut found = compared(scenario, step, (theirs, ours), &mut seen, known).await;
+        let (kros, kross) = tokio::join!(theirs.run(scenario, step), ours.run(scenario, step));
+        let mut found = differences_after(scenario, step, (theirs, ours), &mut seen, known).await;
         if kros != kross {
             found.push(Difference {
                 scenario: scenario.name.clone(),
                 step: step.name.clone(),
-                object: REFUSAL.to_owned(),
+                object: REJECTION.to_owned(),
                 path: "refusal".to_owned(),
                 kro: kros.into(),
                 kross: kross.into(),
@@ -180,35 +181,37 @@ async fn run(
     unexplained
 }
 
-/// What differs once both sides have come to rest: as soon as nothing is unexplained, what is listed of this step is there and
-/// two looks in a row see the same, or when patience ends.
-async fn compared(
+/// What differs once both sides have settled: when every difference is explained, every difference that is listed for this
+/// step is found, and two snapshots in a row are equal; or when the time limit is reached.
+async fn differences_after(
     scenario: &Scenario,
     step: &Step,
     (theirs, ours): (&Side, &Side),
-    seen: &mut (Seen, Seen),
+    seen: &mut (SeenUids, SeenUids),
     known: &[Known],
 ) -> Vec<Difference> {
     let started = Instant::now();
     let (mut last, mut agreed) = (None, None);
     loop {
         let (kros, kross) = tokio::join!(theirs.snapshot(scenario), ours.snapshot(scenario));
-        // What only passes by may be seen on one side alone, so that it is not learned.
+        // UIDs of objects that exist only briefly may be observed on one side alone, so they are learned only at the end.
         let mut learned = seen.clone();
-        let looks = (normal(&kros, &mut learned.0), normal(&kross, &mut learned.1));
-        let found = differences(&scenario.name, &step.name, &looks.0, &looks.1);
+        let normalized = (normalize(&kros, &mut learned.0), normalize(&kross, &mut learned.1));
+        let found = differences(&scenario.name, &step.name, &normalized.0, &normalized.1);
         let explained = |difference: &Difference| known.iter().any(|known| known.explains(difference));
         let mut due = known.iter().filter(|known| known.is_due(scenario, step));
         if !found.iter().all(explained) || !due.all(|due| found.iter().any(|found| due.explains(found))) {
             agreed = None;
-        } else if last.as_ref() == Some(&looks) || agreed.get_or_insert_with(Instant::now).elapsed() > REST {
+        } else if last.as_ref() == Some(&normalized)
+            || agreed.get_or_insert_with(Instant::now).elapsed() > SETTLE_LIMIT
+        {
             *seen = learned;
             return found;
         }
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > CONVERGENCE_LIMIT {
             return found;
         }
-        last = Some(looks);
+        last = Some(normalized);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! How resources come and go as their authors say, against real control planes.
+//! The `lifecycle` of resources, and `includeWhen` that reacts to failures, against a real control plane.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

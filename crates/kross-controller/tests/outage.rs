@@ -1,5 +1,5 @@
-//! What authors can say about clusters that go dark: a scripted outage, deletion that does not wait for ever, backups in
-//! another region, objects that stay. Against real control planes: a hub and two regions.
+//! How definitions can handle unreachable clusters, against real control planes: degraded operation, deletion with a
+//! timeout, backups in another region, retained objects. A hub and two remote clusters.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! Every example of the proposals for other clusters, run as written on a hub and two remote control planes. The texts are
-//! those that the compiler's tests read; what they leave out, such as a selector, is completed here.
+//! Every example of the proposals for multi-cluster graphs, run on a hub and two remote control planes. The files are those
+//! of the compiler's tests; required fields that they omit, such as a selector, are added here.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::moving::one_region;
 use crate::setup::condition;
-use crate::world::{World, cluster, value};
+use crate::world::{World, cluster_entry, value};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_nothing_to_a_secret_of_another_cluster_until_it_is_confirmed() {
@@ -15,17 +15,20 @@ async fn writes_nothing_to_a_secret_of_another_cluster_until_it_is_confirmed() {
         world.until_state(name, "ACTIVE").await;
     }
     let (eu, us) = (world.region("eu"), world.region("us"));
-    // Nobody else is there any more who would ask for anything in the namespace.
+    // No other instance is left that could send requests for the namespace.
     world.delete("y").await;
     wait::until_deleted(&world.instances, "y").await;
     us.proxy.clear_requests();
     let swapped = jiff::Timestamp::now();
-    world.secret("eu-kubeconfig", &world.kubeconfig("us")).await;
+    world.apply_secret("eu-kubeconfig", &world.kubeconfig("us")).await;
     let stopped = world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged")).await;
     assert_eq!(stopped["status"]["state"], "ERROR");
     let since: jiff::Timestamp =
-        cluster(&stopped, "eu-kubeconfig")["since"].as_str().unwrap().parse().unwrap();
-    assert!(since.as_second() >= swapped.as_second(), "{since} is when the other cluster was connected");
+        cluster_entry(&stopped, "eu-kubeconfig")["since"].as_str().unwrap().parse().unwrap();
+    assert!(
+        since.as_second() >= swapped.as_second(),
+        "`since` is {since}, from before the Secret was changed"
+    );
     let message = condition(&stopped, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
     let uid = message.split("kro.run/confirm-cluster=").nth(1).unwrap().split('`').next().unwrap().to_owned();
     world.patch("x", json!({"spec": {"text": "two"}})).await;
@@ -44,7 +47,7 @@ async fn writes_nothing_to_a_secret_of_another_cluster_until_it_is_confirmed() {
     assert_eq!(
         value(&eu.config_maps.get("x-app").await.unwrap(), "text"),
         Some("one"),
-        "it is given up, not removed"
+        "the object in the old cluster is orphaned, not deleted"
     );
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
@@ -56,9 +59,9 @@ async fn recovers_when_a_swapped_secret_is_restored() {
     let world = World::new("Unswapped", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
-    world.secret("eu-kubeconfig", &world.kubeconfig("us")).await;
+    world.apply_secret("eu-kubeconfig", &world.kubeconfig("us")).await;
     world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged")).await;
-    world.secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
+    world.apply_secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
     world.until_state("x", "ACTIVE").await;
     assert!(world.region("us").config_maps.get_opt("x-app").await.unwrap().is_none());
 }
@@ -68,8 +71,8 @@ async fn writes_no_deletion_to_a_secret_of_another_cluster_until_it_is_confirmed
     let world = World::new("Unreturned", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
-    world.secret("eu-kubeconfig", &world.kubeconfig("us")).await;
-    // Until it is known, the old credential is used, and rightly so.
+    world.apply_secret("eu-kubeconfig", &world.kubeconfig("us")).await;
+    // Until the new cluster is identified, the old credential is used.
     world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged")).await;
     world.delete("x").await;
     let stopped = world
@@ -84,7 +87,10 @@ async fn writes_no_deletion_to_a_secret_of_another_cluster_until_it_is_confirmed
     let uid = message.split("kro.run/confirm-cluster=").nth(1).unwrap().split('`').next().unwrap().to_owned();
     world.patch("x", json!({"metadata": {"annotations": {"kro.run/confirm-cluster": uid}}})).await;
     wait::until_deleted(&world.instances, "x").await;
-    assert!(world.region("eu").config_maps.get_opt("x-app").await.unwrap().is_some(), "it is given up");
+    assert!(
+        world.region("eu").config_maps.get_opt("x-app").await.unwrap().is_some(),
+        "the object in the old cluster is orphaned"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,14 +102,14 @@ async fn uses_a_rotated_credential_without_a_failed_request() {
     let access = kross_local::Access::all();
     let (plane, namespace) = (eu.cluster.plane, &world.namespace);
     let first = plane.mint_token(namespace, "first", &access).await.unwrap();
-    world.secret("eu-kubeconfig", &eu.proxy.kubeconfig(&first).unwrap()).await;
+    world.apply_secret("eu-kubeconfig", &eu.proxy.kubeconfig(&first).unwrap()).await;
     wait::until_true("the new credential to be used", || {
         eu.proxy.requests(&Requests::any()).iter().any(|record| record.status() == Some(200))
     })
     .await;
     for round in 0..3 {
         let next = plane.mint_token(namespace, &format!("next-{round}"), &access).await.unwrap();
-        world.secret("eu-kubeconfig", &eu.proxy.kubeconfig(&next).unwrap()).await;
+        world.apply_secret("eu-kubeconfig", &eu.proxy.kubeconfig(&next).unwrap()).await;
         let text = format!("round {round}");
         world.patch("x", json!({"spec": {"text": text}})).await;
         wait::until_object(&eu.config_maps, "x-app", |object| value(object, "text") == Some(&text)).await;

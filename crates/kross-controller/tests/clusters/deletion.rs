@@ -1,4 +1,5 @@
-//! The end of instances over many clusters: in reverse order, from the inventory alone, and never without an answer.
+//! Deleting instances with objects in several clusters: in reverse order, from the inventory alone, and blocked by clusters
+//! that are not connected.
 
 use kross_testing::{Fault, Requests, Verb, wait};
 use kube::api::{Patch, PatchParams};
@@ -32,14 +33,14 @@ async fn deletes_objects_in_reverse_order_across_clusters() {
     eu.config_maps.patch("x-c", &PatchParams::default(), &Patch::Merge(hold)).await.unwrap();
     world.delete("x").await;
     wait::until_object(&eu.config_maps, "x-c", |object| object.metadata.deletion_timestamp.is_some()).await;
-    let leaving = world
+    let deleting = world
         .until("x", |instance| {
             let message =
                 condition(instance, "ResourcesReady")["message"].as_str().unwrap_or_default().to_owned();
             message.contains("x-c in cluster") && message.contains("test.kross.run/hold")
         })
         .await;
-    assert_eq!(leaving["status"]["state"], "DELETING");
+    assert_eq!(deleting["status"]["state"], "DELETING");
     assert!(world.config_maps.get("x-b").await.unwrap().metadata.deletion_timestamp.is_none());
     assert!(us.config_maps.get("x-a").await.unwrap().metadata.deletion_timestamp.is_none());
     let release = json!({"metadata": {"finalizers": []}});
@@ -51,7 +52,7 @@ async fn deletes_objects_in_reverse_order_across_clusters() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn blocks_deletion_on_an_unreachable_cluster_and_reports_it() {
-    let world = World::new("Patient", chain()).await;
+    let world = World::new("BlockedByCluster", chain()).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
     let eu = world.region("eu");
@@ -72,7 +73,7 @@ async fn blocks_deletion_on_an_unreachable_cluster_and_reports_it() {
     assert_eq!(waiting["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
     let ready = condition(&waiting, "Ready")["message"].as_str().unwrap().to_owned();
     assert!(ready.starts_with("the deletion waits: cluster "), "{ready}");
-    assert!(world.config_maps.get_opt("x-b").await.unwrap().is_some(), "`c` goes before `b`");
+    assert!(world.config_maps.get_opt("x-b").await.unwrap().is_some(), "`b` is deleted only after `c`");
     eu.proxy.set(Fault::Pass);
     wait::until_deleted(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-c").await.unwrap().is_none());
@@ -81,7 +82,7 @@ async fn blocks_deletion_on_an_unreachable_cluster_and_reports_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn blocks_deletion_on_a_deleted_secret() {
-    let world = World::new("Locked", chain()).await;
+    let world = World::new("BlockedBySecret", chain()).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
     world.secrets.delete("eu-kubeconfig", &Default::default()).await.unwrap();
@@ -96,14 +97,14 @@ async fn blocks_deletion_on_a_deleted_secret() {
                 && ready.starts_with("the deletion waits: cluster ")
         })
         .await;
-    world.secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
+    world.apply_secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
     wait::until_deleted(&world.instances, "x").await;
     assert!(world.region("eu").config_maps.get_opt("x-c").await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn removing_the_finalizer_by_hand_releases_the_instance_and_affects_no_other() {
-    let world = World::new("Forced", chain()).await;
+    let world = World::new("FinalizerRemoved", chain()).await;
     world.create("x", json!({})).await;
     world.create("y", json!({})).await;
     world.until_state("x", "ACTIVE").await;
@@ -117,7 +118,7 @@ async fn removing_the_finalizer_by_hand_releases_the_instance_and_affects_no_oth
     wait::until_deleted(&world.instances, "x").await;
     eu.proxy.set(Fault::Pass);
     world.until_state("y", "ACTIVE").await;
-    assert!(eu.config_maps.get_opt("x-c").await.unwrap().is_some(), "nobody is left to remove it");
+    assert!(eu.config_maps.get_opt("x-c").await.unwrap().is_some(), "no controller deletes it any more");
     assert!(eu.config_maps.get_opt("y-c").await.unwrap().is_some());
     let deletes = eu.proxy.count(&Requests::any().verb(Verb::Delete));
     assert_eq!(deletes, 0);
@@ -125,13 +126,13 @@ async fn removing_the_finalizer_by_hand_releases_the_instance_and_affects_no_oth
 
 #[tokio::test(flavor = "multi_thread")]
 async fn blocks_deletion_on_a_tampered_cluster_inventory() {
-    let world = World::new("Forged", chain()).await;
+    let world = World::new("TamperedClusters", chain()).await;
     world.create("x", json!({})).await;
     let instance = world.until_state("x", "ACTIVE").await;
     let annotation = "internal.kro.run/cluster-inventory";
     let written = instance["metadata"]["annotations"][annotation].as_str().unwrap().to_owned();
-    let forged = written.replace("ConfigMap", "Secret");
-    world.patch("x", json!({"metadata": {"annotations": {annotation: forged}}})).await;
+    let tampered = written.replace("ConfigMap", "Secret");
+    world.patch("x", json!({"metadata": {"annotations": {annotation: tampered}}})).await;
     let refused = world.until("x", |instance| instance["status"]["state"] == "ERROR").await;
     assert_eq!(condition(&refused, "InstanceManaged")["reason"], "ManagementFailed");
     world.delete("x").await;
@@ -147,8 +148,8 @@ async fn blocks_deletion_on_a_tampered_cluster_inventory() {
     assert!(world.region("eu").config_maps.get_opt("x-c").await.unwrap().is_none());
 }
 
-/// A graph that makes the Secret of the cluster that it then uses, by a name that makes no edge.
-pub fn own_credentials() -> serde_json::Value {
+/// A graph that creates the Secret of a cluster that it uses, without a reference that makes a dependency.
+pub fn graph_with_secret() -> serde_json::Value {
     let secret = json!({"id": "credentials", "template": {"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "${schema.spec.secret}-kubeconfig"},
         "stringData": {"kubeconfig": "${schema.spec.kubeconfig}"}}});
@@ -162,7 +163,7 @@ pub fn own_credentials() -> serde_json::Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_a_secret_of_the_graph_after_the_objects_in_its_cluster() {
-    let world = World::new("KeyHolder", own_credentials()).await;
+    let world = World::new("KeyHolder", graph_with_secret()).await;
     let us = world.region("us");
     let kubeconfig = world.kubeconfig("us").to_string();
     for (name, keep) in [("x", false), ("y", true)] {
@@ -175,5 +176,8 @@ async fn deletes_a_secret_of_the_graph_after_the_objects_in_its_cluster() {
         assert!(world.secrets.get_opt(&format!("own-{name}-kubeconfig")).await.unwrap().is_none());
     }
     let kept = us.config_maps.get("y-kept").await.unwrap();
-    assert!(kept.metadata.labels.unwrap_or_default().is_empty(), "it was released before the Secret went");
+    assert!(
+        kept.metadata.labels.unwrap_or_default().is_empty(),
+        "it was released before the Secret was deleted"
+    );
 }

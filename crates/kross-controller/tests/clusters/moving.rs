@@ -4,7 +4,7 @@ use kross_testing::{Fault, wait};
 use serde_json::json;
 
 use crate::setup::condition;
-use crate::world::{World, cluster, config_map};
+use crate::world::{World, cluster_entry, config_map};
 
 pub fn one_region() -> serde_json::Value {
     json!({"schema": {"spec": {"region": "string", "text": "string | default=one"}}, "resources": [
@@ -29,15 +29,15 @@ async fn deletes_the_objects_in_the_cluster_that_an_instance_left() {
                 && inventory
                     .as_str()
                     .is_some_and(|text| text.contains("us-kubeconfig") && !text.contains("eu-kubeconfig"))
-                && cluster(instance, "eu-kubeconfig").is_null()
+                && cluster_entry(instance, "eu-kubeconfig").is_null()
         })
         .await;
-    assert_eq!(cluster(&moved, "us-kubeconfig")["connected"], true);
+    assert_eq!(cluster_entry(&moved, "us-kubeconfig")["connected"], true);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keeps_the_cleanup_of_an_unreachable_cluster_pending_until_it_is_reachable() {
-    let world = World::new("Debtor", one_region()).await;
+    let world = World::new("PendingCleanup", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
     let (eu, us) = (world.region("eu"), world.region("us"));
@@ -45,21 +45,21 @@ async fn keeps_the_cleanup_of_an_unreachable_cluster_pending_until_it_is_reachab
     world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
     world.patch("x", json!({"spec": {"region": "us"}})).await;
     wait::until_object(&us.config_maps, "x-app", |_| true).await;
-    let owing = world.until_state("x", "ACTIVE").await;
-    let entry = cluster(&owing, "eu-kubeconfig");
-    assert_eq!(entry["connected"], false, "{owing:#}");
-    let message = condition(&owing, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
+    let moved = world.until_state("x", "ACTIVE").await;
+    let entry = cluster_entry(&moved, "eu-kubeconfig");
+    assert_eq!(entry["connected"], false, "{moved:#}");
+    let message = condition(&moved, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("eu-kubeconfig") && message.contains("removed once it answers"), "{message}");
-    let inventory = owing["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
+    let inventory = moved["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
     assert!(inventory.contains("eu-kubeconfig"), "{inventory}");
     eu.proxy.set(Fault::Pass);
     wait::until_deleted(&eu.config_maps, "x-app").await;
-    world.until("x", |instance| cluster(instance, "eu-kubeconfig").is_null()).await;
+    world.until("x", |instance| cluster_entry(instance, "eu-kubeconfig").is_null()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cleanup_of_a_cluster_that_no_longer_exists_can_be_abandoned() {
-    let world = World::new("Bankrupt", one_region()).await;
+    let world = World::new("AbandonedCleanup", one_region()).await;
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
     let us = world.region("us");
@@ -68,18 +68,18 @@ async fn cleanup_of_a_cluster_that_no_longer_exists_can_be_abandoned() {
     world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")).await;
     world.patch("x", json!({"spec": {"region": "us"}})).await;
     wait::until_object(&us.config_maps, "x-app", |_| true).await;
-    world.until("x", |instance| cluster(instance, "eu-kubeconfig")["connected"] == false).await;
+    world.until("x", |instance| cluster_entry(instance, "eu-kubeconfig")["connected"] == false).await;
     world
         .patch("x", json!({"metadata": {"annotations": {"internal.kro.run/cluster-inventory": null}}}))
         .await;
-    let free = world
+    let abandoned = world
         .until("x", |instance| {
             let inventory =
                 instance["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
-            cluster(instance, "eu-kubeconfig").is_null() && inventory.contains("us-kubeconfig")
+            cluster_entry(instance, "eu-kubeconfig").is_null() && inventory.contains("us-kubeconfig")
         })
         .await;
-    assert_eq!(free["status"]["state"], "ACTIVE", "{free:#}");
+    assert_eq!(abandoned["status"]["state"], "ACTIVE", "{abandoned:#}");
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     assert!(us.config_maps.get_opt("x-app").await.unwrap().is_none());
@@ -87,7 +87,7 @@ async fn cleanup_of_a_cluster_that_no_longer_exists_can_be_abandoned() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_a_secret_of_the_graph_after_cleaning_up_the_cluster_that_was_left() {
-    let world = World::new("KeyChanger", crate::deletion::own_credentials()).await;
+    let world = World::new("KeyChanger", crate::deletion::graph_with_secret()).await;
     let (eu, us) = (world.region("eu"), world.region("us"));
     let spec = |secret: &str, region: &str| json!({"secret": secret, "kubeconfig": world.kubeconfig(region).to_string()});
     world.create("x", spec("old", "us")).await;
@@ -96,12 +96,15 @@ async fn deletes_a_secret_of_the_graph_after_cleaning_up_the_cluster_that_was_le
     world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
     world.patch("x", json!({"spec": spec("new", "eu")})).await;
     wait::until_object(&eu.config_maps, "x-app", |_| true).await;
-    world.until("x", |instance| cluster(instance, "old-kubeconfig")["connected"] == false).await;
-    assert!(world.secrets.get_opt("old-kubeconfig").await.unwrap().is_some(), "it is still needed");
+    world.until("x", |instance| cluster_entry(instance, "old-kubeconfig")["connected"] == false).await;
+    assert!(
+        world.secrets.get_opt("old-kubeconfig").await.unwrap().is_some(),
+        "the pending cleanup still needs it"
+    );
     us.proxy.set(Fault::Pass);
     wait::until_deleted(&us.config_maps, "x-app").await;
     wait::until_deleted(&world.secrets, "old-kubeconfig").await;
-    world.until("x", |instance| cluster(instance, "old-kubeconfig").is_null()).await;
+    world.until("x", |instance| cluster_entry(instance, "old-kubeconfig").is_null()).await;
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_none());

@@ -1,4 +1,4 @@
-//! Objects in other clusters: made, followed, repaired, removed.
+//! Objects in other clusters: created, watched, repaired and deleted.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use kube::Api;
 use serde_json::json;
 
 use crate::setup::condition;
-use crate::world::{World, cluster, config_map, edit, resource, value};
+use crate::world::{World, cluster_entry, config_map, edit, resource_entry, value};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn creates_and_repairs_objects_in_their_cluster() {
@@ -27,14 +27,14 @@ async fn creates_and_repairs_objects_in_their_cluster() {
     for kind in ["ClusterResolved", "RemoteClusterConnected", "RemoteResourcesReady", "Ready"] {
         assert_eq!(condition(&instance, kind)["status"], "True", "{kind}: {instance:#}");
     }
-    let entry = cluster(&instance, "eu-kubeconfig");
+    let entry = cluster_entry(&instance, "eu-kubeconfig");
     assert_eq!(
         (&entry["connected"], &entry["mode"], &entry["ready"], &entry["total"]),
         (&json!(true), &json!("Watch"), &json!(1), &json!(1)),
         "{entry:#}"
     );
     assert!(entry["uid"].as_str().is_some_and(|uid| uid.len() == 36), "{entry:#}");
-    let there = resource(&instance, "there");
+    let there = resource_entry(&instance, "there");
     assert_eq!(there["cluster"], format!("{}/eu-kubeconfig", world.namespace), "{there:#}");
     assert_eq!(there["state"], "Ready");
 
@@ -61,33 +61,33 @@ async fn applies_a_change_in_one_cluster_to_the_next_within_a_second() {
     let (eu, us) = (world.region("eu"), world.region("us"));
     world.create("x", json!({})).await;
     let waiting = world.until_state("x", "IN_PROGRESS").await;
-    assert!(resource(&waiting, "database")["message"].as_str().is_some(), "{waiting:#}");
-    let made =
+    assert!(resource_entry(&waiting, "database")["message"].as_str().is_some(), "{waiting:#}");
+    let database =
         serde_json::from_value(json!({"metadata": {"name": "database"}, "data": {"host": "a"}})).unwrap();
-    eu.config_maps.create(&Default::default(), &made).await.unwrap();
+    eu.config_maps.create(&Default::default(), &database).await.unwrap();
     wait::until_object(&world.config_maps, "x-summary", |object| value(object, "host") == Some("a")).await;
     world.until_state("x", "ACTIVE").await;
-    let started = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     edit(&eu.config_maps, "database", json!({"host": "b"})).await;
     wait::until_object(&us.config_maps, "x-app", |object| value(object, "host") == Some("b")).await;
-    started.assert_within(Duration::from_secs(1));
+    stopwatch.assert_within(Duration::from_secs(1));
     wait::until_object(&world.config_maps, "x-summary", |object| value(object, "host") == Some("b")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_a_namespace_that_is_missing_in_the_remote_cluster() {
     let mut there = config_map("there", Some("eu"), json!({}));
-    there["template"]["metadata"]["namespace"] = json!("nowhere-${schema.metadata.name}");
-    let world = World::new("Homeless", json!({"schema": {"spec": {}}, "resources": [there]})).await;
+    there["template"]["metadata"]["namespace"] = json!("missing-${schema.metadata.name}");
+    let world = World::new("NamespaceMissing", json!({"schema": {"spec": {}}, "resources": [there]})).await;
     world.create("x", json!({})).await;
     let failed = world.until_state("x", "ERROR").await;
-    let message = resource(&failed, "there")["message"].as_str().unwrap().to_owned();
+    let message = resource_entry(&failed, "there")["message"].as_str().unwrap().to_owned();
     assert!(
-        message.contains("cannot create ConfigMap nowhere-x/x-there in cluster")
-            && message.contains("namespace `nowhere-x`"),
+        message.contains("cannot create ConfigMap missing-x/x-there in cluster")
+            && message.contains("namespace `missing-x`"),
         "{message}"
     );
-    let namespace = kross_testing::objects::namespace("nowhere-x");
+    let namespace = kross_testing::objects::namespace("missing-x");
     let namespaces = Api::all(world.region("eu").cluster.client.clone());
     namespaces.create(&Default::default(), &namespace).await.unwrap();
     world.until_state("x", "ACTIVE").await;
@@ -107,7 +107,7 @@ async fn resolves_kinds_in_the_remote_cluster() {
     let world = World::new("Widgeted", json!({"schema": {"spec": {}}, "resources": [crd, widget]})).await;
     world.create("x", json!({})).await;
     let instance = world.until_state("x", "ACTIVE").await;
-    let widget = resource(&instance, "widget");
+    let widget = resource_entry(&instance, "widget");
     assert_eq!((&widget["kind"], widget.get("namespace")), (&json!("Widget"), None), "{widget:#}");
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
@@ -115,11 +115,11 @@ async fn resolves_kinds_in_the_remote_cluster() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn installs_a_crd_in_another_cluster_and_then_creates_objects_of_its_kind() {
-    let world = World::without_definition("Bringer").await;
-    let group = format!("{}.brought.example.com", world.namespace);
+    let world = World::without_definition("InstallsKind").await;
+    let group = format!("{}.installed.example.com", world.namespace);
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
         "type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}});
-    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("things.{group}")},
         "spec": {"group": group, "names": {"kind": "Thing", "plural": "things"}, "scope": "Namespaced",
                  "versions": [version]}});
@@ -132,20 +132,20 @@ async fn installs_a_crd_in_another_cluster_and_then_creates_objects_of_its_kind(
                        "status": {"size": "${fixed.spec.size}"}},
             "resources": [
                 {"id": "thing", "cluster": region("${schema.spec.region}"), "template": thing},
-                {"id": "definition", "cluster": region("${schema.spec.region}"), "template": definition},
+                {"id": "crd", "cluster": region("${schema.spec.region}"), "template": crd},
                 {"id": "fixed", "cluster": region("us"), "template": thing},
-                {"id": "fixedDefinition", "cluster": region("us"), "template": definition},
+                {"id": "fixedCrd", "cluster": region("us"), "template": crd},
             ],
         }))
         .await;
     world.create("x", json!({"region": "eu"})).await;
-    let made = world.until_state("x", "ACTIVE").await;
-    assert_eq!(made["status"]["size"], 3, "{made:#}");
-    let definitions =
+    let active = world.until_state("x", "ACTIVE").await;
+    assert_eq!(active["status"]["size"], 3, "{active:#}");
+    let crds =
         |region: &str| Api::<CustomResourceDefinition>::all(world.region(region).cluster.client.clone());
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     for region in ["eu", "us"] {
-        assert!(definitions(region).get_opt(&format!("things.{group}")).await.unwrap().is_none());
+        assert!(crds(region).get_opt(&format!("things.{group}")).await.unwrap().is_none());
     }
 }

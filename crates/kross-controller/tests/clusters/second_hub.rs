@@ -1,4 +1,4 @@
-//! A second hub with a controller of its own, which tests start, stop and start again.
+//! A second hub whose controller tests start, stop and restart.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value as Json, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-use crate::setup::{Objects, Running, condition, install, make, until};
-use crate::world::{World, cluster, config_map, edit, resource, value};
+use crate::setup::{Objects, Running, condition, create_once_served, install, until};
+use crate::world::{World, cluster_entry, config_map, edit, resource_entry, value};
 
 static INSTALLED: OnceCell<()> = OnceCell::const_new();
-/// One controller at a time.
-static ALONE: Mutex<()> = Mutex::const_new(());
+/// Held by the test that uses the second hub.
+static EXCLUSIVE: Mutex<()> = Mutex::const_new(());
 
-/// The second hub, beside the world of the first one.
-struct Second {
+/// The second hub, and the first one with the remote clusters.
+struct SecondHub {
     world: World,
     objects: Objects,
     instances: Api<DynamicObject>,
     config_maps: Api<ConfigMap>,
     proxy: FaultProxy,
-    _alone: MutexGuard<'static, ()>,
+    _exclusive: MutexGuard<'static, ()>,
 }
 
-impl Second {
-    /// Has the same namespace, Secrets and definition as the first hub.
+impl SecondHub {
+    /// Creates the same namespace and Secrets as in the first hub, and a definition.
     async fn new(kind: &str, spec: Json) -> Self {
-        let alone = ALONE.lock().await;
+        let exclusive = EXCLUSIVE.lock().await;
         let world = World::without_definition(kind).await;
         let plane = shared("hub2").await;
         let client = plane.client().await.unwrap();
@@ -44,7 +44,7 @@ impl Second {
             proxy: FaultProxy::start(plane.admin()).unwrap(),
             objects,
             world,
-            _alone: alone,
+            _exclusive: exclusive,
         };
         for name in ["eu", "us"] {
             let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{name}-kubeconfig")},
@@ -75,7 +75,7 @@ impl Second {
     async fn create(&self, name: &str, spec: Json) {
         let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": self.world.kind,
             "metadata": {"name": name}, "spec": spec});
-        make(&self.instances, instance).await;
+        create_once_served(&self.instances, instance).await;
     }
 
     #[track_caller]
@@ -92,11 +92,11 @@ impl Second {
         })
     }
 
-    /// Writes that reached any of the three clusters, Events apart.
+    /// The write requests to all three clusters, without those for Events.
     fn writes(&self) -> Vec<String> {
         let proxies = [&self.proxy, &self.world.region("eu").proxy, &self.world.region("us").proxy];
         let sent = proxies.into_iter().flat_map(|proxy| {
-            // Instances of other tests stay behind, without their clusters.
+            // Instances of other tests still exist, but their clusters are not reachable any more.
             proxy.requests(&Requests::any().namespace(&self.world.namespace))
         });
         let writes = sent.filter(|record| {
@@ -107,7 +107,7 @@ impl Second {
         writes.map(|record| record.request.to_string()).collect()
     }
 
-    fn forget(&self) {
+    fn clear_requests(&self) {
         for proxy in [&self.proxy, &self.world.region("eu").proxy, &self.world.region("us").proxy] {
             proxy.clear_requests();
         }
@@ -124,7 +124,7 @@ fn spec() -> Json {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hubs_never_write_to_each_others_objects() {
-    let second = Second::new("Twin", spec()).await;
+    let second = SecondHub::new("Twin", spec()).await;
     let running = second.start(Settings::default()).await;
     second.world.define(spec()).await;
     let first = &second.world;
@@ -132,13 +132,13 @@ async fn two_hubs_never_write_to_each_others_objects() {
     first.until_state("x", "ACTIVE").await;
     second.create("x", json!({"text": "two"})).await;
     let refused = second.until_state("x", "ERROR").await;
-    let message = resource(&refused, "east")["message"].as_str().unwrap().to_owned();
+    let message = resource_entry(&refused, "east")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("belongs to a different ApplySet"), "{message}");
     second.instances.delete("x", &Default::default()).await.unwrap();
     wait::until_deleted(&second.instances, "x").await;
     let east = &first.region("eu").config_maps;
     assert_eq!(value(&east.get("x-east").await.unwrap(), "text"), Some("one"));
-    // What one of them does in its own objects, in the same namespace, wakes nobody at the other.
+    // Events of one hub's objects do not wake instances of the other hub in the same namespace.
     second.create("y", json!({"text": "two"})).await;
     second.until_state("y", "ACTIVE").await;
     first.delete("x").await;
@@ -149,7 +149,7 @@ async fn two_hubs_never_write_to_each_others_objects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_with_three_clusters_and_two_hundred_instances_writes_nothing() {
-    let second = Second::new("Steady", spec()).await;
+    let second = SecondHub::new("Steady", spec()).await;
     let running = second.start(Settings::default()).await;
     let names: Vec<String> = (0..200).map(|at| format!("i{at}")).collect();
     for name in &names {
@@ -159,9 +159,9 @@ async fn a_restart_with_three_clusters_and_two_hundred_instances_writes_nothing(
         second.until_state(name, "ACTIVE").await;
     }
     running.stop().await;
-    second.forget();
+    second.clear_requests();
     let running = second.start(Settings::default()).await;
-    // The last thing that is looked at after a start is an edit after it.
+    // An edit after the start is handled after everything that the start queued.
     edit(&second.world.region("us").config_maps, "i199-west", json!({"text": "edited"})).await;
     let west = &second.world.region("us").config_maps;
     wait::until_object(west, "i199-west", |object| value(object, "text") == Some("one")).await;
@@ -171,7 +171,7 @@ async fn a_restart_with_three_clusters_and_two_hundred_instances_writes_nothing(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keeps_the_inventory_over_a_restart_while_a_cluster_is_unreachable() {
-    let second = Second::new("Recall", spec()).await;
+    let second = SecondHub::new("Recall", spec()).await;
     let running = second.start(Settings::default()).await;
     second.create("x", json!({})).await;
     second.create("y", json!({})).await;
@@ -181,13 +181,17 @@ async fn keeps_the_inventory_over_a_restart_while_a_cluster_is_unreachable() {
     let us = second.world.region("us");
     us.proxy.set(Fault::Refuse);
     let running = second.start(Settings::default()).await;
-    let dark = second.until("x", |instance| cluster(instance, "us-kubeconfig")["connected"] == false).await;
-    let (west, west_before) = (resource(&dark, "west"), resource(&before, "west"));
+    let unreachable =
+        second.until("x", |instance| cluster_entry(instance, "us-kubeconfig")["connected"] == false).await;
+    let (west, west_before) = (resource_entry(&unreachable, "west"), resource_entry(&before, "west"));
     assert_eq!((&west["uid"], &west["reason"]), (&west_before["uid"], &json!("Unreachable")), "{west:#}");
     assert!(west["message"].as_str().unwrap().contains("last seen at"), "{west:#}");
-    assert_eq!(cluster(&dark, "us-kubeconfig")["uid"], cluster(&before, "us-kubeconfig")["uid"]);
-    assert_eq!(cluster(&dark, "eu-kubeconfig")["connected"], true, "{dark:#}");
-    // Deletion knows from the status what it waits for, and in which order.
+    assert_eq!(
+        cluster_entry(&unreachable, "us-kubeconfig")["uid"],
+        cluster_entry(&before, "us-kubeconfig")["uid"]
+    );
+    assert_eq!(cluster_entry(&unreachable, "eu-kubeconfig")["connected"], true, "{unreachable:#}");
+    // The status tells the restarted controller which objects to wait for, and in which order.
     second.instances.delete("x", &Default::default()).await.unwrap();
     second
         .until("x", |instance| {
@@ -210,42 +214,42 @@ async fn an_unresponsive_cluster_blocks_no_worker() {
     let app = config_map("app", Some("${schema.spec.region}"), json!({"text": "${schema.spec.text}"}));
     let spec =
         json!({"schema": {"spec": {"region": "string", "text": "string | default=one"}}, "resources": [app]});
-    let second = Second::new("Worker", spec).await;
+    let second = SecondHub::new("Worker", spec).await;
     let running = second.start(Settings { instance_workers: 1, ..Settings::default() }).await;
     for at in 0..5 {
-        second.create(&format!("stuck-{at}"), json!({"region": "us"})).await;
-        second.until_state(&format!("stuck-{at}"), "ACTIVE").await;
+        second.create(&format!("hanging-{at}"), json!({"region": "us"})).await;
+        second.until_state(&format!("hanging-{at}"), "ACTIVE").await;
     }
     second.create("free", json!({"region": "eu"})).await;
     second.until_state("free", "ACTIVE").await;
     second.world.region("us").proxy.set(Fault::Hang);
     let change = Patch::Merge(json!({"spec": {"text": "two"}}));
     for at in 0..5 {
-        second.instances.patch(&format!("stuck-{at}"), &PatchParams::default(), &change).await.unwrap();
+        second.instances.patch(&format!("hanging-{at}"), &PatchParams::default(), &change).await.unwrap();
     }
-    let started = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     second.instances.patch("free", &PatchParams::default(), &change).await.unwrap();
     let east = &second.world.region("eu").config_maps;
     wait::until_object(east, "free-app", |object| value(object, "text") == Some("two")).await;
-    started.assert_within(Duration::from_secs(3));
+    stopwatch.assert_within(Duration::from_secs(3));
     second.world.region("us").proxy.set(Fault::Pass);
     for at in 0..5 {
-        second.until_state(&format!("stuck-{at}"), "ACTIVE").await;
+        second.until_state(&format!("hanging-{at}"), "ACTIVE").await;
     }
     running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn polls_what_exceeds_the_watch_budget_and_reports_the_mode() {
-    let second = Second::new("Budgeted", spec()).await;
+    let second = SecondHub::new("Budgeted", spec()).await;
     let mut settings = Settings::default();
     settings.watches.budget = 1;
     let running = second.start(settings).await;
     second.create("x", json!({})).await;
     let modes = |instance: &Json| {
-        ["eu-kubeconfig", "us-kubeconfig"].map(|secret| cluster(instance, secret)["mode"].clone())
+        ["eu-kubeconfig", "us-kubeconfig"].map(|secret| cluster_entry(instance, secret)["mode"].clone())
     };
-    // There is room for one.
+    // The budget allows one watch.
     second
         .until("x", |instance| ["Poll", "Watch"].iter().all(|mode| modes(instance).contains(&json!(mode))))
         .await;

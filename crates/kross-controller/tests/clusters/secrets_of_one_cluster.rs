@@ -1,11 +1,11 @@
-//! Several ways into one cluster, and a way that leads back to where it began.
+//! Several Secrets with credentials for one cluster, and a Secret with a credential for the hub itself.
 
 use kross_local::{Access, rule};
 use kross_testing::wait;
 use serde_json::json;
 
 use crate::setup::condition;
-use crate::world::{World, cluster, config_map, resource, value};
+use crate::world::{World, cluster_entry, config_map, resource_entry, value};
 
 const INVENTORY: &str = "internal.kro.run/cluster-inventory";
 
@@ -16,36 +16,41 @@ async fn two_secrets_of_one_cluster_are_two_access_paths_to_it() {
     let resources = json!([config_map("first", Some("eu"), json!({})), second]);
     let spec = json!({"schema": {"spec": {"both": "boolean"}}, "resources": resources});
     let world = World::new("Doubled", spec).await;
-    world.secret("also-kubeconfig", &world.kubeconfig("eu")).await;
+    world.apply_secret("also-kubeconfig", &world.kubeconfig("eu")).await;
     let maps = &world.region("eu").config_maps;
     world.create("x", json!({"both": true})).await;
     let active = world.until_state("x", "ACTIVE").await;
-    let (one, other) = (cluster(&active, "eu-kubeconfig"), cluster(&active, "also-kubeconfig"));
-    assert_eq!(one["uid"], other["uid"], "{active:#}");
-    assert_eq!((&one["total"], &other["total"]), (&json!(1), &json!(1)), "each counts its own: {active:#}");
+    let (first, second) =
+        (cluster_entry(&active, "eu-kubeconfig"), cluster_entry(&active, "also-kubeconfig"));
+    assert_eq!(first["uid"], second["uid"], "{active:#}");
+    assert_eq!(
+        (&first["total"], &second["total"]),
+        (&json!(1), &json!(1)),
+        "each entry counts its own objects: {active:#}"
+    );
     for (id, secret) in [("first", "eu-kubeconfig"), ("second", "also-kubeconfig")] {
-        let place = format!("{}/{secret}", world.namespace);
-        assert_eq!(resource(&active, id)["cluster"], place, "{active:#}");
+        let cluster = format!("{}/{secret}", world.namespace);
+        assert_eq!(resource_entry(&active, id)["cluster"], cluster, "{active:#}");
     }
 
-    // One way less: what came by it goes, and the inventory forgets it.
+    // What was applied with the second Secret is pruned.
     world.patch("x", json!({"spec": {"both": false}})).await;
     wait::until_deleted(maps, "x-second").await;
     assert!(maps.get_opt("x-first").await.unwrap().is_some());
-    // A node that is left out still names its cluster, as it may come back.
+    // A resource that is not included still names its cluster, since it may be included again.
     world.until_state("x", "ACTIVE").await;
 
-    // A way that is closed holds up only what goes by it, and nothing is lost.
+    // A deleted Secret blocks only the resources that use it, and nothing is deleted.
     world.patch("x", json!({"spec": {"both": true}})).await;
     wait::until_object(maps, "x-second", |_| true).await;
     world.secrets.delete("also-kubeconfig", &Default::default()).await.unwrap();
     let degraded =
         world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")).await;
-    assert_eq!(resource(&degraded, "first")["state"], "Ready", "{degraded:#}");
-    assert_eq!(resource(&degraded, "second")["state"], "Error", "{degraded:#}");
+    assert_eq!(resource_entry(&degraded, "first")["state"], "Ready", "{degraded:#}");
+    assert_eq!(resource_entry(&degraded, "second")["state"], "Error", "{degraded:#}");
     maps.delete("x-first", &Default::default()).await.unwrap();
     wait::until_object(maps, "x-first", |_| true).await;
-    // The other way leads there as well, so nobody has to wait.
+    // The other Secret gives access to the same cluster, so the deletion is not blocked.
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     for name in ["x-first", "x-second"] {
@@ -55,29 +60,29 @@ async fn two_secrets_of_one_cluster_are_two_access_paths_to_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn removes_a_secret_from_the_inventory_when_another_secret_of_the_same_cluster_replaces_it() {
-    let app = config_map("app", Some("${schema.spec.way}"), json!({}));
+    let app = config_map("app", Some("${schema.spec.secret}"), json!({}));
     let steady = config_map("steady", Some("eu"), json!({}));
-    let spec = json!({"schema": {"spec": {"way": "string"}}, "resources": [steady, app]});
+    let spec = json!({"schema": {"spec": {"secret": "string"}}, "resources": [steady, app]});
     let world = World::new("Rerouted", spec).await;
-    world.secret("old-kubeconfig", &world.kubeconfig("eu")).await;
+    world.apply_secret("old-kubeconfig", &world.kubeconfig("eu")).await;
     let maps = &world.region("eu").config_maps;
-    world.create("x", json!({"way": "old"})).await;
+    world.create("x", json!({"secret": "old"})).await;
     world.until_state("x", "ACTIVE").await;
     let before = maps.get("x-app").await.unwrap();
-    world.patch("x", json!({"spec": {"way": "eu"}})).await;
+    world.patch("x", json!({"spec": {"secret": "eu"}})).await;
     world
         .until("x", |instance| {
             let inventory = instance["metadata"]["annotations"][INVENTORY].as_str().unwrap_or_default();
             instance["status"]["state"] == "ACTIVE"
                 && !inventory.contains("old-kubeconfig")
-                && cluster(instance, "old-kubeconfig").is_null()
+                && cluster_entry(instance, "old-kubeconfig").is_null()
         })
         .await;
     let after = maps.get("x-app").await.unwrap();
-    assert_eq!(after.metadata.uid, before.metadata.uid, "it is where it was");
-    // The name may stand for another cluster now, which is none of this instance's business.
-    world.secret("old-kubeconfig", &world.kubeconfig("us")).await;
-    world.patch("x", json!({"metadata": {"labels": {"looked": "again"}}})).await;
+    assert_eq!(after.metadata.uid, before.metadata.uid, "the object is not created again");
+    // The Secret may hold the credentials of another cluster now, which does not affect this instance.
+    world.apply_secret("old-kubeconfig", &world.kubeconfig("us")).await;
+    world.patch("x", json!({"metadata": {"labels": {"reconcile": "again"}}})).await;
     world.until_state("x", "ACTIVE").await;
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
@@ -97,7 +102,7 @@ async fn reads_with_one_credential_and_writes_with_another_in_the_same_cluster()
         let access =
             Access::none().in_cluster([rule(&[""], &[resource], verbs), rule(&[own.0], &[own.1], &["get"])]);
         let user = eu.cluster.plane.mint_token(&world.namespace, name, &access).await.unwrap();
-        world.secret(&format!("{name}-kubeconfig"), &eu.proxy.kubeconfig(&user).unwrap()).await;
+        world.apply_secret(&format!("{name}-kubeconfig"), &eu.proxy.kubeconfig(&user).unwrap()).await;
     };
     minted("reader", "services", &["get", "list", "watch"]).await;
     minted("writer", "configmaps", &["get", "list", "watch", "create", "patch", "delete"]).await;
@@ -116,27 +121,27 @@ async fn reads_with_one_credential_and_writes_with_another_in_the_same_cluster()
 #[tokio::test(flavor = "multi_thread")]
 async fn treats_a_kubeconfig_of_the_hub_like_that_of_any_cluster() {
     let near = config_map("near", None, json!({"of": "near"}));
-    let far = config_map("far", Some("home"), json!({"of": "far"}));
+    let far = config_map("far", Some("hub"), json!({"of": "far"}));
     let spec = json!({"schema": {"spec": {"on": "boolean"}}, "resources": [near, far]});
-    let world = World::new("Homecoming", spec).await;
+    let world = World::new("HubByKubeconfig", spec).await;
     let hub = kross_testing::shared("hub").await;
-    // Its rights are its own: the controller's are not lent to it.
-    let most =
+    // The credential has only its own permissions, not those of the controller.
+    let read_only =
         [rule(&[""], &["configmaps"], &["get", "list", "watch"]), rule(&[""], &["namespaces"], &["get"])];
-    let access = Access::none().in_cluster(most);
+    let access = Access::none().in_cluster(read_only);
     let guest = hub.mint_token(&world.namespace, "guest", &access).await.unwrap();
-    world.secret("home-kubeconfig", &guest).await;
+    world.apply_secret("hub-kubeconfig", &guest).await;
     world.create("x", json!({"on": true})).await;
     let refused = world.until_state("x", "ERROR").await;
-    assert_eq!(resource(&refused, "far")["reason"], "Forbidden", "{refused:#}");
+    assert_eq!(resource_entry(&refused, "far")["reason"], "Forbidden", "{refused:#}");
     assert!(world.config_maps.get_opt("x-far").await.unwrap().is_none());
-    world.secret("home-kubeconfig", hub.admin()).await;
+    world.apply_secret("hub-kubeconfig", hub.admin()).await;
     world.until_state("x", "ACTIVE").await;
-    let made = world.config_maps.get("x-far").await.unwrap();
-    // Neither side takes the other's object for one of its own that nobody wants.
-    world.patch("x", json!({"metadata": {"labels": {"looked": "again"}}})).await;
+    let created = world.config_maps.get("x-far").await.unwrap();
+    // Neither access path prunes the object of the other.
+    world.patch("x", json!({"metadata": {"labels": {"reconcile": "again"}}})).await;
     let active = world.until_state("x", "ACTIVE").await;
-    assert_eq!(world.config_maps.get("x-far").await.unwrap().metadata.uid, made.metadata.uid);
+    assert_eq!(world.config_maps.get("x-far").await.unwrap().metadata.uid, created.metadata.uid);
     assert_eq!(condition(&active, "RemoteResourcesReady")["status"], "True");
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;

@@ -1,4 +1,4 @@
-//! Clusters that do not answer: who waits, who does not, what is said, and what happens when they are back.
+//! Unreachable clusters: what waits for them, what does not, what the status reports, and what happens when they reconnect.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use kross_testing::{Action, Fault, FaultProxy, Requests, Stopwatch, wait};
 use serde_json::json;
 
 use crate::setup::condition;
-use crate::world::{World, cluster, config_map, edit, resource, value};
+use crate::world::{World, cluster_entry, config_map, edit, resource_entry, value};
 
 fn two_regions() -> serde_json::Value {
     json!({"schema": {"spec": {"text": "string"}}, "resources": [
@@ -19,69 +19,73 @@ fn two_regions() -> serde_json::Value {
 async fn an_unreachable_cluster_neither_blocks_other_clusters_nor_loses_its_last_observed_state() {
     let mut spec = two_regions();
     spec["schema"]["status"] = json!({"east": "${east.metadata.uid}"});
-    let world = World::new("Halfdark", spec).await;
+    let world = World::new("PartlyUnreachable", spec).await;
     world.create("x", json!({"text": "one"})).await;
     let before = world.until_state("x", "ACTIVE").await;
     let eu = world.region("eu");
     eu.proxy.set(Fault::Refuse);
-    let dark = world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
-    let message = condition(&dark, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
+    let unreachable = world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
+    let message = condition(&unreachable, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("eu-kubeconfig") && message.contains("last seen at"), "{message}");
     world.patch("x", json!({"spec": {"text": "two"}})).await;
     let west = &world.region("us").config_maps;
     wait::until_object(west, "x-west", |object| value(object, "text") == Some("two")).await;
-    let dark = world.until_state("x", "ERROR").await;
-    let (east, east_before) = (resource(&dark, "east"), resource(&before, "east"));
+    let unreachable = world.until_state("x", "ERROR").await;
+    let (east, east_before) = (resource_entry(&unreachable, "east"), resource_entry(&before, "east"));
     assert_eq!((&east["state"], &east["reason"]), (&json!("Error"), &json!("Unreachable")), "{east:#}");
     assert_eq!((&east["uid"], &east["operation"]), (&east_before["uid"], &json!("connect")));
-    assert_eq!(dark["status"]["east"], before["status"]["east"]);
-    let entry = cluster(&dark, "eu-kubeconfig");
+    assert_eq!(unreachable["status"]["east"], before["status"]["east"]);
+    let entry = cluster_entry(&unreachable, "eu-kubeconfig");
     assert_eq!(entry["connected"], false, "{entry:#}");
     assert!(entry["lastContact"].as_str().is_some(), "{entry:#}");
-    assert_eq!(cluster(&dark, "us-kubeconfig")["connected"], true);
-    let started = Stopwatch::start();
+    assert_eq!(cluster_entry(&unreachable, "us-kubeconfig")["connected"], true);
+    let stopwatch = Stopwatch::start();
     eu.proxy.set(Fault::Pass);
     wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("two")).await;
     world.until_state("x", "ACTIVE").await;
-    started.assert_within(Duration::from_secs(5));
+    stopwatch.assert_within(Duration::from_secs(5));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn detects_a_cluster_that_accepts_connections_and_never_answers_within_fifteen_seconds() {
-    noticed_and_mended("Silent", |proxy| proxy.set(Fault::Hang)).await;
+    detects_the_outage_and_recovers("Silent", |proxy| proxy.set(Fault::Hang)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn detects_a_cluster_whose_packets_are_dropped_within_fifteen_seconds() {
-    noticed_and_mended("Dropped", |proxy| proxy.set(Fault::Drop)).await;
+    detects_the_outage_and_recovers("Dropped", |proxy| proxy.set(Fault::Drop)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn detects_a_cluster_that_accepts_requests_and_never_answers_within_fifteen_seconds() {
-    noticed_and_mended("Mute", |proxy| {
+    detects_the_outage_and_recovers("Mute", |proxy| {
         proxy.on(Requests::any(), Action::Hang);
     })
     .await;
 }
 
-async fn noticed_and_mended(kind: &str, begin: impl Fn(&FaultProxy)) {
+async fn detects_the_outage_and_recovers(kind: &str, inject: impl Fn(&FaultProxy)) {
     let world = World::new(kind, two_regions()).await;
     world.create("x", json!({"text": "one"})).await;
     world.until_state("x", "ACTIVE").await;
     let eu = world.region("eu");
-    let started = Stopwatch::start();
-    begin(&eu.proxy);
+    let stopwatch = Stopwatch::start();
+    inject(&eu.proxy);
     let lost =
         world.until("x", |instance| condition(instance, "RemoteClusterConnected")["status"] == "False").await;
-    assert_eq!(resource(&lost, "east")["reason"], "Unreachable", "graphs react to that: {lost:#}");
-    started.assert_within(Duration::from_secs(15));
+    assert_eq!(
+        resource_entry(&lost, "east")["reason"],
+        "Unreachable",
+        "graphs react to this reason: {lost:#}"
+    );
+    stopwatch.assert_within(Duration::from_secs(15));
     world.patch("x", json!({"spec": {"text": "two"}})).await;
     let west = &world.region("us").config_maps;
     wait::until_object(west, "x-west", |object| value(object, "text") == Some("two")).await;
-    let started = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     eu.proxy.clear();
     world.until_state("x", "ACTIVE").await;
-    started.assert_within(Duration::from_secs(5));
+    stopwatch.assert_within(Duration::from_secs(5));
     assert_eq!(value(&eu.config_maps.get("x-east").await.unwrap(), "text"), Some("two"));
 }
 
@@ -91,7 +95,10 @@ async fn an_instance_created_while_its_cluster_is_unreachable_becomes_active_on_
     world.region("eu").proxy.set(Fault::Refuse);
     world.create("x", json!({"text": "one"})).await;
     let waiting = world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
-    assert_eq!(waiting["status"]["state"], "IN_PROGRESS", "nothing has ever worked there");
+    assert_eq!(
+        waiting["status"]["state"], "IN_PROGRESS",
+        "the cluster was never connected, so nothing has failed"
+    );
     wait::until_object(&world.region("us").config_maps, "x-west", |_| true).await;
     world.region("eu").proxy.set(Fault::Pass);
     world.until_state("x", "ACTIVE").await;
@@ -106,11 +113,11 @@ async fn reports_a_deleted_secret_and_recovers_when_it_is_restored() {
     let degraded =
         world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")).await;
     assert_eq!(condition(&degraded, "ClusterResolved")["reason"], "SecretNotAvailable");
-    assert_eq!(resource(&degraded, "east")["reason"], "Credentials");
+    assert_eq!(resource_entry(&degraded, "east")["reason"], "Credentials");
     world.patch("x", json!({"spec": {"text": "two"}})).await;
     let west = &world.region("us").config_maps;
     wait::until_object(west, "x-west", |object| value(object, "text") == Some("two")).await;
-    world.secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
+    world.apply_secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
     world.until_state("x", "ACTIVE").await;
     assert_eq!(value(&world.region("eu").config_maps.get("x-east").await.unwrap(), "text"), Some("two"));
 }
@@ -123,7 +130,7 @@ async fn repairs_drift_that_happened_while_the_cluster_was_unreachable() {
     let eu = world.region("eu");
     eu.proxy.set(Fault::Refuse);
     world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
-    edit(&eu.config_maps, "x-east", json!({"text": "changed in the dark"})).await;
+    edit(&eu.config_maps, "x-east", json!({"text": "edited while unreachable"})).await;
     eu.proxy.set(Fault::Pass);
     wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("one")).await;
 }
@@ -136,7 +143,7 @@ async fn misses_no_event_when_connections_are_cut() {
     let eu = world.region("eu");
     for round in 0..3 {
         eu.proxy.cut_connections();
-        edit(&eu.config_maps, "x-east", json!({"text": format!("changed {round}")})).await;
+        edit(&eu.config_maps, "x-east", json!({"text": format!("edited {round}")})).await;
         wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("one")).await;
     }
     world.until_state("x", "ACTIVE").await;

@@ -1,3 +1,5 @@
+//! The conditions of a definition about its clusters: which one reports which connection step.
+
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kross_local::Access;
@@ -8,7 +10,8 @@ use serde_json::json;
 use crate::setup::{condition, definition};
 use crate::world::{World, message, types};
 
-async fn put(world: &World, key: &str, text: &str) {
+/// Replaces the data of the Secret that definitions name.
+async fn apply_secret_data(world: &World, key: &str, text: &str) {
     let mut secret = Secret::default();
     secret.metadata.name = Some("eu-kubeconfig".to_owned());
     secret.data = Some([(key.to_owned(), ByteString(text.as_bytes().to_vec()))].into());
@@ -19,46 +22,50 @@ async fn put(world: &World, key: &str, text: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_each_connection_step_in_its_condition_until_the_cluster_is_usable() {
     let world = World::new().await;
-    let name = world.unique("steps");
+    let name = world.unique_name("steps");
     world.hub.create(&world.definition(&name, &world.config_map())).await;
-    let (unreached, missing) = ("Unknown NotReached", "False SecretNotAvailable");
-    let found = world.until_clusters(&name, missing, unreached, unreached).await;
+    let (not_reached, missing) = ("Unknown NotReached", "False SecretNotAvailable");
+    let found = world.until_cluster_conditions(&name, missing, not_reached, not_reached).await;
     assert_eq!(found["status"]["state"], "Inactive");
     let reference = format!("`{}/eu-kubeconfig`", world.namespace());
     assert!(message(&found, "ClusterValidated").contains(&reference), "{found:#}");
     assert_eq!(condition(&found, "Ready")["status"], "False");
     assert_eq!(condition(&found, "GraphAccepted")["status"], "True");
-    assert!(world.hub.revision_names(&name).await.is_empty(), "nothing is issued before it is accepted");
+    assert!(
+        world.hub.revision_names(&name).await.is_empty(),
+        "no revision is issued before the definition is accepted"
+    );
 
-    put(&world, "config", "x").await;
-    let found = world.until_clusters(&name, "False SecretKeyMissing", unreached, unreached).await;
+    apply_secret_data(&world, "config", "x").await;
+    let found =
+        world.until_cluster_conditions(&name, "False SecretKeyMissing", not_reached, not_reached).await;
     assert!(message(&found, "ClusterValidated").contains("`kubeconfig`"), "{found:#}");
 
-    put(&world, "kubeconfig", "not a kubeconfig").await;
-    world.until_clusters(&name, "False KubeconfigInvalid", unreached, unreached).await;
+    apply_secret_data(&world, "kubeconfig", "not a kubeconfig").await;
+    world.until_cluster_conditions(&name, "False KubeconfigInvalid", not_reached, not_reached).await;
 
     world.proxy.set(Fault::Refuse);
-    world.connect(&world.admin()).await;
-    let found = world.until_clusters(&name, unreached, "False Unreachable", unreached).await;
+    world.apply_secret(&world.admin()).await;
+    let found = world.until_cluster_conditions(&name, not_reached, "False Unreachable", not_reached).await;
     assert!(message(&found, "ClusterAccessible").contains(&reference), "{found:#}");
     assert_eq!(found["status"]["state"], "Inactive");
     world.proxy.set(Fault::Pass);
     world.until_accepted(&name).await;
 
-    let other = world.unique("refused");
+    let other = world.unique_name("refused");
     let eu = world.fixture.remote("eu").plane;
     let revoked = eu.mint_revoked_token(world.namespace(), "revoked", &Access::all()).await.unwrap();
-    world.connect(&world.proxy.kubeconfig(&revoked).unwrap()).await;
+    world.apply_secret(&world.proxy.kubeconfig(&revoked).unwrap()).await;
     let authentication = "False AuthenticationFailed";
-    // The first one was accepted, so it goes on.
-    let found = world.until_clusters(&name, authentication, "True Accessible", unreached).await;
+    // The first definition was accepted before, so it stays active.
+    let found = world.until_cluster_conditions(&name, authentication, "True Accessible", not_reached).await;
     assert_eq!(found["status"]["state"], "Active");
     let mut second = world.definition(&other, &world.config_map());
-    second["spec"]["schema"]["kind"] = json!(world.kind("Refused"));
+    second["spec"]["schema"]["kind"] = json!(world.unique_kind("Refused"));
     world.hub.create(&second).await;
-    let found = world.until_clusters(&other, authentication, "True Accessible", unreached).await;
+    let found = world.until_cluster_conditions(&other, authentication, "True Accessible", not_reached).await;
     assert_eq!(found["status"]["state"], "Inactive");
-    world.connect(&world.admin()).await;
+    world.apply_secret(&world.admin()).await;
     world.until_accepted(&other).await;
     world.until_accepted(&name).await;
 }
@@ -66,16 +73,16 @@ async fn reports_each_connection_step_in_its_condition_until_the_cluster_is_usab
 #[tokio::test(flavor = "multi_thread")]
 async fn defers_references_that_need_an_instance_and_reports_no_clusters_for_local_graphs() {
     let world = World::new().await;
-    let deferred = world.unique("deferred");
+    let deferred = world.unique_name("deferred");
     let mut rgd = world.definition(&deferred, &world.config_map());
     rgd["spec"]["cluster"] = json!({"name": "${schema.metadata.name}-kubeconfig"});
     world.hub.create(&rgd).await;
     let found = world.hub.until_ready(&deferred).await;
     assert_eq!(found["status"]["state"], "Active");
-    world.until_clusters(&deferred, "True Deferred", "True Deferred", "True Deferred").await;
+    world.until_cluster_conditions(&deferred, "True Deferred", "True Deferred", "True Deferred").await;
 
-    let local = world.unique("local");
-    world.hub.create(&definition(&local, &world.kind("Local"))).await;
+    let local = world.unique_name("local");
+    world.hub.create(&definition(&local, &world.unique_kind("Local"))).await;
     let found = world.hub.until_ready(&local).await;
     let expected = ["ControllerReady", "GraphAccepted", "GraphRevisionsResolved", "KindReady", "Ready"];
     assert_eq!(types(&found), expected);
@@ -84,24 +91,24 @@ async fn defers_references_that_need_an_instance_and_reports_no_clusters_for_loc
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_the_state_of_every_cluster_of_a_graph() {
     let world = World::new().await;
-    world.connect(&world.admin()).await;
-    let name = world.unique("several");
+    world.apply_secret(&world.admin()).await;
+    let name = world.unique_name("several");
     let mut rgd = world.definition(&name, &world.config_map());
     let second = json!({"id": "two", "template": world.config_map(),
         "cluster": {"name": "us", "kubeconfigSecret": {"name": "us-kubeconfig", "namespace": world.namespace()}}});
     rgd["spec"]["resources"].as_array_mut().unwrap().push(second);
     world.hub.create(&rgd).await;
-    let (missing, unreached) = ("False SecretNotAvailable", "Unknown NotReached");
-    let found = world.until_clusters(&name, missing, unreached, unreached).await;
+    let (missing, not_reached) = ("False SecretNotAvailable", "Unknown NotReached");
+    let found = world.until_cluster_conditions(&name, missing, not_reached, not_reached).await;
     let text = message(&found, "ClusterValidated");
-    let (good, bad) = (
+    let (connected, failed) = (
         text.find(&format!(
             "cluster `{}/eu-kubeconfig`: kubeconfig and credentials are good",
             world.namespace()
         )),
         text.find(&format!("{}/us-kubeconfig", world.namespace())),
     );
-    assert!(bad < good, "the worst comes first: {text}");
+    assert!(failed < connected, "the failed cluster comes first: {text}");
     assert_eq!(found["status"]["state"], "Inactive");
 
     let params = PatchParams::apply("test").force();

@@ -1,3 +1,5 @@
+//! Static analysis for definitions whose cluster the instance names: it runs once for each instance.
+
 use kross_local::{Access, rule};
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
@@ -7,16 +9,16 @@ use serde_json::{Value as Json, json};
 use crate::setup::until;
 use crate::world::World;
 
-/// A definition whose cluster each instance names, and one instance that names `eu`.
-async fn instance(world: &World, name: &str, template: &Json) -> Api<DynamicObject> {
-    let definition = world.unique(name);
+/// Creates a definition whose cluster the instance names, and an instance that names `eu`.
+async fn create_instance(world: &World, name: &str, template: &Json) -> Api<DynamicObject> {
+    let definition = world.unique_name(name);
     let mut rgd = world.definition(&definition, template);
     rgd["spec"]["schema"]["spec"]["region"] = json!("string");
     rgd["spec"]["cluster"] = json!({"name": "${schema.spec.region}-kubeconfig"});
     world.hub.create(&rgd).await;
-    world.until_clusters(&definition, "True Deferred", "True Deferred", "True Deferred").await;
+    world.until_cluster_conditions(&definition, "True Deferred", "True Deferred", "True Deferred").await;
     world.hub.until_ready(&definition).await;
-    let kind = world.kind("App");
+    let kind = world.unique_kind("App");
     let api = world.hub.namespaced("kro.run", &kind, &kross_api::plural(&kind), world.namespace());
     let object = json!({"apiVersion": "kro.run/v1alpha1", "kind": kind, "metadata": {"name": "one"},
                         "spec": {"region": "eu"}});
@@ -28,7 +30,7 @@ fn entry(instance: &Json) -> &Json {
     &instance["status"]["managedResources"][0]
 }
 
-fn database(world: &World) -> Api<DynamicObject> {
+fn databases(world: &World) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(&world.group(), "v1", "Database");
     let kind = ApiResource::from_gvk_with_plural(&kind, "databases");
     Api::namespaced_with(world.eu.client.clone(), world.namespace(), &kind)
@@ -37,9 +39,11 @@ fn database(world: &World) -> Api<DynamicObject> {
 #[tokio::test(flavor = "multi_thread")]
 async fn validates_an_instance_against_the_schemas_of_the_cluster_that_it_names() {
     let world = World::new().await;
-    world.connect(&world.admin()).await;
-    world.install("v1", &json!({"size": {"type": "string"}})).await;
-    let api = instance(&world, "typed", &world.database("v1", &json!({"size": "${schema.spec.size}"}))).await;
+    world.apply_secret(&world.admin()).await;
+    world.apply_database_crd("v1", &json!({"size": {"type": "string"}})).await;
+    let api =
+        create_instance(&world, "typed", &world.database("v1", &json!({"size": "${schema.spec.size}"})))
+            .await;
     let found = until(api.clone(), "one".to_owned(), |instance| {
         entry(instance)["message"].as_str().is_some_and(|text| text.contains("expected string, found int"))
     })
@@ -47,11 +51,14 @@ async fn validates_an_instance_against_the_schemas_of_the_cluster_that_it_names(
     assert_eq!(entry(&found)["state"], "Error", "{found:#}");
     assert_eq!(entry(&found)["reason"], "Invalid");
     assert!(entry(&found)["message"].as_str().unwrap().contains("eu-kubeconfig"), "{found:#}");
-    assert!(database(&world).get_opt("one").await.unwrap().is_none(), "nothing is written that does not fit");
+    assert!(
+        databases(&world).get_opt("one").await.unwrap().is_none(),
+        "no object is created that does not match the schema"
+    );
 
-    // Somebody repairs the kind over there, and nobody touches the instance.
-    world.install("v1", &json!({"size": {"type": "integer"}})).await;
-    until(database(&world), "one".to_owned(), |database| database["spec"]["size"] == 1).await;
+    // The CRD in the remote cluster is corrected, and the instance is not edited.
+    world.apply_database_crd("v1", &json!({"size": {"type": "integer"}})).await;
+    until(databases(&world), "one".to_owned(), |database| database["spec"]["size"] == 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,33 +67,33 @@ async fn reports_missing_permissions_before_the_first_write() {
     let eu = world.fixture.remote("eu").plane;
     let most = ["get", "list", "watch", "create", "patch"];
     let access = Access::none().in_cluster([rule(&[""], &["configmaps"], &most)]);
-    let user = world.unique("weak");
+    let user = world.unique_name("weak");
     let weak = eu.mint_token(world.namespace(), &user, &access).await.unwrap();
-    world.connect(&world.proxy.kubeconfig(&weak).unwrap()).await;
+    world.apply_secret(&world.proxy.kubeconfig(&weak).unwrap()).await;
     let mut template = world.config_map();
     template["metadata"].as_object_mut().unwrap().remove("namespace");
-    let api = instance(&world, "permitted", &template).await;
+    let api = create_instance(&world, "permitted", &template).await;
     let found = until(api.clone(), "one".to_owned(), |instance| {
         entry(instance)["message"].as_str().is_some_and(|text| text.contains("may not delete `configmaps`"))
     })
     .await;
     assert_eq!(entry(&found)["reason"], "Forbidden", "{found:#}");
     assert!(entry(&found)["message"].as_str().unwrap().contains(&user), "{found:#}");
-    let maps = world.eu.config_maps(world.namespace());
-    assert!(maps.get_opt("one").await.unwrap().is_none());
+    let config_maps = world.eu.config_maps(world.namespace());
+    assert!(config_maps.get_opt("one").await.unwrap().is_none());
 
     let access = Access::none().in_cluster([rule(&[""], &["configmaps"], &["*"])]);
-    let strong = eu.mint_token(world.namespace(), &world.unique("strong"), &access).await.unwrap();
-    world.connect(&world.proxy.kubeconfig(&strong).unwrap()).await;
-    until(maps, "one".to_owned(), |map| map["data"]["size"] == "1").await;
+    let strong = eu.mint_token(world.namespace(), &world.unique_name("strong"), &access).await.unwrap();
+    world.apply_secret(&world.proxy.kubeconfig(&strong).unwrap()).await;
+    until(config_maps, "one".to_owned(), |config_map| config_map["data"]["size"] == "1").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn validates_external_references_of_an_instance_against_the_schemas_of_their_cluster() {
     let world = World::new().await;
-    world.connect(&world.admin()).await;
-    world.install("v1", &json!({"size": {"type": "integer"}})).await;
-    let definition = world.unique("reading");
+    world.apply_secret(&world.admin()).await;
+    world.apply_database_crd("v1", &json!({"size": {"type": "integer"}})).await;
+    let definition = world.unique_name("reading");
     let mut rgd = world.definition(&definition, &world.config_map());
     let spec = rgd["spec"].as_object_mut().unwrap();
     spec.remove("cluster");
@@ -101,8 +108,8 @@ async fn validates_external_references_of_an_instance_against_the_schemas_of_the
     world.hub.until_ready(&definition).await;
     let mut shared = world.database("v1", &json!({"size": 3}));
     shared["metadata"] = json!({"name": "shared"});
-    database(&world).create(&PostParams::default(), &serde_json::from_value(shared).unwrap()).await.unwrap();
-    let kind = world.kind("App");
+    databases(&world).create(&PostParams::default(), &serde_json::from_value(shared).unwrap()).await.unwrap();
+    let kind = world.unique_kind("App");
     let api = world.hub.namespaced("kro.run", &kind, &kross_api::plural(&kind), world.namespace());
     let object = json!({"apiVersion": "kro.run/v1alpha1", "kind": kind, "metadata": {"name": "one"},
                         "spec": {"region": "eu"}});
@@ -114,16 +121,19 @@ async fn validates_external_references_of_an_instance_against_the_schemas_of_the
     assert_eq!((&entry(&found)["state"], &entry(&found)["reason"]), (&json!("Error"), &json!("Invalid")));
     assert_eq!(entry(&found)["id"], "database", "{found:#}");
     assert!(entry(&found)["message"].as_str().unwrap().contains("eu-kubeconfig"), "{found:#}");
-    let maps = world.hub.config_maps(world.namespace());
-    assert!(maps.get_opt("one").await.unwrap().is_none(), "nothing is made of what does not fit");
+    let config_maps = world.hub.config_maps(world.namespace());
+    assert!(
+        config_maps.get_opt("one").await.unwrap().is_none(),
+        "nothing is created from an object that does not match"
+    );
 
-    world.install("v1", &json!({"size": {"type": "string"}})).await;
-    // The server takes its time to follow the schema.
-    kross_testing::wait::until("the database to be large", || async {
+    world.apply_database_crd("v1", &json!({"size": {"type": "string"}})).await;
+    // The API server applies the new schema after a moment.
+    kross_testing::wait::until("the patch to be accepted", || async {
         let patch = Patch::Merge(json!({"spec": {"size": "large"}}));
-        let patched = database(&world).patch("shared", &PatchParams::default(), &patch).await;
+        let patched = databases(&world).patch("shared", &PatchParams::default(), &patch).await;
         patched.map_err(|error| error.to_string())
     })
     .await;
-    until(maps, "one".to_owned(), |map| map["data"]["size"] == "large").await;
+    until(config_maps, "one".to_owned(), |config_map| config_map["data"]["size"] == "large").await;
 }

@@ -1,4 +1,5 @@
-//! A hub with one controller for all tests, a remote cluster behind a fault proxy for each, and definitions that go there.
+//! A hub with one controller for all tests, a remote cluster behind a fault proxy for each test, and definitions with
+//! resources in it.
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::sync::OnceCell;
 
 use crate::setup::{Objects, Running, condition, install};
 
+/// Settings with short intervals between attempts.
 pub fn settings() -> Settings {
     let clusters = ClusterOptions {
         probe_interval: Duration::from_secs(1),
@@ -34,6 +36,7 @@ pub fn settings() -> Settings {
 
 static SHARED: OnceCell<Running> = OnceCell::const_new();
 
+/// The hub, the remote cluster `eu` and the proxy in front of it.
 pub struct World {
     pub fixture: Fixture,
     pub hub: Objects,
@@ -43,7 +46,7 @@ pub struct World {
 
 impl World {
     pub async fn new() -> Self {
-        let world = Self::idle(Fixture::with(&["eu"]).await);
+        let world = Self::without_controller(Fixture::with(&["eu"]).await);
         SHARED
             .get_or_init(|| async {
                 install(&world.hub.client).await;
@@ -53,8 +56,8 @@ impl World {
         world
     }
 
-    /// Without a controller.
-    pub fn idle(fixture: Fixture) -> Self {
+    /// As [`World::new`], without a controller.
+    pub fn without_controller(fixture: Fixture) -> Self {
         let eu = fixture.remote("eu");
         let proxy = FaultProxy::start(eu.plane.admin()).unwrap();
         let (hub, eu) =
@@ -66,17 +69,17 @@ impl World {
         &self.fixture.namespace
     }
 
-    /// A name that no other test has.
-    pub fn unique(&self, text: &str) -> String {
+    /// A name that no other test uses.
+    pub fn unique_name(&self, text: &str) -> String {
         format!("{text}-{}", self.namespace())
     }
 
-    /// A kind that no other test has.
-    pub fn kind(&self, text: &str) -> String {
+    /// A kind that no other test uses.
+    pub fn unique_kind(&self, text: &str) -> String {
         format!("{text}{}", self.namespace().replace(['-'], ""))
     }
 
-    /// The administrator of the remote cluster, through the proxy.
+    /// The admin kubeconfig of the remote cluster, through the proxy.
     pub fn admin(&self) -> Kubeconfig {
         self.proxy.kubeconfig(self.fixture.remote("eu").plane.admin()).unwrap()
     }
@@ -85,8 +88,8 @@ impl World {
         Api::namespaced(self.hub.client.clone(), self.namespace())
     }
 
-    /// Puts a kubeconfig into the Secret that definitions name, in place of what was there.
-    pub async fn connect(&self, kubeconfig: &Kubeconfig) {
+    /// Creates or replaces the Secret that definitions name.
+    pub async fn apply_secret(&self, kubeconfig: &Kubeconfig) {
         let secret = objects::kubeconfig_secret("eu-kubeconfig", kubeconfig);
         let params = PatchParams::apply("test").force();
         self.secrets().patch("eu-kubeconfig", &params, &Patch::Apply(&secret)).await.unwrap();
@@ -99,7 +102,7 @@ impl World {
             "kind": "ResourceGraphDefinition",
             "metadata": {"name": name},
             "spec": {
-                "schema": {"apiVersion": "v1alpha1", "kind": self.kind("App"), "spec": {"size": "integer | default=1"}},
+                "schema": {"apiVersion": "v1alpha1", "kind": self.unique_kind("App"), "spec": {"size": "integer | default=1"}},
                 "cluster": {"name": "eu-kubeconfig", "namespace": self.namespace()},
                 "resources": [{"id": "one", "template": template}],
             },
@@ -112,8 +115,8 @@ impl World {
                "data": {"size": "${string(schema.spec.size)}"}})
     }
 
-    /// A kind that only the remote cluster has, with these properties of its spec.
-    pub async fn install(&self, version: &str, properties: &Json) {
+    /// Creates or updates a CRD in the remote cluster, with these properties of its spec.
+    pub async fn apply_database_crd(&self, version: &str, properties: &Json) {
         let group = self.group();
         let crd = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -139,9 +142,9 @@ impl World {
                "metadata": {"name": "${schema.metadata.name}", "namespace": self.namespace()}, "spec": spec})
     }
 
-    /// Waits until the conditions about clusters are these, each as status and reason.
+    /// Waits until the conditions about clusters have these values, each as status and reason.
     #[track_caller]
-    pub fn until_clusters(
+    pub fn until_cluster_conditions(
         &self,
         name: &str,
         validated: &'static str,
@@ -163,10 +166,11 @@ impl World {
         })
     }
 
-    /// Waits until a definition is ready and says so of its clusters.
+    /// Waits until a definition is ready and its conditions about clusters are `True`.
     #[track_caller]
     pub fn until_accepted(&self, name: &str) -> impl Future<Output = Json> {
-        let clusters = self.until_clusters(name, "True Validated", "True Accessible", "True Analyzed");
+        let clusters =
+            self.until_cluster_conditions(name, "True Validated", "True Accessible", "True Analyzed");
         let ready = self.hub.until_ready(name);
         async move {
             clusters.await;

@@ -1,4 +1,4 @@
-//! What a definition looks like once it is accepted, and when it is not.
+//! The status of definitions that are accepted or rejected, and when they are validated again.
 
 use futures::StreamExt;
 use kube::api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams};
@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::setup::{Setup, condition, definition};
 
-/// A condition without its time.
+/// A condition without its transition time.
 fn brief(condition: &Json) -> [String; 4] {
     ["type", "status", "reason", "message"].map(|field| condition[field].as_str().unwrap().to_owned())
 }
@@ -89,11 +89,11 @@ async fn an_invalid_edit_keeps_instances_on_the_last_valid_revision() {
 async fn accepts_a_definition_with_a_missing_kind_once_its_crd_is_established() {
     let setup = Setup::new().await;
     let objects = setup.objects();
-    let mut waiting = definition("early", "Early");
-    waiting["spec"]["resources"] = json!([{"id": "late", "template": {"apiVersion": "test.kross.run/v1",
+    let mut early = definition("early", "Early");
+    early["spec"]["resources"] = json!([{"id": "late", "template": {"apiVersion": "test.kross.run/v1",
         "kind": "Late", "metadata": {"name": "${schema.metadata.name}"}, "spec": {"size": "${schema.spec.size}"}}}]);
-    waiting["spec"]["schema"]["status"] = json!({"first": "${late.metadata.name}"});
-    objects.create(&waiting).await;
+    early["spec"]["schema"]["status"] = json!({"first": "${late.metadata.name}"});
+    objects.create(&early).await;
     let refused = objects.until_condition("early", "GraphAccepted", "False").await;
     assert!(condition(&refused, "GraphAccepted")["message"].as_str().unwrap().contains("Late"));
     let crd = json!({
@@ -116,7 +116,7 @@ async fn accepts_a_definition_that_uses_the_kind_of_another() {
     outer["spec"]["resources"] = json!([{"id": "inner", "template": {"apiVersion": "kro.run/v1alpha1",
         "kind": "Inner", "metadata": {"name": "${schema.metadata.name}"}, "spec": {"size": "${schema.spec.size}"}}}]);
     outer["spec"]["schema"]["status"] = json!({"first": "${inner.status.first}"});
-    // The one that needs the other comes first.
+    // The definition that uses the kind of the other is created first.
     objects.create(&outer).await;
     objects.until_condition("outer", "GraphAccepted", "False").await;
     objects.create(&definition("inner", "Inner")).await;
@@ -185,7 +185,7 @@ async fn accepts_a_kind_as_soon_as_its_definition_is_ready() {
     for round in 0..8 {
         let (inner, kind) = (format!("inner-{round}"), format!("Inner{round}"));
         objects.create(&definition(&inner, &kind)).await;
-        // As close on its heels as can be.
+        // Poll without a pause, to create the next definition as soon as the kind is reported as ready.
         loop {
             let inner = objects.get(&definitions, &inner).await;
             if condition(&inner, "Ready")["status"] == "True" {
@@ -198,17 +198,17 @@ async fn accepts_a_kind_as_soon_as_its_definition_is_ready() {
         objects.create(&outer).await;
         objects.until_ready(&format!("outer-{round}")).await;
     }
-    // Nobody ever said that there is no such kind.
-    let mut seen = definitions.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+    // No status ever said that the kind does not exist.
+    let mut events = definitions.watch(&WatchParams::default(), &version).await.unwrap().boxed();
     loop {
-        let event = seen.next().await.expect("the watch goes on").unwrap();
-        let (WatchEvent::Added(seen) | WatchEvent::Modified(seen)) = event else { continue };
-        let seen = serde_json::to_value(seen).unwrap();
-        let name = seen["metadata"]["name"].as_str().unwrap();
+        let event = events.next().await.expect("the watch continues").unwrap();
+        let (WatchEvent::Added(outer) | WatchEvent::Modified(outer)) = event else { continue };
+        let outer = serde_json::to_value(outer).unwrap();
+        let name = outer["metadata"]["name"].as_str().unwrap();
         if name.starts_with("outer-") {
-            assert_ne!(condition(&seen, "GraphAccepted")["status"], "False", "{seen:#}");
+            assert_ne!(condition(&outer, "GraphAccepted")["status"], "False", "{outer:#}");
         }
-        if name == "outer-7" && condition(&seen, "Ready")["status"] == "True" {
+        if name == "outer-7" && condition(&outer, "Ready")["status"] == "True" {
             break;
         }
     }

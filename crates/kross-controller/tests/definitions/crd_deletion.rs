@@ -5,12 +5,12 @@ use kross_testing::wait;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::exclusive_plane::{PLANE, turn};
+use crate::exclusive_plane::{PLANE, exclusive};
 use crate::setup::{Running, definition};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_the_crd_with_its_definition_where_allowed_and_never_the_crd_of_another() {
-    let (objects, _turn) = turn().await;
+    let (objects, _exclusive) = exclusive().await;
     let settings = Settings { allow_crd_deletion: true, ..Settings::default() };
     let running = Running::start(PLANE, settings).await;
     objects.create(&definition("keeper", "Kept")).await;
@@ -21,7 +21,7 @@ async fn deletes_the_crd_with_its_definition_where_allowed_and_never_the_crd_of_
     wait::until_deleted(&objects.definitions(), "pretender").await;
     let crd = objects.crds().get("kepts.kro.run").await.unwrap();
     assert!(crd.metadata.deletion_timestamp.is_none());
-    // One whose label was taken off is not ours any more.
+    // A CRD without the ownership label does not belong to the definition any more.
     objects.create(&definition("disowned", "Disowned")).await;
     objects.until_ready("disowned").await;
     let disown = json!({"metadata": {"labels": {"kro.run/owned": "false"}}});

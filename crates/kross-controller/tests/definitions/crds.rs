@@ -1,9 +1,9 @@
-//! The CRD of a definition: how it is made, changed, repaired, and whose it is.
+//! The CRD of a definition: created, updated, restored, and which definition owns it.
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::setup::{Setup, condition, definition, field, make, until};
+use crate::setup::{Setup, condition, create_once_served, definition, until, with_field};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_crd_is_that_of_kro_and_stays_at_generation_1() {
@@ -11,7 +11,7 @@ async fn the_crd_is_that_of_kro_and_stays_at_generation_1() {
     let objects = setup.objects();
     objects.create(&definition("webs", "Web")).await;
     let owner = objects.until_ready("webs").await;
-    // A change that means nothing to the graph.
+    // Changes without an effect on the graph.
     objects.patch("webs", &json!({"metadata": {"labels": {"team": "web"}}})).await;
     objects.patch("webs", &json!({"spec": {"schema": {"group": "kro.run"}}})).await;
     objects.patch("webs", &json!({"spec": {"schema": {"shortNames": []}}})).await;
@@ -83,7 +83,7 @@ async fn holds_back_a_breaking_crd_change_until_the_annotation_allows_it() {
     let objects = setup.objects();
     objects.create(&definition("breaking", "Breaking")).await;
     objects.until_ready("breaking").await;
-    objects.patch("breaking", &field("size", "string | default=a")).await;
+    objects.patch("breaking", &with_field("size", "string | default=a")).await;
     let refused = objects.until_condition("breaking", "KindReady", "False").await;
     let kind = condition(&refused, "KindReady");
     assert_eq!(kind["reason"], "Failed");
@@ -114,7 +114,7 @@ async fn restores_a_crd_that_was_edited_or_deleted() {
     objects.until_ready("damaged").await;
     let crds = objects.crds();
     let before = objects.get(&crds, "damageds.kro.run").await;
-    let edit = json!({"spec": {"names": {"shortNames": ["oops"]}}});
+    let edit = json!({"spec": {"names": {"shortNames": ["edited"]}}});
     crds.patch("damageds.kro.run", &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
     until(crds.clone(), "damageds.kro.run".to_owned(), |crd| {
         crd["spec"]["names"].get("shortNames").is_none() && crd["metadata"]["generation"] == 3
@@ -135,22 +135,22 @@ async fn a_kind_belongs_to_the_definition_that_created_it_first() {
     let objects = setup.objects();
     objects.create(&definition("owner", "Contested")).await;
     objects.until_ready("owner").await;
-    objects.create(&definition("rival", "Contested")).await;
-    let rival = objects.until_condition("rival", "KindReady", "False").await;
+    objects.create(&definition("contender", "Contested")).await;
+    let contender = objects.until_condition("contender", "KindReady", "False").await;
     assert_eq!(
-        condition(&rival, "KindReady")["message"],
+        condition(&contender, "KindReady")["message"],
         "failed to update CRD contesteds.kro.run: CRD is owned by another ResourceGraphDefinition owner"
     );
-    assert_eq!(condition(&rival, "GraphAccepted")["status"], "True");
-    assert!(setup.running.graphs.get("rival").is_none());
+    assert_eq!(condition(&contender, "GraphAccepted")["status"], "True");
+    assert!(setup.running.graphs.get("contender").is_none());
 
-    // It never owned the kind, so the other's instances do not hold it.
+    // It never owned the kind, so the owner's instances do not block its deletion.
     let api = objects.namespaced("kro.run", "Contested", "contesteds", &setup.fixture.namespace);
     let instance =
         json!({"apiVersion": "kro.run/v1alpha1", "kind": "Contested", "metadata": {"name": "a"}, "spec": {}});
-    make(&api, instance).await;
-    objects.delete("rival").await;
-    kross_testing::wait::until_deleted(&objects.definitions(), "rival").await;
+    create_once_served(&api, instance).await;
+    objects.delete("contender").await;
+    kross_testing::wait::until_deleted(&objects.definitions(), "contender").await;
     assert!(setup.running.graphs.get("owner").is_some());
     assert!(objects.crds().get_opt("contesteds.kro.run").await.unwrap().is_some());
 }
@@ -173,7 +173,7 @@ async fn never_updates_a_crd_that_it_does_not_own() {
     let crd = objects.get(&objects.crds(), "foreigns.kro.run").await;
     assert_eq!(crd["metadata"]["generation"], 1);
 
-    // Once it is out of the way the definition makes its own.
+    // Once that CRD is deleted, the definition creates its own.
     objects.crds().delete("foreigns.kro.run", &DeleteParams::default()).await.unwrap();
     objects.until_ready("foreign").await;
 }

@@ -1,10 +1,10 @@
-//! How a definition goes.
+//! Deleting a definition.
 
 use kross_testing::wait;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::setup::{Setup, condition, definition, make, until};
+use crate::setup::{Setup, condition, create_once_served, definition, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn blocks_the_deletion_of_a_definition_on_its_instances_and_names_them() {
@@ -17,31 +17,32 @@ async fn blocks_the_deletion_of_a_definition_on_its_instances_and_names_them() {
     for name in ["a", "b"] {
         let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Held", "metadata": {"name": name,
             "finalizers": ["test.kross.run/hold"]}, "spec": {}});
-        make(&api, instance).await;
+        create_once_served(&api, instance).await;
     }
     objects.delete("held").await;
     let waiting = objects.until_condition("held", "ControllerReady", "Unknown").await;
-    let waits = condition(&waiting, "ControllerReady");
-    assert_eq!(waits["reason"], "UnderDeletion");
-    let message = waits["message"].as_str().unwrap();
+    let blocked = condition(&waiting, "ControllerReady");
+    assert_eq!(blocked["reason"], "UnderDeletion");
+    let message = blocked["message"].as_str().unwrap();
     let expected = format!(
         "waiting for 2 instances to go: `{namespace}/a`, `{namespace}/b`; delete them, or set the annotation "
     );
     assert!(message.starts_with(&expected), "{message}");
     assert_eq!(condition(&waiting, "Ready")["message"], message);
 
-    // Asked to, it deletes them itself, and goes when they are gone.
-    let asked = json!({"metadata": {"annotations": {"kro.run/delete-instances": "true"}}});
-    objects.patch("held", &asked).await;
+    // With the annotation the controller deletes them, and then the definition.
+    let cascade = json!({"metadata": {"annotations": {"kro.run/delete-instances": "true"}}});
+    objects.patch("held", &cascade).await;
     for name in ["a", "b"] {
         wait::until_object(&api, name, |instance| instance.metadata.deletion_timestamp.is_some()).await;
         let release = json!({"metadata": {"finalizers": null}});
         api.patch(name, &PatchParams::default(), &Patch::Merge(&release)).await.unwrap();
     }
     wait::until_deleted(&objects.definitions(), "held").await;
-    // The CRD stays, since its deletion was not allowed.
+    // The CRD is retained, since the controller is not allowed to delete CRDs.
     assert!(objects.crds().get_opt("helds.kro.run").await.unwrap().is_some());
-    wait::until_true("nothing of it to be served", || setup.running.graphs.get("held").is_none()).await;
+    wait::until_true("the definition to be served no more", || setup.running.graphs.get("held").is_none())
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +54,7 @@ async fn deletes_a_definition_as_soon_as_its_last_instance_is_deleted() {
     let api = objects.namespaced("kro.run", "Last", "lasts", &setup.fixture.namespace);
     let instance =
         json!({"apiVersion": "kro.run/v1alpha1", "kind": "Last", "metadata": {"name": "a"}, "spec": {}});
-    make(&api, instance).await;
+    create_once_served(&api, instance).await;
     objects.delete("last").await;
     objects.until_condition("last", "ControllerReady", "Unknown").await;
     api.delete("a", &DeleteParams::default()).await.unwrap();
@@ -81,7 +82,7 @@ async fn reports_instances_that_are_created_or_changed_while_the_definition_is_b
     let api = objects.namespaced("kro.run", "Ending", "endings", &setup.fixture.namespace);
     let create = async |name: &str| {
         let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Ending", "metadata": {"name": name}, "spec": {}});
-        make(&api, instance).await;
+        create_once_served(&api, instance).await;
     };
     for name in ["early", "changed"] {
         create(name).await;
@@ -93,12 +94,12 @@ async fn reports_instances_that_are_created_or_changed_while_the_definition_is_b
     api.patch("changed", &PatchParams::default(), &change).await.unwrap();
     create("late").await;
     for name in ["changed", "late"] {
-        let said =
+        let failed =
             until(api.clone(), name.to_owned(), |instance| instance["status"]["state"] == "ERROR").await;
-        let message = condition(&said, "GraphResolved")["message"].clone();
+        let message = condition(&failed, "GraphResolved")["message"].clone();
         assert_eq!(message, "definition `ending` is being deleted, so that nothing new is made");
     }
-    // One that is as it was asked for has nothing to say.
+    // The status of an unchanged instance stays as it is.
     let early = api.get("early").await.unwrap();
     assert_eq!(early.data["status"]["state"], "ACTIVE");
     for name in ["early", "changed", "late"] {

@@ -1,4 +1,4 @@
-//! A control plane of its own for tests that start and stop controllers or read their metrics, one test at a time.
+//! A control plane that one test at a time uses alone, to start and stop controllers on it or to read their metrics.
 
 use std::time::{Duration, Instant};
 
@@ -11,36 +11,37 @@ use crate::setup::{Objects, Running, install};
 
 pub const PLANE: &str = "restart";
 
-/// One test after the other: each has the control plane and its controllers to itself.
-static TURN: Mutex<bool> = Mutex::const_new(false);
+/// Whether the CRDs are installed. A test holds the lock while it uses the control plane.
+static INSTALLED: Mutex<bool> = Mutex::const_new(false);
 
-pub async fn turn() -> (Objects, MutexGuard<'static, bool>) {
+/// Waits until no other test uses the control plane.
+pub async fn exclusive() -> (Objects, MutexGuard<'static, bool>) {
     let objects = Objects { client: shared(PLANE).await.client().await.unwrap() };
-    let mut installed = TURN.lock().await;
+    let mut installed = INSTALLED.lock().await;
     if !std::mem::replace(&mut *installed, true) {
         install(&objects.client).await;
     }
     (objects, installed)
 }
 
-/// Makes an object of a kind of `kro.run/v1alpha1`.
-pub async fn make(api: &kube::Api<DynamicObject>, kind: &str, name: &str) {
+/// Creates an instance of a kind of `kro.run/v1alpha1`.
+pub async fn create_instance(api: &kube::Api<DynamicObject>, kind: &str, name: &str) {
     let object =
         json!({"apiVersion": "kro.run/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": {}});
-    crate::setup::make(api, object).await;
+    crate::setup::create_once_served(api, object).await;
 }
 
-/// Waits until every instance was looked at and nobody looks any more. A pass is counted when it ends, which is after its
-/// status is there.
-pub async fn at_rest(running: &Running) {
-    const LONG: Duration = Duration::from_secs(1);
+/// Waits until the queue is empty and no reconcile ends for a second. A reconcile is counted when it ends, after it wrote
+/// the status.
+pub async fn until_idle(running: &Running) {
+    const IDLE_FOR: Duration = Duration::from_secs(1);
     let mut last = (-1.0, Instant::now());
-    wait::until_true("all instances to come to rest", || {
-        let passes = running.metric("instance_reconcile_total");
-        if passes != last.0 || running.metric("dynamic_controller_queue_length") != 0.0 {
-            last = (passes, Instant::now());
+    wait::until_true("the instance queue to be idle", || {
+        let reconciles = running.metric("instance_reconcile_total");
+        if reconciles != last.0 || running.metric("dynamic_controller_queue_length") != 0.0 {
+            last = (reconciles, Instant::now());
         }
-        last.1.elapsed() > LONG
+        last.1.elapsed() > IDLE_FOR
     })
     .await;
 }

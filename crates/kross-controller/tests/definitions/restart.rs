@@ -9,21 +9,21 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use prometheus_client::registry::Registry;
 use serde_json::json;
 
-use crate::exclusive_plane::{PLANE, is_active, make, turn};
+use crate::exclusive_plane::{PLANE, create_instance, exclusive, is_active};
 use crate::setup::{Objects, Running, condition, definition, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_changes_nothing_and_serves_every_definition() {
-    let (objects, _turn) = turn().await;
+    let (objects, _exclusive) = exclusive().await;
     let settings = Settings { allow_crd_deletion: true, ..Settings::default() };
     let running = Running::start(PLANE, settings.clone()).await;
     for (name, kind) in [("good", "Good"), ("edited", "Edited")] {
         objects.create(&definition(name, kind)).await;
         objects.until_ready(name).await;
     }
-    // Of the definition that will be broken: instances go on with the last good revision.
+    // An instance of the definition that gets an invalid edit: it stays on the last valid revision.
     let api = objects.namespaced("kro.run", "Edited", "editeds", "default");
-    make(&api, "Edited", "kept").await;
+    create_instance(&api, "Edited", "kept").await;
     until(api.clone(), "kept".to_owned(), is_active).await;
     let broken = json!({"spec": {"schema": {"status": {"first": "${nobody.x}"}}}});
     objects.patch("edited", &broken).await;
@@ -36,17 +36,17 @@ async fn a_restart_changes_nothing_and_serves_every_definition() {
         wait::until_true(format!("`{name}` to be served"), || running.graphs.get(name).is_some()).await;
         assert_eq!(running.graphs.get(name).unwrap().revision.as_ref().unwrap().number, 1);
     }
-    // Drift is repaired, and nothing else is touched.
+    // Drift is repaired, and nothing else is written.
     let children = objects.config_maps("default");
-    let edit = json!({"data": {"after": "somebody"}});
+    let edit = json!({"data": {"after": "edited"}});
     children.patch("kept-second", &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
     until(children.clone(), "kept-second".to_owned(), |child| child["data"]["after"] == "kept-first").await;
     assert_eq!(state(&objects).await, before);
     running.stop().await;
 
-    // While nobody looks, an instance is made and the definition deleted: it is not stranded.
+    // No controller runs while an instance is created and the definition deleted: the instance still blocks the deletion.
     let api = objects.namespaced("kro.run", "Good", "goods", "default");
-    make(&api, "Good", "a").await;
+    create_instance(&api, "Good", "a").await;
     objects.delete("good").await;
     let running = Running::start(PLANE, settings).await;
     let waiting = objects.until_condition("good", "ControllerReady", "Unknown").await;
@@ -54,12 +54,12 @@ async fn a_restart_changes_nothing_and_serves_every_definition() {
     assert!(running.graphs.get("good").unwrap().revision.is_none());
     api.delete("a", &DeleteParams::default()).await.unwrap();
     wait::until_deleted(&objects.definitions(), "good").await;
-    // This controller may delete CRDs.
+    // This controller is allowed to delete CRDs.
     wait::until_deleted(&objects.crds(), "goods.kro.run").await;
     running.stop().await;
 }
 
-/// The versions of everything that the controller writes.
+/// The resource versions of all objects that the controller writes.
 async fn state(objects: &Objects) -> Vec<(String, String)> {
     let mut state = Vec::new();
     let instances = objects.namespaced("kro.run", "Edited", "editeds", "default");
@@ -67,7 +67,7 @@ async fn state(objects: &Objects) -> Vec<(String, String)> {
     for api in [objects.definitions(), objects.revisions(), objects.crds(), instances, children] {
         for object in api.list(&ListParams::default()).await.unwrap() {
             let name = object.metadata.name.unwrap();
-            // The one that the test itself changes.
+            // The test itself edits this one.
             if name == "kept-second" {
                 continue;
             }
@@ -79,7 +79,7 @@ async fn state(objects: &Objects) -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_report_a_revision_that_no_longer_compiles_until_it_compiles_again() {
-    let (objects, _turn) = turn().await;
+    let (objects, _exclusive) = exclusive().await;
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.restart.test"},
         "spec": {"group": "restart.test", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
@@ -95,11 +95,11 @@ async fn instances_report_a_revision_that_no_longer_compiles_until_it_compiles_a
     objects.create(&failing).await;
     objects.until_ready("failing").await;
     let instances = objects.namespaced("kro.run", "Failing", "failings", "default");
-    make(&instances, "Failing", "old").await;
+    create_instance(&instances, "Failing", "old").await;
     let before = until(instances.clone(), "old".to_owned(), is_active).await;
     running.stop().await;
 
-    // The kind of a resource goes while nobody looks.
+    // The CRD of a resource is deleted while no controller runs.
     objects.crds().delete("widgets.restart.test", &DeleteParams::default()).await.unwrap();
     wait::until_deleted(&objects.crds(), "widgets.restart.test").await;
     let running = Running::start(PLANE, Settings::default()).await;
@@ -111,20 +111,20 @@ async fn instances_report_a_revision_that_no_longer_compiles_until_it_compiles_a
         condition(revision, "GraphVerified")["reason"] == "InvalidGraph"
     })
     .await;
-    make(&instances, "Failing", "new").await;
+    create_instance(&instances, "Failing", "new").await;
     for (name, managed) in [("old", "True"), ("new", "Unknown")] {
-        let said = until(instances.clone(), name.to_owned(), |instance| {
+        let failed = until(instances.clone(), name.to_owned(), |instance| {
             condition(instance, "GraphResolved")["reason"] == "ResolutionFailed"
         })
         .await;
-        assert_eq!(said["status"]["state"], "ERROR", "{name}");
-        assert_eq!(condition(&said, "Ready")["status"], "False", "{name}");
-        assert_eq!(condition(&said, "InstanceManaged")["status"], managed, "{name}");
-        let message = condition(&said, "GraphResolved")["message"].as_str().unwrap().to_owned();
+        assert_eq!(failed["status"]["state"], "ERROR", "{name}");
+        assert_eq!(condition(&failed, "Ready")["status"], "False", "{name}");
+        assert_eq!(condition(&failed, "InstanceManaged")["status"], managed, "{name}");
+        let message = condition(&failed, "GraphResolved")["message"].as_str().unwrap().to_owned();
         assert!(message.starts_with("latest issued graph revision 1 failed: "), "{message}");
     }
     assert!(running.metric("instance_graph_resolution_failures_total{reason=\"failed\"}") >= 2.0);
-    // Its objects stay as they were.
+    // Its objects are unchanged.
     let second = objects.config_maps("default").get("old-second").await.unwrap();
     assert_eq!(second.data["data"]["after"], "old-first");
 
@@ -140,7 +140,7 @@ async fn instances_report_a_revision_that_no_longer_compiles_until_it_compiles_a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_nothing_after_losing_the_lease() {
-    let (objects, _turn) = turn().await;
+    let (objects, _exclusive) = exclusive().await;
     let admin = shared(PLANE).await.admin();
     let (proxy, lease_proxy) = (FaultProxy::start(admin).unwrap(), FaultProxy::start(admin).unwrap());
     let connect = async |proxy: &FaultProxy| {
@@ -154,28 +154,28 @@ async fn writes_nothing_after_losing_the_lease() {
         ..LeaseOptions::new("default", "restart.kro.run", "one")
     };
     let settings = Settings { leader_election: Some(lease), ..Settings::default() };
-    let (hub, leases) = (connect(&proxy).await, connect(&lease_proxy).await);
-    let controller = Controller::new(hub, leases, settings, &mut Registry::default());
+    let (hub_client, lease_client) = (connect(&proxy).await, connect(&lease_proxy).await);
+    let controller = Controller::new(hub_client, lease_client, settings, &mut Registry::default());
     let running = tokio::spawn(controller.run(std::future::pending()));
-    objects.create(&definition("leaving", "Leaving")).await;
-    objects.until_ready("leaving").await;
-    // A write that is on its way for longer than we lead.
+    objects.create(&definition("deposed", "Deposed")).await;
+    objects.until_ready("deposed").await;
+    // A write that is delayed for longer than the controller holds the lease.
     let writes = || Requests::any().verb(Verb::Apply).resource("configmaps").namespace("default");
-    let late = Duration::from_secs(5);
-    proxy.on(writes(), Action::Delay(late));
-    let instances = objects.namespaced("kro.run", "Leaving", "leavings", "default");
-    make(&instances, "Leaving", "leaving").await;
-    wait::until_true("a write to be on its way", || proxy.count(&writes()) > 0).await;
+    let delay = Duration::from_secs(5);
+    proxy.on(writes(), Action::Delay(delay));
+    let instances = objects.namespaced("kro.run", "Deposed", "deposeds", "default");
+    create_instance(&instances, "Deposed", "deposed").await;
+    wait::until_true("a write to be sent", || proxy.count(&writes()) > 0).await;
     lease_proxy.set(Fault::Hang);
     let ended = running.await.unwrap();
     assert!(matches!(ended, Err(ControllerError::LostLeadership { .. })), "{ended:?}");
     proxy.clear_requests();
-    tokio::time::sleep(late).await;
+    tokio::time::sleep(delay).await;
     let config_maps = objects.config_maps("default");
-    assert!(config_maps.get_opt("leaving-first").await.unwrap().is_none());
-    assert_eq!(proxy.count(&Requests::any().resource("leavings")), 0);
-    // Whoever comes next goes on with it.
+    assert!(config_maps.get_opt("deposed-first").await.unwrap().is_none());
+    assert_eq!(proxy.count(&Requests::any().resource("deposeds")), 0);
+    // The next leader continues.
     let running = Running::start(PLANE, Settings::default()).await;
-    until(instances.clone(), "leaving".to_owned(), is_active).await;
+    until(instances.clone(), "deposed".to_owned(), is_active).await;
     running.stop().await;
 }

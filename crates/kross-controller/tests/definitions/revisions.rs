@@ -1,10 +1,10 @@
-//! Revisions: their content, numbers, retention and adoption.
+//! Revisions: content, numbers, retention and adoption.
 
 use kross_local::KubernetesVersion;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::setup::{Setup, condition, definition, field, until};
+use crate::setup::{Setup, condition, definition, until, with_field};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_is_an_immutable_snapshot_that_reports_its_compilation() {
@@ -37,8 +37,8 @@ async fn a_revision_is_an_immutable_snapshot_that_reports_its_compilation() {
     );
     assert_eq!(condition(&revision, "Ready")["status"], "True");
 
-    // Whoever looks for the revisions of a definition finds them by its name, and nobody changes them.
-    // Kubernetes selects custom resources by their fields since 1.31.
+    // Revisions can be selected by the name of their definition, and are immutable. Kubernetes supports field selectors for
+    // custom resources since 1.31.
     if KubernetesVersion::from_environment().unwrap().minor() != "1.30" {
         let of = ListParams::default().fields("spec.snapshot.name=frozen");
         let found = objects.revisions().list(&of).await.unwrap();
@@ -54,21 +54,21 @@ async fn a_revision_is_an_immutable_snapshot_that_reports_its_compilation() {
 async fn handles_an_edit_during_a_status_write() {
     let setup = Setup::new().await;
     let objects = setup.objects();
-    let hunted = definition("hunted", "Hunted");
-    objects.create(&hunted).await;
-    let mut resources = hunted["spec"]["resources"].clone();
+    let edited = definition("edited-often", "EditedOften");
+    objects.create(&edited).await;
+    let mut resources = edited["spec"]["resources"].clone();
     for round in 0..12 {
-        // The last one comes while the status of those before is written.
+        // The last edit comes while the status for the earlier ones is written.
         for step in 0..4 {
             resources[1]["template"]["data"] = json!({"edit": format!("{round}.{step}")});
-            objects.patch("hunted", &json!({"spec": {"resources": resources}})).await;
+            objects.patch("edited-often", &json!({"spec": {"resources": resources}})).await;
         }
-        objects.until_ready("hunted").await;
+        objects.until_ready("edited-often").await;
     }
-    // Not even the end is missed.
-    objects.patch("hunted", &field("last", "string | default=a")).await;
-    objects.delete("hunted").await;
-    kross_testing::wait::until_deleted(&objects.definitions(), "hunted").await;
+    // The same for a deletion directly after an edit.
+    objects.patch("edited-often", &with_field("last", "string | default=a")).await;
+    objects.delete("edited-often").await;
+    kross_testing::wait::until_deleted(&objects.definitions(), "edited-often").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,23 +78,23 @@ async fn keeps_the_newest_five_revisions_and_never_reuses_a_number() {
     objects.create(&definition("kept", "Kept")).await;
     objects.until_ready("kept").await;
     for number in 2..=7 {
-        objects.patch("kept", &field(&format!("field{number}"), "string | default=a")).await;
+        objects.patch("kept", &with_field(&format!("field{number}"), "string | default=a")).await;
         let ready = objects.until_ready("kept").await;
         assert_eq!(ready["status"]["lastIssuedRevision"], number);
     }
     let expected: Vec<String> = (3..=7).map(|number| format!("kept-r{number:05}")).collect();
-    kross_testing::wait::until("the oldest to be gone", || async {
+    kross_testing::wait::until("the oldest revisions to be deleted", || async {
         let names = objects.revision_names("kept").await;
         if names == expected { Ok(()) } else { Err(format!("{names:?}")) }
     })
     .await;
 
-    // Even when all are gone the numbers go on.
+    // The numbers continue even if all revisions are deleted.
     for name in expected {
         objects.revisions().delete(&name, &DeleteParams::default()).await.unwrap();
     }
-    let again = objects.until("kept", |definition| definition["status"]["lastIssuedRevision"] == 8).await;
-    assert_eq!(again["metadata"]["generation"], 7);
+    let reissued = objects.until("kept", |definition| definition["status"]["lastIssuedRevision"] == 8).await;
+    assert_eq!(reissued["metadata"]["generation"], 7);
     objects.until_ready("kept").await;
 }
 
@@ -106,7 +106,7 @@ async fn adopts_revisions_and_crd_of_a_definition_that_was_created_again() {
     let first = objects.until_ready("again").await;
     objects.delete("again").await;
     kross_testing::wait::until_deleted(&objects.definitions(), "again").await;
-    // Nothing collects garbage here, as after a deletion with `--cascade=orphan`.
+    // There is no garbage collector here, which is like a deletion with `--cascade=orphan`.
     assert_eq!(objects.revision_names("again").await, ["again-r00001"]);
     objects.create(&definition("again", "Again")).await;
     let second = objects.until_ready("again").await;
@@ -134,12 +134,12 @@ async fn waits_while_the_latest_revision_is_being_deleted() {
     };
     finalizers(json!(["kro.run/finalizer", "test.kross.run/hold"])).await;
     revisions.delete("settling-r00001", &DeleteParams::default()).await.unwrap();
-    // We let go of it, so that only the other one holds it.
+    // The controller removes its finalizer, so that only the other one blocks the deletion.
     until(revisions.clone(), "settling-r00001".to_owned(), |revision| {
         revision["metadata"]["finalizers"] == json!(["test.kross.run/hold"])
     })
     .await;
-    objects.patch("settling", &field("more", "string | default=a")).await;
+    objects.patch("settling", &with_field("more", "string | default=a")).await;
     let waiting = objects.until_condition("settling", "GraphRevisionsResolved", "Unknown").await;
     let resolved = condition(&waiting, "GraphRevisionsResolved");
     assert_eq!(resolved["reason"], "WaitingForGraphRevisionSettlement");

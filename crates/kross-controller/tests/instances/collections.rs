@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use crate::world::{World, config_map, value};
 
-/// ConfigMaps, one for each value of an expression.
+/// A collection of ConfigMaps, one for each item of the list `over`.
 pub fn collection(id: &str, variable: &str, over: &str, name: &str, data: Json) -> Json {
     let mut resource = config_map(id, data);
     resource["forEach"] = json!([{variable: over}]);
@@ -108,12 +108,12 @@ async fn limits_concurrent_applies_of_a_large_collection() {
     let mut maps = config_map("maps", json!({}));
     maps["forEach"] = json!([{"n": "${lists.range(60)}"}]);
     maps["template"]["metadata"]["name"] = json!("${schema.metadata.name}-${string(n)}");
-    let world = World::new("Throng", json!({"spec": {}}), json!([maps])).await;
+    let world = World::new("LargeCollection", json!({"spec": {}}), json!([maps])).await;
     let applies = Requests::any().verb(Verb::Apply).resource("configmaps").namespace(&world.namespace);
     let rule = world.proxy.on(applies.clone(), Action::Hold);
     world.create("x", json!({})).await;
-    wait::until_true("some of it to be under way", || world.proxy.count(&applies) >= 16).await;
-    // Another instance is made meanwhile, which is time enough for more.
+    wait::until_true("as many applies as are sent at once", || world.proxy.count(&applies) >= 16).await;
+    // An instance of another definition becomes active meanwhile, so more applies would have been sent by now.
     let others = World::new("Bystander", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     others.create("y", json!({})).await;
     others.until_state("y", "ACTIVE").await;

@@ -1,4 +1,5 @@
-//! Creating an instance: the requests that it takes, what instance and objects carry, and what a resource waits for.
+//! Creating an instance: which requests the controller sends, the metadata of instance and objects, and what a resource
+//! waits for.
 
 use kross_testing::wait;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -34,14 +35,14 @@ async fn creates_a_chain_of_five_resources_in_one_pass_without_needless_requests
         format!("apply configmaps {ns}/one-e"),
         format!("update chains.kro.run/status {ns}/one"),
     ];
-    assert_eq!(world.sent(), expected);
+    assert_eq!(world.sent_requests(), expected);
 
-    // A change that means nothing sends nothing: the second instance is there when the first was looked at.
+    // A change without effect causes no request. When the second instance is active, the first was reconciled before it.
     world.patch("one", json!({"metadata": {"labels": {"team": "web"}}})).await;
     world.create("two", json!({"text": "-"})).await;
     world.until_state("two", "ACTIVE").await;
-    let about_one = world.sent().into_iter().filter(|sent| sent.contains("/one")).count();
-    assert_eq!(about_one, expected.len());
+    let for_one = world.sent_requests().into_iter().filter(|sent| sent.contains("/one")).count();
+    assert_eq!(for_one, expected.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,11 +57,11 @@ async fn instances_and_children_have_the_metadata_of_kro() {
     assert_eq!(labels["kro.run/owned"], "true");
     assert_eq!(labels["kro.run/resource-graph-definition-name"], "marked");
     let applyset = labels["applyset.kubernetes.io/id"].as_str().unwrap();
-    let notes = &metadata["annotations"];
-    assert_eq!(notes["applyset.kubernetes.io/tooling"], "kro/devel");
-    assert_eq!(notes["applyset.kubernetes.io/contains-group-kinds"], "ConfigMap");
-    assert_eq!(notes["applyset.kubernetes.io/additional-namespaces"], "");
-    assert!(notes["internal.kro.run/applyset-inventory-hash"].as_str().unwrap().starts_with("sha256:"));
+    let annotations = &metadata["annotations"];
+    assert_eq!(annotations["applyset.kubernetes.io/tooling"], "kro/devel");
+    assert_eq!(annotations["applyset.kubernetes.io/contains-group-kinds"], "ConfigMap");
+    assert_eq!(annotations["applyset.kubernetes.io/additional-namespaces"], "");
+    assert!(annotations["internal.kro.run/applyset-inventory-hash"].as_str().unwrap().starts_with("sha256:"));
     let reasons: Vec<_> = instance["status"]["conditions"]
         .as_array()
         .unwrap()
@@ -144,16 +145,16 @@ async fn a_resource_in_a_cluster_without_a_secret_waits_and_blocks_no_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn does_not_loop_on_a_graph_that_reads_its_own_resource_version() {
     let resources = json!([config_map("a", json!({"version": "${schema.metadata.resourceVersion}"}))]);
-    let world = World::new("Restless", json!({"spec": {}}), resources).await;
-    // Every write of the instance is another version. Whoever would follow his own writes would still do so while others
-    // are made.
+    let world = World::new("ReadsOwnVersion", json!({"spec": {}}), resources).await;
+    // Every write of the instance changes its version. A controller that reacted to its own writes would still do so while
+    // the other instances are created.
     for name in ["x", "y", "z"] {
         world.create(name, json!({})).await;
         world.until_state(name, "ACTIVE").await;
     }
-    let about_x = |sent: &&String| sent.ends_with("/x") || sent.ends_with("/x-a");
-    let sent = world.sent();
-    assert!(sent.iter().filter(about_x).count() < 10, "{sent:?}");
+    let for_x = |sent: &&String| sent.ends_with("/x") || sent.ends_with("/x-a");
+    let sent = world.sent_requests();
+    assert!(sent.iter().filter(for_x).count() < 10, "{sent:?}");
     let child = world.config_maps.get("x-a").await.unwrap();
     assert!(value(&child, "version").is_some());
 }
@@ -169,8 +170,8 @@ async fn a_cluster_scoped_instance_creates_objects_in_the_namespaces_that_it_nam
         "spec": {"namespace": world.namespace}});
     instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
     let x = until(instances.clone(), "x".to_owned(), |x| x["status"]["state"] == "ACTIVE").await;
-    let notes = &x["metadata"]["annotations"];
-    assert_eq!(notes["applyset.kubernetes.io/additional-namespaces"], world.namespace.as_str());
+    let annotations = &x["metadata"]["annotations"];
+    assert_eq!(annotations["applyset.kubernetes.io/additional-namespaces"], world.namespace.as_str());
     let child = world.config_maps.get("x-a").await.unwrap();
     assert!(!child.metadata.labels.unwrap().contains_key("kro.run/instance-namespace"));
     instances.delete("x", &DeleteParams::default()).await.unwrap();

@@ -10,19 +10,19 @@ use crate::world::{World, config_map};
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_objects_in_reverse_order_and_then_the_instance() {
     let resources = json!([config_map("a", json!({})), config_map("b", json!({"a": "${a.metadata.name}"}))]);
-    let world = World::new("Leaving", json!({"spec": {}}), resources).await;
+    let world = World::new("ReverseOrder", json!({"spec": {}}), resources).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
     let hold = |finalizers| json!({"metadata": {"finalizers": finalizers}});
-    let hold_it = hold(json!(["test.kross.run/hold"]));
-    world.config_maps.patch("x-b", &PatchParams::default(), &Patch::Merge(hold_it)).await.unwrap();
+    let held = hold(json!(["test.kross.run/hold"]));
+    world.config_maps.patch("x-b", &PatchParams::default(), &Patch::Merge(held)).await.unwrap();
     world.delete("x").await;
-    let leaving =
+    let deleting =
         world.until("x", |instance| condition(instance, "ResourcesReady")["reason"] == "UnderDeletion").await;
-    assert_eq!(leaving["status"]["state"], "DELETING");
+    assert_eq!(deleting["status"]["state"], "DELETING");
     wait::until_object(&world.config_maps, "x-b", |object| object.metadata.deletion_timestamp.is_some())
         .await;
-    // `b` needs `a`, so `a` stays as long as `b` is there.
+    // `b` depends on `a`, so `a` is not deleted while `b` exists.
     assert!(world.config_maps.get("x-a").await.unwrap().metadata.deletion_timestamp.is_none());
     let release = hold(json!([]));
     world.config_maps.patch("x-b", &PatchParams::default(), &Patch::Merge(release)).await.unwrap();
@@ -40,11 +40,11 @@ async fn deletes_a_chain_without_finalizers_in_one_pass() {
     let world = World::new("Swift", json!({"spec": {}}), resources).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
-    let before = world.sent().len();
+    let before = world.sent_requests().len();
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     let ns = &world.namespace;
-    let sent = world.sent();
+    let sent = world.sent_requests();
     let expected = [
         format!("list configmaps {ns}"),
         format!("update swifts.kro.run/status {ns}/x"),
@@ -65,7 +65,7 @@ async fn deletes_an_instance_whose_graph_cannot_be_evaluated() {
         "metadata": {"name": "needed"}}});
     let resources =
         json!([outside, config_map("a", json!({"x": "${string(int(outside.data.x) / schema.spec.by)}"}))]);
-    let world = World::new("Doomed", json!({"spec": {"by": "integer | default=1"}}), resources).await;
+    let world = World::new("Unevaluable", json!({"spec": {"by": "integer | default=1"}}), resources).await;
     let needed = objects::config_map("needed", &[("x", "4")]);
     world.config_maps.create(&PostParams::default(), &needed).await.unwrap();
     world.create("x", json!({})).await;
@@ -80,23 +80,23 @@ async fn deletes_an_instance_whose_graph_cannot_be_evaluated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletes_an_instance_after_the_crd_of_its_objects_was_deleted() {
-    // Any definition starts what tests share.
-    let plain = World::new("Lonely", json!({"spec": {}}), json!([])).await;
+    // Any definition starts the shared hub and controller.
+    let plain = World::new("StartsController", json!({"spec": {}}), json!([])).await;
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "fleetings.pitfalls.test"},
-        "spec": {"group": "pitfalls.test", "scope": "Namespaced", "names": {"kind": "Fleeting", "plural": "fleetings"},
+        "metadata": {"name": "removeds.removed-kind.test"},
+        "spec": {"group": "removed-kind.test", "scope": "Namespaced", "names": {"kind": "Removed", "plural": "removeds"},
             "versions": [{"name": "v1", "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
     let crds = plain.objects.crds();
     crds.create(&PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
-    let fleeting = json!({"id": "fleeting", "template": {"apiVersion": "pitfalls.test/v1", "kind": "Fleeting",
+    let removed = json!({"id": "removed", "template": {"apiVersion": "removed-kind.test/v1", "kind": "Removed",
         "metadata": {"name": "${schema.metadata.name}"}}});
     let world =
-        World::new("Survivor", json!({"spec": {}}), json!([fleeting, config_map("a", json!({}))])).await;
+        World::new("KindDeleted", json!({"spec": {}}), json!([removed, config_map("a", json!({}))])).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
-    crds.delete("fleetings.pitfalls.test", &DeleteParams::default()).await.unwrap();
-    wait::until_deleted(&crds, "fleetings.pitfalls.test").await;
+    crds.delete("removeds.removed-kind.test", &DeleteParams::default()).await.unwrap();
+    wait::until_deleted(&crds, "removeds.removed-kind.test").await;
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
@@ -107,7 +107,7 @@ async fn observes_again_after_a_delete_fails_on_its_uid_precondition() {
     let mut second = config_map("b", json!({}));
     second["includeWhen"] = json!(["${schema.spec.both}"]);
     let resources = json!([config_map("a", json!({})), second]);
-    let world = World::new("Mistaken", json!({"spec": {"both": "boolean"}}), resources).await;
+    let world = World::new("OutdatedUid", json!({"spec": {"both": "boolean"}}), resources).await;
     world.create("x", json!({"both": true})).await;
     world.until_state("x", "ACTIVE").await;
     let deletes = |name: &str| Requests::any().verb(Verb::Delete).namespace(&world.namespace).name(name);

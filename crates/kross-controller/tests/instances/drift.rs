@@ -1,4 +1,4 @@
-//! Drift: objects that somebody else edited, deleted or stripped of labels are applied again.
+//! Drift: the controller applies objects again that others edited, deleted or stripped of labels.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kross_testing::{objects, wait};
@@ -17,7 +17,7 @@ async fn repairs_an_object_that_was_edited_or_deleted() {
     world.until_state("x", "ACTIVE").await;
     edit(&world.config_maps, "x-a", json!({"x": "2"})).await;
     wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("1")).await;
-    // A field that is not ours stays as it is.
+    // A field that the controller does not own is kept.
     edit(&world.config_maps, "x-a", json!({"other": "3"})).await;
     edit(&world.config_maps, "x-a", json!({"x": "4"})).await;
     let repaired =
@@ -36,8 +36,8 @@ async fn restores_the_labels_of_an_object_that_were_removed() {
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
     let before = world.config_maps.get("x-a").await.unwrap();
-    let bare = json!({"metadata": {"labels": null, "annotations": null}, "data": {"x": "2"}});
-    world.config_maps.patch("x-a", &PatchParams::default(), &Patch::Merge(bare)).await.unwrap();
+    let stripped = json!({"metadata": {"labels": null, "annotations": null}, "data": {"x": "2"}});
+    world.config_maps.patch("x-a", &PatchParams::default(), &Patch::Merge(stripped)).await.unwrap();
     let after = wait::until_object(&world.config_maps, "x-a", |object| {
         object.metadata.labels == before.metadata.labels
             && object.metadata.annotations == before.metadata.annotations
@@ -90,7 +90,7 @@ async fn repairs_every_item_of_a_collection() {
 async fn events_wake_the_instance_of_their_own_kind() {
     let one = World::new("SameNameA", json!({"spec": {}}), json!([config_map("a", json!({"x": "a"}))])).await;
     let two = World::new("SameNameB", json!({"spec": {}}), json!([config_map("b", json!({"x": "b"}))])).await;
-    // The same name, and the same namespace.
+    // The instances have the same name and namespace.
     let instance =
         json!({"apiVersion": "kro.run/v1alpha1", "kind": "SameNameB", "metadata": {"name": "x"}, "spec": {}});
     let others = two.objects.namespaced("kro.run", "SameNameB", "samenamebs", &one.namespace);

@@ -1,4 +1,4 @@
-//! What Kubernetes Events tell of an instance.
+//! Kubernetes Events about an instance.
 
 use k8s_openapi::api::events::v1::Event;
 use kross_testing::wait;
@@ -15,14 +15,14 @@ async fn events(world: &World, instance: &str) -> Vec<[String; 3]> {
     let regards = |event: &Event| {
         event.regarding.as_ref().is_some_and(|regarding| regarding.name.as_deref() == Some(instance))
     };
-    let mut told: Vec<_> = list
+    let mut found: Vec<_> = list
         .items
         .into_iter()
         .filter(regards)
         .map(|event| [event.type_, event.reason, event.note].map(Option::unwrap_or_default))
         .collect();
-    told.sort();
-    told
+    found.sort();
+    found
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,15 +31,16 @@ async fn emits_events_on_condition_transitions_and_counts_repetitions() {
     bad["template"]["metadata"]["name"] = json!("${schema.spec.name}");
     let world = World::new("Eventful", json!({"spec": {"name": "string"}}), json!([bad])).await;
     world.create("x", json!({"name": "Not_A_Name"})).await;
-    let expected = |told: &[(&str, &str, &str)]| -> Vec<[String; 3]> {
-        told.iter()
+    let expected = |events: &[(&str, &str, &str)]| -> Vec<[String; 3]> {
+        events
+            .iter()
             .map(|(severity, reason, note)| [severity, reason, note].map(|text| (*text).to_owned()))
             .collect()
     };
-    let until = async |told: Vec<[String; 3]>| {
-        wait::until("the events", || async {
+    let until_events = async |expected: Vec<[String; 3]>| {
+        wait::until("the expected Events", || async {
             let found = events(&world, "x").await;
-            if found == told { Ok(()) } else { Err(format!("{found:?}")) }
+            if found == expected { Ok(()) } else { Err(format!("{found:?}")) }
         })
         .await;
     };
@@ -48,11 +49,11 @@ async fn emits_events_on_condition_transitions_and_counts_repetitions() {
         ("Warning", "Ready", "none -> False: NotReady"),
         ("Warning", "ResourcesReady", "none -> False: NotReady"),
     ];
-    until(expected(&first)).await;
+    until_events(expected(&first)).await;
     world.patch("x", json!({"spec": {"name": "a-name"}})).await;
     world.until_state("x", "ACTIVE").await;
     let second = [&[("Normal", "Ready", "False -> True: Ready")], &first[..]].concat();
-    until(expected(&second)).await;
+    until_events(expected(&second)).await;
     let third = [
         second[0],
         ("Warning", "Ready", "True -> False: NotReady"),
@@ -63,9 +64,9 @@ async fn emits_events_on_condition_transitions_and_counts_repetitions() {
     for _ in 0..3 {
         world.patch("x", json!({"spec": {"name": "Not_A_Name"}})).await;
         world.until_state("x", "ERROR").await;
-        until(expected(&third)).await;
+        until_events(expected(&third)).await;
         world.patch("x", json!({"spec": {"name": "a-name"}})).await;
         world.until_state("x", "ACTIVE").await;
     }
-    until(expected(&third)).await;
+    until_events(expected(&third)).await;
 }

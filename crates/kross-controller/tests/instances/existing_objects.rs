@@ -1,4 +1,4 @@
-//! Definitions whose instances are existing objects, which a selector chooses.
+//! Definitions whose instances are existing objects, chosen by a selector.
 
 use k8s_openapi::api::core::v1::Service;
 use kross_testing::wait;
@@ -10,8 +10,8 @@ use crate::world::{World, config_map, value};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_selected_existing_objects_become_instances() {
-    // Any definition starts what tests share.
-    let world = World::new("Plain", json!({"spec": {}}), json!([])).await;
+    // Any definition starts the shared hub and controller.
+    let world = World::new("StartsHub", json!({"spec": {}}), json!([])).await;
     let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
         "metadata": {"name": "existing"}, "spec": {
             "schema": {"externalRef": {"apiVersion": "v1", "kind": "Service",
@@ -41,7 +41,7 @@ async fn only_selected_existing_objects_become_instances() {
     let other = services.get("other").await.unwrap();
     assert!(other.metadata.finalizers.is_none());
 
-    // Chosen no more, it is let go, and stays.
+    // An object that is not selected any more is released, and not deleted.
     let patch = Patch::Merge(json!({"metadata": {"labels": {"copy": "no"}}}));
     services.patch("chosen", &PatchParams::default(), &patch).await.unwrap();
     wait::until_deleted(&world.config_maps, "chosen-copy").await;
@@ -50,38 +50,38 @@ async fn only_selected_existing_objects_become_instances() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_changes_of_an_existing_object_during_its_status_write() {
-    // Any definition starts what tests share.
+    // Any definition starts the shared hub and controller.
     let world = World::new("Starter", json!({"spec": {}}), json!([])).await;
     let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
-        "metadata": {"name": "followed"}, "spec": {
+        "metadata": {"name": "selected-service"}, "spec": {
             "schema": {"externalRef": {"apiVersion": "v1", "kind": "Service",
-                "metadata": {"selector": {"matchLabels": {"followed": "yes"}}}}},
+                "metadata": {"selector": {"matchLabels": {"selected": "yes"}}}}},
             "resources": [config_map("copy", json!({"port": "${string(schema.spec.ports[0].port)}"}))]}});
     world.objects.create(&definition).await;
-    world.objects.until_ready("followed").await;
+    world.objects.until_ready("selected-service").await;
     let services: Api<Service> = Api::namespaced(world.objects.client.clone(), &world.namespace);
     let patch = async |patch: serde_json::Value| {
         services.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap()
     };
     let service =
-        json!({"metadata": {"name": "web", "labels": {"followed": "yes"}}, "spec": {"ports": [{"port": 1}]}});
+        json!({"metadata": {"name": "web", "labels": {"selected": "yes"}}, "spec": {"ports": [{"port": 1}]}});
     services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
     for round in 1..12 {
-        // Each pass over the first changes writes what a later one must not hide.
+        // Reconciles of the first changes write to the Service; these writes must not hide the later changes.
         for step in 1..5 {
             patch(json!({"spec": {"ports": [{"port": 10 * round + step}]}})).await;
         }
         let port = (10 * round + 4).to_string();
         wait::until_object(&world.config_maps, "web-copy", |copy| value(copy, "port") == Some(&port)).await;
-        // Whoever takes it back lets it go each time.
+        // Deselecting and selecting the Service releases and manages it again.
         if round % 4 == 0 {
-            patch(json!({"metadata": {"labels": {"followed": "no"}}})).await;
+            patch(json!({"metadata": {"labels": {"selected": "no"}}})).await;
             wait::until_deleted(&world.config_maps, "web-copy").await;
-            patch(json!({"metadata": {"labels": {"followed": "yes"}}})).await;
+            patch(json!({"metadata": {"labels": {"selected": "yes"}}})).await;
             wait::until_object(&world.config_maps, "web-copy", |_| true).await;
         }
     }
-    patch(json!({"metadata": {"labels": {"followed": "no"}}})).await;
+    patch(json!({"metadata": {"labels": {"selected": "no"}}})).await;
     wait::until_deleted(&world.config_maps, "web-copy").await;
     wait::until_object(&services, "web", |web| web.metadata.finalizers.is_none()).await;
 }

@@ -13,7 +13,8 @@ async fn waits_for_an_external_object_and_applies_its_changes() {
     let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "${schema.spec.from}"}}});
     let copy = config_map("copy", json!({"x": "${outside.data.x}"}));
-    let world = World::new("Reader", json!({"spec": {"from": "string"}}), json!([outside, copy])).await;
+    let world =
+        World::new("ReadsExternal", json!({"spec": {"from": "string"}}), json!([outside, copy])).await;
     world.create("x", json!({"from": "elsewhere"})).await;
     world.until_state("x", "IN_PROGRESS").await;
     let elsewhere = objects::config_map("elsewhere", &[("x", "1")]);
@@ -21,7 +22,7 @@ async fn waits_for_an_external_object_and_applies_its_changes() {
     world.until_state("x", "ACTIVE").await;
     edit(&world.config_maps, "elsewhere", json!({"x": "2"})).await;
     wait::until_object(&world.config_maps, "x-copy", |object| value(object, "x") == Some("2")).await;
-    // It is never ours.
+    // The controller never labels it.
     let elsewhere = world.config_maps.get("elsewhere").await.unwrap();
     assert_eq!(elsewhere.metadata.labels, None);
 }
@@ -34,11 +35,11 @@ async fn finds_external_objects_by_label() {
     let world = World::new("Counter", json!({"spec": {}}), json!([outside, count])).await;
     world.create("x", json!({})).await;
     wait::until_object(&world.config_maps, "x-count", |object| value(object, "n") == Some("0")).await;
-    for (name, seen) in [("one", "1"), ("two", "2")] {
+    for (name, count) in [("one", "1"), ("two", "2")] {
         let mut found = objects::config_map(name, &[]);
         found.metadata.labels = Some([("tier".to_owned(), "web".to_owned())].into());
         world.config_maps.create(&PostParams::default(), &found).await.unwrap();
-        wait::until_object(&world.config_maps, "x-count", |object| value(object, "n") == Some(seen)).await;
+        wait::until_object(&world.config_maps, "x-count", |object| value(object, "n") == Some(count)).await;
     }
 }
 
@@ -66,7 +67,7 @@ async fn evaluates_selectors_and_an_empty_selector_selects_everything() {
         value(object, "all") == Some(all) && value(object, "some") == Some(some)
     };
     wait::until_object(&world.config_maps, "x-count", |object| counts(object, "3", "2")).await;
-    // Labels and the selector change: what was found before is not found any more, and the other way round.
+    // A change of the labels or of the selector changes which objects are selected.
     let other = Patch::Merge(json!({"metadata": {"labels": {"tier": "none"}}}));
     limits.patch("one", &PatchParams::default(), &other).await.unwrap();
     wait::until_object(&world.config_maps, "x-count", |object| counts(object, "3", "1")).await;
@@ -74,7 +75,7 @@ async fn evaluates_selectors_and_an_empty_selector_selects_everything() {
     wait::until_object(&world.config_maps, "x-count", |object| counts(object, "3", "2")).await;
     limits.delete("two", &DeleteParams::default()).await.unwrap();
     wait::until_object(&world.config_maps, "x-count", |object| counts(object, "2", "1")).await;
-    // Deleting the instance leaves what it only read.
+    // Deleting the instance does not delete external objects.
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     for name in ["one", "three"] {
@@ -87,7 +88,7 @@ async fn a_failed_instance_still_watches_external_objects() {
     let outside = json!({"id": "outside", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "numbers"}}});
     let resources = json!([outside, config_map("sum", json!({"n": "${string(int(outside.data.n) + 1)}"}))]);
-    let world = World::new("Follower", json!({"spec": {}}), resources).await;
+    let world = World::new("WatchesInError", json!({"spec": {}}), resources).await;
     let numbers = objects::config_map("numbers", &[("n", "1")]);
     world.config_maps.create(&PostParams::default(), &numbers).await.unwrap();
     world.create("x", json!({})).await;

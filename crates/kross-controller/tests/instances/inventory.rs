@@ -1,4 +1,5 @@
-//! The inventory in an instance's annotations: written before objects are created, restored, and verified before deletion.
+//! The inventory in an instance's annotations: written before the first object is created, restored when it is removed, and
+//! verified before deletion.
 
 use kross_testing::{Action, Answer, Requests, Verb, wait};
 use serde_json::{Value as Json, json};
@@ -11,10 +12,10 @@ async fn blocks_deletion_on_a_tampered_inventory() {
     let world = World::new("Tampered", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
-    let suspend = json!({"metadata": {"annotations": {
+    let tampered = json!({"metadata": {"annotations": {
         "applyset.kubernetes.io/contains-group-kinds": "",
     }}});
-    world.patch("x", suspend).await;
+    world.patch("x", tampered).await;
     let refused = world.until("x", |instance| instance["status"]["state"] == "ERROR").await;
     assert_eq!(condition(&refused, "InstanceManaged")["reason"], "ManagementFailed");
     world.delete("x").await;
@@ -22,7 +23,7 @@ async fn blocks_deletion_on_a_tampered_inventory() {
         world.until("x", |instance| condition(instance, "ResourcesReady")["reason"] == "UnderDeletion").await;
     let message = condition(&blocked, "ResourcesReady")["message"].as_str().unwrap().to_owned();
     assert!(message.starts_with("deletion blocked: "), "{message}");
-    // Whoever repairs it lets it go.
+    // Once the inventory is restored, the deletion continues.
     let repair = json!({"metadata": {"annotations": {
         "applyset.kubernetes.io/contains-group-kinds": "ConfigMap",
     }}});
@@ -49,9 +50,9 @@ async fn blocks_deletion_on_an_incomplete_inventory() {
     for (name, _, _) in &damages {
         world.create(name, json!({})).await;
     }
-    for (name, said, damage) in damages {
+    for (name, missing, damage) in damages {
         let before = world.until_state(name, "ACTIVE").await["metadata"].clone();
-        // While it is suspended nobody repairs it.
+        // The controller does not restore the inventory of a suspended instance.
         world.patch(name, annotations(json!({"kro.run/reconcile": "suspended"}))).await;
         world
             .until(name, |instance| {
@@ -64,7 +65,7 @@ async fn blocks_deletion_on_an_incomplete_inventory() {
             .until(name, |instance| condition(instance, "ResourcesReady")["reason"] == "UnderDeletion")
             .await;
         let message = condition(&blocked, "ResourcesReady")["message"].as_str().unwrap().to_owned();
-        assert!(message.starts_with("deletion blocked: ") && message.contains(said), "{name}: {message}");
+        assert!(message.starts_with("deletion blocked: ") && message.contains(missing), "{name}: {message}");
         assert!(world.config_maps.get_opt(&format!("{name}-a")).await.unwrap().is_some(), "{name}");
         let repair = json!({"metadata": {"labels": before["labels"], "annotations": before["annotations"]}});
         world.patch(name, repair).await;
@@ -78,8 +79,8 @@ async fn restores_inventory_and_finalizer_that_were_removed_from_an_instance() {
     let world = World::new("Restored", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     world.create("x", json!({})).await;
     let before = world.until_state("x", "ACTIVE").await["metadata"].clone();
-    let bare = json!({"metadata": {"annotations": null, "labels": null}});
-    world.patch("x", bare).await;
+    let removed = json!({"metadata": {"annotations": null, "labels": null}});
+    world.patch("x", removed).await;
     let after = world
         .until("x", |instance| {
             let metadata = &instance["metadata"];
@@ -87,7 +88,7 @@ async fn restores_inventory_and_finalizer_that_were_removed_from_an_instance() {
         })
         .await;
     assert_eq!(after["status"]["state"], "ACTIVE");
-    // Without the finalizer it would go before its objects do.
+    // Without the finalizer the instance would be deleted before its objects.
     world.patch("x", json!({"metadata": {"finalizers": null}})).await;
     world.until("x", |instance| instance["metadata"]["finalizers"] == json!(["kro.run/finalizer"])).await;
     world.delete("x").await;
@@ -102,26 +103,26 @@ async fn writes_a_kind_to_the_inventory_before_its_first_object() {
     let resources = json!([config_map("map", json!({})), secret]);
     let world = World::new("Foresighted", json!({"spec": {}}), resources).await;
     let kinds = "applyset.kubernetes.io/contains-group-kinds";
-    let broken = || Action::Answer(Answer::status(500));
+    let failure = || Action::Answer(Answer::status(500));
     let own = |resource: &str| Requests::any().resource(resource).namespace(&world.namespace);
-    // As long as the instance cannot be held, nothing is made.
-    let unheld = world.proxy.on(own("foresighteds.kro.run").verb(Verb::Patch), broken());
+    // Nothing is created until the finalizer and the inventory are written.
+    let finalizer_rule = world.proxy.on(own("foresighteds.kro.run").verb(Verb::Patch), failure());
     world.create("x", json!({})).await;
-    wait::until_true("the instance to be tried", || {
-        world.sent().iter().any(|sent| sent.starts_with("patch foresighteds"))
+    wait::until_true("the finalizer to be attempted", || {
+        world.sent_requests().iter().any(|sent| sent.starts_with("patch foresighteds"))
     })
     .await;
-    assert_eq!(world.sent().iter().filter(|sent| sent.starts_with("apply")).count(), 0);
-    // Once it is, it says what is about to be made, and keeps that although it cannot be made.
-    let unfinished_hooks = world.proxy.on(own("secrets").verb(Verb::Apply), broken());
-    world.proxy.remove(unheld);
+    assert_eq!(world.sent_requests().iter().filter(|sent| sent.starts_with("apply")).count(), 0);
+    // The inventory then names the kinds that are about to be created, and keeps them although an apply fails.
+    let secret_rule = world.proxy.on(own("secrets").verb(Verb::Apply), failure());
+    world.proxy.remove(finalizer_rule);
     let failed = |instance: &Json| {
         let message = &condition(instance, "ResourcesReady")["message"];
         message.as_str().is_some_and(|message| message.contains("Secret"))
     };
-    let held = world.until("x", failed).await;
-    assert_eq!(held["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
-    assert_eq!(held["metadata"]["annotations"][kinds], "ConfigMap,Secret");
-    world.proxy.remove(unfinished_hooks);
+    let managed = world.until("x", failed).await;
+    assert_eq!(managed["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
+    assert_eq!(managed["metadata"]["annotations"][kinds], "ConfigMap,Secret");
+    world.proxy.remove(secret_rule);
     world.until_state("x", "ACTIVE").await;
 }

@@ -19,8 +19,8 @@ async fn creates_instances_of_another_definition() {
     let outer = World::new("Nesting", json!({"spec": {"text": "string"}}), outer).await;
     outer.create("x", json!({"text": "hello"})).await;
     outer.until_state("x", "ACTIVE").await;
-    let said = outer.config_maps.get("x-b").await.unwrap();
-    assert_eq!(value(&said, "x"), Some("hello!"));
+    let copied = outer.config_maps.get("x-b").await.unwrap();
+    assert_eq!(value(&copied, "x"), Some("hello!"));
     outer.patch("x", json!({"spec": {"text": "bye"}})).await;
     wait::until_object(&outer.config_maps, "x-b", |object| value(object, "x") == Some("bye!")).await;
     outer.delete("x").await;
@@ -41,7 +41,7 @@ async fn children_have_no_definition_labels_even_if_they_are_instances() {
     let inner_instance =
         until(instances.clone(), "x-inner".to_owned(), |instance| instance["status"]["state"] == "ACTIVE")
             .await;
-    // As an instance it says what its own definition is, and nobody takes that back.
+    // As an instance it has the label of its own definition, which the outer instance does not remove.
     let name = &inner_instance["metadata"]["labels"]["kro.run/resource-graph-definition-name"];
     assert_eq!(name, "unlabelled");
     let child = outer.config_maps.get("x-inner-a").await.unwrap();

@@ -1,4 +1,4 @@
-//! Objects that several instances want: one owns it, and another adopts it as soon as it is released.
+//! An object that several instances want: one of them owns it, and another adopts it as soon as it is released.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use crate::world::{World, config_map, value};
 async fn never_adopts_an_object_of_another_instance() {
     let mut shared = config_map("shared", json!({"of": "${schema.metadata.name}"}));
     shared["template"]["metadata"]["name"] = json!("the-one");
-    let world = World::new("Rival", json!({"spec": {}}), json!([shared])).await;
+    let world = World::new("Conflicting", json!({"spec": {}}), json!([shared])).await;
     world.create("first", json!({})).await;
     world.until_state("first", "ACTIVE").await;
     world.create("second", json!({})).await;
@@ -31,7 +31,7 @@ async fn never_adopts_an_object_of_another_instance() {
 async fn adopts_an_object_as_soon_as_another_instance_releases_it() {
     let mut shared = config_map("shared", json!({"of": "${schema.metadata.name}"}));
     shared["template"]["metadata"]["name"] = json!("the-only-one");
-    let world = World::new("Waiting", json!({"spec": {}}), json!([shared])).await;
+    let world = World::new("WaitsForRelease", json!({"spec": {}}), json!([shared])).await;
     world.create("first", json!({})).await;
     world.until_state("first", "ACTIVE").await;
     world.create("second", json!({})).await;
@@ -41,19 +41,20 @@ async fn adopts_an_object_as_soon_as_another_instance_releases_it() {
     assert_eq!(value(&world.config_maps.get("the-only-one").await.unwrap(), "of"), Some("second"));
 }
 
-/// A ConfigMap whose name the instance chooses, so that several can choose the same.
-fn shared() -> serde_json::Value {
-    let mut shared = config_map("shared", json!({"of": "${schema.metadata.name}"}));
-    shared["template"]["metadata"]["name"] = json!("${schema.spec.name}");
-    shared
+/// A ConfigMap whose name is in the spec, so that several instances can want the same one.
+fn contested_config_map() -> serde_json::Value {
+    let mut contested = config_map("contested", json!({"of": "${schema.metadata.name}"}));
+    contested["template"]["metadata"]["name"] = json!("${schema.spec.name}");
+    contested
 }
 
-/// All instances that ConfigMaps have ever belonged to, by the name of the ConfigMap.
+/// All instances that have ever owned a ConfigMap, by the name of the ConfigMap.
 type Owners = Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>;
 
-async fn follow(maps: &Api<ConfigMap>) -> Owners {
+/// Watches ConfigMaps and records their owners.
+async fn watch_owners(maps: &Api<ConfigMap>) -> Owners {
     let owners = Owners::default();
-    let (kept, maps) = (Arc::clone(&owners), maps.clone());
+    let (recorded, maps) = (Arc::clone(&owners), maps.clone());
     let list = maps.list(&Default::default()).await.unwrap();
     let version = list.metadata.resource_version.unwrap();
     tokio::spawn(async move {
@@ -63,7 +64,7 @@ async fn follow(maps: &Api<ConfigMap>) -> Owners {
             let owner = map.metadata.labels.unwrap_or_default().remove("kro.run/instance-name");
             if let Some(owner) = owner {
                 let name = map.metadata.name.unwrap();
-                kept.lock().unwrap().entry(name).or_default().insert(owner);
+                recorded.lock().unwrap().entry(name).or_default().insert(owner);
             }
         }
     });
@@ -72,46 +73,48 @@ async fn follow(maps: &Api<ConfigMap>) -> Owners {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_instances_never_take_an_object_from_each_other() {
-    let world = World::new("Contender", json!({"spec": {"name": "string"}}), json!([shared()])).await;
-    let owners = follow(&world.config_maps).await;
+    let world =
+        World::new("Contender", json!({"spec": {"name": "string"}}), json!([contested_config_map()])).await;
+    let owners = watch_owners(&world.config_maps).await;
     for round in 0..12 {
         let (one, other) = (format!("one-{round}"), format!("other-{round}"));
-        let spec = json!({"name": format!("prize-{round}")});
-        // One after the other, a little later in each round, so that every overlap comes up.
+        let spec = json!({"name": format!("contested-{round}")});
+        // The second is created a little later in each round, to cover every overlap of the two reconciles.
         let later = async {
             tokio::time::sleep(std::time::Duration::from_millis(round)).await;
             world.create(&other, spec.clone()).await;
         };
         tokio::join!(world.create(&one, spec.clone()), later);
-        let settled = |instance: &serde_json::Value| {
+        let reconciled = |instance: &serde_json::Value| {
             let ready = condition(instance, "Ready");
-            ready["status"] == "True" || ready["message"].as_str().unwrap_or_default().contains("prize")
+            ready["status"] == "True" || ready["message"].as_str().unwrap_or_default().contains("contested")
         };
-        let (one, other) = tokio::join!(world.until(&one, settled), world.until(&other, settled));
+        let (one, other) = tokio::join!(world.until(&one, reconciled), world.until(&other, reconciled));
         let states = [&one, &other].map(|instance| instance["status"]["state"] == "ACTIVE");
         assert!(states[0] != states[1], "{one:#} {other:#}");
     }
     let owners = owners.lock().unwrap().clone();
-    for (name, owners) in owners.iter().filter(|(name, _)| name.starts_with("prize")) {
-        assert_eq!(owners.len(), 1, "{name} was taken away: {owners:?}");
+    for (name, owners) in owners.iter().filter(|(name, _)| name.starts_with("contested")) {
+        assert_eq!(owners.len(), 1, "{name} changed its owner: {owners:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn adopts_an_object_that_is_released_while_it_is_being_observed() {
-    let world = World::new("Heir", json!({"spec": {"name": "string"}}), json!([shared()])).await;
+    let world =
+        World::new("Adopter", json!({"spec": {"name": "string"}}), json!([contested_config_map()])).await;
     for round in 0..12_u64 {
-        let (old, heir) = (format!("old-{round}"), format!("heir-{round}"));
-        let spec = json!({"name": format!("estate-{round}")});
+        let (old, new) = (format!("old-{round}"), format!("new-{round}"));
+        let spec = json!({"name": format!("released-{round}")});
         world.create(&old, spec.clone()).await;
         world.until_state(&old, "ACTIVE").await;
-        let going = async {
+        let deletion = async {
             tokio::time::sleep(std::time::Duration::from_millis(2 * round)).await;
             world.delete(&old).await;
         };
-        tokio::join!(world.create(&heir, spec), going);
-        world.until_state(&heir, "ACTIVE").await;
-        let estate = world.config_maps.get(&format!("estate-{round}")).await.unwrap();
-        assert_eq!(value(&estate, "of"), Some(heir.as_str()));
+        tokio::join!(world.create(&new, spec), deletion);
+        world.until_state(&new, "ACTIVE").await;
+        let released = world.config_maps.get(&format!("released-{round}")).await.unwrap();
+        assert_eq!(value(&released, "of"), Some(new.as_str()));
     }
 }

@@ -1,4 +1,4 @@
-//! Pruning: objects that an instance no longer wants are deleted, when and in which order.
+//! Pruning: when and in which order the controller deletes objects that an instance no longer wants.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kross_testing::{objects, wait};
@@ -20,9 +20,9 @@ async fn prunes_what_an_instance_no_longer_wants() {
     let resources = json!([config_map("a", json!({"x": "${schema.spec.text}"})), optional, secret]);
     let world = World::new("Optional", schema, resources).await;
     world.create("x", json!({"both": true})).await;
-    let with = world.until_state("x", "ACTIVE").await;
+    let included = world.until_state("x", "ACTIVE").await;
     let kinds = "applyset.kubernetes.io/contains-group-kinds";
-    assert_eq!(with["metadata"]["annotations"][kinds], "ConfigMap,Secret");
+    assert_eq!(included["metadata"]["annotations"][kinds], "ConfigMap,Secret");
     wait::until_object(&world.config_maps, "x-b", |_| true).await;
     world.patch("x", json!({"spec": {"both": false, "text": "b"}})).await;
     wait::until_deleted(&world.config_maps, "x-b").await;
@@ -59,7 +59,8 @@ async fn prunes_only_after_everything_else_is_applied() {
     world.until_state("x", "ACTIVE").await;
 }
 
-async fn finalizers(api: &Api<ConfigMap>, name: &str, list: Json) {
+/// Replaces the finalizers of a ConfigMap.
+async fn set_finalizers(api: &Api<ConfigMap>, name: &str, list: Json) {
     let patch = Patch::Merge(json!({"metadata": {"finalizers": list}}));
     api.patch(name, &PatchParams::default(), &patch).await.unwrap();
 }
@@ -73,17 +74,17 @@ async fn prunes_dependents_first_and_waits_for_their_deletion() {
     let world = World::new("Pruned", json!({"spec": {"wanted": "boolean"}}), resources).await;
     world.create("x", json!({"wanted": true})).await;
     world.until_state("x", "ACTIVE").await;
-    finalizers(&world.config_maps, "x-b", json!(["test.kross.run/hold"])).await;
+    set_finalizers(&world.config_maps, "x-b", json!(["test.kross.run/hold"])).await;
     world.patch("x", json!({"spec": {"wanted": false}})).await;
     wait::until_object(&world.config_maps, "x-b", |object| object.metadata.deletion_timestamp.is_some())
         .await;
     assert!(world.config_maps.get("x-a").await.unwrap().metadata.deletion_timestamp.is_none());
-    // The inventory does not shrink, and the instance does not go, while something of it is on its way out.
+    // While an object is being deleted, its kind stays in the inventory, and the instance is not released.
     world.delete("x").await;
     world.until("x", |instance| condition(instance, "ResourcesReady")["reason"] == "UnderDeletion").await;
     wait::until_deleted(&world.config_maps, "x-c").await;
     assert!(world.instances.get_opt("x").await.unwrap().is_some());
-    finalizers(&world.config_maps, "x-b", json!([])).await;
+    set_finalizers(&world.config_maps, "x-b", json!([])).await;
     wait::until_deleted(&world.instances, "x").await;
     for name in ["x-a", "x-b"] {
         assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");

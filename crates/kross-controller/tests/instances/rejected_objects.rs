@@ -57,10 +57,10 @@ async fn names_the_admission_policy_that_denies_an_object_and_applies_the_others
     policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
     bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
     let config_maps: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(client, &world.namespace);
-    wait::until("the policy to be in force", || async {
+    wait::until("the policy to be in effect", || async {
         let probe = PostParams { dry_run: true, ..PostParams::default() };
         match config_maps.create(&probe, &objects::config_map("probe-denied", &[])).await {
-            Ok(_) => Err("it is not".to_owned()),
+            Ok(_) => Err("the object was admitted".to_owned()),
             Err(_) => Ok(()),
         }
     })

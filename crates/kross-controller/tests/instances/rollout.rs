@@ -36,8 +36,8 @@ async fn rolls_out_a_new_revision_to_every_instance_and_prunes_old_objects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_a_new_status_field_to_every_instance() {
-    // The API server drops what it does not know, and learns of a changed CRD a moment after it has taken it: the more
-    // change at once, the later.
+    // The API server drops unknown fields, and uses a changed schema only some time after it accepted the CRD: the later the
+    // more CRDs change at once.
     let grow = |kind: String| async move {
         let world = World::new(&kind, json!({"spec": {}}), json!([])).await;
         world.create("x", json!({})).await;
@@ -54,41 +54,41 @@ async fn writes_a_new_status_field_to_every_instance() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn serves_a_revision_only_once_its_status_says_that_it_compiled() {
-    let world = World::new("Impatient", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    let world = World::new("ServedLate", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
-    let status = Requests::any().resource("graphrevisions.internal.kro.run/status").name("impatient-r00002");
+    let status = Requests::any().resource("graphrevisions.internal.kro.run/status").name("servedlate-r00002");
     let rule = world.proxy.on(status, Action::Answer(Answer::status(500)));
     let resources = json!([config_map("a", json!({"x": "new"}))]);
-    world.objects.patch("impatient", &json!({"spec": {"resources": resources}})).await;
-    let waiting = world.objects.until_condition("impatient", "GraphRevisionsResolved", "Unknown").await;
+    world.objects.patch("servedlate", &json!({"spec": {"resources": resources}})).await;
+    let waiting = world.objects.until_condition("servedlate", "GraphRevisionsResolved", "Unknown").await;
     let reason = condition(&waiting, "GraphRevisionsResolved")["reason"].clone();
     assert_eq!(reason, "WaitingForGraphRevisionCompilation");
     assert_eq!(value(&world.config_maps.get("x-a").await.unwrap(), "x"), None);
     world.proxy.remove(rule);
     wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("new")).await;
-    world.objects.until_ready("impatient").await;
-    let names = world.objects.revision_names("impatient").await;
-    assert_eq!(names, ["impatient-r00001", "impatient-r00002"]);
+    world.objects.until_ready("servedlate").await;
+    let names = world.objects.revision_names("servedlate").await;
+    assert_eq!(names, ["servedlate-r00001", "servedlate-r00002"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_the_compilation_of_a_superseded_revision() {
-    let world = World::new("Overtaken", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
-    let status = Requests::any().resource("graphrevisions.internal.kro.run/status").name("overtaken-r00002");
+    let world = World::new("Superseded", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
+    let status = Requests::any().resource("graphrevisions.internal.kro.run/status").name("superseded-r00002");
     let rule = world.proxy.on(status, Action::Answer(Answer::status(500)));
     let edit = async |text: &str| {
         let resources = json!([config_map("a", json!({"x": text}))]);
-        world.objects.patch("overtaken", &json!({"spec": {"resources": resources}})).await;
+        world.objects.patch("superseded", &json!({"spec": {"resources": resources}})).await;
     };
     edit("second").await;
-    world.objects.until_condition("overtaken", "GraphRevisionsResolved", "Unknown").await;
+    world.objects.until_condition("superseded", "GraphRevisionsResolved", "Unknown").await;
     edit("third").await;
-    world.objects.until_ready("overtaken").await;
-    let second = world.objects.get(&world.objects.revisions(), "overtaken-r00002").await;
+    world.objects.until_ready("superseded").await;
+    let second = world.objects.get(&world.objects.revisions(), "superseded-r00002").await;
     assert_eq!(second["status"]["conditions"], Json::Null);
     world.proxy.remove(rule);
     edit("fourth").await;
     let verified = |revision: &Json| condition(revision, "Ready")["status"] == "True";
-    until(world.objects.revisions(), "overtaken-r00002".to_owned(), verified).await;
+    until(world.objects.revisions(), "superseded-r00002".to_owned(), verified).await;
 }

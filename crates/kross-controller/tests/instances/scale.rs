@@ -1,4 +1,4 @@
-//! Many instances at once: all of them arrive, none costs more than it must, and then it is quiet.
+//! Many instances at once: how many requests they take, and that there are none afterwards.
 
 use futures::future::join_all;
 use kross_testing::{Requests, Verb};
@@ -22,18 +22,18 @@ async fn creates_a_hundred_chains_with_few_requests_and_then_sends_none() {
     let names: Vec<String> = (0..INSTANCES).map(|number| format!("i{number}")).collect();
     join_all(names.iter().map(|name| world.create(name, json!({"text": name})))).await;
     join_all(names.iter().map(|name| world.until_state(name, "ACTIVE"))).await;
-    let sent = world.sent();
-    let most = INSTANCES * (OBJECTS + 4);
-    assert!(sent.len() <= most, "{} requests, at most {most} expected", sent.len());
+    let sent = world.sent_requests();
+    let limit = INSTANCES * (OBJECTS + 4);
+    assert!(sent.len() <= limit, "{} requests, at most {limit} expected", sent.len());
 
-    // Another one is made: the hundred are not touched.
-    let before = world.sent().len();
+    // Creating another instance causes no request for the hundred.
+    let before = world.sent_requests().len();
     world.create("last", json!({"text": "last"})).await;
     world.until_state("last", "ACTIVE").await;
     let others: Vec<String> =
-        world.sent().into_iter().skip(before).filter(|sent| !sent.contains("/last")).collect();
+        world.sent_requests().into_iter().skip(before).filter(|sent| !sent.contains("/last")).collect();
     assert_eq!(others, [""; 0]);
-    // Copies answered what there was to know.
+    // All reads were answered by the cache.
     let reads = world.proxy.requests(&Requests::any().namespace(&world.namespace));
     let reads = reads.iter().filter(|record| matches!(record.request.verb, Verb::Get | Verb::List)).count();
     assert_eq!(reads, 0);

@@ -1,4 +1,4 @@
-//! Kinds stay served while other definitions come and go, and their schemas are fetched again when they change.
+//! A kind stays served when another definition that uses or claims it is deleted; stale schema documents are fetched again.
 
 use std::time::Duration;
 
@@ -38,13 +38,13 @@ async fn deleting_a_contending_definition_leaves_the_kind_to_its_owner() {
     let world = World::new("Contested", json!({"spec": {"text": "string"}}), resources).await;
     world.create("x", json!({"text": "1"})).await;
     world.until_state("x", "ACTIVE").await;
-    let rival = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
-        "metadata": {"name": "contested-rival"},
+    let contender = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "contested-contender"},
         "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "Contested", "spec": {"text": "string"}}, "resources": []}});
-    world.objects.create(&rival).await;
-    world.objects.until_condition("contested-rival", "KindReady", "False").await;
-    world.objects.delete("contested-rival").await;
-    wait::until_deleted(&world.objects.definitions(), "contested-rival").await;
+    world.objects.create(&contender).await;
+    world.objects.until_condition("contested-contender", "KindReady", "False").await;
+    world.objects.delete("contested-contender").await;
+    wait::until_deleted(&world.objects.definitions(), "contested-contender").await;
     world.patch("x", json!({"spec": {"text": "2"}})).await;
     wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("2")).await;
     world.objects.until_ready("contested").await;
@@ -55,7 +55,7 @@ async fn fetches_a_stale_openapi_index_again_at_once() {
     let world = World::new("Listed", json!({"spec": {}}), json!([config_map("a", json!({}))])).await;
     let index = Requests::any().resource("/openapi/v3");
     let document = Requests::any().resource("/openapi/v3/apis/discovery.k8s.io/v1");
-    // As the server answers who asks for a document as it was.
+    // The API server redirects requests for a document with an outdated hash.
     let rule = world.proxy.on(document.clone(), Action::Answer(Answer::status(301)));
     let slice = json!({"id": "slice", "template": {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"name": "${schema.metadata.name}"}, "addressType": "IPv4", "endpoints": []}});
@@ -63,17 +63,17 @@ async fn fetches_a_stale_openapi_index_again_at_once() {
     definition["spec"] = json!({"schema": {"apiVersion": "v1alpha1", "kind": "Unlisted", "spec": {}},
         "resources": [slice]});
     world.objects.create(&definition).await;
-    wait::until_true("the document to be asked for", || world.proxy.count(&document) > 0).await;
-    let (lists, asked) = (world.proxy.count(&index), Stopwatch::start());
-    wait::until_true("the list to be asked for", || world.proxy.count(&index) > lists).await;
-    asked.assert_within(Duration::from_secs(5));
-    // It says meanwhile what it waits for.
-    let said = |definition: &Json| {
+    wait::until_true("the document to be requested", || world.proxy.count(&document) > 0).await;
+    let (requests, stopwatch) = (world.proxy.count(&index), Stopwatch::start());
+    wait::until_true("the index to be requested", || world.proxy.count(&index) > requests).await;
+    stopwatch.assert_within(Duration::from_secs(5));
+    // Meanwhile the definition reports what it waits for.
+    let waits = |definition: &Json| {
         let accepted = condition(definition, "GraphAccepted");
         let message = accepted["message"].as_str().unwrap_or_default();
         accepted["status"] == "Unknown" && message.starts_with("cannot fetch the schemas")
     };
-    world.objects.until("unlisted", said).await;
+    world.objects.until("unlisted", waits).await;
     world.proxy.remove(rule);
     world.objects.until_ready("unlisted").await;
 }

@@ -1,4 +1,4 @@
-//! Turns two snapshots into what differs between them, and takes away what is listed with a reason.
+//! Compares two snapshots, and matches their differences with those that are listed with a reason.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,10 +10,10 @@ use serde_json::Value as Json;
 use crate::scenario::{Scenario, Step};
 use crate::side::Snapshot;
 
-/// What a difference in the words of a refusal is about.
-pub const REFUSAL: &str = "API server";
+/// The `object` of a difference between two rejections.
+pub const REJECTION: &str = "API server";
 
-/// One place where the sides differ.
+/// A field that differs between the sides.
 #[derive(Clone, Debug)]
 pub struct Difference {
     pub scenario: String,
@@ -31,7 +31,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A difference that is meant to be. Each field is a pattern in which `*` stands for anything; what is left out is `*`.
+/// An intended difference. Each field is a pattern in which `*` matches any text; a field that is omitted is `*`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
@@ -46,7 +46,7 @@ pub struct Known {
     #[serde(default = "anything")]
     pub kross: String,
     pub reason: String,
-    /// Whether it depends on the order in which kro happens to do things, so that it may not be found at all.
+    /// Whether it depends on the timing of kro, so that it may not occur.
     #[serde(default)]
     pub sometimes: bool,
 }
@@ -60,9 +60,12 @@ impl Known {
         serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
     }
 
-    /// Whether it is listed of this very step, so that it must come.
+    /// Whether it is listed for exactly this step, so that it must occur.
     pub fn is_due(&self, scenario: &Scenario, step: &Step) -> bool {
-        !self.sometimes && self.object != REFUSAL && self.scenario == scenario.name && self.step == step.name
+        !self.sometimes
+            && self.object != REJECTION
+            && self.scenario == scenario.name
+            && self.step == step.name
     }
 
     pub fn explains(&self, difference: &Difference) -> bool {
@@ -76,7 +79,7 @@ impl Known {
     }
 }
 
-/// Whether a text is as a pattern says, in which `*` stands for anything.
+/// Whether a text matches a pattern, in which `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -90,7 +93,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Everything that differs.
+/// All differences between two snapshots.
 pub fn differences(scenario: &str, step: &str, kro: &Snapshot, kross: &Snapshot) -> Vec<Difference> {
     let mut found = Vec::new();
     let names: BTreeSet<&String> = kro.keys().chain(kross.keys()).collect();
@@ -147,8 +150,8 @@ impl Comparison {
     }
 }
 
-/// Whether conditions are in the same order. They are sorted by their times, which have whole seconds, with the root last:
-/// only two that have the same time on both sides may be told by what was written first.
+/// Whether conditions are in the same order. They are sorted by transition time, in whole seconds, with `Ready` last. Only
+/// for two conditions with the same time on both sides does the order of the writes show.
 fn same_order(kro: &Json, kross: &Json) -> bool {
     let read = |order: &Json| -> Vec<(String, String)> {
         let pairs = order.as_array().cloned().unwrap_or_default();
@@ -159,19 +162,19 @@ fn same_order(kro: &Json, kross: &Json) -> bool {
     let kinds =
         |order: &[(String, String)]| order.iter().map(|(kind, _)| kind.clone()).collect::<BTreeSet<_>>();
     if kinds(&kro) != kinds(&kross) || kro.last().map(|last| &last.0) != kross.last().map(|last| &last.0) {
-        // The conditions themselves are compared elsewhere.
+        // Missing conditions are reported by the comparison of the conditions themselves.
         return kinds(&kro) != kinds(&kross);
     }
     let types = |order: &[(String, String)]| order.iter().map(|(kind, _)| kind.clone()).collect::<Vec<_>>();
     if types(&kro) == types(&kross) {
         return true;
     }
-    let turned = |left: usize, right: usize| {
+    let swapped = |left: usize, right: usize| {
         let place = |kind: &str| kross.iter().position(|(other, _)| other == kind).unwrap();
-        let (here, there) = (place(&kro[left].0), place(&kro[right].0));
-        here > there && kro[left].1 == kro[right].1 && kross[here].1 == kross[there].1
+        let (first, second) = (place(&kro[left].0), place(&kro[right].0));
+        first > second && kro[left].1 == kro[right].1 && kross[first].1 == kross[second].1
     };
     let pairs = (0..kro.len()).flat_map(|left| (left + 1..kro.len()).map(move |right| (left, right)));
     let mut pairs = pairs.filter(|(_, right)| kro[*right].0 != "Ready");
-    !pairs.any(|(left, right)| turned(left, right))
+    !pairs.any(|(left, right)| swapped(left, right))
 }

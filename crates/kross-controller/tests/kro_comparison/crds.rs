@@ -1,13 +1,14 @@
-//! The CRDs themselves: whatever those of kro have, ours have too, so that a definition made for the one is taken by the other.
+//! Compares the project's CRDs with those of kro: kross has every field of kro, so that a definition for kro is valid for
+//! kross.
 
 use kross_local::{Kro, Progress};
 use serde_json::Value as Json;
 
-/// Where ours demand less than kro's, or say the same in other words.
+/// Where the CRDs of kross require less than those of kro, or express the same rule differently.
 const KNOWN: [&str; 3] = [
-    // A reference may have a selector of its own in place of metadata.
+    // A reference may have `selector` in place of `metadata`.
     "resources.items.properties.externalRef.required",
-    // What is left out beside `externalRef` is that of the existing kind.
+    // With `externalRef`, omitted fields are those of the existing kind.
     "schema.required",
     // The same rule, written shorter.
     "resources.items.x-kubernetes-validations[0].rule",
@@ -24,7 +25,7 @@ async fn the_crds_have_every_field_of_those_of_kro() {
         let theirs: Json = serde_saphyr::from_str(&text).unwrap();
         let name = &theirs["metadata"]["name"];
         let ours = ours.iter().find(|crd| crd["metadata"]["name"] == *name).unwrap();
-        // Not more columns either: people and scripts read them.
+        // No additional columns either, since people and scripts read them.
         let columns = |crd: &Json| crd["spec"]["versions"][0]["additionalPrinterColumns"].clone();
         assert_eq!(columns(&theirs).as_array().unwrap().len(), columns(ours).as_array().unwrap().len());
         compare(&theirs["spec"], &ours["spec"], name.as_str().unwrap(), &mut missing);
@@ -41,7 +42,7 @@ fn compare(theirs: &Json, ours: &Json, path: &str, missing: &mut Vec<String>) {
                 compare(value, right.get(key).unwrap_or(&Json::Null), &inner, missing);
             }
         }
-        // What is required, in any order.
+        // `required`, in any order.
         (Json::Array(left), Json::Array(right)) if left.iter().all(Json::is_string) => {
             let sorted = |list: &[Json]| {
                 let mut words: Vec<String> = list.iter().map(ToString::to_string).collect();
@@ -49,16 +50,16 @@ fn compare(theirs: &Json, ours: &Json, path: &str, missing: &mut Vec<String>) {
                 words
             };
             if sorted(left) != sorted(right) {
-                missing.push(format!("{path}: {theirs} became {ours}"));
+                missing.push(format!("{path}: {theirs} differs from {ours}"));
             }
         }
-        // We may have further rules.
+        // kross may have additional rules.
         (Json::Array(left), Json::Array(right)) if left.len() <= right.len() => {
             for (at, (left, right)) in left.iter().zip(right).enumerate() {
                 compare(left, right, &format!("{path}[{at}]"), missing);
             }
         }
         _ if theirs == ours || theirs.as_f64().is_some_and(|number| ours.as_f64() == Some(number)) => {}
-        _ => missing.push(format!("{path}: {theirs} became {ours}")),
+        _ => missing.push(format!("{path}: {theirs} differs from {ours}")),
     }
 }

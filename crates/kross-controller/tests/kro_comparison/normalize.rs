@@ -1,5 +1,4 @@
-//! Turns a snapshot into one without what is another each time: times, versions, and UIDs, which become the names of what
-//! they are the UIDs of.
+//! Normalizes a snapshot: removes times and versions, and replaces UIDs by the names of their objects.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +6,12 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::side::Snapshot;
 
-/// The UIDs that a scenario has seen on one side, with the names of what they are the UIDs of.
+/// The UIDs that a scenario has observed on one side, with the names of their objects.
 #[derive(Clone, Default)]
-pub struct Seen(BTreeMap<String, String>);
+pub struct SeenUids(BTreeMap<String, String>);
 
-impl Seen {
-    /// Learns the UIDs of a snapshot. An object that was made again is told from the one before.
+impl SeenUids {
+    /// Learns the UIDs of a snapshot. An object that was created again gets another number than the one before.
     fn learn(&mut self, snapshot: &Snapshot) {
         for (name, object) in snapshot {
             let uid = object["metadata"]["uid"].as_str().unwrap();
@@ -25,9 +24,9 @@ impl Seen {
     }
 }
 
-/// The snapshot, normalised. Conditions and managed fields become maps; the order of conditions with their times is kept
-/// under `order`.
-pub fn normal(snapshot: &Snapshot, seen: &mut Seen) -> Snapshot {
+/// The normalized snapshot. Conditions and managed fields become maps; the order of conditions with their times is in
+/// `order`.
+pub fn normalize(snapshot: &Snapshot, seen: &mut SeenUids) -> Snapshot {
     seen.learn(snapshot);
     snapshot
         .iter()
@@ -35,12 +34,12 @@ pub fn normal(snapshot: &Snapshot, seen: &mut Seen) -> Snapshot {
             let mut object = object.clone();
             metadata(&mut object["metadata"]);
             if object["kind"] == "CustomResourceDefinition" {
-                // The API server's own words.
+                // Written by the API server alone.
                 object["status"] = Json::Null;
             }
             conditions(&mut object);
             dependencies(&mut object);
-            rename(&mut object, &seen.0);
+            replace_uids(&mut object, &seen.0);
             (name.clone(), object)
         })
         .collect()
@@ -78,13 +77,13 @@ fn conditions(object: &mut Json) {
         if condition.get("lastTransitionTime").is_some() {
             condition["lastTransitionTime"] = json!("<time>");
         }
-        assert!(by_type.insert(kind.clone(), condition).is_none(), "{kind} is there twice");
+        assert!(by_type.insert(kind.clone(), condition).is_none(), "there are two conditions `{kind}`");
     }
     object["status"]["conditions"] = Json::Object(by_type);
     object["status"]["order"] = Json::Array(order);
 }
 
-/// kro has the dependencies of a resource in another order each time.
+/// Sorts the dependencies of a resource, which kro writes in random order.
 fn dependencies(object: &mut Json) {
     let resources = object.pointer_mut("/status/resources").and_then(Json::as_array_mut);
     for resource in resources.into_iter().flatten() {
@@ -94,8 +93,8 @@ fn dependencies(object: &mut Json) {
     }
 }
 
-/// Puts names in the place of UIDs, wherever in a text they are.
-fn rename(value: &mut Json, names: &BTreeMap<String, String>) {
+/// Replaces UIDs by names, anywhere in a text.
+fn replace_uids(value: &mut Json, names: &BTreeMap<String, String>) {
     match value {
         Json::String(text) if text.len() >= 36 => {
             for (uid, name) in names {
@@ -104,14 +103,14 @@ fn rename(value: &mut Json, names: &BTreeMap<String, String>) {
                 }
             }
         }
-        Json::Array(items) => items.iter_mut().for_each(|item| rename(item, names)),
+        Json::Array(items) => items.iter_mut().for_each(|item| replace_uids(item, names)),
         Json::Object(fields) => {
-            // Managed fields have UIDs in their keys.
+            // Keys of managed fields contain UIDs.
             let old = std::mem::take(fields);
             for (key, mut field) in old {
-                rename(&mut field, names);
+                replace_uids(&mut field, names);
                 let mut key = Json::String(key);
-                rename(&mut key, names);
+                replace_uids(&mut key, names);
                 fields.insert(key.as_str().unwrap().to_owned(), field);
             }
         }

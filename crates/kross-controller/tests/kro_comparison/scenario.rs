@@ -1,4 +1,4 @@
-//! Turns a file of YAML into steps that are taken on both sides.
+//! Scenarios: YAML files with the steps that run on both sides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,32 +6,32 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-/// A kind as it is written in `apiVersion` and `kind`.
+/// A kind, as in `apiVersion` and `kind`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
     pub api_version: String,
     pub kind: String,
 }
 
-/// What is done on both sides, and what is then waited for before they are compared.
+/// Requests that are sent to both sides, and the conditions to wait for before the comparison.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What the step is called in differences.
+    /// The name of the step in `differences.yaml`.
     pub name: String,
-    /// Objects to make. A namespaced one without a namespace goes into that of the scenario.
+    /// Objects to create. A namespaced object without a namespace is created in that of the scenario.
     #[serde(default)]
     pub create: Vec<Json>,
-    /// Objects that the API server refuses; both sides must say the same.
+    /// Objects that the API server rejects; both messages must be the same.
     #[serde(default)]
     pub refused: Vec<Json>,
     /// Merge patches by object: `Kind/name` or `Kind/namespace/name`.
     #[serde(default)]
     pub patch: BTreeMap<String, Json>,
-    /// Merge patches that the API server refuses.
+    /// Merge patches that the API server rejects.
     #[serde(default)]
     pub refused_patch: BTreeMap<String, Json>,
-    /// Merge patches of the status, as another controller makes them.
+    /// Merge patches of the status, as another controller would write it.
     #[serde(default)]
     pub status: BTreeMap<String, Json>,
     /// Objects to delete.
@@ -47,15 +47,15 @@ pub struct Step {
 struct File {
     /// What the scenario is about, in a sentence.
     about: String,
-    /// Kinds of children to look at beside ConfigMaps, as `apiVersion/Kind`.
+    /// Kinds of children to compare besides ConfigMaps, as `apiVersion/Kind`.
     #[serde(default)]
     kinds: Vec<String>,
     steps: Vec<Step>,
 }
 
-/// A file, read.
+/// A parsed file.
 pub struct Scenario {
-    /// The name of the file, of the namespace, and what all cluster-scoped names begin with.
+    /// The name of the file and of the namespace, and the prefix of all cluster-scoped names.
     pub name: String,
     pub about: String,
     pub steps: Vec<Step>,
@@ -64,7 +64,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Every scenario in a folder; `KROSS_SCENARIO` chooses some, with commas between them.
+    /// All scenarios in a directory, or those that `KROSS_SCENARIO` lists, separated by commas.
     pub fn all(folder: &Path) -> Vec<Self> {
         let chosen = std::env::var("KROSS_SCENARIO").ok();
         let mut files: Vec<_> =
@@ -76,11 +76,11 @@ impl Scenario {
             .filter(|path| {
                 chosen.as_ref().is_none_or(|chosen| chosen.split(',').any(|one| one == name(path)))
             })
-            .map(|path| Self::read(name(path), &std::fs::read_to_string(path).unwrap()))
+            .map(|path| Self::parse(name(path), &std::fs::read_to_string(path).unwrap()))
             .collect()
     }
 
-    fn read(name: String, text: &str) -> Self {
+    fn parse(name: String, text: &str) -> Self {
         let file: File = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut kinds: BTreeSet<Kind> = [
             "v1/ConfigMap",
@@ -90,12 +90,12 @@ impl Scenario {
         ]
         .into_iter()
         .chain(file.kinds.iter().map(String::as_str))
-        .map(Kind::read)
+        .map(Kind::parse)
         .collect();
         let mut file = file;
         for step in &mut file.steps {
             for object in step.create.iter_mut().chain(&mut step.refused) {
-                complete(&name, object);
+                add_defaults(&name, object);
             }
         }
         let mut namespaces = BTreeSet::from([name.clone()]);
@@ -109,21 +109,21 @@ impl Scenario {
         Self { name, about: file.about, steps: file.steps, kinds, namespaces }
     }
 
-    /// The kind and the namespace and name of what a step calls `Kind/name` or `Kind/namespace/name`.
+    /// Kind, namespace and name of a reference `Kind/name` or `Kind/namespace/name`.
     pub fn reference(&self, text: &str) -> (&Kind, String, String) {
         let parts: Vec<&str> = text.split('/').collect();
         let kind = self.kinds.iter().find(|kind| kind.kind == parts[0]);
-        let kind = kind.unwrap_or_else(|| panic!("{}: kind of `{text}` is not known", self.name));
+        let kind = kind.unwrap_or_else(|| panic!("{}: unknown kind in `{text}`", self.name));
         match parts[..] {
             [_, name] => (kind, self.name.clone(), name.to_owned()),
             [_, namespace, name] => (kind, namespace.to_owned(), name.to_owned()),
-            _ => panic!("{}: `{text}` is no reference", self.name),
+            _ => panic!("{}: `{text}` is not a reference", self.name),
         }
     }
 }
 
 impl Kind {
-    fn read(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let (api_version, kind) = text.rsplit_once('/').unwrap();
         Self { api_version: api_version.to_owned(), kind: kind.to_owned() }
     }
@@ -133,9 +133,9 @@ impl Kind {
     }
 }
 
-/// Fills in what is the same everywhere: a definition is called as its scenario and makes kinds of the scenario's group in
-/// `v1alpha1`, and what has no version is either of the core group or of such a kind.
-fn complete(scenario: &str, object: &mut Json) {
+/// Adds defaults: a definition has the name of its scenario, and its kind the scenario's group and version `v1alpha1`. An
+/// object without a version is of the core group or of such a kind.
+fn add_defaults(scenario: &str, object: &mut Json) {
     let group = format!("{scenario}.example.com");
     let default = |value: &mut Json, key: &str, text: &str| {
         if value[key].is_null() {
@@ -155,7 +155,7 @@ fn complete(scenario: &str, object: &mut Json) {
     }
 }
 
-/// The kind that a definition makes.
+/// The kind that a definition generates.
 fn generated(object: &Json) -> Option<Kind> {
     if object["kind"] != "ResourceGraphDefinition" {
         return None;
@@ -166,13 +166,13 @@ fn generated(object: &Json) -> Option<Kind> {
     Some(Kind { api_version: format!("{group}/{version}"), kind: schema["kind"].as_str()?.to_owned() })
 }
 
-/// Whether an object is as a step waits for: `gone`, or a map of which all must hold.
-/// - `Ready: "True"`: the condition has this status, in the current generation.
-/// - `Ready.reason: x`: the condition has this reason.
-/// - `/status/state: x`: what is there is this, where `null` is nothing.
+/// Whether an object is as a step expects: `deleted` if it does not exist, or a map in which every entry must hold.
+/// - `Ready: "True"`: the condition has this status in the current generation.
+/// - `Ready.reason: x`: the condition has this reason in the current generation.
+/// - `/status/state: x`: the value at this path; `null` if there is none.
 pub fn holds(object: Option<&Json>, expected: &Json) -> bool {
     let (Some(object), Some(expected)) = (object, expected.as_object()) else {
-        return object.is_none() && expected == "gone";
+        return object.is_none() && expected == "deleted";
     };
     expected.iter().all(|(key, value)| {
         if key.starts_with('/') {

@@ -1,4 +1,4 @@
-//! Turns steps into requests to one control plane, and what is then there into a snapshot.
+//! One side of the comparison: sends the requests of a step to its control plane and reads the objects into a snapshot.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -12,16 +12,17 @@ use serde_json::{Value as Json, json};
 
 use crate::scenario::{Kind, Scenario, Step, holds, text_of};
 
+/// The field manager of the requests.
 const MANAGER: &str = "somebody";
 
-/// One control plane.
+/// The control plane of kro or of kross.
 pub struct Side {
     pub name: &'static str,
     pub client: Client,
     kinds: Mutex<HashMap<Kind, (ApiResource, Scope)>>,
 }
 
-/// What is there, by `Kind/namespace/name`.
+/// Objects by `Kind/namespace/name`.
 pub type Snapshot = BTreeMap<String, Json>;
 
 impl Side {
@@ -34,7 +35,7 @@ impl Side {
         let resource = wait::until(format!("{kind:?} to be served by {}", self.name), || async {
             match self.served(kind).await {
                 Some(served) => Ok(served),
-                None => Err(self.complaints(kind).await),
+                None => Err(self.ready_messages(kind).await),
             }
         });
         let (resource, scope) = resource.await;
@@ -45,10 +46,10 @@ impl Side {
         }
     }
 
-    /// What definitions of a group say of themselves.
-    async fn complaints(&self, kind: &Kind) -> String {
+    /// The messages of `Ready` of the definitions of a group.
+    async fn ready_messages(&self, kind: &Kind) -> String {
         let definitions = crate::setup::Objects { client: self.client.clone() }.definitions();
-        let definitions = listed(&definitions).await.into_iter().filter(|definition| {
+        let definitions = list(&definitions).await.into_iter().filter(|definition| {
             definition["spec"]["schema"]["group"]
                 .as_str()
                 .is_some_and(|group| kind.api_version.starts_with(group))
@@ -58,7 +59,7 @@ impl Side {
             .collect()
     }
 
-    /// How a kind is served, if it is.
+    /// Discovers a kind, if it is served.
     async fn served(&self, kind: &Kind) -> Option<(ApiResource, Scope)> {
         if let Some(known) = self.kinds.lock().unwrap().get(kind) {
             return Some(known.clone());
@@ -71,16 +72,16 @@ impl Side {
         Some(found)
     }
 
-    /// Does what a step says, and gives what the API server said of what it refused.
-    pub async fn take(&self, scenario: &Scenario, step: &Step) -> Vec<String> {
-        let mut refusals = Vec::new();
+    /// Sends the requests of a step and waits for its conditions. Returns the messages of the requests that were rejected.
+    pub async fn run(&self, scenario: &Scenario, step: &Step) -> Vec<String> {
+        let mut rejections = Vec::new();
         for object in &step.create {
             self.create(scenario, object).await.unwrap_or_else(|error| {
                 panic!("{}, {}, {}: {error}: {object:#}", self.name, scenario.name, step.name)
             });
         }
         for object in &step.refused {
-            refusals.push(self.create(scenario, object).await.err().unwrap_or("accepted".to_owned()));
+            rejections.push(self.create(scenario, object).await.err().unwrap_or("accepted".to_owned()));
         }
         for (reference, patch) in &step.patch {
             self.patch(scenario, reference, patch).await.unwrap_or_else(|error| {
@@ -88,8 +89,8 @@ impl Side {
             });
         }
         for (reference, patch) in &step.refused_patch {
-            let refusal = self.patch(scenario, reference, patch).await.err();
-            refusals.push(refusal.unwrap_or("accepted".to_owned()));
+            let rejection = self.patch(scenario, reference, patch).await.err();
+            rejections.push(rejection.unwrap_or("accepted".to_owned()));
         }
         for (reference, patch) in &step.status {
             let (kind, namespace, name) = scenario.reference(reference);
@@ -106,7 +107,7 @@ impl Side {
         for (reference, expected) in &step.until {
             self.until(scenario, step, reference, expected).await;
         }
-        refusals
+        rejections
     }
 
     async fn create(&self, scenario: &Scenario, object: &Json) -> Result<(), String> {
@@ -114,14 +115,14 @@ impl Side {
         let api = self.api(&Kind::of(object), namespace).await;
         let object = serde_json::from_value(object.clone()).unwrap();
         let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        api.create(&parameters, &object).await.map(drop).map_err(said)
+        api.create(&parameters, &object).await.map(drop).map_err(message_of)
     }
 
     async fn patch(&self, scenario: &Scenario, reference: &str, patch: &Json) -> Result<(), String> {
         let (kind, namespace, name) = scenario.reference(reference);
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         let api = self.api(kind, &namespace).await;
-        api.patch(&name, &parameters, &Patch::Merge(patch)).await.map(drop).map_err(said)
+        api.patch(&name, &parameters, &Patch::Merge(patch)).await.map(drop).map_err(message_of)
     }
 
     async fn until(&self, scenario: &Scenario, step: &Step, reference: &str, expected: &Json) {
@@ -136,7 +137,7 @@ impl Side {
         .await;
     }
 
-    /// Everything that the scenario made or had made.
+    /// All objects that the scenario created, directly or through the controller.
     pub async fn snapshot(&self, scenario: &Scenario) -> Snapshot {
         let mut all = Snapshot::new();
         for kind in &scenario.kinds {
@@ -146,10 +147,10 @@ impl Side {
                 for namespace in &scenario.namespaces {
                     let api =
                         Api::<DynamicObject>::namespaced_with(self.client.clone(), namespace, &resource);
-                    found.extend(listed(&api).await);
+                    found.extend(list(&api).await);
                 }
             } else {
-                found.extend(listed(&Api::all_with(self.client.clone(), &resource)).await);
+                found.extend(list(&Api::all_with(self.client.clone(), &resource)).await);
                 found.retain(|object| belongs(scenario, object));
             }
             for mut object in found {
@@ -162,7 +163,7 @@ impl Side {
     }
 }
 
-/// Whether a cluster-scoped object is of a scenario: its name begins with the scenario's, or its group does.
+/// Whether a cluster-scoped object belongs to a scenario: by the prefix of its name, its group or its definition.
 fn belongs(scenario: &Scenario, object: &Json) -> bool {
     let own = |name: &str| {
         name == scenario.name || name.strip_prefix(&scenario.name).is_some_and(|rest| rest.starts_with('-'))
@@ -173,15 +174,15 @@ fn belongs(scenario: &Scenario, object: &Json) -> bool {
         || own(&text_of(&object["metadata"]["labels"]["kro.run/resource-graph-definition-name"]))
 }
 
-async fn listed(api: &Api<DynamicObject>) -> Vec<Json> {
-    wait::until("a list", || async {
+async fn list(api: &Api<DynamicObject>) -> Vec<Json> {
+    wait::until("the list of objects", || async {
         match api.list(&ListParams::default()).await {
             Ok(list) => {
                 Ok(list.items.into_iter().map(|object| serde_json::to_value(object).unwrap()).collect())
             }
-            // A kind that is no longer served has no objects.
+            // A kind that is not served any more has no objects.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-            // The storage of a new kind is not there at once.
+            // The API server rejects lists of a new kind until its storage is initialized.
             Err(error) => Err(error.to_string()),
         }
     })
@@ -194,7 +195,7 @@ pub fn reference_of(object: &Json) -> String {
     parts.into_iter().filter_map(Json::as_str).collect::<Vec<_>>().join("/")
 }
 
-fn said(error: kube::Error) -> String {
+fn message_of(error: kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message,
         error => panic!("{error}"),

@@ -1,4 +1,5 @@
-//! Objects that a running kro made are taken over, and given back: the same UIDs, no other revision, no field lost.
+//! kross takes over the objects of a running kro, and kro takes them back: with the same UIDs, without a new revision and
+//! without losing a field.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::setup::{Objects, Running, condition, until};
 const PLANE: &str = "takeover";
 const CHILDREN: [&str; 5] = ["x-first", "x-second", "x-item-a", "x-item-b", "x-chosen"];
 
-/// A chain, a collection, an external reference, something chosen, and something left out.
+/// A definition with a chain, a collection, an external reference, a resource that is included and one that is not.
 fn definition() -> Json {
     let config_map = |id: &str, name: &str, data: Json| {
         json!({"id": id, "template": {"apiVersion": "v1", "kind": "ConfigMap",
@@ -48,7 +49,7 @@ async fn takes_over_and_returns_what_kro_created_unchanged() {
     }
     let plane = shared(PLANE).await;
     let objects = Objects { client: plane.client().await.unwrap() };
-    crate::install_kros(&objects.client).await;
+    crate::install_kro_crds(&objects.client).await;
     let config_maps =
         Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(objects.client.clone(), "default");
     config_maps
@@ -60,14 +61,14 @@ async fn takes_over_and_returns_what_kro_created_unchanged() {
     let kro = crate::kro(PLANE).await;
     objects.create(&definition()).await;
     objects.until_ready("taken").await;
-    for name in ["x", "left-to-us"] {
+    for name in ["x", "deleted-by-kross"] {
         let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Taken", "metadata": {"name": name},
             "spec": {"names": ["a", "b"]}});
         instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
         until(instances.clone(), name.to_owned(), active).await;
     }
     kro.stop();
-    let made = everything(&objects).await;
+    let of_kro = everything(&objects).await;
 
     let running = Running::start(PLANE, crate::settings()).await;
     until(instances.clone(), "x".to_owned(), |instance| {
@@ -75,19 +76,19 @@ async fn takes_over_and_returns_what_kro_created_unchanged() {
     })
     .await;
     objects.until_ready("taken").await;
-    // kro says less of these in its CRD, which is no reason to hold anything back.
-    let schemas = ["maybe", "times"];
-    let taken = until_kept(&objects, &made, &schemas).await;
+    // The CRD of kro is less specific about these fields, which does not make their change a breaking one.
+    let refined = ["maybe", "times"];
+    let taken = until_unchanged(&objects, &of_kro, &refined).await;
     assert_eq!(taken["instance"]["status"]["maybe"], "value");
     assert_eq!(objects.revision_names("taken").await, ["taken-r00001"]);
-    follows(&objects, &instances, 2).await;
-    // What the template no longer says goes, though it was kro that wrote it.
+    applies_changes(&objects, &instances, 2).await;
+    // A field that is not in the template is removed, although kro wrote it.
     let names = &objects.get(&objects.config_maps("default"), "x-second").await["data"];
     assert_eq!(names, &json!({"after": "x-first", "out": "value"}));
-    // What kro's field managers own, its finalizer first, is no obstacle.
-    instances.delete("left-to-us", &DeleteParams::default()).await.unwrap();
-    wait::until_deleted(&instances, "left-to-us").await;
-    assert!(config_maps.get_opt("left-to-us-first").await.unwrap().is_none());
+    // Fields of kro's field managers, such as the finalizer, do not block the deletion.
+    instances.delete("deleted-by-kross", &DeleteParams::default()).await.unwrap();
+    wait::until_deleted(&instances, "deleted-by-kross").await;
+    assert!(config_maps.get_opt("deleted-by-kross-first").await.unwrap().is_none());
     running.stop().await;
 
     let allow = json!({"metadata": {"annotations": {"kro.run/allow-breaking-changes": "true"}}});
@@ -100,9 +101,9 @@ async fn takes_over_and_returns_what_kro_created_unchanged() {
     })
     .await;
     objects.until_ready("taken").await;
-    follows(&objects, &instances, 3).await;
-    let ours = ["managedResources", "clusters", "size", "observedGeneration", "generation", "names"];
-    until_kept(&objects, &before, &[&ours[..], &schemas].concat()).await;
+    applies_changes(&objects, &instances, 3).await;
+    let of_kross = ["managedResources", "clusters", "size", "observedGeneration", "generation", "names"];
+    until_unchanged(&objects, &before, &[&of_kross[..], &refined].concat()).await;
     assert_eq!(objects.revision_names("taken").await, ["taken-r00001"]);
 
     instances.delete("x", &DeleteParams::default()).await.unwrap();
@@ -114,8 +115,8 @@ async fn takes_over_and_returns_what_kro_created_unchanged() {
     kro.stop();
 }
 
-/// Whoever runs now acts on a change of the instance.
-async fn follows(objects: &Objects, instances: &Api<DynamicObject>, size: i64) {
+/// Changes the instance and waits until the running controller applies that.
+async fn applies_changes(objects: &Objects, instances: &Api<DynamicObject>, size: i64) {
     let patch = Patch::Merge(json!({"spec": {"size": size}}));
     instances.patch("x", &PatchParams::default(), &patch).await.unwrap();
     for name in ["x-first", "x-chosen"] {
@@ -156,37 +157,37 @@ async fn everything(objects: &Objects) -> BTreeMap<String, Json> {
     all
 }
 
-/// Waits until nothing that was there is gone or another, but for fields of these names: whoever begins says for a moment that
-/// it does not know yet. The objects are the same ones all the while.
-async fn until_kept(
+/// Waits until the objects have every earlier field with the same value, except for fields of these names: a controller that
+/// has just started reports `Unknown` for a moment. The objects keep their UIDs all the time.
+async fn until_unchanged(
     objects: &Objects,
     before: &BTreeMap<String, Json>,
     except: &[&str],
 ) -> BTreeMap<String, Json> {
-    wait::until("everything to be as it was", || async {
+    wait::until("the objects to be as before", || async {
         let after = everything(objects).await;
         let mut lost = Vec::new();
         for (name, old) in before {
             let new = &after[name];
             assert_eq!(old["metadata"]["uid"], new["metadata"]["uid"], "{name}");
-            holds_all(name, old, new, except, &mut lost);
+            collect_lost_fields(name, old, new, except, &mut lost);
         }
         if lost.is_empty() { Ok(after) } else { Err(format!("{lost:#?}")) }
     })
     .await
 }
 
-fn holds_all(path: &str, old: &Json, new: &Json, except: &[&str], lost: &mut Vec<String>) {
+fn collect_lost_fields(path: &str, old: &Json, new: &Json, except: &[&str], lost: &mut Vec<String>) {
     match (old, new) {
         (Json::Object(left), Json::Object(right)) => {
-            // These move with every write.
-            let moving =
+            // These change with every write.
+            let volatile =
                 ["resourceVersion", "managedFields", "lastTransitionTime", "internal.kro.run/desired-hash"];
-            for (key, value) in left.iter().filter(|(key, _)| !moving.contains(&key.as_str())) {
-                // kross adds to the schema of the CRD, which makes another generation of it.
-                let moved = key == "generation" && path == "crd.metadata";
-                if !moved && !except.contains(&key.as_str()) {
-                    holds_all(
+            for (key, value) in left.iter().filter(|(key, _)| !volatile.contains(&key.as_str())) {
+                // kross adds to the schema of the CRD, which increases its generation.
+                let increased = key == "generation" && path == "crd.metadata";
+                if !increased && !except.contains(&key.as_str()) {
+                    collect_lost_fields(
                         &format!("{path}.{key}"),
                         value,
                         right.get(key).unwrap_or(&Json::Null),
@@ -197,15 +198,15 @@ fn holds_all(path: &str, old: &Json, new: &Json, except: &[&str], lost: &mut Vec
             }
         }
         (Json::Array(left), Json::Array(right)) if left.len() == right.len() => {
-            // Conditions are sorted by times, and a definition waits for its revision after every start; kro's dependencies
-            // come in any order.
+            // Conditions are sorted by transition time, which changes after a start; kro writes dependencies in random
+            // order.
             let sorted = |list: &[Json]| {
                 let mut list = list.to_vec();
                 list.sort_by_key(|item| (item["type"].to_string(), item["id"].to_string()));
                 list
             };
             for (left, right) in sorted(left).iter().zip(&sorted(right)) {
-                holds_all(path, left, right, except, lost);
+                collect_lost_fields(path, left, right, except, lost);
             }
         }
         _ if old == new => {}

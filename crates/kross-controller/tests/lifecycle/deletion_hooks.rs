@@ -1,4 +1,4 @@
-//! Resources that exist for the deletion of others: made, awaited, cleaned up.
+//! Deletion hooks (`lifecycle.when: Deletion`) and the order of deletion.
 
 use kross_testing::wait;
 use serde_json::{Value as Json, json};
@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use crate::setup::condition;
 use crate::world::{World, config_map, edit};
 
-/// A ConfigMap that stands for a job: done once somebody writes so.
+/// A deletion hook that is ready once its data has `done`.
 fn backup(of: &str) -> Json {
     let mut backup = config_map("backup", json!({"of": format!("${{{of}.metadata.name}}")}));
     backup["lifecycle"] = json!({"when": "Deletion"});
@@ -36,10 +36,10 @@ async fn creates_a_backup_before_it_deletes_the_database_and_then_deletes_the_ba
     let namespace = &world.namespace;
     let expected =
         format!("deleting resources: ConfigMap {namespace}/x-database: waits for `backup` to be ready: ");
-    let says = |instance: &Json| {
+    let waits = |instance: &Json| {
         condition(instance, "ResourcesReady")["message"].as_str().is_some_and(|it| it.starts_with(&expected))
     };
-    let waiting = world.until("x", says).await;
+    let waiting = world.until("x", waits).await;
     assert_eq!(waiting["status"]["state"], "DELETING");
     assert_eq!(entry(&waiting, "backup")["state"], "Pending");
     assert_eq!(entry(&waiting, "database")["state"], "Deleting");
@@ -51,7 +51,7 @@ async fn creates_a_backup_before_it_deletes_the_database_and_then_deletes_the_ba
         assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
     }
     let deletes: Vec<String> =
-        world.sent().into_iter().filter(|sent| sent.starts_with("delete configmaps")).collect();
+        world.sent_requests().into_iter().filter(|sent| sent.starts_with("delete configmaps")).collect();
     let order = |name: &str| deletes.iter().position(|sent| sent.ends_with(name)).unwrap();
     assert!(order("x-database") < order("x-backup"));
 }
@@ -73,9 +73,9 @@ async fn reports_a_failing_backup_and_waits_for_it_until_force_after() {
     let message = condition(&failing, "Ready")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("waits for `backup` to be ready: cannot create ConfigMap"), "{message}");
     wait::until_deleted(&world.instances, "x").await;
-    let left = world.config_maps.get("x-database").await.unwrap();
-    assert_eq!(left.metadata.labels, None, "it is left behind, and nobody's");
-    assert_eq!(left.data.unwrap()["a"], "1");
+    let orphaned = world.config_maps.get("x-database").await.unwrap();
+    assert_eq!(orphaned.metadata.labels, None, "the database is orphaned: the ownership labels are removed");
+    assert_eq!(orphaned.data.unwrap()["a"], "1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +114,11 @@ async fn delete_order_and_after_decide_the_order_and_may_be_computed() {
     }
     let deleted = |instance: &str| -> Vec<String> {
         let prefix = format!("delete configmaps {}/{instance}-", world.namespace);
-        world.sent().iter().filter_map(|sent| sent.strip_prefix(&prefix).map(str::to_owned)).collect()
+        world
+            .sent_requests()
+            .iter()
+            .filter_map(|sent| sent.strip_prefix(&prefix).map(str::to_owned))
+            .collect()
     };
     assert_eq!(deleted("x"), ["a", "b", "c"]);
     assert_eq!(deleted("y"), ["b", "c", "a"]);

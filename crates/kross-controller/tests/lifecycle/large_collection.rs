@@ -1,4 +1,4 @@
-//! A collection of a thousand: what it costs to tell about it.
+//! A collection of a thousand items: the size of the status and how often it is written.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,19 @@ use serde_json::{Value as Json, json};
 use crate::world::{World, config_map, edit};
 
 const ITEMS: usize = 1000;
-const PATIENCE: Duration = Duration::from_secs(180);
+/// How long creating, updating or deleting all items may take.
+const COLLECTION_LIMIT: Duration = Duration::from_secs(180);
 
 async fn until(world: &World, what: &str, condition: impl Fn(&Json) -> bool) -> Json {
-    let look = || async {
+    let check = || async {
         let instance = world.instances.get("x").await.map_err(|error| error.to_string())?;
         let instance = serde_json::to_value(instance).unwrap();
         if condition(&instance) { Ok(instance) } else { Err(instance["status"]["conditions"].to_string()) }
     };
-    wait::until_within(PATIENCE, what, look).await
+    wait::until_within(COLLECTION_LIMIT, what, check).await
 }
 
-fn size(instance: &Json) -> usize {
+fn status_size(instance: &Json) -> usize {
     serde_json::to_vec(&instance["status"]).unwrap().len()
 }
 
@@ -34,17 +35,17 @@ async fn a_thousand_items_make_a_small_status_with_few_writes() {
     let writes =
         || world.proxy.count(&Requests::any().verb(Verb::Update).namespace(&world.namespace).name("x"));
     world.create("x", json!({"count": ITEMS})).await;
-    let waiting = until(&world, "everything to be made", |instance| {
+    let waiting = until(&world, "all items to be created", |instance| {
         let first = &instance["status"]["managedResources"][0];
-        first["message"].as_str().is_some_and(|it| it.starts_with("0 of 1000 items are ready"))
+        first["message"].as_str().is_some_and(|message| message.starts_with("0 of 1000 items are ready"))
     })
     .await;
-    assert!(size(&waiting) < 64 << 10, "{} bytes", size(&waiting));
+    assert!(status_size(&waiting) < 64 << 10, "{} bytes", status_size(&waiting));
     let entries = waiting["status"]["managedResources"].as_array().unwrap();
-    assert_eq!(entries.len(), 21, "the sum, and the first that are not ready");
+    assert_eq!(entries.len(), 21, "the summary, and the first items that are not ready");
     assert!(writes() <= 2, "{} writes", writes());
 
-    // They become ready one after the other.
+    // The items become ready one after the other.
     let started = Instant::now();
     let config_maps = &world.config_maps;
     let edits = (0..ITEMS).map(|i| async move {
@@ -54,17 +55,17 @@ async fn a_thousand_items_make_a_small_status_with_few_writes() {
     let edits: Vec<_> = edits.map(Box::pin).collect();
     stream::iter(edits).buffer_unordered(8).collect::<Vec<()>>().await;
     let active =
-        until(&world, "everything to be ready", |instance| instance["status"]["state"] == "ACTIVE").await;
-    assert!(size(&active) < 4 << 10, "{} bytes", size(&active));
+        until(&world, "all items to be ready", |instance| instance["status"]["state"] == "ACTIVE").await;
+    assert!(status_size(&active) < 4 << 10, "{} bytes", status_size(&active));
     assert_eq!(active["status"]["managedResources"][0]["message"], "1000 of 1000 items are ready");
-    // What is only a detail waits for up to a minute.
-    let most = 8 + usize::try_from(started.elapsed().as_secs() / 60).unwrap();
-    assert!(writes() <= most, "{} writes", writes());
+    // A status write that changes only details is delayed by up to a minute.
+    let limit = 8 + usize::try_from(started.elapsed().as_secs() / 60).unwrap();
+    assert!(writes() <= limit, "{} writes", writes());
 
     world.delete("x").await;
-    let leaving = until(&world, "the deletion", |instance| instance["status"]["state"] == "DELETING").await;
-    assert!(size(&leaving) < 64 << 10, "{} bytes while it is deleted", size(&leaving));
-    wait::until_within(PATIENCE, "the end", || async {
+    let deleting = until(&world, "the deletion", |instance| instance["status"]["state"] == "DELETING").await;
+    assert!(status_size(&deleting) < 64 << 10, "{} bytes during deletion", status_size(&deleting));
+    wait::until_within(COLLECTION_LIMIT, "the instance to be deleted", || async {
         match world.instances.get_opt("x").await {
             Ok(None) => Ok(()),
             other => Err(format!("{other:?}")),

@@ -1,4 +1,5 @@
-//! Objects that stay: what is left of us on them, who is told, and how they are taken over again.
+//! `lifecycle.delete.policy: Retain` and `lifecycle.adopt: Never`: what is removed from retained objects, which Events
+//! report them, and who adopts them.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
@@ -7,11 +8,11 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
-use crate::instance_api::marks;
+use crate::instance_api::ownership_metadata;
 use crate::setup::condition;
 use crate::world::{World, config_map};
 
-/// Waits for an Event with a reason that regards an instance, and gives its note.
+/// Waits for an Event with this reason about an instance, and returns its note.
 pub async fn event(world: &World, instance: &str, reason: &str) -> String {
     let events: Api<Event> = Api::namespaced(world.objects.client.clone(), &world.namespace);
     let found = || async {
@@ -20,9 +21,9 @@ pub async fn event(world: &World, instance: &str, reason: &str) -> String {
             let regards = event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref());
             event.reason.as_deref() == Some(reason) && regards == Some(instance)
         });
-        found.and_then(|event| event.note).ok_or_else(|| "no such event".to_owned())
+        found.and_then(|event| event.note).ok_or_else(|| "there is no such Event".to_owned())
     };
-    wait::until(format!("an event `{reason}`"), found).await
+    wait::until(format!("an Event `{reason}`"), found).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,26 +39,28 @@ async fn retained_objects_lose_their_labels_and_are_adopted_by_the_next_instance
     .await;
     world.create("x", json!({"keep": false})).await;
     world.until_state("x", "ACTIVE").await;
-    // The answer on the object follows the instance.
-    let kept = |object: &ConfigMap| {
-        let notes = object.metadata.annotations.clone().unwrap_or_default();
-        notes.get("internal.kro.run/lifecycle").cloned()
+    // The annotation on the object changes with the instance.
+    let lifecycle = |object: &ConfigMap| {
+        let annotations = object.metadata.annotations.clone().unwrap_or_default();
+        annotations.get("internal.kro.run/lifecycle").cloned()
     };
-    assert_eq!(kept(&world.config_maps.get("x-data").await.unwrap()), None);
+    assert_eq!(lifecycle(&world.config_maps.get("x-data").await.unwrap()), None);
     world.patch("x", json!({"spec": {"keep": true}})).await;
-    let answer = r#"{"policy":"Retain"}"#.to_owned();
-    let before =
-        wait::until_object(&world.config_maps, "x-data", |object| kept(object) == Some(answer.clone())).await;
+    let expected = r#"{"policy":"Retain"}"#.to_owned();
+    let before = wait::until_object(&world.config_maps, "x-data", |object| {
+        lifecycle(object) == Some(expected.clone())
+    })
+    .await;
 
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-web").await.unwrap().is_none());
-    let left = world.config_maps.get("x-data").await.unwrap();
-    assert_eq!(marks(&left), [""; 0]);
-    assert_eq!(left.metadata.uid, before.metadata.uid);
-    assert_eq!(left.data, before.data);
+    let retained = world.config_maps.get("x-data").await.unwrap();
+    assert_eq!(ownership_metadata(&retained), [""; 0]);
+    assert_eq!(retained.metadata.uid, before.metadata.uid);
+    assert_eq!(retained.data, before.data);
     assert_eq!(
-        left.metadata.labels.clone().unwrap().into_iter().collect::<Vec<_>>(),
+        retained.metadata.labels.clone().unwrap().into_iter().collect::<Vec<_>>(),
         [("tier".to_owned(), "data".to_owned())]
     );
     let note = event(&world, "x", "Retained").await;
@@ -65,9 +68,9 @@ async fn retained_objects_lose_their_labels_and_are_adopted_by_the_next_instance
 
     world.create("x", json!({"keep": false})).await;
     world.until_state("x", "ACTIVE").await;
-    let taken = world.config_maps.get("x-data").await.unwrap();
-    assert_eq!(taken.metadata.uid, before.metadata.uid);
-    assert!(!marks(&taken).is_empty());
+    let adopted = world.config_maps.get("x-data").await.unwrap();
+    assert_eq!(adopted.metadata.uid, before.metadata.uid);
+    assert!(!ownership_metadata(&adopted).is_empty());
     world.delete("x").await;
     wait::until_deleted(&world.config_maps, "x-data").await;
 }
@@ -77,11 +80,11 @@ async fn adopt_never_leaves_an_existing_object_alone_until_it_is_deleted() {
     let mut data = config_map("data", json!({"a": "1"}));
     data["lifecycle"] = json!({"adopt": "Never"});
     let world = World::new("Careful", json!({"spec": {}}), json!([data])).await;
-    let mine = ConfigMap {
+    let existing = ConfigMap {
         metadata: kube::api::ObjectMeta { name: Some("x-data".to_owned()), ..Default::default() },
         ..Default::default()
     };
-    let mine = world.config_maps.create(&PostParams::default(), &mine).await.unwrap();
+    let existing = world.config_maps.create(&PostParams::default(), &existing).await.unwrap();
     world.create("x", json!({})).await;
     let refused = world.until_state("x", "ERROR").await;
     let message = condition(&refused, "Ready")["message"].as_str().unwrap().to_owned();
@@ -90,8 +93,8 @@ async fn adopt_never_leaves_an_existing_object_alone_until_it_is_deleted() {
         "{message}"
     );
     assert_eq!(refused["status"]["managedResources"][0]["reason"], "Conflict");
-    let still = world.config_maps.get("x-data").await.unwrap();
-    assert_eq!(still.metadata.resource_version, mine.metadata.resource_version);
+    let unchanged = world.config_maps.get("x-data").await.unwrap();
+    assert_eq!(unchanged.metadata.resource_version, existing.metadata.resource_version);
     world.config_maps.delete("x-data", &DeleteParams::default()).await.unwrap();
     world.until_state("x", "ACTIVE").await;
     world.delete("x").await;
@@ -112,8 +115,10 @@ async fn retains_pruned_objects_if_the_policy_is_retain() {
     world.create("x", json!({"on": true})).await;
     world.until_state("x", "ACTIVE").await;
     world.patch("x", json!({"spec": {"on": false}})).await;
-    let left = wait::until_object(&world.config_maps, "x-data", |object| marks(object).is_empty()).await;
-    assert_eq!(left.data.unwrap()["a"], "1");
+    let retained =
+        wait::until_object(&world.config_maps, "x-data", |object| ownership_metadata(object).is_empty())
+            .await;
+    assert_eq!(retained.data.unwrap()["a"], "1");
     event(&world, "x", "Retained").await;
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;

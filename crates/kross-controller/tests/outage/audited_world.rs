@@ -1,4 +1,4 @@
-//! A controller that keeps an audit log, instances as people see them, and what was left behind.
+//! A world whose controller writes an audit log, the orphaned objects in that log, and instances as normalized YAML.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,59 +13,59 @@ use serde_json::Value as Json;
 use crate::world::{SETTINGS, World};
 
 static AUDIT: LazyLock<(PathBuf, Audit)> = LazyLock::new(|| {
-    // Nobody else had this name, not even a process of the same number before.
+    // Unique also if an earlier process had the same id.
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
     let path = std::env::temp_dir().join(format!("kross-outage-{}-{now}.jsonl", std::process::id()));
     let audit = Audit::to_file(AuditFile { path: path.clone(), max_bytes: 0, max_backups: 0 }).unwrap();
     (path, audit)
 });
 
-/// How controllers behave here.
+/// Settings with the audit log.
 pub fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.clusters.audit = AUDIT.1.clone();
     settings
 }
 
-/// A definition in a namespace of the test's own.
+/// Creates a definition in a namespace that only this test uses.
 pub async fn world(kind: &str, spec: Json) -> World {
     let world = empty_world(kind).await;
     world.define(spec).await;
     world
 }
 
-/// The same without the definition.
+/// As [`world`], without the definition.
 pub async fn empty_world(kind: &str) -> World {
     SETTINGS.get_or_init(settings);
     World::without_definition(kind).await
 }
 
-/// What the audit log says was left behind in a namespace: cluster and name.
-pub fn left(namespace: &str) -> BTreeSet<(String, String)> {
+/// The objects of a namespace that were orphaned according to the audit log, as cluster and name.
+pub fn orphaned_objects(namespace: &str) -> BTreeSet<(String, String)> {
     let (path, audit) = &*AUDIT;
     audit.flush(Duration::from_secs(5));
     let text = std::fs::read_to_string(path).unwrap();
-    // The last line may be on its way.
-    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    let records = whole.map(|line| serde_json::from_str::<Json>(line).unwrap());
-    let left =
+    // The last line may be incomplete.
+    let complete = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let records = complete.map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let orphaned =
         records.filter(|record| record["verb"] == "leave" && record["object"]["namespace"] == namespace);
-    let word = |value: &Json| value.as_str().unwrap().to_owned();
-    left.map(|record| (word(&record["cluster"]["name"]), word(&record["object"]["name"]))).collect()
+    let text_of = |value: &Json| value.as_str().unwrap().to_owned();
+    orphaned.map(|record| (text_of(&record["cluster"]["name"]), text_of(&record["object"]["name"]))).collect()
 }
 
-/// Waits until the audit log says that these were left behind in a namespace: the last word is said when the instance is
-/// already gone.
-pub async fn until_left(namespace: &str, expected: &BTreeSet<(String, String)>) {
-    wait::until("what was left behind to be told", || async {
-        let told = left(namespace);
-        if told == *expected { Ok(()) } else { Err(format!("{told:?}")) }
+/// Waits until these objects of a namespace are recorded as orphaned: the last records are written after the instance was
+/// deleted.
+pub async fn until_orphaned(namespace: &str, expected: &BTreeSet<(String, String)>) {
+    wait::until("the orphaned objects in the audit log", || async {
+        let recorded = orphaned_objects(namespace);
+        if recorded == *expected { Ok(()) } else { Err(format!("{recorded:?}")) }
     })
     .await;
 }
 
-/// An instance as `kubectl get -o yaml` shows it, without what differs from run to run.
-pub fn shown(world: &World, instance: &Json) -> String {
+/// An instance as `kubectl get -o yaml` prints it, with placeholders for values that differ in each run.
+pub fn normalized_yaml(world: &World, instance: &Json) -> String {
     let mut instance = instance.clone();
     let metadata = instance["metadata"].as_object_mut().unwrap();
     for field in [
@@ -83,7 +83,7 @@ pub fn shown(world: &World, instance: &Json) -> String {
     for condition in conditions.iter_mut() {
         condition.as_object_mut().unwrap().remove("observedGeneration");
     }
-    // Their order is that of their last changes.
+    // Conditions are ordered by transition time, which differs in each run.
     conditions.sort_by_key(|condition| condition["type"].as_str().unwrap().to_owned());
     let text = kross_api::to_yaml(&sorted(&instance)).replace(&world.namespace, "shop");
     let patterns = [
@@ -92,12 +92,12 @@ pub fn shown(world: &World, instance: &Json) -> String {
         (r"127\.0\.0\.1:\d+", "SERVER"),
         ("'(TIME|UID)'", "$1"),
     ];
-    patterns.iter().fold(text, |text, (pattern, word)| {
-        regex::Regex::new(pattern).unwrap().replace_all(&text, *word).into_owned()
+    patterns.iter().fold(text, |text, (pattern, placeholder)| {
+        regex::Regex::new(pattern).unwrap().replace_all(&text, *placeholder).into_owned()
     })
 }
 
-/// `kubectl` sorts keys.
+/// The value with sorted keys, as `kubectl` prints it.
 fn sorted(value: &Json) -> Json {
     match value {
         Json::Object(map) => {

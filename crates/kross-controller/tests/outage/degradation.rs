@@ -1,13 +1,13 @@
-//! The seeds' example: a region goes dark, its resources are skipped, the healthy go on, a standby comes; the region returns,
-//! the standby goes.
+//! A region becomes unreachable: its resources are skipped, other clusters are reconciled, and a standby is created. The
+//! region reconnects: the standby is pruned.
 
 use std::time::{Duration, Instant};
 
 use kross_testing::{Fault, Requests, Verb, wait};
 use serde_json::json;
 
-use crate::audited_world::{shown, world};
-use crate::world::{config_map, resource, value};
+use crate::audited_world::{normalized_yaml, world};
+use crate::world::{config_map, resource_entry, value};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn degrades_while_a_region_is_unreachable_and_recovers() {
@@ -30,39 +30,41 @@ async fn degrades_while_a_region_is_unreachable_and_recovers() {
     world.create("x", json!({"text": "one"})).await;
     let healthy = world
         .until("x", |instance| {
-            instance["status"]["state"] == "ACTIVE" && resource(instance, "regional")["state"] == "Ready"
+            instance["status"]["state"] == "ACTIVE"
+                && resource_entry(instance, "regional")["state"] == "Ready"
         })
         .await;
-    insta::assert_snapshot!("1 healthy", shown(&world, &healthy));
+    insta::assert_snapshot!("1 healthy", normalized_yaml(&world, &healthy));
     assert_eq!(value(&world.config_maps.get("x-web").await.unwrap(), "replicas"), Some("3"));
 
-    let began = Instant::now();
+    let outage_began = Instant::now();
     eu.proxy.set(Fault::Refuse);
-    let dark = world.until("x", |instance| resource(instance, "regional")["state"] == "Skipped").await;
-    insta::assert_snapshot!("2 dark", shown(&world, &dark));
+    let unreachable =
+        world.until("x", |instance| resource_entry(instance, "regional")["state"] == "Skipped").await;
+    insta::assert_snapshot!("2 unreachable", normalized_yaml(&world, &unreachable));
     wait::until_object(&world.config_maps, "x-web", |web| value(web, "replicas") == Some("1")).await;
-    // Healthy clusters go on.
+    // Other clusters are reconciled.
     world.patch("x", json!({"spec": {"text": "two"}})).await;
     wait::until_object(&us.config_maps, "x-other", |other| value(other, "text") == Some("two")).await;
     wait::until_object(&us.config_maps, "x-standby", |_| true).await;
-    // Not before it has lasted. Times are kept in whole seconds.
+    // Not before the outage has lasted as long as specified. Times are stored in whole seconds.
     let applies = us.proxy.requests(&Requests::any().verb(Verb::Apply).name("x-standby"));
-    assert!(applies[0].at - began >= Duration::from_secs(11), "{:?}", applies[0].at - began);
-    let degraded = world.until("x", |instance| resource(instance, "standby")["state"] == "Ready").await;
-    insta::assert_snapshot!("3 degraded", shown(&world, &degraded));
+    assert!(applies[0].at - outage_began >= Duration::from_secs(11), "{:?}", applies[0].at - outage_began);
+    let degraded = world.until("x", |instance| resource_entry(instance, "standby")["state"] == "Ready").await;
+    insta::assert_snapshot!("3 degraded", normalized_yaml(&world, &degraded));
 
     eu.proxy.set(Fault::Pass);
     wait::until_object(&eu.config_maps, "x-regional", |regional| value(regional, "text") == Some("two"))
         .await;
     wait::until_deleted(&us.config_maps, "x-standby").await;
-    let back = world
+    let recovered = world
         .until("x", |instance| {
-            resource(instance, "regional")["state"] == "Ready"
-                && resource(instance, "standby")["state"] == "Skipped"
-                && resource(instance, "web")["state"] == "Ready"
+            resource_entry(instance, "regional")["state"] == "Ready"
+                && resource_entry(instance, "standby")["state"] == "Skipped"
+                && resource_entry(instance, "web")["state"] == "Ready"
         })
         .await;
-    insta::assert_snapshot!("4 back", shown(&world, &back));
+    insta::assert_snapshot!("4 recovered", normalized_yaml(&world, &recovered));
     assert_eq!(value(&world.config_maps.get("x-web").await.unwrap(), "replicas"), Some("3"));
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;

@@ -1,4 +1,5 @@
-//! Deletion across clusters: backups elsewhere, objects that stay, and clusters that nobody waits for any more.
+//! Deleting instances across clusters: backups in another cluster, retained objects, and objects that are orphaned in
+//! unreachable clusters.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +7,10 @@ use kross_testing::{Fault, wait};
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::audited_world::{left, shown, until_left, world};
-use crate::instance_api::marks;
+use crate::audited_world::{normalized_yaml, orphaned_objects, until_orphaned, world};
+use crate::instance_api::ownership_metadata;
 use crate::setup::condition;
-use crate::world::{config_map, edit, resource};
+use crate::world::{config_map, edit, resource_entry};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_log_lists_what_was_orphaned_in_an_unreachable_cluster() {
@@ -39,14 +40,14 @@ async fn the_audit_log_lists_what_was_orphaned_in_an_unreachable_cluster() {
     world.delete("x").await;
     let waiting = world
         .until("x", |instance| {
-            let gone = |id: &str| resource(instance, id).is_null();
+            let deleted = |id: &str| resource_entry(instance, id).is_null();
             instance["status"]["state"] == "DELETING"
-                && resource(instance, "database")["reason"] == "Unreachable"
-                && gone("web")
-                && gone("other")
+                && resource_entry(instance, "database")["reason"] == "Unreachable"
+                && deleted("web")
+                && deleted("other")
         })
         .await;
-    insta::assert_snapshot!("deleting while a cluster is dark", shown(&world, &waiting));
+    insta::assert_snapshot!("deleting while a cluster is unreachable", normalized_yaml(&world, &waiting));
     wait::until_deleted(&world.instances, "x").await;
     for api in [&world.config_maps, &world.region("us").config_maps] {
         for name in ["x-web", "x-other"] {
@@ -56,25 +57,25 @@ async fn the_audit_log_lists_what_was_orphaned_in_an_unreachable_cluster() {
     let cluster = format!("{}/eu-kubeconfig", world.namespace);
     let names = ["x-database", "x-kept", "x-shard-a", "x-shard-b", "x-shard-c"];
     let expected: BTreeSet<_> = names.iter().map(|name| (cluster.clone(), (*name).to_owned())).collect();
-    until_left(&world.namespace, &expected).await;
+    until_orphaned(&world.namespace, &expected).await;
 
     eu.proxy.set(Fault::Pass);
     world.until_state("y", "ACTIVE").await;
-    let there = eu.config_maps.list(&ListParams::default()).await.unwrap().items;
-    let there: BTreeSet<_> = there.into_iter().filter_map(|object| object.metadata.name).collect();
-    let of_x: BTreeSet<_> = there.iter().filter(|name| name.starts_with("x-")).cloned().collect();
+    let existing = eu.config_maps.list(&ListParams::default()).await.unwrap().items;
+    let existing: BTreeSet<_> = existing.into_iter().filter_map(|object| object.metadata.name).collect();
+    let of_x: BTreeSet<_> = existing.iter().filter(|name| name.starts_with("x-")).cloned().collect();
     assert_eq!(of_x, names.iter().map(|name| (*name).to_owned()).collect());
-    // What was not left behind goes as always.
+    // The other instance is deleted as usual.
     world.delete("y").await;
     wait::until_deleted(&world.instances, "y").await;
     let mut expected = expected;
     expected.insert((format!("{}/eu-kubeconfig", world.namespace), "y-kept".to_owned()));
-    until_left(&world.namespace, &expected).await;
-    let there = eu.config_maps.list(&ListParams::default()).await.unwrap().items;
-    let there: BTreeSet<_> = there.into_iter().filter_map(|object| object.metadata.name).collect();
-    let of_y: Vec<_> = there.iter().filter(|name| name.starts_with("y-")).collect();
+    until_orphaned(&world.namespace, &expected).await;
+    let existing = eu.config_maps.list(&ListParams::default()).await.unwrap().items;
+    let existing: BTreeSet<_> = existing.into_iter().filter_map(|object| object.metadata.name).collect();
+    let of_y: Vec<_> = existing.iter().filter(|name| name.starts_with("y-")).collect();
     assert_eq!(of_y, ["y-kept"]);
-    assert_eq!(marks(&eu.config_maps.get("y-kept").await.unwrap()), [""; 0]);
+    assert_eq!(ownership_metadata(&eu.config_maps.get("y-kept").await.unwrap()), [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,11 +93,11 @@ async fn creates_a_backup_in_one_cluster_before_it_deletes_the_database_in_anoth
     wait::until_object(&us.config_maps, "x-backup", |_| true).await;
     let waiting = world
         .until("x", |instance| {
-            let entry = resource(instance, "backup");
+            let entry = resource_entry(instance, "backup");
             entry["message"].as_str().is_some_and(|message| message.contains("`readyWhen` is false"))
         })
         .await;
-    insta::assert_snapshot!("deleting while a backup is made", shown(&world, &waiting));
+    insta::assert_snapshot!("deleting while a backup is created", normalized_yaml(&world, &waiting));
     assert!(eu.config_maps.get("x-database").await.unwrap().metadata.deletion_timestamp.is_none());
     edit(&us.config_maps, "x-backup", json!({"done": "yes"})).await;
     wait::until_deleted(&world.instances, "x").await;
@@ -116,53 +117,56 @@ async fn retains_an_object_when_its_instance_moves_and_adopts_it_when_it_moves_b
     let before = eu.config_maps.get("x-data").await.unwrap();
     world.patch("x", json!({"spec": {"region": "us"}})).await;
     wait::until_object(&us.config_maps, "x-data", |_| true).await;
-    let stays = wait::until_object(&eu.config_maps, "x-data", |object| marks(object).is_empty()).await;
-    assert_eq!((&stays.metadata.uid, &stays.data), (&before.metadata.uid, &before.data));
+    let retained =
+        wait::until_object(&eu.config_maps, "x-data", |object| ownership_metadata(object).is_empty()).await;
+    assert_eq!((&retained.metadata.uid, &retained.data), (&before.metadata.uid, &before.data));
     world.patch("x", json!({"spec": {"region": "eu"}})).await;
-    let again = wait::until_object(&eu.config_maps, "x-data", |object| !marks(object).is_empty()).await;
-    assert_eq!(again.metadata.uid, before.metadata.uid);
+    let adopted =
+        wait::until_object(&eu.config_maps, "x-data", |object| !ownership_metadata(object).is_empty()).await;
+    assert_eq!(adopted.metadata.uid, before.metadata.uid);
     world.until_state("x", "ACTIVE").await;
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     for api in [&eu.config_maps, &us.config_maps] {
-        assert_eq!(marks(&api.get("x-data").await.unwrap()), [""; 0]);
+        assert_eq!(ownership_metadata(&api.get("x-data").await.unwrap()), [""; 0]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphaned_object_stays_orphaned_after_its_cluster_reconnects() {
-    let mut gone = config_map("gone", Some("eu"), json!({"text": "mine"}));
-    gone["includeWhen"] = json!(["${schema.spec.on}"]);
+    let mut pruned = config_map("pruned", Some("eu"), json!({"text": "mine"}));
+    pruned["includeWhen"] = json!(["${schema.spec.on}"]);
     let lifecycle =
-        json!({"delete": {"forceAfter": "2s", "forceWhen": ["${resources.gone.reason == 'Unreachable'}"]}});
-    gone["lifecycle"] = lifecycle;
-    let stays = config_map("stays", Some("us"), json!({}));
-    let spec = json!({"schema": {"spec": {"on": "boolean"}}, "resources": [gone, stays]});
-    let world = world("Promised", spec).await;
+        json!({"delete": {"forceAfter": "2s", "forceWhen": ["${resources.pruned.reason == 'Unreachable'}"]}});
+    pruned["lifecycle"] = lifecycle;
+    let kept = config_map("kept", Some("us"), json!({}));
+    let spec = json!({"schema": {"spec": {"on": "boolean"}}, "resources": [pruned, kept]});
+    let world = world("StaysOrphaned", spec).await;
     let eu = world.region("eu");
     world.create("x", json!({"on": true})).await;
     world.until_state("x", "ACTIVE").await;
     eu.proxy.set(Fault::Refuse);
     world.until_state("x", "ERROR").await;
     world.patch("x", json!({"spec": {"on": false}})).await;
-    wait::until_true("it to be given up", || !left(&world.namespace).is_empty()).await;
-    let says = |instance: &serde_json::Value| {
+    wait::until_true("the object to be orphaned", || !orphaned_objects(&world.namespace).is_empty()).await;
+    let reports = |instance: &serde_json::Value| {
         let message =
             condition(instance, "RemoteClusterConnected")["message"].as_str().unwrap_or_default().to_owned();
         message.contains("what was left behind in cluster") && message.contains("eu-kubeconfig")
     };
-    let owing = world.until("x", says).await;
-    assert_eq!(owing["status"]["state"], "ACTIVE", "{owing:#}");
-    // The cluster answers, so that the author's condition holds no more: what was said holds all the same.
+    let pending = world.until("x", reports).await;
+    assert_eq!(pending["status"]["state"], "ACTIVE", "{pending:#}");
+    // The cluster is reachable again, so `forceWhen` is false now: the object stays orphaned anyway.
     eu.proxy.set(Fault::Pass);
-    let kept = wait::until_object(&eu.config_maps, "x-gone", |object| marks(object).is_empty()).await;
-    assert!(kept.metadata.deletion_timestamp.is_none());
-    assert_eq!(kept.data.unwrap()["text"], "mine");
+    let orphaned =
+        wait::until_object(&eu.config_maps, "x-pruned", |object| ownership_metadata(object).is_empty()).await;
+    assert!(orphaned.metadata.deletion_timestamp.is_none());
+    assert_eq!(orphaned.data.unwrap()["text"], "mine");
     let cluster = format!("{}/eu-kubeconfig", world.namespace);
-    until_left(&world.namespace, &BTreeSet::from([(cluster, "x-gone".to_owned())])).await;
+    until_orphaned(&world.namespace, &BTreeSet::from([(cluster, "x-pruned".to_owned())])).await;
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
-    assert!(eu.config_maps.get_opt("x-gone").await.unwrap().is_some());
+    assert!(eu.config_maps.get_opt("x-pruned").await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,8 +185,8 @@ async fn creates_a_backup_before_it_deletes_a_moved_database_from_its_old_cluste
     world.patch("x", json!({"spec": {"region": "us"}})).await;
     wait::until_object(&us.config_maps, "x-database", |_| true).await;
     wait::until_object(&world.config_maps, "x-backup", |_| true).await;
-    let there = eu.config_maps.get("x-database").await.unwrap();
-    assert!(there.metadata.deletion_timestamp.is_none());
+    let old_database = eu.config_maps.get("x-database").await.unwrap();
+    assert!(old_database.metadata.deletion_timestamp.is_none());
     edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
     wait::until_deleted(&eu.config_maps, "x-database").await;
     wait::until_deleted(&world.config_maps, "x-backup").await;

@@ -1,4 +1,4 @@
-//! The examples about lifecycle and clusters, run as they are; only times are shortened.
+//! The examples in `examples/` about lifecycle and unreachable clusters, unchanged except for shorter times.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value as Json, json};
 
-use crate::audited_world::{empty_world, until_left};
-use crate::world::{World, resource, value};
+use crate::audited_world::{empty_world, until_orphaned};
+use crate::world::{World, resource_entry, value};
 
-/// Makes the definition of an example.
-async fn world(file: &str, kind: &str, shorten: &[(&str, &str)]) -> World {
+/// Creates the definition of an example, with replacements for its times.
+async fn world(file: &str, kind: &str, replacements: &[(&str, &str)]) -> World {
     let path = format!("{}/../../examples/{file}", env!("CARGO_MANIFEST_DIR"));
     let mut text = std::fs::read_to_string(path).unwrap();
-    for (long, short) in shorten {
-        assert!(text.contains(long), "{file} does not say `{long}`");
-        text = text.replace(long, short);
+    for (original, replacement) in replacements {
+        assert!(text.contains(original), "{file} does not contain `{original}`");
+        text = text.replace(original, replacement);
     }
     let (mut sources, mut found) =
         (kross_diagnostics::Sources::default(), kross_diagnostics::Diagnostics::new());
@@ -40,7 +40,7 @@ where
     Api::namespaced(client.clone(), &world.namespace)
 }
 
-async fn gone(world: &World, name: &str) {
+async fn delete_and_wait(world: &World, name: &str) {
     world.delete(name).await;
     wait::until_deleted(&world.instances, name).await;
 }
@@ -57,33 +57,40 @@ async fn example_react_to_failure() {
     wait::until_object(&web, "shop", replicas(3)).await;
     world.region("eu").proxy.set(Fault::Refuse);
     wait::until_object(&web, "shop", replicas(1)).await;
-    let dark = world.until("shop", |instance| instance["status"]["cache"] == "Error").await;
-    assert!(dark["status"]["cacheError"].as_str().unwrap().contains("refused"), "{}", dark["status"]);
+    let unreachable = world.until("shop", |instance| instance["status"]["cache"] == "Error").await;
+    assert!(
+        unreachable["status"]["cacheError"].as_str().unwrap().contains("refused"),
+        "{}",
+        unreachable["status"]
+    );
     world.region("eu").proxy.set(Fault::Pass);
     wait::until_object(&web, "shop", replicas(3)).await;
     world.until_state("shop", "ACTIVE").await;
-    gone(&world, "shop").await;
+    delete_and_wait(&world, "shop").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn example_regional_failover() {
     let world = world("regional-failover.yaml", "FailoverService", &[("2m", "3s")]).await;
     let (eu, us) = (world.region("eu"), world.region("us"));
-    let there: Api<Deployment> = api(&eu.cluster.client, &world);
+    let primary: Api<Deployment> = api(&eu.cluster.client, &world);
     let standby: Api<Deployment> = api(&us.cluster.client, &world);
     world.create("shop", json!({"region": "eu", "standbyRegion": "us"})).await;
-    wait::until_object(&there, "shop", |_| true).await;
+    wait::until_object(&primary, "shop", |_| true).await;
     world.until("shop", |instance| instance["status"]["servedBy"] == "eu").await;
     eu.proxy.set(Fault::Refuse);
     wait::until_object(&standby, "shop", |_| true).await;
     let degraded = world.until("shop", |instance| instance["status"]["servedBy"] == "us").await;
-    assert_eq!(resource(&degraded, "primary")["state"], "Skipped");
-    wait::until_object(&world.config_maps, "shop-directory", |it| value(it, "region") == Some("us")).await;
+    assert_eq!(resource_entry(&degraded, "primary")["state"], "Skipped");
+    wait::until_object(&world.config_maps, "shop-directory", |directory| {
+        value(directory, "region") == Some("us")
+    })
+    .await;
     eu.proxy.set(Fault::Pass);
     wait::until_deleted(&standby, "shop").await;
     world.until("shop", |instance| instance["status"]["servedBy"] == "eu").await;
-    assert!(there.get_opt("shop").await.unwrap().is_some());
-    gone(&world, "shop").await;
+    assert!(primary.get_opt("shop").await.unwrap().is_some());
+    delete_and_wait(&world, "shop").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,17 +101,17 @@ async fn example_keep_data() {
     world.create("shop", json!({"region": "eu"})).await;
     world.until_state("shop", "ACTIVE").await;
     let before = claims.get("shop-data").await.unwrap();
-    gone(&world, "shop").await;
-    let kept = claims.get("shop-data").await.unwrap();
-    assert_eq!((&kept.metadata.uid, kept.metadata.labels), (&before.metadata.uid, None));
+    delete_and_wait(&world, "shop").await;
+    let retained = claims.get("shop-data").await.unwrap();
+    assert_eq!((&retained.metadata.uid, retained.metadata.labels), (&before.metadata.uid, None));
     assert!(eu.config_maps.get_opt("shop-settings").await.unwrap().is_none());
     world.create("shop", json!({"region": "eu", "keep": false})).await;
     world.until_state("shop", "ACTIVE").await;
     assert_eq!(claims.get("shop-data").await.unwrap().metadata.uid, before.metadata.uid);
-    // A claim has a finalizer of its own, which nobody removes here.
+    // Kubernetes adds a finalizer to claims, which no controller manager removes here.
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     claims.patch("shop-data", &PatchParams::default(), &release).await.unwrap();
-    gone(&world, "shop").await;
+    delete_and_wait(&world, "shop").await;
     assert!(claims.get_opt("shop-data").await.unwrap().is_none());
 }
 
@@ -115,10 +122,10 @@ async fn example_deletion_timeout() {
     world.until_state("shop", "ACTIVE").await;
     world.region("eu").proxy.set(Fault::Refuse);
     world.until_state("shop", "ERROR").await;
-    gone(&world, "shop").await;
+    delete_and_wait(&world, "shop").await;
     assert!(world.config_maps.get_opt("shop-record").await.unwrap().is_none());
     let cluster = format!("{}/eu-kubeconfig", world.namespace);
-    until_left(&world.namespace, &BTreeSet::from([(cluster, "shop-agent".to_owned())])).await;
+    until_orphaned(&world.namespace, &BTreeSet::from([(cluster, "shop-agent".to_owned())])).await;
     assert!(world.region("eu").config_maps.get_opt("shop-agent").await.unwrap().is_some());
 }
 
@@ -128,7 +135,7 @@ async fn example_deletion_order() {
     for (name, paused) in [("busy", false), ("idle", true)] {
         world.create(name, json!({"region": "eu", "paused": paused})).await;
         world.until_state(name, "ACTIVE").await;
-        gone(&world, name).await;
+        delete_and_wait(&world, name).await;
     }
     let deletes = world.region("eu").proxy.requests(&Requests::any().verb(Verb::Delete));
     let deleted = |instance: &str| -> Vec<String> {
@@ -151,7 +158,7 @@ async fn example_database_with_backup() {
     world.delete("shop").await;
     wait::until_object(&jobs, "shop-backup", |_| true).await;
     assert!(databases.get("shop").await.unwrap().metadata.deletion_timestamp.is_none());
-    // What else a Job says when it is done differs between versions of Kubernetes.
+    // The other status fields of a completed Job differ between versions of Kubernetes.
     let done = json!({"status": {"succeeded": 1, "startTime": "2026-01-01T00:00:00Z"}});
     jobs.patch_status("shop-backup", &PatchParams::default(), &Patch::Merge(done)).await.unwrap();
     wait::until_deleted(&databases, "shop").await;

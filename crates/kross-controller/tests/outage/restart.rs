@@ -1,4 +1,5 @@
-//! A controller that ends while a cluster is dark: the next one knows what was there, and how long it was waited for.
+//! A restart of the controller while a cluster is unreachable or a graph does not compile: deletion continues from what is
+//! stored in the objects.
 
 use std::collections::BTreeSet;
 
@@ -8,41 +9,41 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value as Json, json};
 
-use crate::audited_world::{settings, until_left};
+use crate::audited_world::{settings, until_orphaned};
 use crate::setup::{Objects, Running, install, until};
 use crate::world::config_map;
 
 const PLANE: &str = "restarted";
-const SPACE: &str = "restarted";
+const NAMESPACE: &str = "restarted";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn force_after_continues_over_a_restart_while_the_cluster_is_unreachable() {
     let (hub, eu) = tokio::join!(shared(PLANE), shared("eu"));
     let objects = Objects { client: hub.client().await.unwrap() };
-    let there = eu.client().await.unwrap();
+    let eu_client = eu.client().await.unwrap();
     install(&objects.client).await;
-    for client in [&objects.client, &there] {
+    for client in [&objects.client, &eu_client] {
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        namespaces.create(&PostParams::default(), &objects::namespace(SPACE)).await.unwrap();
+        namespaces.create(&PostParams::default(), &objects::namespace(NAMESPACE)).await.unwrap();
     }
     let proxy = FaultProxy::start(eu.admin()).unwrap();
-    let secrets: Api<Secret> = Api::namespaced(objects.client.clone(), SPACE);
+    let secrets: Api<Secret> = Api::namespaced(objects.client.clone(), NAMESPACE);
     let secret = objects::kubeconfig_secret("eu-kubeconfig", &proxy.kubeconfig(eu.admin()).unwrap());
     secrets.create(&PostParams::default(), &secret).await.unwrap();
-    let mut far = config_map("far", Some("eu"), json!({"a": "1"}));
-    far["lifecycle"] = json!({"delete": {"forceAfter": "15s"}});
-    // So many that the status has only a sum of them.
-    let mut many = config_map("many", Some("eu"), json!({"after": "${near.metadata.name}"}));
+    let mut remote = config_map("remote", Some("eu"), json!({"a": "1"}));
+    remote["lifecycle"] = json!({"delete": {"forceAfter": "15s"}});
+    // So many items that the status has only a summary of them.
+    let mut many = config_map("many", Some("eu"), json!({"after": "${local.metadata.name}"}));
     many["forEach"] = json!([{"i": "${lists.range(schema.spec.count)}"}]);
     many["template"]["metadata"]["name"] = json!("${schema.metadata.name}-many-${string(i)}");
     many["lifecycle"] = json!({"delete": {"forceAfter": "15s"}});
     let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
         "metadata": {"name": "lasting"}, "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "Lasting", "spec": {"count": "integer"}},
-        "resources": [far, many, config_map("near", None, json!({}))]}});
+        "resources": [remote, many, config_map("local", None, json!({}))]}});
     let running = Running::start(PLANE, settings()).await;
     objects.create(&definition).await;
     objects.until_ready("lasting").await;
-    let instances = objects.namespaced("kro.run", "Lasting", "lastings", SPACE);
+    let instances = objects.namespaced("kro.run", "Lasting", "lastings", NAMESPACE);
     let instance = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Lasting", "metadata": {"name": "x"}, "spec": {"count": 30}});
     instances.create(&PostParams::default(), &serde_json::from_value(instance).unwrap()).await.unwrap();
     until(instances.clone(), "x".to_owned(), |instance| instance["status"]["state"] == "ACTIVE").await;
@@ -51,21 +52,21 @@ async fn force_after_continues_over_a_restart_while_the_cluster_is_unreachable()
     proxy.set(Fault::Refuse);
     let running = Running::start(PLANE, settings()).await;
     instances.delete("x", &DeleteParams::default()).await.unwrap();
-    let kept =
+    let attempts_stored =
         |instance: &Json| instance["metadata"]["annotations"]["internal.kro.run/delete-attempts"].is_string();
-    let waiting = until(instances.clone(), "x".to_owned(), kept).await;
+    let waiting = until(instances.clone(), "x".to_owned(), attempts_stored).await;
     assert_eq!(waiting["status"]["state"], "DELETING");
     running.stop().await;
-    // Another one still knows since when.
+    // The next controller still knows when the deletion began.
     let running = Running::start(PLANE, settings()).await;
     wait::until_deleted(&instances, "x").await;
-    let names = (0..30).map(|i| format!("x-many-{i}")).chain(["x-far".to_owned()]);
-    let expected: BTreeSet<_> = names.map(|name| (format!("{SPACE}/eu-kubeconfig"), name)).collect();
-    until_left(SPACE, &expected).await;
-    let config_maps: Api<ConfigMap> = Api::namespaced(there, SPACE);
-    let still = config_maps.list(&ListParams::default()).await.unwrap().items;
-    let still: BTreeSet<_> = still.into_iter().filter_map(|object| object.metadata.name).collect();
-    assert!(expected.iter().all(|(_, name)| still.contains(name)), "{still:?}");
+    let names = (0..30).map(|i| format!("x-many-{i}")).chain(["x-remote".to_owned()]);
+    let expected: BTreeSet<_> = names.map(|name| (format!("{NAMESPACE}/eu-kubeconfig"), name)).collect();
+    until_orphaned(NAMESPACE, &expected).await;
+    let config_maps: Api<ConfigMap> = Api::namespaced(eu_client, NAMESPACE);
+    let existing = config_maps.list(&ListParams::default()).await.unwrap().items;
+    let existing: BTreeSet<_> = existing.into_iter().filter_map(|object| object.metadata.name).collect();
+    assert!(expected.iter().all(|(_, name)| existing.contains(name)), "{existing:?}");
     running.stop().await;
 }
 
@@ -98,7 +99,7 @@ async fn deletes_instances_as_last_applied_when_their_graph_no_longer_compiles()
     until(instances.clone(), "x".to_owned(), |instance| instance["status"]["state"] == "ACTIVE").await;
     running.stop().await;
 
-    // The kind goes while nobody looks: neither the definition nor its last revision compiles.
+    // The CRD of a resource is deleted while no controller runs: neither the definition nor its last revision compiles.
     objects.crds().delete("widgets.broken.test", &DeleteParams::default()).await.unwrap();
     wait::until_deleted(&objects.crds(), "widgets.broken.test").await;
     let running = Running::start(PLANE, settings()).await;
@@ -107,6 +108,6 @@ async fn deletes_instances_as_last_applied_when_their_graph_no_longer_compiles()
     wait::until_deleted(&instances, "x").await;
     let config_maps: Api<ConfigMap> = Api::namespaced(objects.client.clone(), "default");
     assert!(config_maps.get_opt("x-web").await.unwrap().is_none());
-    assert_eq!(crate::instance_api::marks(&config_maps.get("x-kept").await.unwrap()), [""; 0]);
+    assert_eq!(crate::instance_api::ownership_metadata(&config_maps.get("x-kept").await.unwrap()), [""; 0]);
     running.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The long spelling on external references, resources and the definition, watched and polled.
+//! The long form of `cluster` on external references, resources and the definition, watched and polled.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -8,97 +8,99 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value as Json, json};
 
-use crate::fixture::{CONFIG_MAP, DEPLOYMENT, Stage, complete, example, object, serve};
+use crate::fixture::{
+    CONFIG_MAP, DEPLOYMENT, ProposalFixture, example, get_object, install_crd, with_required_fields,
+};
 use crate::setup::condition;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_shared_configuration_from_a_central_cluster() {
-    let stage = Stage::new().await;
-    stage.credentials(("default", "central-cluster-kubeconfig"), "east", None).await;
-    let namespaces: Api<Namespace> = Api::all(stage.east.clone());
+    let fixture = ProposalFixture::new().await;
+    fixture.create_secret(("default", "central-cluster-kubeconfig"), "east", None).await;
+    let namespaces: Api<Namespace> = Api::all(fixture.east.clone());
     namespaces.create(&PostParams::default(), &objects::namespace("shared-config")).await.unwrap();
-    let shared: Api<ConfigMap> = Api::namespaced(stage.east.clone(), "shared-config");
+    let shared: Api<ConfigMap> = Api::namespaced(fixture.east.clone(), "shared-config");
     let config =
         objects::config_map("platform-defaults", &[("defaultImage", "base:1"), ("logLevel", "info")]);
     shared.create(&PostParams::default(), &config).await.unwrap();
-    let definition = complete(example("shared-configuration.yaml"));
-    stage.define(&definition).await;
-    let instance = stage.instantiate(&definition, "app", json!({"name": "app"})).await;
+    let definition = with_required_fields(example("shared-configuration.yaml"));
+    fixture.create_definition(&definition).await;
+    let instance = fixture.create_instance(&definition, "app", json!({"name": "app"})).await;
     instance.until_ready().await;
-    let here = object(&stage.hub, DEPLOYMENT, "default", "app").await.unwrap();
-    assert_eq!(here["spec"]["template"]["spec"]["containers"][0]["image"], "base:1");
-    // What changes over there arrives here.
+    let deployment = get_object(&fixture.hub, DEPLOYMENT, "default", "app").await.unwrap();
+    assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["image"], "base:1");
+    // A change in the central cluster updates the local object.
     let patch = Patch::Merge(json!({"data": {"defaultImage": "base:2"}}));
     shared.patch("platform-defaults", &PatchParams::default(), &patch).await.unwrap();
-    let deployments: Api<Deployment> = Api::namespaced(stage.hub.clone(), "default");
+    let deployments: Api<Deployment> = Api::namespaced(fixture.hub.clone(), "default");
     kross_testing::wait::until_object(&deployments, "app", |deployment| {
         let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         pod.is_some_and(|pod| pod.containers[0].image.as_deref() == Some("base:2"))
     })
     .await;
     instance.delete().await;
-    assert!(object(&stage.east, CONFIG_MAP, "shared-config", "platform-defaults").await.is_some());
-    stage.undefine(&definition).await;
-    stage.forget("default", "central-cluster-kubeconfig").await;
+    assert!(get_object(&fixture.east, CONFIG_MAP, "shared-config", "platform-defaults").await.is_some());
+    fixture.delete_definition(&definition).await;
+    fixture.delete_secret("default", "central-cluster-kubeconfig").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_item_of_a_collection_may_name_its_own_cluster() {
-    let stage = Stage::new().await;
-    stage.credentials(("default", "us-kubeconfig"), "east", None).await;
-    stage.credentials(("default", "eu-kubeconfig"), "west", None).await;
-    let definition = complete(example("multi-region-by-item.yaml"));
-    stage.define(&definition).await;
+    let fixture = ProposalFixture::new().await;
+    fixture.create_secret(("default", "us-kubeconfig"), "east", None).await;
+    fixture.create_secret(("default", "eu-kubeconfig"), "west", None).await;
+    let definition = with_required_fields(example("multi-region-by-item.yaml"));
+    fixture.create_definition(&definition).await;
     let instance =
-        stage.instantiate(&definition, "web", json!({"regions": ["us", "eu"], "image": "web:1"})).await;
+        fixture.create_instance(&definition, "web", json!({"regions": ["us", "eu"], "image": "web:1"})).await;
     let status = instance.until_ready().await["status"].clone();
     let clusters = status["clusters"].as_array().unwrap();
     let names: Vec<&Json> = clusters.iter().map(|cluster| &cluster["name"]).collect();
     assert_eq!(names, ["us-cluster (default/us-kubeconfig)", "eu-cluster (default/eu-kubeconfig)"]);
     assert!(clusters.iter().all(|cluster| cluster["mode"] == "Poll" && cluster["ready"] == 1), "{status:#}");
-    for cluster in [&stage.east, &stage.west] {
-        assert!(object(cluster, DEPLOYMENT, "default", "web").await.is_some());
+    for cluster in [&fixture.east, &fixture.west] {
+        assert!(get_object(cluster, DEPLOYMENT, "default", "web").await.is_some());
     }
-    // A region less is a Deployment less, over there alone.
+    // Without a region, only its Deployment is pruned.
     instance.patch(json!({"spec": {"regions": ["us"]}})).await;
-    let deployments: Api<Deployment> = Api::namespaced(stage.west.clone(), "default");
+    let deployments: Api<Deployment> = Api::namespaced(fixture.west.clone(), "default");
     kross_testing::wait::until_deleted(&deployments, "web").await;
-    assert!(object(&stage.east, DEPLOYMENT, "default", "web").await.is_some());
+    assert!(get_object(&fixture.east, DEPLOYMENT, "default", "web").await.is_some());
     instance.delete().await;
-    assert!(object(&stage.east, DEPLOYMENT, "default", "web").await.is_none());
-    stage.undefine(&definition).await;
-    stage.forget("default", "us-kubeconfig").await;
-    stage.forget("default", "eu-kubeconfig").await;
+    assert!(get_object(&fixture.east, DEPLOYMENT, "default", "web").await.is_none());
+    fixture.delete_definition(&definition).await;
+    fixture.delete_secret("default", "us-kubeconfig").await;
+    fixture.delete_secret("default", "eu-kubeconfig").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn creates_a_namespace_in_an_edge_cluster_before_its_objects() {
-    let stage = Stage::new().await;
-    stage.credentials(("default", "edge-clusters-kubeconfig"), "west", None).await;
-    let definition = complete(example("edge-workload.yaml"));
-    stage.define(&definition).await;
+    let fixture = ProposalFixture::new().await;
+    fixture.create_secret(("default", "edge-clusters-kubeconfig"), "west", None).await;
+    let definition = with_required_fields(example("edge-workload.yaml"));
+    fixture.create_definition(&definition).await;
     let config = json!({"targetCluster": "edge-7", "workloadConfig": {"replicas": 2, "image": "edge:1"}});
-    let instance = stage.instantiate(&definition, "probe", config).await;
+    let instance = fixture.create_instance(&definition, "probe", config).await;
     let status = instance.until_ready().await["status"].clone();
     assert_eq!(status["clusters"][0]["name"], "edge-7 (default/edge-clusters-kubeconfig)");
     assert_eq!(status["clusters"][0]["mode"], "Poll");
-    let there = object(&stage.west, DEPLOYMENT, "edge-workloads", "probe").await.unwrap();
-    assert_eq!(there["spec"]["replicas"], 2);
-    // Without a controller manager a namespace never ends; what is in it goes first in any case.
-    let namespaces: Api<Namespace> = Api::all(stage.west.clone());
+    let deployment = get_object(&fixture.west, DEPLOYMENT, "edge-workloads", "probe").await.unwrap();
+    assert_eq!(deployment["spec"]["replicas"], 2);
+    // Without a controller manager the namespace stays `Terminating`; its objects are deleted before it.
+    let namespaces: Api<Namespace> = Api::all(fixture.west.clone());
     instance.api.delete(&instance.name, &kube::api::DeleteParams::default()).await.unwrap();
     kross_testing::wait::until_object(&namespaces, "edge-workloads", |namespace| {
         namespace.metadata.deletion_timestamp.is_some()
     })
     .await;
-    assert!(object(&stage.west, DEPLOYMENT, "edge-workloads", "probe").await.is_none());
-    finalize(&stage.west, "edge-workloads").await;
+    assert!(get_object(&fixture.west, DEPLOYMENT, "edge-workloads", "probe").await.is_none());
+    finalize(&fixture.west, "edge-workloads").await;
     kross_testing::wait::until_deleted(&instance.api, &instance.name).await;
-    stage.undefine(&definition).await;
-    stage.forget("default", "edge-clusters-kubeconfig").await;
+    fixture.delete_definition(&definition).await;
+    fixture.delete_secret("default", "edge-clusters-kubeconfig").await;
 }
 
-/// Ends a namespace as the controller manager would.
+/// Finalizes a namespace, as the controller manager would.
 async fn finalize(client: &kube::Client, name: &str) {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "spec": {"finalizers": []}});
     let request = http::Request::put(format!("/api/v1/namespaces/{name}/finalize"))
@@ -110,33 +112,33 @@ async fn finalize(client: &kube::Client, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_resource_waits_for_the_status_of_a_remote_one() {
-    let stage = Stage::new().await;
-    stage.credentials(("default", "data-cluster-kubeconfig"), "east", None).await;
-    serve(&stage.east, "db.example.com", "Database", "databases").await;
-    let definition = complete(example("cross-cluster-app.yaml"));
-    stage.define(&definition).await;
-    let instance = stage.instantiate(&definition, "shop", json!({"name": "shop"})).await;
+    let fixture = ProposalFixture::new().await;
+    fixture.create_secret(("default", "data-cluster-kubeconfig"), "east", None).await;
+    install_crd(&fixture.east, "db.example.com", "Database", "databases").await;
+    let definition = with_required_fields(example("cross-cluster-app.yaml"));
+    fixture.create_definition(&definition).await;
+    let instance = fixture.create_instance(&definition, "shop", json!({"name": "shop"})).await;
     let kind = GroupVersionKind::gvk("db.example.com", "v1", "Database");
     let resource = ApiResource::from_gvk_with_plural(&kind, "databases");
-    let databases: Api<DynamicObject> = Api::namespaced_with(stage.east.clone(), "default", &resource);
+    let databases: Api<DynamicObject> = Api::namespaced_with(fixture.east.clone(), "default", &resource);
     kross_testing::wait::until_object(&databases, "shop-db", |_| true).await;
     instance.until(|instance| instance["status"]["state"] == "IN_PROGRESS").await;
-    assert!(object(&stage.hub, DEPLOYMENT, "default", "shop").await.is_none());
+    assert!(get_object(&fixture.hub, DEPLOYMENT, "default", "shop").await.is_none());
     let endpoint = Patch::Merge(json!({"status": {"endpoint": "db.east:5432"}}));
     databases.patch_status("shop-db", &PatchParams::default(), &endpoint).await.unwrap();
     instance.until_ready().await;
-    let here = object(&stage.hub, DEPLOYMENT, "default", "shop").await.unwrap();
-    assert_eq!(here["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"], "db.east:5432");
+    let deployment = get_object(&fixture.hub, DEPLOYMENT, "default", "shop").await.unwrap();
+    assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"], "db.east:5432");
     instance.delete().await;
-    stage.undefine(&definition).await;
-    stage.forget("default", "data-cluster-kubeconfig").await;
+    fixture.delete_definition(&definition).await;
+    fixture.delete_secret("default", "data-cluster-kubeconfig").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_reference_of_a_resource_takes_precedence_over_that_of_the_definition() {
-    let stage = Stage::new().await;
-    stage.credentials(("default", "default-remote-kubeconfig"), "east", None).await;
-    stage.credentials(("default", "specific-remote-kubeconfig"), "west", None).await;
+    let fixture = ProposalFixture::new().await;
+    fixture.create_secret(("default", "default-remote-kubeconfig"), "east", None).await;
+    fixture.create_secret(("default", "specific-remote-kubeconfig"), "west", None).await;
     let cluster = |name: &str| {
         let secret = format!("{name}-kubeconfig");
         json!({"name": name, "kubeconfigSecret": {"name": secret, "namespace": "default"}})
@@ -151,21 +153,23 @@ async fn the_reference_of_a_resource_takes_precedence_over_that_of_the_definitio
         "metadata": {"name": "precedence"},
         "spec": {"cluster": cluster("default-remote"), "schema": {"apiVersion": "v1alpha1", "kind": "Precedence", "spec": {}},
             "resources": [map("resource1"), second, map("resource3")]}});
-    stage.define(&definition).await;
-    let instance = stage.instantiate(&definition, "one", json!({})).await;
+    fixture.create_definition(&definition).await;
+    let instance = fixture.create_instance(&definition, "one", json!({})).await;
     instance.until_ready().await;
-    for (client, id) in [(&stage.east, "resource1"), (&stage.west, "resource2"), (&stage.east, "resource3")] {
-        assert!(object(client, CONFIG_MAP, "default", &format!("one-{id}")).await.is_some(), "{id}");
+    for (client, id) in
+        [(&fixture.east, "resource1"), (&fixture.west, "resource2"), (&fixture.east, "resource3")]
+    {
+        assert!(get_object(client, CONFIG_MAP, "default", &format!("one-{id}")).await.is_some(), "{id}");
     }
     instance.delete().await;
-    stage.undefine(&definition).await;
-    stage.forget("default", "default-remote-kubeconfig").await;
-    stage.forget("default", "specific-remote-kubeconfig").await;
+    fixture.delete_definition(&definition).await;
+    fixture.delete_secret("default", "default-remote-kubeconfig").await;
+    fixture.delete_secret("default", "specific-remote-kubeconfig").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_dependencies_between_resources_that_inherit_the_cluster_of_the_definition() {
-    let stage = Stage::new().await;
+    let fixture = ProposalFixture::new().await;
     let map = |id: &str, data: Json| {
         let name = format!("${{schema.metadata.name}}-{id}");
         let template =
@@ -178,8 +182,8 @@ async fn rejects_dependencies_between_resources_that_inherit_the_cluster_of_the_
         "spec": {"cluster": {"name": "edge", "kubeconfigSecret": secret},
             "schema": {"apiVersion": "v1alpha1", "kind": "Dependent", "spec": {}},
             "resources": [map("config", json!({})), map("copy", json!({"of": "${config.metadata.name}"}))]}});
-    stage.objects.create(&definition).await;
-    let refused = stage.objects.until_condition("dependent", "GraphAccepted", "False").await;
+    fixture.objects.create(&definition).await;
+    let refused = fixture.objects.until_condition("dependent", "GraphAccepted", "False").await;
     let message = condition(&refused, "GraphAccepted")["message"].as_str().unwrap().to_owned();
     for part in
         ["resources with RGD-level cluster cannot have dependencies", "`copy`", "`config`", "`target`"]
@@ -187,44 +191,44 @@ async fn rejects_dependencies_between_resources_that_inherit_the_cluster_of_the_
         assert!(message.contains(part), "{part}: {message}");
     }
     assert_eq!(refused["status"]["state"], "Inactive");
-    // With a cluster of its own it is part of the whole graph.
+    // A resource with its own `cluster` may have dependencies.
     let mut resource = map("copy", json!({"of": "${config.metadata.name}"}));
     resource["cluster"] = json!({"name": "edge", "kubeconfigSecret": secret});
     let patch = json!({"spec": {"resources": [map("config", json!({})), resource]}});
-    stage.objects.patch("dependent", &patch).await;
-    stage.objects.until_condition("dependent", "GraphAccepted", "True").await;
-    stage.objects.delete("dependent").await;
-    kross_testing::wait::until_deleted(&stage.objects.definitions(), "dependent").await;
+    fixture.objects.patch("dependent", &patch).await;
+    fixture.objects.until_condition("dependent", "GraphAccepted", "True").await;
+    fixture.objects.delete("dependent").await;
+    kross_testing::wait::until_deleted(&fixture.objects.definitions(), "dependent").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_collections_of_other_clusters_by_selector() {
-    let stage = Stage::new().await;
-    stage.credentials(("default", "prod-kubeconfig"), "east", None).await;
-    stage.credentials(("default", "edge-kubeconfig"), "west", None).await;
+    let fixture = ProposalFixture::new().await;
+    fixture.create_secret(("default", "prod-kubeconfig"), "east", None).await;
+    fixture.create_secret(("default", "edge-kubeconfig"), "west", None).await;
     let mut definition = example("fleet-summary.yaml");
     let resources = definition["spec"]["resources"].as_array_mut().unwrap();
     resources.retain(|resource| !resource["externalRef"].is_null());
     let mut production = objects::namespace("production");
     production.metadata.labels = Some([("env".to_owned(), "production".to_owned())].into());
-    let namespaces: Api<Namespace> = Api::all(stage.east.clone());
+    let namespaces: Api<Namespace> = Api::all(fixture.east.clone());
     namespaces.create(&PostParams::default(), &production).await.unwrap();
-    deploy(&stage.east, "production", "backend", json!({"app": "backend"}), 4).await;
-    // Of another label, or in a namespace of another label.
-    deploy(&stage.east, "production", "frontend", json!({"app": "frontend"}), 7).await;
-    deploy(&stage.east, "default", "backend", json!({"app": "backend"}), 9).await;
-    deploy(&stage.west, "default", "edge", json!({"tier": "edge"}), 1).await;
-    stage.define(&definition).await;
-    let instance = stage.instantiate(&definition, "sum", json!({"edgeCluster": "edge"})).await;
+    deploy(&fixture.east, "production", "backend", json!({"app": "backend"}), 4).await;
+    // Not selected: another label, or a namespace with another label.
+    deploy(&fixture.east, "production", "frontend", json!({"app": "frontend"}), 7).await;
+    deploy(&fixture.east, "default", "backend", json!({"app": "backend"}), 9).await;
+    deploy(&fixture.west, "default", "edge", json!({"tier": "edge"}), 1).await;
+    fixture.create_definition(&definition).await;
+    let instance = fixture.create_instance(&definition, "sum", json!({"edgeCluster": "edge"})).await;
     let status = instance.until_ready().await["status"].clone();
     assert_eq!((&status["replicas"], &status["edge"]), (&json!(4), &json!(1)));
-    deploy(&stage.east, "production", "another", json!({"app": "backend"}), 2).await;
+    deploy(&fixture.east, "production", "another", json!({"app": "backend"}), 2).await;
     instance.until(|instance| instance["status"]["replicas"] == 6).await;
     instance.delete().await;
-    assert!(object(&stage.east, DEPLOYMENT, "production", "backend").await.is_some());
-    stage.undefine(&definition).await;
-    stage.forget("default", "prod-kubeconfig").await;
-    stage.forget("default", "edge-kubeconfig").await;
+    assert!(get_object(&fixture.east, DEPLOYMENT, "production", "backend").await.is_some());
+    fixture.delete_definition(&definition).await;
+    fixture.delete_secret("default", "prod-kubeconfig").await;
+    fixture.delete_secret("default", "edge-kubeconfig").await;
 }
 
 async fn deploy(client: &kube::Client, namespace: &str, name: &str, labels: Json, replicas: i64) {

@@ -1,4 +1,5 @@
-//! A hub with one controller, the clusters `east` and `west`, and one example at a time: they all use fixed names.
+//! A hub with one controller and the clusters `east` and `west`. One test at a time uses them, since the examples have fixed
+//! names.
 
 use std::path::Path;
 
@@ -13,23 +14,23 @@ use kube::{Api, Client};
 use serde_json::{Value as Json, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-use crate::setup::{Objects, Running, condition, install, make, until};
+use crate::setup::{Objects, Running, condition, create_once_served, install, until};
 
 static CONTROLLER: OnceCell<Running> = OnceCell::const_new();
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// The clusters of one example.
-pub struct Stage {
+/// The clusters, and the lock that one test at a time holds.
+pub struct ProposalFixture {
     pub hub: Client,
     pub east: Client,
     pub west: Client,
     pub objects: Objects,
-    _turn: MutexGuard<'static, ()>,
+    _exclusive: MutexGuard<'static, ()>,
 }
 
-impl Stage {
+impl ProposalFixture {
     pub async fn new() -> Self {
-        let turn = ONE_AT_A_TIME.lock().await;
+        let exclusive = ONE_AT_A_TIME.lock().await;
         let (hub, east, west) = tokio::join!(client("hub"), client("east"), client("west"));
         CONTROLLER
             .get_or_init(|| async {
@@ -40,14 +41,14 @@ impl Stage {
                 Running::start("hub", settings).await
             })
             .await;
-        Self { objects: Objects { client: hub.clone() }, hub, east, west, _turn: turn }
+        Self { objects: Objects { client: hub.clone() }, hub, east, west, _exclusive: exclusive }
     }
 
-    /// Makes the Secret of a cluster's kubeconfig, under the key `kubeconfig` and, if there is one, another.
-    pub async fn credentials(&self, address: (&str, &str), cluster: &'static str, key: Option<&str>) {
+    /// Creates the kubeconfig Secret of a cluster, under this key or else `kubeconfig`.
+    pub async fn create_secret(&self, address: (&str, &str), cluster: &'static str, key: Option<&str>) {
         let (namespace, name) = address;
         let mut secret = objects::kubeconfig_secret(name, shared(cluster).await.admin());
-        // The examples rely on the name alone.
+        // The examples have Secrets without the label.
         secret.metadata.labels = None;
         if let (Some(key), Some(data)) = (key, &mut secret.data) {
             let kubeconfig = data.remove("kubeconfig").unwrap();
@@ -56,7 +57,7 @@ impl Stage {
         self.secrets(namespace).create(&PostParams::default(), &secret).await.unwrap();
     }
 
-    pub async fn forget(&self, namespace: &str, name: &str) {
+    pub async fn delete_secret(&self, namespace: &str, name: &str) {
         self.secrets(namespace).delete(name, &DeleteParams::default()).await.unwrap();
     }
 
@@ -64,14 +65,14 @@ impl Stage {
         Api::namespaced(self.hub.clone(), namespace)
     }
 
-    /// Makes a definition and waits until it is ready.
-    pub async fn define(&self, definition: &Json) {
+    /// Creates a definition and waits until it is ready.
+    pub async fn create_definition(&self, definition: &Json) {
         self.objects.create(definition).await;
         self.objects.until_ready(definition["metadata"]["name"].as_str().unwrap()).await;
     }
 
-    /// Deletes a definition whose instances are gone, and waits until its API is gone too.
-    pub async fn undefine(&self, definition: &Json) {
+    /// Deletes a definition without instances, and waits until its CRD is deleted too.
+    pub async fn delete_definition(&self, definition: &Json) {
         let name = definition["metadata"]["name"].as_str().unwrap();
         let kind = definition["spec"]["schema"]["kind"].as_str().unwrap();
         self.objects.delete(name).await;
@@ -80,13 +81,13 @@ impl Stage {
         wait::until_deleted(&self.objects.crds(), &crd).await;
     }
 
-    pub async fn instantiate(&self, definition: &Json, name: &str, spec: Json) -> Instance {
+    pub async fn create_instance(&self, definition: &Json, name: &str, spec: Json) -> Instance {
         let api = instances(&self.hub, definition);
         let kind = &definition["spec"]["schema"]["kind"];
         let api_version = format!("{}/v1alpha1", group(definition));
         let instance =
             json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec});
-        make(&api, instance).await;
+        create_once_served(&api, instance).await;
         Instance { api, name: name.to_owned() }
     }
 }
@@ -118,7 +119,7 @@ impl Instance {
         until(self.api.clone(), self.name.clone(), condition)
     }
 
-    /// Waits until it is ready, with every condition about other clusters.
+    /// Waits until `Ready` and every condition about clusters are `True`.
     #[track_caller]
     pub fn until_ready(&self) -> impl Future<Output = Json> {
         self.until(|instance| {
@@ -137,7 +138,7 @@ impl Instance {
     }
 }
 
-/// The definition of an example.
+/// Reads the definition of an example.
 pub fn example(file: &str) -> Json {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kross-graph/tests/definitions");
     let text = std::fs::read_to_string(folder.join(file)).unwrap();
@@ -149,8 +150,8 @@ pub fn example(file: &str) -> Json {
     definitions.next().unwrap()
 }
 
-/// Adds what the examples leave out and the API server asks for: selectors, the labels that they select, and images.
-pub fn complete(mut definition: Json) -> Json {
+/// Adds fields that the examples omit and the API server requires: selectors, the labels that they select, and images.
+pub fn with_required_fields(mut definition: Json) -> Json {
     for resource in definition["spec"]["resources"].as_array_mut().unwrap() {
         let template = &mut resource["template"];
         if template["kind"] != "Deployment" {
@@ -170,8 +171,13 @@ pub fn complete(mut definition: Json) -> Json {
     definition
 }
 
-/// An object in a cluster, or nothing.
-pub async fn object(client: &Client, kind: (&str, &str, &str), namespace: &str, name: &str) -> Option<Json> {
+/// Reads an object in a cluster, if it exists.
+pub async fn get_object(
+    client: &Client,
+    kind: (&str, &str, &str),
+    namespace: &str,
+    name: &str,
+) -> Option<Json> {
     let (group, version, kind) = kind;
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
@@ -183,8 +189,8 @@ pub const DEPLOYMENT: (&str, &str, &str) = ("apps", "v1", "Deployment");
 pub const SERVICE: (&str, &str, &str) = ("", "v1", "Service");
 pub const CONFIG_MAP: (&str, &str, &str) = ("", "v1", "ConfigMap");
 
-/// A kind that the examples use and nobody serves: anything goes in its spec and status.
-pub async fn serve(client: &Client, group: &str, kind: &str, plural: &str) {
+/// Installs a CRD of a kind that an example uses, with an arbitrary spec.
+pub async fn install_crd(client: &Client, group: &str, kind: &str, plural: &str) {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let endpoint = json!({"type": "object", "properties": {"endpoint": {"type": "string"}}});
     let crd = json!({

@@ -1,4 +1,4 @@
-//! A definition, its instances and the regions they use, as one test sees them.
+//! A hub with a controller and two remote clusters, `eu` and `us`, with a fault proxy in front of each for every test.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -17,17 +17,17 @@ pub use crate::instance_api::{edit, value};
 use crate::setup::{Objects, Running, install};
 
 static SHARED: OnceCell<Running> = OnceCell::const_new();
-/// How the program's controller behaves, for programs that say so before their first world.
+/// The settings of the program's controller, if they are set before the first world is created.
 pub static SETTINGS: std::sync::OnceLock<Settings> = std::sync::OnceLock::new();
 
-/// A remote cluster behind a proxy of the test's own.
+/// A remote cluster behind a proxy that only this test uses.
 pub struct Region {
     pub cluster: Cluster,
     pub proxy: FaultProxy,
     pub config_maps: Api<ConfigMap>,
 }
 
-/// One definition, in a namespace of the test's own that exists in all clusters.
+/// A definition, and a namespace in all clusters that only this test uses.
 pub struct World {
     pub namespace: String,
     pub objects: Objects,
@@ -46,15 +46,14 @@ impl Deref for World {
 }
 
 impl World {
-    /// Makes a definition of this kind with this spec beside the schema's header, and Secrets `eu-kubeconfig` and
-    /// `us-kubeconfig` in the test's namespace.
+    /// Creates a definition of this kind, and the Secrets `eu-kubeconfig` and `us-kubeconfig` in the test's namespace.
     pub async fn new(kind: &str, spec: Json) -> Self {
         let world = Self::without_definition(kind).await;
         world.define(spec).await;
         world
     }
 
-    /// The same without a definition, for tests that have another order.
+    /// As [`World::new`], without the definition.
     pub async fn without_definition(kind: &str) -> Self {
         let fixture = Fixture::with(&["eu", "us"]).await;
         let client = fixture.hub.client.clone();
@@ -81,11 +80,12 @@ impl World {
         };
         for name in ["eu", "us"] {
             let kubeconfig = world.kubeconfig(name);
-            world.secret(&format!("{name}-kubeconfig"), &kubeconfig).await;
+            world.apply_secret(&format!("{name}-kubeconfig"), &kubeconfig).await;
         }
         world
     }
 
+    /// Creates the definition and waits until it is ready. Version and kind of the schema are added to `spec`.
     pub async fn define(&self, spec: Json) {
         let name = self.kind.to_lowercase();
         let mut spec = spec;
@@ -101,14 +101,14 @@ impl World {
         &self.regions[name]
     }
 
-    /// The administrator's way into a region, through the test's proxy.
+    /// The admin kubeconfig of a region, through the test's proxy.
     pub fn kubeconfig(&self, region: &str) -> Kubeconfig {
         let region = self.region(region);
         region.proxy.kubeconfig(region.cluster.plane.admin()).unwrap()
     }
 
-    /// Makes or changes a kubeconfig Secret.
-    pub async fn secret(&self, name: &str, kubeconfig: &Kubeconfig) {
+    /// Creates or updates a kubeconfig Secret.
+    pub async fn apply_secret(&self, name: &str, kubeconfig: &Kubeconfig) {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
             "stringData": {"kubeconfig": kubeconfig.to_string()}});
         let parameters = PatchParams::apply("test").force();
@@ -119,7 +119,7 @@ impl World {
         serde_json::to_value(self.instances.get(name).await.unwrap()).unwrap()
     }
 
-    /// Waits until a condition has a status and a reason.
+    /// Waits until a condition of an instance has this status and reason.
     #[track_caller]
     pub fn until_condition(
         &self,
@@ -134,7 +134,7 @@ impl World {
 }
 
 impl Region {
-    /// The writes that went by.
+    /// The write requests that passed through the proxy.
     pub fn writes(&self) -> Vec<String> {
         let sent = self.proxy.requests(&Requests::any());
         let sent = sent.iter().map(|record| &record.request);
@@ -145,7 +145,7 @@ impl Region {
     }
 }
 
-/// A ConfigMap as a resource, in the cluster of a region if one is given.
+/// A resource that is a ConfigMap, in the cluster of a region or in the hub.
 pub fn config_map(id: &str, region: Option<&str>, data: Json) -> Json {
     let mut resource = json!({"id": id, "template": {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": format!("${{schema.metadata.name}}-{id}")}, "data": data}});
@@ -155,14 +155,14 @@ pub fn config_map(id: &str, region: Option<&str>, data: Json) -> Json {
     resource
 }
 
-/// The entry of a resource in an instance's status.
-pub fn resource(instance: &Json, id: &str) -> Json {
+/// The entry of a resource in `status.managedResources`; null if there is none.
+pub fn resource_entry(instance: &Json, id: &str) -> Json {
     let entries = instance["status"]["managedResources"].as_array().cloned().unwrap_or_default();
     entries.into_iter().find(|entry| entry["id"] == id).unwrap_or(Json::Null)
 }
 
-/// The entry of a cluster in an instance's status, by its Secret.
-pub fn cluster(instance: &Json, secret: &str) -> Json {
+/// The entry of a cluster in `status.clusters`, by its Secret; null if there is none.
+pub fn cluster_entry(instance: &Json, secret: &str) -> Json {
     let entries = instance["status"]["clusters"].as_array().cloned().unwrap_or_default();
     let of =
         |entry: &Json| entry["secret"].as_str().is_some_and(|name| name.ends_with(&format!("/{secret}")));

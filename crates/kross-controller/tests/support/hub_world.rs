@@ -1,4 +1,4 @@
-//! A definition and its instances as one test sees them.
+//! A hub whose controller goes through a fault proxy, with one definition and its instances for each test.
 
 use std::ops::Deref;
 
@@ -20,7 +20,7 @@ struct Shared {
 
 static SHARED: OnceCell<Shared> = OnceCell::const_new();
 
-/// One definition, in a namespace of the test's own.
+/// A definition, and a namespace for its instances that only this test uses.
 pub struct World {
     pub namespace: String,
     pub objects: Objects,
@@ -38,7 +38,7 @@ impl Deref for World {
 }
 
 impl World {
-    /// Makes a definition of this kind with these resources and waits until it is ready.
+    /// Creates a definition of this kind with these resources and waits until it is ready.
     pub async fn new(kind: &str, schema: Json, resources: Json) -> Self {
         let fixture = Fixture::hub().await;
         let client = fixture.hub.client.clone();
@@ -71,8 +71,8 @@ impl World {
         }
     }
 
-    /// What the controller sent about objects of this namespace, Events apart.
-    pub fn sent(&self) -> Vec<String> {
+    /// The controller's requests in this namespace, without those for Events.
+    pub fn sent_requests(&self) -> Vec<String> {
         let sent = self.proxy.requests(&Requests::any().namespace(&self.namespace));
         let sent = sent.iter().map(|record| &record.request);
         let sent = sent.filter(|request| !request.resource.starts_with("events"));
@@ -80,7 +80,7 @@ impl World {
     }
 }
 
-/// A ConfigMap as a resource.
+/// A resource that is a ConfigMap.
 pub fn config_map(id: &str, data: Json) -> Json {
     json!({"id": id, "template": {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": format!("${{schema.metadata.name}}-{id}")}, "data": data}})

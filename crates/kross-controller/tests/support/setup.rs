@@ -1,4 +1,4 @@
-//! A hub with the project's CRDs and one controller, and what tests ask of both.
+//! A hub with the project's CRDs and a running controller, and access to definitions, revisions and CRDs.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value as Json, json};
 use tokio::sync::{OnceCell, oneshot};
 
-/// A controller on a thread and a runtime of its own, since tests come and go with theirs.
+/// A running controller. It has its own thread and runtime, since it outlives the runtime of the test that starts it.
 pub struct Running {
     pub graphs: Arc<Graphs>,
     registry: Arc<Registry>,
@@ -28,7 +28,7 @@ impl Running {
 
     pub async fn start_with(config: kube::Config, settings: Settings) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = oneshot::channel();
+        let (send, received) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -37,21 +37,21 @@ impl Running {
                 let client = ClusterClient::trusted(ClusterId::local(), config, options).await.unwrap();
                 let mut registry = Registry::default();
                 let controller = Controller::new(client.clone(), client, settings, &mut registry);
-                let _ = tell.send((controller.readiness(), controller.graphs(), Arc::new(registry)));
+                let _ = send.send((controller.readiness(), controller.graphs(), Arc::new(registry)));
                 controller.run(async { drop(stopped.await) }).await.unwrap();
             });
         });
-        let (readiness, graphs, registry) = told.await.unwrap();
+        let (readiness, graphs, registry) = received.await.unwrap();
         wait::until_true("the controller to be ready", || readiness.is_ready()).await;
         Self { graphs, registry, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// The number of a metric, by its name and labels; 0 if it is not there.
+    /// The value of a metric, by name and labels; 0 if it does not exist.
     pub fn metric(&self, name: &str) -> f64 {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
-        let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
-        number.unwrap_or_default()
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+        value.unwrap_or_default()
     }
 
     pub async fn stop(mut self) {
@@ -61,13 +61,13 @@ impl Running {
     }
 }
 
-/// Installs the project's CRDs and waits until they are served.
+/// Creates the project's CRDs and waits until they are established.
 pub async fn install(client: &Client) {
-    install_these(client, kross_api::crds()).await;
+    install_crds(client, kross_api::crds()).await;
 }
 
-/// Installs CRDs and waits until they are served.
-pub async fn install_these(client: &Client, crds: Vec<CustomResourceDefinition>) {
+/// Creates CRDs and waits until they are established.
+pub async fn install_crds(client: &Client, crds: Vec<CustomResourceDefinition>) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in &crds {
         api.create(&PostParams::default(), crd).await.unwrap();
@@ -88,7 +88,7 @@ pub async fn install_these(client: &Client, crds: Vec<CustomResourceDefinition>)
 
 static SHARED: OnceCell<Running> = OnceCell::const_new();
 
-/// The hub as one test sees it. Names are unique per test, so that tests do not meet.
+/// The shared hub and its controller. Every test uses names of its own.
 pub struct Setup {
     pub fixture: Fixture,
     pub client: Client,
@@ -113,7 +113,7 @@ impl Setup {
     }
 }
 
-/// Definitions and what becomes of them, as plain JSON.
+/// Definitions, revisions, CRDs and instances as JSON.
 #[derive(Clone)]
 pub struct Objects {
     pub client: Client,
@@ -171,13 +171,13 @@ impl Objects {
         self.definitions().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Waits until a definition is as the condition says.
+    /// Waits until a definition satisfies `condition`.
     #[track_caller]
     pub fn until(&self, name: &str, condition: impl Fn(&Json) -> bool) -> impl Future<Output = Json> {
         until(self.definitions(), name.to_owned(), condition)
     }
 
-    /// Waits until a definition is ready in its current generation.
+    /// Waits until `Ready` of a definition is `True` in its current generation.
     #[track_caller]
     pub fn until_ready(&self, name: &str) -> impl Future<Output = Json> {
         self.until(name, |definition| {
@@ -186,7 +186,7 @@ impl Objects {
         })
     }
 
-    /// Waits until a condition has a status in the current generation.
+    /// Waits until a condition of a definition has this status in the current generation.
     #[track_caller]
     pub fn until_condition(
         &self,
@@ -215,10 +215,12 @@ impl Objects {
     }
 }
 
-pub async fn make(api: &Api<DynamicObject>, object: Json) {
+/// Creates an object of a kind whose CRD may just have been established.
+pub async fn create_once_served(api: &Api<DynamicObject>, object: Json) {
     wait::create_once_served(api, &serde_json::from_value(object).unwrap()).await;
 }
 
+/// Waits until an object exists and satisfies `condition`.
 #[track_caller]
 pub fn until(
     api: Api<DynamicObject>,
@@ -230,18 +232,19 @@ pub fn until(
         let (api, name, condition) = (api.clone(), name.clone(), Arc::clone(&condition));
         async move {
             let object = api.get_opt(&name).await.map_err(|error| error.to_string())?;
-            let object = serde_json::to_value(object.ok_or("there is no such object")?).unwrap();
+            let object = serde_json::to_value(object.ok_or("the object does not exist")?).unwrap();
             if condition(&object) { Ok(object) } else { Err(format!("{object:#}")) }
         }
     })
 }
 
+/// A condition of an object's status; null if there is none.
 pub fn condition(object: &Json, kind: &str) -> Json {
     let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or(Json::Null)
 }
 
-/// A definition of two ConfigMaps, the second of which reads the first.
+/// A definition with two ConfigMaps, of which `second` depends on `first`.
 pub fn definition(name: &str, kind: &str) -> Json {
     json!({
         "apiVersion": "kro.run/v1alpha1",
@@ -261,7 +264,7 @@ pub fn definition(name: &str, kind: &str) -> Json {
     })
 }
 
-/// A patch that adds a field to the API.
-pub fn field(name: &str, text: &str) -> Json {
+/// A patch that adds a field to the schema's spec.
+pub fn with_field(name: &str, text: &str) -> Json {
     json!({"spec": {"schema": {"spec": {name: text}}}})
 }
