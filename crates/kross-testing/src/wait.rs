@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 pub const WAIT_LIMIT: Duration = Duration::from_secs(120);
 
 /// How long [`woken`] waits: less than the longest back-off of an instance (60 s), of a watch (30 s) and of a connection
-/// attempt (30 s).
+/// attempt (30 s). Definitions back off to 5 s only, which is too short to tell a retry from an event on a busy machine.
 pub const WAKE_LIMIT: Duration = Duration::from_secs(20);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

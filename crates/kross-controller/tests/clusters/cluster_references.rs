@@ -26,11 +26,11 @@ async fn creates_each_item_of_a_collection_in_its_own_cluster() {
     world.region("eu").proxy.set(Fault::Refuse);
     world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
     world.region("us").config_maps.delete("x-part", &Default::default()).await.unwrap();
-    wait::until_object(&world.region("us").config_maps, "x-part", |_| true).await;
+    wait::woken(wait::until_object(&world.region("us").config_maps, "x-part", |_| true)).await;
     world.region("eu").proxy.set(Fault::Pass);
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     world.patch("x", json!({"spec": {"regions": ["us"]}})).await;
-    wait::until_deleted(&world.region("eu").config_maps, "x-part").await;
+    wait::woken(wait::until_deleted(&world.region("eu").config_maps, "x-part")).await;
     world.until("x", |instance| cluster_entry(instance, "eu-kubeconfig").is_null()).await;
 }
 
@@ -66,9 +66,9 @@ async fn waits_for_a_secret_that_is_created_later() {
     // At first without the expected key.
     let secret = json!({"metadata": {"name": "later-kubeconfig"}, "stringData": {"value": "x"}});
     world.secrets.create(&Default::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
-    world.until_condition("x", ("ClusterResolved", "False", "SecretKeyMissing")).await;
+    wait::woken(world.until_condition("x", ("ClusterResolved", "False", "SecretKeyMissing"))).await;
     world.apply_secret("later-kubeconfig", &world.kubeconfig("us")).await;
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,15 +92,16 @@ async fn finds_external_objects_of_another_cluster_by_label() {
     let eu = &world.region("eu").config_maps;
     wait::until_object(eu, "x-sum", |object| value(object, "count") == Some("1")).await;
     us.create(&Default::default(), &shard("two")).await.unwrap();
-    wait::until_object(eu, "x-sum", |object| value(object, "count") == Some("2")).await;
+    wait::woken(wait::until_object(eu, "x-sum", |object| value(object, "count") == Some("2"))).await;
     // A collection can iterate over external objects of another cluster.
     for name in ["one", "two"] {
         let uid = us.get(name).await.unwrap().metadata.uid.unwrap();
-        wait::until_object(eu, &format!("x-of-{name}"), |copy| value(copy, "of") == Some(&uid)).await;
+        wait::woken(wait::until_object(eu, &format!("x-of-{name}"), |copy| value(copy, "of") == Some(&uid)))
+            .await;
     }
     us.delete("one", &Default::default()).await.unwrap();
-    wait::until_deleted(eu, "x-of-one").await;
-    wait::until_object(eu, "x-sum", |object| value(object, "count") == Some("1")).await;
+    wait::woken(wait::until_deleted(eu, "x-of-one")).await;
+    wait::woken(wait::until_object(eu, "x-sum", |object| value(object, "count") == Some("1"))).await;
     assert!(eu.get_opt("x-of-two").await.unwrap().is_some());
 }
 
@@ -129,12 +130,11 @@ async fn names_the_permissions_that_a_credential_lacks() {
     eu.proxy.set(Fault::Refuse);
     world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
     eu.proxy.set(Fault::Pass);
-    let verified = world
-        .until("x", |instance| {
-            instance["status"]["state"] == "ACTIVE"
-                && cluster_entry(instance, "weak-kubeconfig")["unverified"].is_null()
-        })
-        .await;
+    let verified = wait::woken(world.until("x", |instance| {
+        instance["status"]["state"] == "ACTIVE"
+            && cluster_entry(instance, "weak-kubeconfig")["unverified"].is_null()
+    }))
+    .await;
     let inventory =
         verified["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].as_str().unwrap();
     assert!(!inventory.contains("unverified") && !inventory.contains("https://"), "{inventory}");
@@ -161,17 +161,18 @@ async fn rejects_an_unusable_secret_with_a_reason_and_recovers_when_it_is_correc
     world.until_condition("x", ("ClusterResolved", "False", "SecretKeyMissing")).await;
     // The change of the Secret is the only event.
     apply_secret_data(json!({"kubeconfig": world.kubeconfig("eu").to_string()})).await;
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     let insecure = world
         .kubeconfig("eu")
         .to_string()
         .replace("    server:", "    insecure-skip-tls-verify: true\n    server:");
     apply_secret_data(json!({"kubeconfig": insecure})).await;
-    let refused = world.until_condition("x", ("ClusterResolved", "False", "KubeconfigInvalid")).await;
+    let refused =
+        wait::woken(world.until_condition("x", ("ClusterResolved", "False", "KubeconfigInvalid"))).await;
     let message = condition(&refused, "RemoteClusterConnected")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("insecure-skip-tls-verify"), "{message}");
     apply_secret_data(json!({"kubeconfig": world.kubeconfig("eu").to_string()})).await;
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,7 +21,8 @@ async fn writes_nothing_to_a_secret_of_another_cluster_until_it_is_confirmed() {
     us.proxy.clear_requests();
     let swapped = jiff::Timestamp::now();
     world.apply_secret("eu-kubeconfig", &world.kubeconfig("us")).await;
-    let stopped = world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged")).await;
+    let stopped =
+        wait::woken(world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged"))).await;
     assert_eq!(stopped["status"]["state"], "ERROR");
     let since: jiff::Timestamp =
         cluster_entry(&stopped, "eu-kubeconfig")["since"].as_str().unwrap().parse().unwrap();
@@ -42,7 +43,7 @@ async fn writes_nothing_to_a_secret_of_another_cluster_until_it_is_confirmed() {
     let namespaced = Requests::any().namespace(&world.namespace);
     assert_eq!(us.proxy.count(&namespaced), 0, "{:?}", us.proxy.requests(&namespaced));
     world.patch("x", json!({"metadata": {"annotations": {"kro.run/confirm-cluster": uid}}})).await;
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     assert_eq!(value(&us.config_maps.get("x-app").await.unwrap(), "text"), Some("two"));
     assert_eq!(
         value(&eu.config_maps.get("x-app").await.unwrap(), "text"),
@@ -60,9 +61,9 @@ async fn recovers_when_a_swapped_secret_is_restored() {
     world.create("x", json!({"region": "eu"})).await;
     world.until_state("x", "ACTIVE").await;
     world.apply_secret("eu-kubeconfig", &world.kubeconfig("us")).await;
-    world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged")).await;
+    wait::woken(world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged"))).await;
     world.apply_secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     assert!(world.region("us").config_maps.get_opt("x-app").await.unwrap().is_none());
 }
 
@@ -73,7 +74,7 @@ async fn writes_no_deletion_to_a_secret_of_another_cluster_until_it_is_confirmed
     world.until_state("x", "ACTIVE").await;
     world.apply_secret("eu-kubeconfig", &world.kubeconfig("us")).await;
     // Until the new cluster is identified, the old credential is used.
-    world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged")).await;
+    wait::woken(world.until_condition("x", ("RemoteClusterConnected", "False", "IdentityChanged"))).await;
     world.delete("x").await;
     let stopped = world
         .until("x", |instance| {
@@ -86,7 +87,7 @@ async fn writes_no_deletion_to_a_secret_of_another_cluster_until_it_is_confirmed
     let message = condition(&stopped, "ResourcesReady")["message"].as_str().unwrap().to_owned();
     let uid = message.split("kro.run/confirm-cluster=").nth(1).unwrap().split('`').next().unwrap().to_owned();
     world.patch("x", json!({"metadata": {"annotations": {"kro.run/confirm-cluster": uid}}})).await;
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     assert!(
         world.region("eu").config_maps.get_opt("x-app").await.unwrap().is_some(),
         "the object in the old cluster is orphaned"

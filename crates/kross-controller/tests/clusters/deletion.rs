@@ -45,7 +45,7 @@ async fn deletes_objects_in_reverse_order_across_clusters() {
     assert!(us.config_maps.get("x-a").await.unwrap().metadata.deletion_timestamp.is_none());
     let release = json!({"metadata": {"finalizers": []}});
     eu.config_maps.patch("x-c", &PatchParams::default(), &Patch::Merge(release)).await.unwrap();
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     assert!(us.config_maps.get_opt("x-a").await.unwrap().is_none());
     assert!(world.config_maps.get_opt("x-b").await.unwrap().is_none());
 }
@@ -75,7 +75,7 @@ async fn blocks_deletion_on_an_unreachable_cluster_and_reports_it() {
     assert!(ready.starts_with("the deletion waits: cluster "), "{ready}");
     assert!(world.config_maps.get_opt("x-b").await.unwrap().is_some(), "`b` is deleted only after `c`");
     eu.proxy.set(Fault::Pass);
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     assert!(eu.config_maps.get_opt("x-c").await.unwrap().is_none());
     assert!(world.region("us").config_maps.get_opt("x-a").await.unwrap().is_none());
 }
@@ -98,7 +98,7 @@ async fn blocks_deletion_on_a_deleted_secret() {
         })
         .await;
     world.apply_secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     assert!(world.region("eu").config_maps.get_opt("x-c").await.unwrap().is_none());
 }
 
@@ -117,7 +117,7 @@ async fn removing_the_finalizer_by_hand_releases_the_instance_and_affects_no_oth
     world.patch("x", json!({"metadata": {"finalizers": null}})).await;
     wait::until_deleted(&world.instances, "x").await;
     eu.proxy.set(Fault::Pass);
-    world.until_state("y", "ACTIVE").await;
+    wait::woken(world.until_state("y", "ACTIVE")).await;
     assert!(eu.config_maps.get_opt("x-c").await.unwrap().is_some(), "no controller deletes it any more");
     assert!(eu.config_maps.get_opt("y-c").await.unwrap().is_some());
     let deletes = eu.proxy.count(&Requests::any().verb(Verb::Delete));
@@ -144,7 +144,7 @@ async fn blocks_deletion_on_a_tampered_cluster_inventory() {
         })
         .await;
     world.patch("x", json!({"metadata": {"annotations": {annotation: written}}})).await;
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     assert!(world.region("eu").config_maps.get_opt("x-c").await.unwrap().is_none());
 }
 

@@ -53,8 +53,8 @@ async fn keeps_the_cleanup_of_an_unreachable_cluster_pending_until_it_is_reachab
     let inventory = moved["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
     assert!(inventory.contains("eu-kubeconfig"), "{inventory}");
     eu.proxy.set(Fault::Pass);
-    wait::until_deleted(&eu.config_maps, "x-app").await;
-    world.until("x", |instance| cluster_entry(instance, "eu-kubeconfig").is_null()).await;
+    wait::woken(wait::until_deleted(&eu.config_maps, "x-app")).await;
+    wait::woken(world.until("x", |instance| cluster_entry(instance, "eu-kubeconfig").is_null())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,13 +72,11 @@ async fn cleanup_of_a_cluster_that_no_longer_exists_can_be_abandoned() {
     world
         .patch("x", json!({"metadata": {"annotations": {"internal.kro.run/cluster-inventory": null}}}))
         .await;
-    let abandoned = world
-        .until("x", |instance| {
-            let inventory =
-                instance["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
-            cluster_entry(instance, "eu-kubeconfig").is_null() && inventory.contains("us-kubeconfig")
-        })
-        .await;
+    let abandoned = wait::woken(world.until("x", |instance| {
+        let inventory = instance["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
+        cluster_entry(instance, "eu-kubeconfig").is_null() && inventory.contains("us-kubeconfig")
+    }))
+    .await;
     assert_eq!(abandoned["status"]["state"], "ACTIVE", "{abandoned:#}");
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
@@ -102,8 +100,8 @@ async fn deletes_a_secret_of_the_graph_after_cleaning_up_the_cluster_that_was_le
         "the pending cleanup still needs it"
     );
     us.proxy.set(Fault::Pass);
-    wait::until_deleted(&us.config_maps, "x-app").await;
-    wait::until_deleted(&world.secrets, "old-kubeconfig").await;
+    wait::woken(wait::until_deleted(&us.config_maps, "x-app")).await;
+    wait::woken(wait::until_deleted(&world.secrets, "old-kubeconfig")).await;
     world.until("x", |instance| cluster_entry(instance, "old-kubeconfig").is_null()).await;
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;

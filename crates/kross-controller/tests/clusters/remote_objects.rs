@@ -41,9 +41,15 @@ async fn creates_and_repairs_objects_in_their_cluster() {
     world.patch("x", json!({"spec": {"text": "two"}})).await;
     wait::until_object(&eu.config_maps, "x-there", |object| value(object, "text") == Some("two")).await;
     edit(&eu.config_maps, "x-there", json!({"text": "three"})).await;
-    wait::until_object(&eu.config_maps, "x-there", |object| value(object, "text") == Some("two")).await;
+    wait::woken(wait::until_object(&eu.config_maps, "x-there", |object| {
+        value(object, "text") == Some("two")
+    }))
+    .await;
     eu.config_maps.delete("x-there", &Default::default()).await.unwrap();
-    wait::until_object(&eu.config_maps, "x-there", |object| value(object, "text") == Some("two")).await;
+    wait::woken(wait::until_object(&eu.config_maps, "x-there", |object| {
+        value(object, "text") == Some("two")
+    }))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,13 +71,20 @@ async fn applies_a_change_in_one_cluster_to_the_next_within_a_second() {
     let database =
         serde_json::from_value(json!({"metadata": {"name": "database"}, "data": {"host": "a"}})).unwrap();
     eu.config_maps.create(&Default::default(), &database).await.unwrap();
-    wait::until_object(&world.config_maps, "x-summary", |object| value(object, "host") == Some("a")).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-summary", |object| {
+        value(object, "host") == Some("a")
+    }))
+    .await;
     world.until_state("x", "ACTIVE").await;
     let stopwatch = Stopwatch::start();
     edit(&eu.config_maps, "database", json!({"host": "b"})).await;
-    wait::until_object(&us.config_maps, "x-app", |object| value(object, "host") == Some("b")).await;
+    wait::woken(wait::until_object(&us.config_maps, "x-app", |object| value(object, "host") == Some("b")))
+        .await;
     stopwatch.assert_within(Duration::from_secs(1));
-    wait::until_object(&world.config_maps, "x-summary", |object| value(object, "host") == Some("b")).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-summary", |object| {
+        value(object, "host") == Some("b")
+    }))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -202,9 +202,9 @@ async fn keeps_the_inventory_over_a_restart_while_a_cluster_is_unreachable() {
         .await;
     assert!(second.world.region("eu").config_maps.get_opt("x-east").await.unwrap().is_some());
     us.proxy.set(Fault::Pass);
-    wait::until_deleted(&second.instances, "x").await;
+    wait::woken(wait::until_deleted(&second.instances, "x")).await;
     assert!(us.config_maps.get_opt("x-west").await.unwrap().is_none());
-    second.until_state("y", "ACTIVE").await;
+    wait::woken(second.until_state("y", "ACTIVE")).await;
     assert!(us.config_maps.get_opt("y-west").await.unwrap().is_some());
     running.stop().await;
 }
@@ -230,11 +230,11 @@ async fn an_unresponsive_cluster_blocks_no_worker() {
     let stopwatch = Stopwatch::start();
     second.instances.patch("free", &PatchParams::default(), &change).await.unwrap();
     let east = &second.world.region("eu").config_maps;
-    wait::until_object(east, "free-app", |object| value(object, "text") == Some("two")).await;
+    wait::woken(wait::until_object(east, "free-app", |object| value(object, "text") == Some("two"))).await;
     stopwatch.assert_within(Duration::from_secs(3));
     second.world.region("us").proxy.set(Fault::Pass);
     for at in 0..5 {
-        second.until_state(&format!("hanging-{at}"), "ACTIVE").await;
+        wait::woken(second.until_state(&format!("hanging-{at}"), "ACTIVE")).await;
     }
     running.stop().await;
 }

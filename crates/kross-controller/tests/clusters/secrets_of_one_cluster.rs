@@ -35,7 +35,7 @@ async fn two_secrets_of_one_cluster_are_two_access_paths_to_it() {
 
     // What was applied with the second Secret is pruned.
     world.patch("x", json!({"spec": {"both": false}})).await;
-    wait::until_deleted(maps, "x-second").await;
+    wait::woken(wait::until_deleted(maps, "x-second")).await;
     assert!(maps.get_opt("x-first").await.unwrap().is_some());
     // A resource that is not included still names its cluster, since it may be included again.
     world.until_state("x", "ACTIVE").await;
@@ -45,11 +45,12 @@ async fn two_secrets_of_one_cluster_are_two_access_paths_to_it() {
     wait::until_object(maps, "x-second", |_| true).await;
     world.secrets.delete("also-kubeconfig", &Default::default()).await.unwrap();
     let degraded =
-        world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")).await;
+        wait::woken(world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")))
+            .await;
     assert_eq!(resource_entry(&degraded, "first")["state"], "Ready", "{degraded:#}");
     assert_eq!(resource_entry(&degraded, "second")["state"], "Error", "{degraded:#}");
     maps.delete("x-first", &Default::default()).await.unwrap();
-    wait::until_object(maps, "x-first", |_| true).await;
+    wait::woken(wait::until_object(maps, "x-first", |_| true)).await;
     // The other Secret gives access to the same cluster, so the deletion is not blocked.
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
@@ -136,7 +137,7 @@ async fn treats_a_kubeconfig_of_the_hub_like_that_of_any_cluster() {
     assert_eq!(resource_entry(&refused, "far")["reason"], "Forbidden", "{refused:#}");
     assert!(world.config_maps.get_opt("x-far").await.unwrap().is_none());
     world.apply_secret("hub-kubeconfig", hub.admin()).await;
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     let created = world.config_maps.get("x-far").await.unwrap();
     // Neither access path prunes the object of the other.
     world.patch("x", json!({"metadata": {"labels": {"reconcile": "again"}}})).await;

@@ -29,7 +29,7 @@ async fn an_unreachable_cluster_neither_blocks_other_clusters_nor_loses_its_last
     assert!(message.contains("eu-kubeconfig") && message.contains("last seen at"), "{message}");
     world.patch("x", json!({"spec": {"text": "two"}})).await;
     let west = &world.region("us").config_maps;
-    wait::until_object(west, "x-west", |object| value(object, "text") == Some("two")).await;
+    wait::woken(wait::until_object(west, "x-west", |object| value(object, "text") == Some("two"))).await;
     let unreachable = world.until_state("x", "ERROR").await;
     let (east, east_before) = (resource_entry(&unreachable, "east"), resource_entry(&before, "east"));
     assert_eq!((&east["state"], &east["reason"]), (&json!("Error"), &json!("Unreachable")), "{east:#}");
@@ -41,8 +41,9 @@ async fn an_unreachable_cluster_neither_blocks_other_clusters_nor_loses_its_last
     assert_eq!(cluster_entry(&unreachable, "us-kubeconfig")["connected"], true);
     let stopwatch = Stopwatch::start();
     eu.proxy.set(Fault::Pass);
-    wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("two")).await;
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("two")))
+        .await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     stopwatch.assert_within(Duration::from_secs(5));
 }
 
@@ -81,10 +82,10 @@ async fn detects_the_outage_and_recovers(kind: &str, inject: impl Fn(&FaultProxy
     stopwatch.assert_within(Duration::from_secs(15));
     world.patch("x", json!({"spec": {"text": "two"}})).await;
     let west = &world.region("us").config_maps;
-    wait::until_object(west, "x-west", |object| value(object, "text") == Some("two")).await;
+    wait::woken(wait::until_object(west, "x-west", |object| value(object, "text") == Some("two"))).await;
     let stopwatch = Stopwatch::start();
     eu.proxy.clear();
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     stopwatch.assert_within(Duration::from_secs(5));
     assert_eq!(value(&eu.config_maps.get("x-east").await.unwrap(), "text"), Some("two"));
 }
@@ -101,7 +102,7 @@ async fn an_instance_created_while_its_cluster_is_unreachable_becomes_active_on_
     );
     wait::until_object(&world.region("us").config_maps, "x-west", |_| true).await;
     world.region("eu").proxy.set(Fault::Pass);
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,14 +112,15 @@ async fn reports_a_deleted_secret_and_recovers_when_it_is_restored() {
     world.until_state("x", "ACTIVE").await;
     world.secrets.delete("eu-kubeconfig", &Default::default()).await.unwrap();
     let degraded =
-        world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")).await;
+        wait::woken(world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")))
+            .await;
     assert_eq!(condition(&degraded, "ClusterResolved")["reason"], "SecretNotAvailable");
     assert_eq!(resource_entry(&degraded, "east")["reason"], "Credentials");
     world.patch("x", json!({"spec": {"text": "two"}})).await;
     let west = &world.region("us").config_maps;
-    wait::until_object(west, "x-west", |object| value(object, "text") == Some("two")).await;
+    wait::woken(wait::until_object(west, "x-west", |object| value(object, "text") == Some("two"))).await;
     world.apply_secret("eu-kubeconfig", &world.kubeconfig("eu")).await;
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     assert_eq!(value(&world.region("eu").config_maps.get("x-east").await.unwrap(), "text"), Some("two"));
 }
 
@@ -132,7 +134,8 @@ async fn repairs_drift_that_happened_while_the_cluster_was_unreachable() {
     world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
     edit(&eu.config_maps, "x-east", json!({"text": "edited while unreachable"})).await;
     eu.proxy.set(Fault::Pass);
-    wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("one")).await;
+    wait::woken(wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("one")))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +147,10 @@ async fn misses_no_event_when_connections_are_cut() {
     for round in 0..3 {
         eu.proxy.cut_connections();
         edit(&eu.config_maps, "x-east", json!({"text": format!("edited {round}")})).await;
-        wait::until_object(&eu.config_maps, "x-east", |object| value(object, "text") == Some("one")).await;
+        wait::woken(wait::until_object(&eu.config_maps, "x-east", |object| {
+            value(object, "text") == Some("one")
+        }))
+        .await;
     }
     world.until_state("x", "ACTIVE").await;
 }

@@ -3,7 +3,7 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kross_local::Access;
-use kross_testing::Fault;
+use kross_testing::{Fault, wait};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ async fn reports_each_connection_step_in_its_condition_until_the_cluster_is_usab
     let name = world.unique_name("steps");
     world.hub.create(&world.definition(&name, &world.config_map())).await;
     let (not_reached, missing) = ("Unknown NotReached", "False SecretNotAvailable");
-    let found = world.until_cluster_conditions(&name, missing, not_reached, not_reached).await;
+    let found = wait::woken(world.until_cluster_conditions(&name, missing, not_reached, not_reached)).await;
     assert_eq!(found["status"]["state"], "Inactive");
     let reference = format!("`{}/eu-kubeconfig`", world.namespace());
     assert!(message(&found, "ClusterValidated").contains(&reference), "{found:#}");
@@ -37,20 +37,28 @@ async fn reports_each_connection_step_in_its_condition_until_the_cluster_is_usab
     );
 
     apply_secret_data(&world, "config", "x").await;
-    let found =
-        world.until_cluster_conditions(&name, "False SecretKeyMissing", not_reached, not_reached).await;
+    let found = wait::woken(world.until_cluster_conditions(
+        &name,
+        "False SecretKeyMissing",
+        not_reached,
+        not_reached,
+    ))
+    .await;
     assert!(message(&found, "ClusterValidated").contains("`kubeconfig`"), "{found:#}");
 
     apply_secret_data(&world, "kubeconfig", "not a kubeconfig").await;
-    world.until_cluster_conditions(&name, "False KubeconfigInvalid", not_reached, not_reached).await;
+    wait::woken(world.until_cluster_conditions(&name, "False KubeconfigInvalid", not_reached, not_reached))
+        .await;
 
     world.proxy.set(Fault::Refuse);
     world.apply_secret(&world.admin()).await;
-    let found = world.until_cluster_conditions(&name, not_reached, "False Unreachable", not_reached).await;
+    let found =
+        wait::woken(world.until_cluster_conditions(&name, not_reached, "False Unreachable", not_reached))
+            .await;
     assert!(message(&found, "ClusterAccessible").contains(&reference), "{found:#}");
     assert_eq!(found["status"]["state"], "Inactive");
     world.proxy.set(Fault::Pass);
-    world.until_accepted(&name).await;
+    wait::woken(world.until_accepted(&name)).await;
 
     let other = world.unique_name("refused");
     let eu = world.fixture.remote("eu").plane;
@@ -58,16 +66,20 @@ async fn reports_each_connection_step_in_its_condition_until_the_cluster_is_usab
     world.apply_secret(&world.proxy.kubeconfig(&revoked).unwrap()).await;
     let authentication = "False AuthenticationFailed";
     // The first definition was accepted before, so it stays active.
-    let found = world.until_cluster_conditions(&name, authentication, "True Accessible", not_reached).await;
+    let found =
+        wait::woken(world.until_cluster_conditions(&name, authentication, "True Accessible", not_reached))
+            .await;
     assert_eq!(found["status"]["state"], "Active");
     let mut second = world.definition(&other, &world.config_map());
     second["spec"]["schema"]["kind"] = json!(world.unique_kind("Refused"));
     world.hub.create(&second).await;
-    let found = world.until_cluster_conditions(&other, authentication, "True Accessible", not_reached).await;
+    let found =
+        wait::woken(world.until_cluster_conditions(&other, authentication, "True Accessible", not_reached))
+            .await;
     assert_eq!(found["status"]["state"], "Inactive");
     world.apply_secret(&world.admin()).await;
-    world.until_accepted(&other).await;
-    world.until_accepted(&name).await;
+    wait::woken(world.until_accepted(&other)).await;
+    wait::woken(world.until_accepted(&name)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +126,7 @@ async fn reports_the_state_of_every_cluster_of_a_graph() {
     let params = PatchParams::apply("test").force();
     let secret = kross_testing::objects::kubeconfig_secret("us-kubeconfig", &world.admin());
     world.secrets().patch("us-kubeconfig", &params, &Patch::Apply(&secret)).await.unwrap();
-    let found = world.until_accepted(&name).await;
+    let found = wait::woken(world.until_accepted(&name)).await;
     let text = message(&found, "StaticAnalysisComplete");
     assert!(text.contains("/eu-kubeconfig`") && text.contains("us ("), "{text}");
 }

@@ -1,6 +1,7 @@
 //! Static analysis for definitions whose cluster the instance names: it runs once for each instance.
 
 use kross_local::{Access, rule};
+use kross_testing::wait;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -58,7 +59,7 @@ async fn validates_an_instance_against_the_schemas_of_the_cluster_that_it_names(
 
     // The CRD in the remote cluster is corrected, and the instance is not edited.
     world.apply_database_crd("v1", &json!({"size": {"type": "integer"}})).await;
-    until(databases(&world), "one".to_owned(), |database| database["spec"]["size"] == 1).await;
+    wait::woken(until(databases(&world), "one".to_owned(), |database| database["spec"]["size"] == 1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +86,7 @@ async fn reports_missing_permissions_before_the_first_write() {
     let access = Access::none().in_cluster([rule(&[""], &["configmaps"], &["*"])]);
     let strong = eu.mint_token(world.namespace(), &world.unique_name("strong"), &access).await.unwrap();
     world.apply_secret(&world.proxy.kubeconfig(&strong).unwrap()).await;
-    until(config_maps, "one".to_owned(), |config_map| config_map["data"]["size"] == "1").await;
+    wait::woken(until(config_maps, "one".to_owned(), |config_map| config_map["data"]["size"] == "1")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,11 +130,12 @@ async fn validates_external_references_of_an_instance_against_the_schemas_of_the
 
     world.apply_database_crd("v1", &json!({"size": {"type": "string"}})).await;
     // The API server applies the new schema after a moment.
-    kross_testing::wait::until("the patch to be accepted", || async {
+    wait::until("the patch to be accepted", || async {
         let patch = Patch::Merge(json!({"spec": {"size": "large"}}));
         let patched = databases(&world).patch("shared", &PatchParams::default(), &patch).await;
         patched.map_err(|error| error.to_string())
     })
     .await;
-    until(config_maps, "one".to_owned(), |config_map| config_map["data"]["size"] == "large").await;
+    wait::woken(until(config_maps, "one".to_owned(), |config_map| config_map["data"]["size"] == "large"))
+        .await;
 }

@@ -1,6 +1,7 @@
 //! Static analysis of definitions against the schemas and permissions of the clusters that they name.
 
 use kross_local::{Access, rule};
+use kross_testing::wait;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -100,16 +101,21 @@ async fn names_missing_permissions_and_the_user_who_lacks_them() {
     let all = Access::none().in_cluster([rule(&[""], &["configmaps"], &["*"])]);
     let strong = eu.mint_token(world.namespace(), &world.unique_name("strong"), &all).await.unwrap();
     world.apply_secret(&world.proxy.kubeconfig(&strong).unwrap()).await;
-    world.until_accepted(&name).await;
+    wait::woken(world.until_accepted(&name)).await;
 
     // And back: the accepted definition stays active.
     world.apply_secret(&world.proxy.kubeconfig(&weak).unwrap()).await;
-    let found =
-        world.until_cluster_conditions(&name, CONNECTED.0, CONNECTED.1, "False PermissionsMissing").await;
+    let found = wait::woken(world.until_cluster_conditions(
+        &name,
+        CONNECTED.0,
+        CONNECTED.1,
+        "False PermissionsMissing",
+    ))
+    .await;
     assert_eq!(found["status"]["state"], "Active");
     assert_eq!(condition(&found, "Ready")["status"], "False");
     world.apply_secret(&world.admin()).await;
-    world.until_accepted(&name).await;
+    wait::woken(world.until_accepted(&name)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,9 @@ async fn reports_a_lost_cluster_and_holds_back_an_edit_until_it_is_reachable() {
 
     world.proxy.set(Fault::Refuse);
     let not_reached = "Unknown NotReached";
-    let found = world.until_cluster_conditions(&name, not_reached, "False Unreachable", not_reached).await;
+    let found =
+        wait::woken(world.until_cluster_conditions(&name, not_reached, "False Unreachable", not_reached))
+            .await;
     assert_eq!(found["status"]["state"], "Active");
     assert_eq!(condition(&found, "Ready")["status"], "False");
     assert_eq!(condition(&found, "KindReady")["status"], "True");
@@ -24,12 +26,14 @@ async fn reports_a_lost_cluster_and_holds_back_an_edit_until_it_is_reachable() {
     // An edit is not accepted while the cluster is unreachable.
     let patch = json!({"spec": {"schema": {"spec": {"color": "string"}}}});
     world.hub.patch(&name, &patch).await;
-    let found = world.until_cluster_conditions(&name, not_reached, "False Unreachable", not_reached).await;
+    let found =
+        wait::woken(world.until_cluster_conditions(&name, not_reached, "False Unreachable", not_reached))
+            .await;
     assert_eq!(found["status"]["state"], "Inactive");
     assert_eq!(world.hub.revision_names(&name).await.len(), 1);
 
     world.proxy.set(Fault::Pass);
-    world.until_accepted(&name).await;
+    wait::woken(world.until_accepted(&name)).await;
     assert_eq!(world.hub.revision_names(&name).await.len(), 2);
 }
 
@@ -83,7 +87,7 @@ async fn a_restart_while_the_cluster_is_unreachable_keeps_the_api_and_validates_
     assert_eq!(before["metadata"]["generation"], after["metadata"]["generation"]);
 
     world.proxy.set(Fault::Pass);
-    world.until_accepted(&name).await;
+    wait::woken(world.until_accepted(&name)).await;
     wait::until_true("the graph to have the types of the cluster again", || {
         running.graphs.get(&name).is_some_and(|served| !served.revision.as_ref().unwrap().provisional)
     })

@@ -1,6 +1,7 @@
 //! The status of definitions that are accepted or rejected, and when they are validated again.
 
 use futures::StreamExt;
+use kross_testing::wait;
 use kube::api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use serde_json::{Value as Json, json};
 
@@ -105,7 +106,7 @@ async fn accepts_a_definition_with_a_missing_kind_once_its_crd_is_established() 
                     "properties": {"size": {"type": "integer"}}}}}}}]},
     });
     objects.crds().create(&PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
-    objects.until_ready("early").await;
+    wait::woken(objects.until_ready("early")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +121,7 @@ async fn accepts_a_definition_that_uses_the_kind_of_another() {
     objects.create(&outer).await;
     objects.until_condition("outer", "GraphAccepted", "False").await;
     objects.create(&definition("inner", "Inner")).await;
-    objects.until_ready("outer").await;
+    wait::woken(objects.until_ready("outer")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,12 +133,11 @@ async fn restores_a_definition_status_that_was_changed() {
     let patch = json!({"status": {"state": "Inactive", "topologicalOrder": ["nonsense"]}});
     let definitions = objects.definitions();
     definitions.patch_status("repaired", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
-    objects
-        .until("repaired", |definition| {
-            definition["status"]["state"] == "Active"
-                && definition["status"]["topologicalOrder"] == json!(["first", "second"])
-        })
-        .await;
+    wait::woken(objects.until("repaired", |definition| {
+        definition["status"]["state"] == "Active"
+            && definition["status"]["topologicalOrder"] == json!(["first", "second"])
+    }))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

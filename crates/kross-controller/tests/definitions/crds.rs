@@ -1,5 +1,6 @@
 //! The CRD of a definition: created, updated, restored, and which definition owns it.
 
+use kross_testing::wait;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
@@ -99,7 +100,7 @@ async fn holds_back_a_breaking_crd_change_until_the_annotation_allows_it() {
 
     let allow = json!({"metadata": {"annotations": {"kro.run/allow-breaking-changes": "true"}}});
     objects.patch("breaking", &allow).await;
-    objects.until_ready("breaking").await;
+    wait::woken(objects.until_ready("breaking")).await;
     let crd = objects.get(&objects.crds(), "breakings.kro.run").await;
     let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     assert_eq!(spec["properties"]["size"]["type"], "string");
@@ -116,17 +117,17 @@ async fn restores_a_crd_that_was_edited_or_deleted() {
     let before = objects.get(&crds, "damageds.kro.run").await;
     let edit = json!({"spec": {"names": {"shortNames": ["edited"]}}});
     crds.patch("damageds.kro.run", &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
-    until(crds.clone(), "damageds.kro.run".to_owned(), |crd| {
+    wait::woken(until(crds.clone(), "damageds.kro.run".to_owned(), |crd| {
         crd["spec"]["names"].get("shortNames").is_none() && crd["metadata"]["generation"] == 3
-    })
+    }))
     .await;
 
     crds.delete("damageds.kro.run", &DeleteParams::default()).await.unwrap();
-    until(crds.clone(), "damageds.kro.run".to_owned(), move |crd| {
+    wait::woken(until(crds.clone(), "damageds.kro.run".to_owned(), move |crd| {
         crd["metadata"]["uid"] != before["metadata"]["uid"]
-    })
+    }))
     .await;
-    objects.until_ready("damaged").await;
+    wait::woken(objects.until_ready("damaged")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,7 +151,7 @@ async fn a_kind_belongs_to_the_definition_that_created_it_first() {
         json!({"apiVersion": "kro.run/v1alpha1", "kind": "Contested", "metadata": {"name": "a"}, "spec": {}});
     create_once_served(&api, instance).await;
     objects.delete("contender").await;
-    kross_testing::wait::until_deleted(&objects.definitions(), "contender").await;
+    wait::until_deleted(&objects.definitions(), "contender").await;
     assert!(setup.running.graphs.get("owner").is_some());
     assert!(objects.crds().get_opt("contesteds.kro.run").await.unwrap().is_some());
 }
@@ -175,7 +176,7 @@ async fn never_updates_a_crd_that_it_does_not_own() {
 
     // Once that CRD is deleted, the definition creates its own.
     objects.crds().delete("foreigns.kro.run", &DeleteParams::default()).await.unwrap();
-    objects.until_ready("foreign").await;
+    wait::woken(objects.until_ready("foreign")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -206,5 +207,5 @@ async fn reports_crd_names_that_are_taken_until_they_are_free() {
     let message = kind["message"].as_str().unwrap();
     assert!(message.contains("latenames.names.test") && message.contains("short"), "{message}");
     crds.delete("taken.names.test", &DeleteParams::default()).await.unwrap();
-    objects.until_ready("late-names").await;
+    wait::woken(objects.until_ready("late-names")).await;
 }

@@ -38,7 +38,7 @@ async fn blocks_the_deletion_of_a_definition_on_its_instances_and_names_them() {
         let release = json!({"metadata": {"finalizers": null}});
         api.patch(name, &PatchParams::default(), &Patch::Merge(&release)).await.unwrap();
     }
-    wait::until_deleted(&objects.definitions(), "held").await;
+    wait::woken(wait::until_deleted(&objects.definitions(), "held")).await;
     // The CRD is retained, since the controller is not allowed to delete CRDs.
     assert!(objects.crds().get_opt("helds.kro.run").await.unwrap().is_some());
     wait::until_true("the definition to be served no more", || setup.running.graphs.get("held").is_none())
@@ -58,7 +58,7 @@ async fn deletes_a_definition_as_soon_as_its_last_instance_is_deleted() {
     objects.delete("last").await;
     objects.until_condition("last", "ControllerReady", "Unknown").await;
     api.delete("a", &DeleteParams::default()).await.unwrap();
-    wait::until_deleted(&objects.definitions(), "last").await;
+    wait::woken(wait::until_deleted(&objects.definitions(), "last")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,5 +105,5 @@ async fn reports_instances_that_are_created_or_changed_while_the_definition_is_b
     for name in ["early", "changed", "late"] {
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    wait::until_deleted(&objects.definitions(), "ending").await;
+    wait::woken(wait::until_deleted(&objects.definitions(), "ending")).await;
 }

@@ -113,7 +113,7 @@ async fn waiting_is_not_counted_as_an_error_and_emits_no_events_if_they_are_disa
         .await;
     let later = Patch::Merge(json!({"data": {"later": "now"}}));
     objects.config_maps("default").patch("patient-first", &PatchParams::default(), &later).await.unwrap();
-    until(instances.clone(), "patient".to_owned(), is_active).await;
+    wait::woken(until(instances.clone(), "patient".to_owned(), is_active)).await;
     // A reconcile is counted when it ends, after it wrote the status.
     wait::until_true("both reconciles to be counted", || running.metric("instance_reconcile_total") >= 2.0)
         .await;

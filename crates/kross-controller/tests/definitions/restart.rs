@@ -40,7 +40,10 @@ async fn a_restart_changes_nothing_and_serves_every_definition() {
     let children = objects.config_maps("default");
     let edit = json!({"data": {"after": "edited"}});
     children.patch("kept-second", &PatchParams::default(), &Patch::Merge(&edit)).await.unwrap();
-    until(children.clone(), "kept-second".to_owned(), |child| child["data"]["after"] == "kept-first").await;
+    wait::woken(until(children.clone(), "kept-second".to_owned(), |child| {
+        child["data"]["after"] == "kept-first"
+    }))
+    .await;
     assert_eq!(state(&objects).await, before);
     running.stop().await;
 
@@ -53,7 +56,7 @@ async fn a_restart_changes_nothing_and_serves_every_definition() {
     assert!(condition(&waiting, "Ready")["message"].as_str().unwrap().contains("`default/a`"));
     assert!(running.graphs.get("good").unwrap().revision.is_none());
     api.delete("a", &DeleteParams::default()).await.unwrap();
-    wait::until_deleted(&objects.definitions(), "good").await;
+    wait::woken(wait::until_deleted(&objects.definitions(), "good")).await;
     // This controller is allowed to delete CRDs.
     wait::until_deleted(&objects.crds(), "goods.kro.run").await;
     running.stop().await;
@@ -129,9 +132,9 @@ async fn instances_report_a_revision_that_no_longer_compiles_until_it_compiles_a
     assert_eq!(second.data["data"]["after"], "old-first");
 
     objects.crds().create(&PostParams::default(), &crd).await.unwrap();
-    objects.until_ready("failing").await;
+    wait::woken(objects.until_ready("failing")).await;
     for name in ["old", "new"] {
-        let after = until(instances.clone(), name.to_owned(), is_active).await;
+        let after = wait::woken(until(instances.clone(), name.to_owned(), is_active)).await;
         assert_eq!(condition(&after, "GraphResolved")["reason"], "Resolved");
         assert!(name == "new" || after["metadata"]["uid"] == before["metadata"]["uid"]);
     }

@@ -1,6 +1,7 @@
 //! Revisions: content, numbers, retention and adoption.
 
 use kross_local::KubernetesVersion;
+use kross_testing::wait;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
@@ -63,12 +64,12 @@ async fn handles_an_edit_during_a_status_write() {
             resources[1]["template"]["data"] = json!({"edit": format!("{round}.{step}")});
             objects.patch("edited-often", &json!({"spec": {"resources": resources}})).await;
         }
-        objects.until_ready("edited-often").await;
+        wait::woken(objects.until_ready("edited-often")).await;
     }
     // The same for a deletion directly after an edit.
     objects.patch("edited-often", &with_field("last", "string | default=a")).await;
     objects.delete("edited-often").await;
-    kross_testing::wait::until_deleted(&objects.definitions(), "edited-often").await;
+    wait::until_deleted(&objects.definitions(), "edited-often").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +84,7 @@ async fn keeps_the_newest_five_revisions_and_never_reuses_a_number() {
         assert_eq!(ready["status"]["lastIssuedRevision"], number);
     }
     let expected: Vec<String> = (3..=7).map(|number| format!("kept-r{number:05}")).collect();
-    kross_testing::wait::until("the oldest revisions to be deleted", || async {
+    wait::until("the oldest revisions to be deleted", || async {
         let names = objects.revision_names("kept").await;
         if names == expected { Ok(()) } else { Err(format!("{names:?}")) }
     })
@@ -93,7 +94,9 @@ async fn keeps_the_newest_five_revisions_and_never_reuses_a_number() {
     for name in expected {
         objects.revisions().delete(&name, &DeleteParams::default()).await.unwrap();
     }
-    let reissued = objects.until("kept", |definition| definition["status"]["lastIssuedRevision"] == 8).await;
+    let reissued =
+        wait::woken(objects.until("kept", |definition| definition["status"]["lastIssuedRevision"] == 8))
+            .await;
     assert_eq!(reissued["metadata"]["generation"], 7);
     objects.until_ready("kept").await;
 }
@@ -105,7 +108,7 @@ async fn adopts_revisions_and_crd_of_a_definition_that_was_created_again() {
     objects.create(&definition("again", "Again")).await;
     let first = objects.until_ready("again").await;
     objects.delete("again").await;
-    kross_testing::wait::until_deleted(&objects.definitions(), "again").await;
+    wait::until_deleted(&objects.definitions(), "again").await;
     // There is no garbage collector here, which is like a deletion with `--cascade=orphan`.
     assert_eq!(objects.revision_names("again").await, ["again-r00001"]);
     objects.create(&definition("again", "Again")).await;
@@ -135,9 +138,9 @@ async fn waits_while_the_latest_revision_is_being_deleted() {
     finalizers(json!(["kro.run/finalizer", "test.kross.run/hold"])).await;
     revisions.delete("settling-r00001", &DeleteParams::default()).await.unwrap();
     // The controller removes its finalizer, so that only the other one blocks the deletion.
-    until(revisions.clone(), "settling-r00001".to_owned(), |revision| {
+    wait::woken(until(revisions.clone(), "settling-r00001".to_owned(), |revision| {
         revision["metadata"]["finalizers"] == json!(["test.kross.run/hold"])
-    })
+    }))
     .await;
     objects.patch("settling", &with_field("more", "string | default=a")).await;
     let waiting = objects.until_condition("settling", "GraphRevisionsResolved", "Unknown").await;
@@ -146,7 +149,7 @@ async fn waits_while_the_latest_revision_is_being_deleted() {
     assert_eq!(resolved["message"], "waiting for terminating graph revisions to settle");
     assert_eq!(objects.revision_names("settling").await, ["settling-r00001"]);
     finalizers(json!([])).await;
-    let ready = objects.until_ready("settling").await;
+    let ready = wait::woken(objects.until_ready("settling")).await;
     assert_eq!(ready["status"]["lastIssuedRevision"], 2);
     assert_eq!(objects.revision_names("settling").await, ["settling-r00002"]);
 }
@@ -159,9 +162,9 @@ async fn adopts_a_revision_that_lost_its_owner() {
     let owner = objects.until_ready("orphaned").await;
     let bare = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     objects.revisions().patch("orphaned-r00001", &PatchParams::default(), &bare).await.unwrap();
-    until(objects.revisions(), "orphaned-r00001".to_owned(), |revision| {
+    wait::woken(until(objects.revisions(), "orphaned-r00001".to_owned(), |revision| {
         revision["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
-    })
+    }))
     .await;
     assert_eq!(objects.revision_names("orphaned").await, ["orphaned-r00001"]);
 }

@@ -107,7 +107,7 @@ async fn waits_until_a_dependency_is_ready() {
     assert!(world.config_maps.get_opt("x-b").await.unwrap().is_none());
     let ready = json!({"metadata": {"annotations": {"ready": "yes"}}});
     world.config_maps.patch("x-a", &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     wait::until_object(&world.config_maps, "x-b", |object| value(object, "a") == Some("x-a")).await;
 }
 
@@ -123,7 +123,7 @@ async fn observes_an_object_in_a_graph_of_several_kinds() {
     world.until_state("x", "IN_PROGRESS").await;
     let ready = json!({"metadata": {"annotations": {"ready": "yes"}}});
     world.config_maps.patch("x-a", &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,7 +26,7 @@ async fn deletes_objects_in_reverse_order_and_then_the_instance() {
     assert!(world.config_maps.get("x-a").await.unwrap().metadata.deletion_timestamp.is_none());
     let release = hold(json!([]));
     world.config_maps.patch("x-b", &PatchParams::default(), &Patch::Merge(release)).await.unwrap();
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
 

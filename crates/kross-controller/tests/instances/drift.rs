@@ -16,16 +16,18 @@ async fn repairs_an_object_that_was_edited_or_deleted() {
     world.create("x", json!({})).await;
     world.until_state("x", "ACTIVE").await;
     edit(&world.config_maps, "x-a", json!({"x": "2"})).await;
-    wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("1")).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("1")))
+        .await;
     // A field that the controller does not own is kept.
     edit(&world.config_maps, "x-a", json!({"other": "3"})).await;
     edit(&world.config_maps, "x-a", json!({"x": "4"})).await;
     let repaired =
-        wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("1")).await;
+        wait::woken(wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("1")))
+            .await;
     assert_eq!(value(&repaired, "other"), Some("3"));
     world.config_maps.delete("x-a", &DeleteParams::default()).await.unwrap();
     let uid = repaired.metadata.uid;
-    wait::until_object(&world.config_maps, "x-a", |object| object.metadata.uid != uid).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-a", |object| object.metadata.uid != uid)).await;
     world.until_state("x", "ACTIVE").await;
 }
 
@@ -38,10 +40,10 @@ async fn restores_the_labels_of_an_object_that_were_removed() {
     let before = world.config_maps.get("x-a").await.unwrap();
     let stripped = json!({"metadata": {"labels": null, "annotations": null}, "data": {"x": "2"}});
     world.config_maps.patch("x-a", &PatchParams::default(), &Patch::Merge(stripped)).await.unwrap();
-    let after = wait::until_object(&world.config_maps, "x-a", |object| {
+    let after = wait::woken(wait::until_object(&world.config_maps, "x-a", |object| {
         object.metadata.labels == before.metadata.labels
             && object.metadata.annotations == before.metadata.annotations
-    })
+    }))
     .await;
     assert_eq!((value(&after, "x"), &after.metadata.uid), (Some("1"), &before.metadata.uid));
     world.until_state("x", "ACTIVE").await;
@@ -60,7 +62,7 @@ async fn repairs_an_item_in_another_namespace() {
     world.until_state("x", "ACTIVE").await;
     let far: Api<ConfigMap> = Api::namespaced(world.objects.client.clone(), &other);
     edit(&far, "x-far", json!({"x": "2"})).await;
-    wait::until_object(&far, "x-far", |object| value(object, "x") == Some("1")).await;
+    wait::woken(wait::until_object(&far, "x-far", |object| value(object, "x") == Some("1"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,11 +79,12 @@ async fn repairs_every_item_of_a_collection() {
     world.until_state("x", "ACTIVE").await;
     for name in ["x-a", "x-b", "x-c"] {
         edit(&world.config_maps, name, json!({"x": "2"})).await;
-        wait::until_object(&world.config_maps, name, |object| value(object, "x") == Some("1")).await;
+        wait::woken(wait::until_object(&world.config_maps, name, |object| value(object, "x") == Some("1")))
+            .await;
         world.config_maps.delete(name, &DeleteParams::default()).await.unwrap();
-        wait::until_object(&world.config_maps, name, |object| {
+        wait::woken(wait::until_object(&world.config_maps, name, |object| {
             value(object, "x") == Some("1") && object.metadata.deletion_timestamp.is_none()
-        })
+        }))
         .await;
     }
 }
@@ -100,6 +103,7 @@ async fn events_wake_the_instance_of_their_own_kind() {
     until(others, "x".to_owned(), |instance| instance["status"]["state"] == "ACTIVE").await;
     for (name, own) in [("x-a", "a"), ("x-b", "b")] {
         edit(&one.config_maps, name, json!({"x": "changed"})).await;
-        wait::until_object(&one.config_maps, name, |object| value(object, "x") == Some(own)).await;
+        wait::woken(wait::until_object(&one.config_maps, name, |object| value(object, "x") == Some(own)))
+            .await;
     }
 }

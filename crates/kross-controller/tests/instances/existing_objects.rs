@@ -26,9 +26,9 @@ async fn only_selected_existing_objects_become_instances() {
             json!({"metadata": {"name": name, "labels": labels}, "spec": {"ports": [{"port": 80}]}});
         services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
     }
-    let child = wait::until_object(&world.config_maps, "chosen-copy", |copy| {
+    let child = wait::woken(wait::until_object(&world.config_maps, "chosen-copy", |copy| {
         value(copy, "type") == Some("ClusterIP")
-    })
+    }))
     .await;
     assert_eq!(child.metadata.labels.unwrap()["kro.run/instance-kind"], "Service");
     let note = |service: &Service, key: &str| {
@@ -44,8 +44,9 @@ async fn only_selected_existing_objects_become_instances() {
     // An object that is not selected any more is released, and not deleted.
     let patch = Patch::Merge(json!({"metadata": {"labels": {"copy": "no"}}}));
     services.patch("chosen", &PatchParams::default(), &patch).await.unwrap();
-    wait::until_deleted(&world.config_maps, "chosen-copy").await;
-    wait::until_object(&services, "chosen", |service| service.metadata.finalizers.is_none()).await;
+    wait::woken(wait::until_deleted(&world.config_maps, "chosen-copy")).await;
+    wait::woken(wait::until_object(&services, "chosen", |service| service.metadata.finalizers.is_none()))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,16 +73,19 @@ async fn handles_changes_of_an_existing_object_during_its_status_write() {
             patch(json!({"spec": {"ports": [{"port": 10 * round + step}]}})).await;
         }
         let port = (10 * round + 4).to_string();
-        wait::until_object(&world.config_maps, "web-copy", |copy| value(copy, "port") == Some(&port)).await;
+        wait::woken(wait::until_object(&world.config_maps, "web-copy", |copy| {
+            value(copy, "port") == Some(&port)
+        }))
+        .await;
         // Deselecting and selecting the Service releases and manages it again.
         if round % 4 == 0 {
             patch(json!({"metadata": {"labels": {"selected": "no"}}})).await;
-            wait::until_deleted(&world.config_maps, "web-copy").await;
+            wait::woken(wait::until_deleted(&world.config_maps, "web-copy")).await;
             patch(json!({"metadata": {"labels": {"selected": "yes"}}})).await;
-            wait::until_object(&world.config_maps, "web-copy", |_| true).await;
+            wait::woken(wait::until_object(&world.config_maps, "web-copy", |_| true)).await;
         }
     }
     patch(json!({"metadata": {"labels": {"selected": "no"}}})).await;
-    wait::until_deleted(&world.config_maps, "web-copy").await;
-    wait::until_object(&services, "web", |web| web.metadata.finalizers.is_none()).await;
+    wait::woken(wait::until_deleted(&world.config_maps, "web-copy")).await;
+    wait::woken(wait::until_object(&services, "web", |web| web.metadata.finalizers.is_none())).await;
 }

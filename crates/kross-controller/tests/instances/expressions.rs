@@ -25,14 +25,14 @@ async fn treats_an_empty_optional_as_false() {
     assert!(world.config_maps.get_opt("x-maybe").await.unwrap().is_none());
     let ready = json!({"metadata": {"annotations": {"ready": "yes"}}});
     world.config_maps.patch("x-slow", &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     for wanted in [true, false] {
         world.patch("x", json!({"spec": {"wanted": wanted}})).await;
         let included = async || match world.config_maps.get_opt("x-maybe").await.unwrap().is_some() {
             exists if exists == wanted => Ok(()),
             _ => Err("not yet".to_owned()),
         };
-        wait::until("the object to exist only if it is included", included).await;
+        wait::woken(wait::until("the object to exist only if it is included", included)).await;
         world.until_state("x", "ACTIVE").await;
     }
 }

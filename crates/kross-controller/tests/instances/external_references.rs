@@ -19,9 +19,10 @@ async fn waits_for_an_external_object_and_applies_its_changes() {
     world.until_state("x", "IN_PROGRESS").await;
     let elsewhere = objects::config_map("elsewhere", &[("x", "1")]);
     world.config_maps.create(&PostParams::default(), &elsewhere).await.unwrap();
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     edit(&world.config_maps, "elsewhere", json!({"x": "2"})).await;
-    wait::until_object(&world.config_maps, "x-copy", |object| value(object, "x") == Some("2")).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-copy", |object| value(object, "x") == Some("2")))
+        .await;
     // The controller never labels it.
     let elsewhere = world.config_maps.get("elsewhere").await.unwrap();
     assert_eq!(elsewhere.metadata.labels, None);
@@ -39,7 +40,10 @@ async fn finds_external_objects_by_label() {
         let mut found = objects::config_map(name, &[]);
         found.metadata.labels = Some([("tier".to_owned(), "web".to_owned())].into());
         world.config_maps.create(&PostParams::default(), &found).await.unwrap();
-        wait::until_object(&world.config_maps, "x-count", |object| value(object, "n") == Some(count)).await;
+        wait::woken(wait::until_object(&world.config_maps, "x-count", |object| {
+            value(object, "n") == Some(count)
+        }))
+        .await;
     }
 }
 
@@ -70,11 +74,11 @@ async fn evaluates_selectors_and_an_empty_selector_selects_everything() {
     // A change of the labels or of the selector changes which objects are selected.
     let other = Patch::Merge(json!({"metadata": {"labels": {"tier": "none"}}}));
     limits.patch("one", &PatchParams::default(), &other).await.unwrap();
-    wait::until_object(&world.config_maps, "x-count", |object| counts(object, "3", "1")).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-count", |object| counts(object, "3", "1"))).await;
     world.patch("x", json!({"spec": {"tier": "data"}})).await;
-    wait::until_object(&world.config_maps, "x-count", |object| counts(object, "3", "2")).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-count", |object| counts(object, "3", "2"))).await;
     limits.delete("two", &DeleteParams::default()).await.unwrap();
-    wait::until_object(&world.config_maps, "x-count", |object| counts(object, "2", "1")).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-count", |object| counts(object, "2", "1"))).await;
     // Deleting the instance does not delete external objects.
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
@@ -95,9 +99,12 @@ async fn a_failed_instance_still_watches_external_objects() {
     world.until_state("x", "ACTIVE").await;
     for (number, sum) in [("4", "5"), ("7", "8")] {
         edit(&world.config_maps, "numbers", json!({"n": "many"})).await;
-        world.until_state("x", "ERROR").await;
+        wait::woken(world.until_state("x", "ERROR")).await;
         edit(&world.config_maps, "numbers", json!({"n": number})).await;
-        wait::until_object(&world.config_maps, "x-sum", |object| value(object, "n") == Some(sum)).await;
+        wait::woken(wait::until_object(&world.config_maps, "x-sum", |object| {
+            value(object, "n") == Some(sum)
+        }))
+        .await;
         world.until_state("x", "ACTIVE").await;
     }
 }
@@ -115,7 +122,7 @@ async fn external_objects_selected_by_label_can_become_ready() {
     world.create("x", json!({})).await;
     world.until_state("x", "IN_PROGRESS").await;
     edit(&world.config_maps, "one", json!({"ready": "yes"})).await;
-    world.until_state("x", "ACTIVE").await;
+    wait::woken(world.until_state("x", "ACTIVE")).await;
     assert_eq!(value(&world.config_maps.get("x-after").await.unwrap(), "n"), Some("1"));
 }
 
@@ -132,5 +139,6 @@ async fn finds_external_objects_without_a_namespace_in_all_namespaces() {
         found.metadata.labels = Some([("everywhere".to_owned(), "yes".to_owned())].into());
         api.create(&PostParams::default(), &found).await.unwrap();
     }
-    wait::until_object(&world.config_maps, "x-count", |object| value(object, "n") == Some("2")).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-count", |object| value(object, "n") == Some("2")))
+        .await;
 }

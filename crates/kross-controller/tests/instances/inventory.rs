@@ -28,7 +28,7 @@ async fn blocks_deletion_on_a_tampered_inventory() {
         "applyset.kubernetes.io/contains-group-kinds": "ConfigMap",
     }}});
     world.patch("x", repair).await;
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
 }
 
@@ -69,7 +69,7 @@ async fn blocks_deletion_on_an_incomplete_inventory() {
         assert!(world.config_maps.get_opt(&format!("{name}-a")).await.unwrap().is_some(), "{name}");
         let repair = json!({"metadata": {"labels": before["labels"], "annotations": before["annotations"]}});
         world.patch(name, repair).await;
-        wait::until_deleted(&world.instances, name).await;
+        wait::woken(wait::until_deleted(&world.instances, name)).await;
         assert!(world.config_maps.get_opt(&format!("{name}-a")).await.unwrap().is_none(), "{name}");
     }
 }
@@ -81,16 +81,18 @@ async fn restores_inventory_and_finalizer_that_were_removed_from_an_instance() {
     let before = world.until_state("x", "ACTIVE").await["metadata"].clone();
     let removed = json!({"metadata": {"annotations": null, "labels": null}});
     world.patch("x", removed).await;
-    let after = world
-        .until("x", |instance| {
-            let metadata = &instance["metadata"];
-            metadata["annotations"] == before["annotations"] && metadata["labels"] == before["labels"]
-        })
-        .await;
+    let after = wait::woken(world.until("x", |instance| {
+        let metadata = &instance["metadata"];
+        metadata["annotations"] == before["annotations"] && metadata["labels"] == before["labels"]
+    }))
+    .await;
     assert_eq!(after["status"]["state"], "ACTIVE");
     // Without the finalizer the instance would be deleted before its objects.
     world.patch("x", json!({"metadata": {"finalizers": null}})).await;
-    world.until("x", |instance| instance["metadata"]["finalizers"] == json!(["kro.run/finalizer"])).await;
+    wait::woken(
+        world.until("x", |instance| instance["metadata"]["finalizers"] == json!(["kro.run/finalizer"])),
+    )
+    .await;
     world.delete("x").await;
     wait::until_deleted(&world.instances, "x").await;
     assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kross_testing::wait;
 use kube::Api;
 use kube::api::{WatchEvent, WatchParams};
 use serde_json::json;
@@ -37,7 +38,7 @@ async fn adopts_an_object_as_soon_as_another_instance_releases_it() {
     world.create("second", json!({})).await;
     world.until_state("second", "ERROR").await;
     world.delete("first").await;
-    world.until_state("second", "ACTIVE").await;
+    wait::woken(world.until_state("second", "ACTIVE")).await;
     assert_eq!(value(&world.config_maps.get("the-only-one").await.unwrap(), "of"), Some("second"));
 }
 
@@ -113,7 +114,7 @@ async fn adopts_an_object_that_is_released_while_it_is_being_observed() {
             world.delete(&old).await;
         };
         tokio::join!(world.create(&new, spec), deletion);
-        world.until_state(&new, "ACTIVE").await;
+        wait::woken(world.until_state(&new, "ACTIVE")).await;
         let released = world.config_maps.get(&format!("released-{round}")).await.unwrap();
         assert_eq!(value(&released, "of"), Some(new.as_str()));
     }

@@ -54,8 +54,11 @@ async fn prunes_only_after_everything_else_is_applied() {
     assert!(world.config_maps.get("x-copy").await.unwrap().metadata.deletion_timestamp.is_none());
     let there = objects::config_map("there", &[("x", "there")]);
     world.config_maps.create(&PostParams::default(), &there).await.unwrap();
-    wait::until_deleted(&world.config_maps, "x-old").await;
-    wait::until_object(&world.config_maps, "x-copy", |object| value(object, "x") == Some("there")).await;
+    wait::woken(wait::until_deleted(&world.config_maps, "x-old")).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-copy", |object| {
+        value(object, "x") == Some("there")
+    }))
+    .await;
     world.until_state("x", "ACTIVE").await;
 }
 
@@ -85,7 +88,7 @@ async fn prunes_dependents_first_and_waits_for_their_deletion() {
     wait::until_deleted(&world.config_maps, "x-c").await;
     assert!(world.instances.get_opt("x").await.unwrap().is_some());
     set_finalizers(&world.config_maps, "x-b", json!([])).await;
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     for name in ["x-a", "x-b"] {
         assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
     }

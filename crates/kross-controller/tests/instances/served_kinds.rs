@@ -29,7 +29,8 @@ async fn keeps_serving_a_kind_after_a_graph_that_used_it_is_deleted() {
     inner.patch("own", json!({"spec": {"text": "2"}})).await;
     wait::until_object(&inner.config_maps, "own-a", |object| value(object, "x") == Some("2")).await;
     edit(&inner.config_maps, "own-a", json!({"x": "3"})).await;
-    wait::until_object(&inner.config_maps, "own-a", |object| value(object, "x") == Some("2")).await;
+    wait::woken(wait::until_object(&inner.config_maps, "own-a", |object| value(object, "x") == Some("2")))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

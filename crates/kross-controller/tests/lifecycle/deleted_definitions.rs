@@ -53,6 +53,6 @@ async fn runs_deletion_hooks_while_the_definition_is_being_deleted() {
     wait::until_object(&world.config_maps, "x-backup", |_| true).await;
     assert!(world.config_maps.get_opt("x-data").await.unwrap().is_some());
     crate::world::edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
-    wait::until_deleted(&world.objects.definitions(), "cascade").await;
+    wait::woken(wait::until_deleted(&world.objects.definitions(), "cascade")).await;
     assert!(world.config_maps.get_opt("x-data").await.unwrap().is_none());
 }

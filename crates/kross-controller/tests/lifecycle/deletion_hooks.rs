@@ -46,7 +46,7 @@ async fn creates_a_backup_before_it_deletes_the_database_and_then_deletes_the_ba
     assert!(world.config_maps.get("x-database").await.unwrap().metadata.deletion_timestamp.is_none());
 
     edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     for name in ["x-database", "x-backup"] {
         assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
     }
@@ -92,8 +92,8 @@ async fn runs_deletion_hooks_before_it_prunes() {
     assert_eq!(entry(&waiting, "backup")["state"], "Pending");
     assert!(world.config_maps.get_opt("x-database").await.unwrap().is_some());
     edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
-    wait::until_deleted(&world.config_maps, "x-database").await;
-    wait::until_deleted(&world.config_maps, "x-backup").await;
+    wait::woken(wait::until_deleted(&world.config_maps, "x-database")).await;
+    wait::woken(wait::until_deleted(&world.config_maps, "x-backup")).await;
     world.until_state("x", "ACTIVE").await;
     assert!(world.config_maps.get_opt("x-web").await.unwrap().is_some());
 }

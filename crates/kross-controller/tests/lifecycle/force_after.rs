@@ -69,7 +69,7 @@ async fn force_after_applies_only_once_force_when_is_true() {
     wait::until_deleted(&world.instances, "y").await;
     assert!(world.instances.get_opt("x").await.unwrap().is_some());
     world.patch("x", json!({"spec": {"force": true}})).await;
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     assert_eq!(ownership_metadata(&world.config_maps.get("x-stuck").await.unwrap()), [""; 0]);
     world.config_maps.patch("x-stuck", &PatchParams::default(), &hold(json!([]))).await.unwrap();
 }

@@ -47,9 +47,9 @@ async fn retained_objects_lose_their_labels_and_are_adopted_by_the_next_instance
     assert_eq!(lifecycle(&world.config_maps.get("x-data").await.unwrap()), None);
     world.patch("x", json!({"spec": {"keep": true}})).await;
     let expected = r#"{"policy":"Retain"}"#.to_owned();
-    let before = wait::until_object(&world.config_maps, "x-data", |object| {
+    let before = wait::woken(wait::until_object(&world.config_maps, "x-data", |object| {
         lifecycle(object) == Some(expected.clone())
-    })
+    }))
     .await;
 
     world.delete("x").await;
@@ -115,9 +115,10 @@ async fn retains_pruned_objects_if_the_policy_is_retain() {
     world.create("x", json!({"on": true})).await;
     world.until_state("x", "ACTIVE").await;
     world.patch("x", json!({"spec": {"on": false}})).await;
-    let retained =
-        wait::until_object(&world.config_maps, "x-data", |object| ownership_metadata(object).is_empty())
-            .await;
+    let retained = wait::woken(wait::until_object(&world.config_maps, "x-data", |object| {
+        ownership_metadata(object).is_empty()
+    }))
+    .await;
     assert_eq!(retained.data.unwrap()["a"], "1");
     event(&world, "x", "Retained").await;
     world.delete("x").await;

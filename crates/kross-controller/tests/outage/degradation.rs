@@ -42,10 +42,12 @@ async fn degrades_while_a_region_is_unreachable_and_recovers() {
     let unreachable =
         world.until("x", |instance| resource_entry(instance, "regional")["state"] == "Skipped").await;
     insta::assert_snapshot!("2 unreachable", normalized_yaml(&world, &unreachable));
-    wait::until_object(&world.config_maps, "x-web", |web| value(web, "replicas") == Some("1")).await;
+    wait::woken(wait::until_object(&world.config_maps, "x-web", |web| value(web, "replicas") == Some("1")))
+        .await;
     // Other clusters are reconciled.
     world.patch("x", json!({"spec": {"text": "two"}})).await;
-    wait::until_object(&us.config_maps, "x-other", |other| value(other, "text") == Some("two")).await;
+    wait::woken(wait::until_object(&us.config_maps, "x-other", |other| value(other, "text") == Some("two")))
+        .await;
     wait::until_object(&us.config_maps, "x-standby", |_| true).await;
     // Not before the outage has lasted as long as specified. Times are stored in whole seconds.
     let applies = us.proxy.requests(&Requests::any().verb(Verb::Apply).name("x-standby"));
@@ -54,9 +56,11 @@ async fn degrades_while_a_region_is_unreachable_and_recovers() {
     insta::assert_snapshot!("3 degraded", normalized_yaml(&world, &degraded));
 
     eu.proxy.set(Fault::Pass);
-    wait::until_object(&eu.config_maps, "x-regional", |regional| value(regional, "text") == Some("two"))
-        .await;
-    wait::until_deleted(&us.config_maps, "x-standby").await;
+    wait::woken(wait::until_object(&eu.config_maps, "x-regional", |regional| {
+        value(regional, "text") == Some("two")
+    }))
+    .await;
+    wait::woken(wait::until_deleted(&us.config_maps, "x-standby")).await;
     let recovered = world
         .until("x", |instance| {
             resource_entry(instance, "regional")["state"] == "Ready"

@@ -60,7 +60,7 @@ async fn the_audit_log_lists_what_was_orphaned_in_an_unreachable_cluster() {
     until_orphaned(&world.namespace, &expected).await;
 
     eu.proxy.set(Fault::Pass);
-    world.until_state("y", "ACTIVE").await;
+    wait::woken(world.until_state("y", "ACTIVE")).await;
     let existing = eu.config_maps.list(&ListParams::default()).await.unwrap().items;
     let existing: BTreeSet<_> = existing.into_iter().filter_map(|object| object.metadata.name).collect();
     let of_x: BTreeSet<_> = existing.iter().filter(|name| name.starts_with("x-")).cloned().collect();
@@ -100,7 +100,7 @@ async fn creates_a_backup_in_one_cluster_before_it_deletes_the_database_in_anoth
     insta::assert_snapshot!("deleting while a backup is created", normalized_yaml(&world, &waiting));
     assert!(eu.config_maps.get("x-database").await.unwrap().metadata.deletion_timestamp.is_none());
     edit(&us.config_maps, "x-backup", json!({"done": "yes"})).await;
-    wait::until_deleted(&world.instances, "x").await;
+    wait::woken(wait::until_deleted(&world.instances, "x")).await;
     assert!(eu.config_maps.get_opt("x-database").await.unwrap().is_none());
     assert!(us.config_maps.get_opt("x-backup").await.unwrap().is_none());
 }
@@ -117,12 +117,16 @@ async fn retains_an_object_when_its_instance_moves_and_adopts_it_when_it_moves_b
     let before = eu.config_maps.get("x-data").await.unwrap();
     world.patch("x", json!({"spec": {"region": "us"}})).await;
     wait::until_object(&us.config_maps, "x-data", |_| true).await;
-    let retained =
-        wait::until_object(&eu.config_maps, "x-data", |object| ownership_metadata(object).is_empty()).await;
+    let retained = wait::woken(wait::until_object(&eu.config_maps, "x-data", |object| {
+        ownership_metadata(object).is_empty()
+    }))
+    .await;
     assert_eq!((&retained.metadata.uid, &retained.data), (&before.metadata.uid, &before.data));
     world.patch("x", json!({"spec": {"region": "eu"}})).await;
-    let adopted =
-        wait::until_object(&eu.config_maps, "x-data", |object| !ownership_metadata(object).is_empty()).await;
+    let adopted = wait::woken(wait::until_object(&eu.config_maps, "x-data", |object| {
+        !ownership_metadata(object).is_empty()
+    }))
+    .await;
     assert_eq!(adopted.metadata.uid, before.metadata.uid);
     world.until_state("x", "ACTIVE").await;
     world.delete("x").await;
@@ -158,8 +162,10 @@ async fn an_orphaned_object_stays_orphaned_after_its_cluster_reconnects() {
     assert_eq!(pending["status"]["state"], "ACTIVE", "{pending:#}");
     // The cluster is reachable again, so `forceWhen` is false now: the object stays orphaned anyway.
     eu.proxy.set(Fault::Pass);
-    let orphaned =
-        wait::until_object(&eu.config_maps, "x-pruned", |object| ownership_metadata(object).is_empty()).await;
+    let orphaned = wait::woken(wait::until_object(&eu.config_maps, "x-pruned", |object| {
+        ownership_metadata(object).is_empty()
+    }))
+    .await;
     assert!(orphaned.metadata.deletion_timestamp.is_none());
     assert_eq!(orphaned.data.unwrap()["text"], "mine");
     let cluster = format!("{}/eu-kubeconfig", world.namespace);
@@ -188,8 +194,8 @@ async fn creates_a_backup_before_it_deletes_a_moved_database_from_its_old_cluste
     let old_database = eu.config_maps.get("x-database").await.unwrap();
     assert!(old_database.metadata.deletion_timestamp.is_none());
     edit(&world.config_maps, "x-backup", json!({"done": "yes"})).await;
-    wait::until_deleted(&eu.config_maps, "x-database").await;
-    wait::until_deleted(&world.config_maps, "x-backup").await;
+    wait::woken(wait::until_deleted(&eu.config_maps, "x-database")).await;
+    wait::woken(wait::until_deleted(&world.config_maps, "x-backup")).await;
     world.until_state("x", "ACTIVE").await;
     assert!(us.config_maps.get_opt("x-database").await.unwrap().is_some());
 }

@@ -56,7 +56,7 @@ async fn example_react_to_failure() {
     };
     wait::until_object(&web, "shop", replicas(3)).await;
     world.region("eu").proxy.set(Fault::Refuse);
-    wait::until_object(&web, "shop", replicas(1)).await;
+    wait::woken(wait::until_object(&web, "shop", replicas(1))).await;
     let unreachable = world.until("shop", |instance| instance["status"]["cache"] == "Error").await;
     assert!(
         unreachable["status"]["cacheError"].as_str().unwrap().contains("refused"),
@@ -64,7 +64,7 @@ async fn example_react_to_failure() {
         unreachable["status"]
     );
     world.region("eu").proxy.set(Fault::Pass);
-    wait::until_object(&web, "shop", replicas(3)).await;
+    wait::woken(wait::until_object(&web, "shop", replicas(3))).await;
     world.until_state("shop", "ACTIVE").await;
     delete_and_wait(&world, "shop").await;
 }
@@ -87,7 +87,7 @@ async fn example_regional_failover() {
     })
     .await;
     eu.proxy.set(Fault::Pass);
-    wait::until_deleted(&standby, "shop").await;
+    wait::woken(wait::until_deleted(&standby, "shop")).await;
     world.until("shop", |instance| instance["status"]["servedBy"] == "eu").await;
     assert!(primary.get_opt("shop").await.unwrap().is_some());
     delete_and_wait(&world, "shop").await;

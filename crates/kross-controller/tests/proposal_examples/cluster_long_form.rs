@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kross_testing::objects;
+use kross_testing::{objects, wait};
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -33,10 +33,10 @@ async fn reads_shared_configuration_from_a_central_cluster() {
     let patch = Patch::Merge(json!({"data": {"defaultImage": "base:2"}}));
     shared.patch("platform-defaults", &PatchParams::default(), &patch).await.unwrap();
     let deployments: Api<Deployment> = Api::namespaced(fixture.hub.clone(), "default");
-    kross_testing::wait::until_object(&deployments, "app", |deployment| {
+    wait::woken(wait::until_object(&deployments, "app", |deployment| {
         let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         pod.is_some_and(|pod| pod.containers[0].image.as_deref() == Some("base:2"))
-    })
+    }))
     .await;
     instance.delete().await;
     assert!(get_object(&fixture.east, CONFIG_MAP, "shared-config", "platform-defaults").await.is_some());
@@ -64,7 +64,7 @@ async fn every_item_of_a_collection_may_name_its_own_cluster() {
     // Without a region, only its Deployment is pruned.
     instance.patch(json!({"spec": {"regions": ["us"]}})).await;
     let deployments: Api<Deployment> = Api::namespaced(fixture.west.clone(), "default");
-    kross_testing::wait::until_deleted(&deployments, "web").await;
+    wait::until_deleted(&deployments, "web").await;
     assert!(get_object(&fixture.east, DEPLOYMENT, "default", "web").await.is_some());
     instance.delete().await;
     assert!(get_object(&fixture.east, DEPLOYMENT, "default", "web").await.is_none());
@@ -89,13 +89,13 @@ async fn creates_a_namespace_in_an_edge_cluster_before_its_objects() {
     // Without a controller manager the namespace stays `Terminating`; its objects are deleted before it.
     let namespaces: Api<Namespace> = Api::all(fixture.west.clone());
     instance.api.delete(&instance.name, &kube::api::DeleteParams::default()).await.unwrap();
-    kross_testing::wait::until_object(&namespaces, "edge-workloads", |namespace| {
+    wait::until_object(&namespaces, "edge-workloads", |namespace| {
         namespace.metadata.deletion_timestamp.is_some()
     })
     .await;
     assert!(get_object(&fixture.west, DEPLOYMENT, "edge-workloads", "probe").await.is_none());
     finalize(&fixture.west, "edge-workloads").await;
-    kross_testing::wait::until_deleted(&instance.api, &instance.name).await;
+    wait::until_deleted(&instance.api, &instance.name).await;
     fixture.delete_definition(&definition).await;
     fixture.delete_secret("default", "edge-clusters-kubeconfig").await;
 }
@@ -121,12 +121,12 @@ async fn a_local_resource_waits_for_the_status_of_a_remote_one() {
     let kind = GroupVersionKind::gvk("db.example.com", "v1", "Database");
     let resource = ApiResource::from_gvk_with_plural(&kind, "databases");
     let databases: Api<DynamicObject> = Api::namespaced_with(fixture.east.clone(), "default", &resource);
-    kross_testing::wait::until_object(&databases, "shop-db", |_| true).await;
+    wait::until_object(&databases, "shop-db", |_| true).await;
     instance.until(|instance| instance["status"]["state"] == "IN_PROGRESS").await;
     assert!(get_object(&fixture.hub, DEPLOYMENT, "default", "shop").await.is_none());
     let endpoint = Patch::Merge(json!({"status": {"endpoint": "db.east:5432"}}));
     databases.patch_status("shop-db", &PatchParams::default(), &endpoint).await.unwrap();
-    instance.until_ready().await;
+    wait::woken(instance.until_ready()).await;
     let deployment = get_object(&fixture.hub, DEPLOYMENT, "default", "shop").await.unwrap();
     assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"], "db.east:5432");
     instance.delete().await;
@@ -198,7 +198,7 @@ async fn rejects_dependencies_between_resources_that_inherit_the_cluster_of_the_
     fixture.objects.patch("dependent", &patch).await;
     fixture.objects.until_condition("dependent", "GraphAccepted", "True").await;
     fixture.objects.delete("dependent").await;
-    kross_testing::wait::until_deleted(&fixture.objects.definitions(), "dependent").await;
+    wait::until_deleted(&fixture.objects.definitions(), "dependent").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -223,7 +223,7 @@ async fn reads_collections_of_other_clusters_by_selector() {
     let status = instance.until_ready().await["status"].clone();
     assert_eq!((&status["replicas"], &status["edge"]), (&json!(4), &json!(1)));
     deploy(&fixture.east, "production", "another", json!({"app": "backend"}), 2).await;
-    instance.until(|instance| instance["status"]["replicas"] == 6).await;
+    wait::woken(instance.until(|instance| instance["status"]["replicas"] == 6)).await;
     instance.delete().await;
     assert!(get_object(&fixture.east, DEPLOYMENT, "production", "backend").await.is_some());
     fixture.delete_definition(&definition).await;
