@@ -71,7 +71,7 @@ async fn what_may_be_left_of_a_kind_that_cannot_be_read_any_more_is_not_forgotte
     world.patch("changed", json!({"spec": {"more": false}})).await;
     let said = world.until_state("changed", "ERROR").await;
     let text = message(&said, "Ready");
-    assert!(text.contains("`ReplicationController`") && text.contains("left over"), "{text}");
+    assert!(text.contains("`ReplicationController`") && text.contains("to prune"), "{text}");
     // Who is to go says why it does not.
     world.delete("deleted").await;
     let said = world
