@@ -92,7 +92,7 @@ async fn keeps_a_kind_that_became_unreadable_in_the_inventory() {
     world.patch("changed", json!({"spec": {"more": false}})).await;
     let failed = world.until_state("changed", "ERROR").await;
     let text = message(&failed, "Ready");
-    assert!(text.contains("`ReplicationController`") && text.contains("left over"), "{text}");
+    assert!(text.contains("`ReplicationController`") && text.contains("to prune"), "{text}");
     // The deletion of the other instance is blocked, and reports why.
     world.delete("deleted").await;
     let failed = world
