@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::FutureExt;
 use kross_api::FailureReason;
 use kross_cluster::{
-    ApiKind, Caches, ClusterClient, ClusterView, LeaderElection, Leadership, CacheEvent, WorkItem,
+    ApiKind, CacheEvent, Caches, ClusterClient, ClusterView, LeaderElection, Leadership, WorkItem,
 };
 use kross_value::Text;
 use parking_lot::Mutex;

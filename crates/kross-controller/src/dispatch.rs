@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kross_api::labels;
-use kross_cluster::{CacheKey, Change, ObjectKey, Selection, StoredObject, CacheEvent};
+use kross_cluster::{CacheEvent, CacheKey, Change, ObjectKey, Selection, StoredObject};
 use kross_value::{Text, Value};
 
 use crate::context::Context;

@@ -17,7 +17,7 @@ use super::hub_identity::{HUB_TOKEN_ACCEPTED, hub_token_refused};
 use super::probe::{Answer, identify, is_answering};
 use super::{ClusterOptions, Inner, secret_content};
 use crate::audit::{AuditCluster, AuditVerb};
-use crate::client::{ClusterClient, CircuitBreaker, Outage, AuditTrail, Transports};
+use crate::client::{AuditTrail, CircuitBreaker, ClusterClient, Outage, Transports};
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
 use crate::transport::Endpoint;
@@ -276,10 +276,12 @@ impl Connector {
         breaker: Option<Arc<CircuitBreaker>>,
     ) -> Result<ClusterClient, ConnectionFailure> {
         let options = self.options.client.clone();
-        ClusterClient::with_transports(id, self.access.clone(), transports, options, breaker).map_err(|error| {
-            let reason = FailureReason::Unreachable;
-            failed(ConnectStep::Reach, reason, error.to_string(), ConnectionAdvice::None)
-        })
+        ClusterClient::with_transports(id, self.access.clone(), transports, options, breaker).map_err(
+            |error| {
+                let reason = FailureReason::Unreachable;
+                failed(ConnectStep::Reach, reason, error.to_string(), ConnectionAdvice::None)
+            },
+        )
     }
 
     /// Makes a cluster that accepted the credential available to users.
@@ -396,7 +398,9 @@ impl Connector {
     /// Returns shortly before the client certificate of the open sockets expires.
     async fn certificate_expiry(&self) {
         let transports = self.state.lock().client.as_ref().map(ClusterClient::transports);
-        let Some(ends) = transports.and_then(|transports| transports.expires_at()) else { return std::future::pending().await };
+        let Some(ends) = transports.and_then(|transports| transports.expires_at()) else {
+            return std::future::pending().await;
+        };
         let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
         // A certificate that has expired already is replaced at once, but not in a busy loop.
         sleep(left.saturating_sub(RENEWAL).max(MIN_PROBE_INTERVAL)).await;

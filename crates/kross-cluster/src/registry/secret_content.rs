@@ -40,7 +40,11 @@ impl SecretContent {
     }
 
     /// The failure that a consumer sees, if there is no usable kubeconfig.
-    pub(super) fn failure(&self, address: &SecretAddress, consumer: SecretConsumer<'_>) -> Option<ConnectionFailure> {
+    pub(super) fn failure(
+        &self,
+        address: &SecretAddress,
+        consumer: SecretConsumer<'_>,
+    ) -> Option<ConnectionFailure> {
         match self {
             Self::Unread | Self::Usable(..) => None,
             Self::Missing => Some(SecretRefusal::not_offered(address, consumer).into()),

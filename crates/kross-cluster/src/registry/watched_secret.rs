@@ -312,7 +312,10 @@ impl WatchedSecret {
         let mut state = self.state.lock();
         if let Some(secret) = state.secret.clone() {
             let verdict = state.verdicts.entry(consumer.into()).or_insert_with(|| {
-                (read_kubeconfig(&secret, &self.address, consumer, &inner.options.secrets).err(), Timestamp::now())
+                (
+                    read_kubeconfig(&secret, &self.address, consumer, &inner.options.secrets).err(),
+                    Timestamp::now(),
+                )
             });
             if let (Some(refusal), since) = verdict {
                 // A consumer that may not use the Secret learns nothing else, not even for how long others have used it.

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::status::StatusReport;
 use crate::context::Context;
-use crate::preflight::{Requester, ClusterSchemas, Findings, Needs, Place, PreflightResult};
+use crate::preflight::{ClusterSchemas, Findings, Needs, Place, PreflightResult, Requester};
 
 /// The handles of every definition to the clusters that it references.
 ///
@@ -178,8 +178,10 @@ impl ClusterChecks {
 
     /// The permissions that the controller lacks in any cluster, as a message.
     fn missing_permissions(&self) -> Option<String> {
-        let missing =
-            self.clusters.iter().filter_map(|cluster| cluster.findings()?.missing_permissions(&cluster.display));
+        let missing = self
+            .clusters
+            .iter()
+            .filter_map(|cluster| cluster.findings()?.missing_permissions(&cluster.display));
         let missing: Vec<String> = missing.collect();
         (!missing.is_empty()).then(|| missing.join("; "))
     }

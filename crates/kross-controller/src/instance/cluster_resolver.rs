@@ -15,10 +15,10 @@ use kross_plan::{
 };
 use kross_value::Value;
 
+use super::clients::InstanceClients;
 use super::cluster_inventory;
 use super::memory::Memory;
 use super::observation::Observation;
-use super::clients::InstanceClients;
 use crate::context::Context;
 
 /// How long a cluster may take to connect after a start before an instance that has objects there reports it as not connected.

@@ -72,7 +72,8 @@ impl Pass<'_> {
             self.resolve_inventory_clusters();
         }
         cluster_inventory::record_uids(&mut self.inventory.remote, &self.observation);
-        let kinds = inventory_kinds(&cluster_inventory::contents_by_cluster(&self.inventory.remote), Some(graph));
+        let kinds =
+            inventory_kinds(&cluster_inventory::contents_by_cluster(&self.inventory.remote), Some(graph));
         for ((cluster, ..), _) in &kinds {
             if self.clients.client(cluster).is_err() {
                 self.observe_last_known(cluster);

@@ -49,7 +49,9 @@ impl Pass<'_> {
             self.prune_remote_inventory(&plan).await;
             self.write_inventory().await?;
         }
-        if plan.prune.is_done() || !cluster_inventory::remove_unrecorded(&self.inventory.remote, &mut self.observation) {
+        if plan.prune.is_done()
+            || !cluster_inventory::remove_unrecorded(&self.inventory.remote, &mut self.observation)
+        {
             return Ok(plan);
         }
         let plan = self.evaluate(graph);
