@@ -1,5 +1,7 @@
-//! Definitions whose instances are existing objects, chosen by a selector.
+//! Definitions whose instances are existing objects, chosen by a selector. Each test uses another kind: of several
+//! definitions for one existing kind, the controller serves only the last.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
 use kross_testing::wait;
 use kube::Api;
@@ -14,39 +16,41 @@ async fn only_selected_existing_objects_become_instances() {
     let world = World::new("StartsHub", json!({"spec": {}}), json!([])).await;
     let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
         "metadata": {"name": "existing"}, "spec": {
-            "schema": {"externalRef": {"apiVersion": "v1", "kind": "Service",
+            "schema": {"externalRef": {"apiVersion": "apps/v1", "kind": "Deployment",
                 "metadata": {"selector": {"matchLabels": {"copy": "yes"}}}}},
-            "resources": [config_map("copy", json!({"type": "${schema.spec.type}"}))]}});
+            "resources": [config_map("copy", json!({"replicas": "${string(schema.spec.replicas)}"}))]}});
     world.objects.create(&definition).await;
     world.objects.until_ready("existing").await;
-    let services: Api<Service> = Api::namespaced(world.objects.client.clone(), &world.namespace);
-    for name in ["chosen", "other"] {
-        let labels = json!({"copy": if name == "chosen" { "yes" } else { "no" }});
-        let service =
-            json!({"metadata": {"name": name, "labels": labels}, "spec": {"ports": [{"port": 80}]}});
-        services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+    let deployments: Api<Deployment> = Api::namespaced(world.objects.client.clone(), &world.namespace);
+    for (name, selected) in [("chosen", "yes"), ("other", "no")] {
+        let pod = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+        let deployment = json!({"metadata": {"name": name, "labels": {"copy": selected}},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": pod}});
+        let deployment = serde_json::from_value(deployment).unwrap();
+        deployments.create(&PostParams::default(), &deployment).await.unwrap();
     }
     let child = wait::woken(wait::until_object(&world.config_maps, "chosen-copy", |copy| {
-        value(copy, "type") == Some("ClusterIP")
+        value(copy, "replicas") == Some("3")
     }))
     .await;
-    assert_eq!(child.metadata.labels.unwrap()["kro.run/instance-kind"], "Service");
-    let note = |service: &Service, key: &str| {
-        service.metadata.annotations.as_ref().and_then(|notes| notes.get(key).cloned())
-    };
-    wait::until_object(&services, "chosen", |service| {
-        note(service, "kro.run/state").as_deref() == Some("ACTIVE") && service.metadata.finalizers.is_some()
+    assert_eq!(child.metadata.labels.unwrap()["kro.run/instance-kind"], "Deployment");
+    wait::until_object(&deployments, "chosen", |deployment| {
+        let annotations = deployment.metadata.annotations.as_ref();
+        let state = annotations.and_then(|annotations| annotations.get("kro.run/state"));
+        state.is_some_and(|state| state == "ACTIVE") && deployment.metadata.finalizers.is_some()
     })
     .await;
-    let other = services.get("other").await.unwrap();
+    let other = deployments.get("other").await.unwrap();
     assert!(other.metadata.finalizers.is_none());
 
     // An object that is not selected any more is released, and not deleted.
     let patch = Patch::Merge(json!({"metadata": {"labels": {"copy": "no"}}}));
-    services.patch("chosen", &PatchParams::default(), &patch).await.unwrap();
+    deployments.patch("chosen", &PatchParams::default(), &patch).await.unwrap();
     wait::woken(wait::until_deleted(&world.config_maps, "chosen-copy")).await;
-    wait::woken(wait::until_object(&services, "chosen", |service| service.metadata.finalizers.is_none()))
-        .await;
+    wait::woken(wait::until_object(&deployments, "chosen", |deployment| {
+        deployment.metadata.finalizers.is_none()
+    }))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
