@@ -117,7 +117,7 @@ async fn watch(
                 return Ok(());
             }
             Change::Failed { error } => {
-                output.note(format_args!("cannot watch {}/{name}: {error}", kind.kind))
+                output.note(format_args!("cannot watch {}/{name}: {error}", kind.kind));
             }
             Change::Synced | Change::Resumed => {}
         }
