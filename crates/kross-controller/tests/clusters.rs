@@ -17,8 +17,12 @@ mod cluster_references;
 mod credential_changes;
 #[path = "clusters/deletion.rs"]
 mod deletion;
+#[path = "clusters/existing_types.rs"]
+mod existing_types;
 #[path = "support/instance_api.rs"]
 mod instance_api;
+#[path = "clusters/kubeconfig_secret_ref.rs"]
+mod kubeconfig_secret_ref;
 #[path = "clusters/moving.rs"]
 mod moving;
 #[path = "clusters/polling.rs"]
@@ -31,6 +35,8 @@ mod second_hub;
 mod secrets_of_one_cluster;
 #[path = "support/setup.rs"]
 mod setup;
+#[path = "clusters/target_references.rs"]
+mod target_references;
 #[path = "clusters/unreachable.rs"]
 mod unreachable;
 #[path = "support/cluster_world.rs"]

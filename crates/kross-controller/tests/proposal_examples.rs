@@ -12,6 +12,8 @@
 
 #[path = "proposal_examples/cluster_long_form.rs"]
 mod cluster_long_form;
+#[path = "proposal_examples/cluster_scope.rs"]
+mod cluster_scope;
 #[path = "proposal_examples/cluster_short_form.rs"]
 mod cluster_short_form;
 #[path = "proposal_examples/fixture.rs"]
