@@ -111,7 +111,7 @@ impl Controller {
             () = &mut stop => return Ok(()),
             uid = hub_uid(&client) => uid,
         };
-        let caches = Caches::new(settings.watches.clone());
+        let caches = Caches::new(settings.caches.clone());
         // Before the first cache is opened, so that no event is missed.
         let events = caches.subscribe();
         let context = Arc::new(Context::new(client, &uid, caches, settings, metrics, graphs));

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the list of the steps | `reconcile.rs` |
 //! | compile a spec | `compile.rs` |
-//! | check the clusters that a spec names | `clusters.rs` |
+//! | check the clusters that a spec names | `cluster_checks.rs` |
 //! | issue, adopt and delete revisions | `revisions.rs` |
 //! | create or update the CRD, publish the graph | `serve.rs`, `crd.rs` |
 //! | write the status | `status.rs` |

@@ -8,7 +8,7 @@
 //! | reconcile an instance that is being deleted | `deletion.rs`, with `inventory_scan.rs` |
 //! | observe from caches | `observation.rs` |
 //! | plan and apply in waves: the list of the discovery steps | `converge.rs` |
-//! | resolve cluster references | `clusters.rs`, into `clients.rs` |
+//! | resolve cluster references | `cluster_resolver.rs`, into `clients.rs` |
 //! | watch kinds in remote clusters, read external references | `child_caches.rs`, `external_reads.rs` |
 //! | check schemas and permissions before the first write | `admission.rs` |
 //! | write finalizer, labels and inventory | `inventory.rs` |

@@ -38,6 +38,6 @@ pub use controller::{Controller, ControllerError};
 pub use graphs::{Graphs, Served};
 pub use kross_cluster::ClusterView;
 pub use metrics::metrics_reference;
-pub use preflight::PreflightPace;
+pub use preflight::PreflightIntervals;
 pub use readiness::Readiness;
 pub use settings::Settings;

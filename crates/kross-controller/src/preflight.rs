@@ -33,22 +33,22 @@ use task::PreflightTask;
 
 /// How often preflights run.
 #[derive(Clone, Copy, Debug)]
-pub struct PreflightPace {
+pub struct PreflightIntervals {
     /// The interval for a cluster that has everything that is needed.
-    pub settled: Duration,
+    pub complete: Duration,
     /// The interval for a cluster that lacks something.
-    pub unsettled: Duration,
+    pub incomplete: Duration,
     /// The backoff after failures.
     pub backoff: Backoff,
     /// After failing for this long a preflight ends, until somebody requests it again.
     pub give_up: Duration,
 }
 
-impl Default for PreflightPace {
+impl Default for PreflightIntervals {
     fn default() -> Self {
         Self {
-            settled: Duration::from_secs(30),
-            unsettled: Duration::from_secs(5),
+            complete: Duration::from_secs(30),
+            incomplete: Duration::from_secs(5),
             backoff: Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(30) },
             give_up: Duration::from_secs(600),
         }
@@ -143,7 +143,7 @@ impl Requesters {
 ///
 /// `running`, then the locks of a [`Preflight`]. `clusters` is a leaf.
 pub(crate) struct Preflights {
-    pace: PreflightPace,
+    intervals: PreflightIntervals,
     requesters: Arc<Requesters>,
     documents: Arc<DocumentStore>,
     /// By cluster and credential.
@@ -186,9 +186,13 @@ const EXPEDITE_INTERVAL: Duration = Duration::from_secs(1);
 const REQUESTER_GRACE: Duration = Duration::from_secs(60);
 
 impl Preflights {
-    pub(crate) fn new(pace: PreflightPace, requesters: Requesters, documents: Arc<DocumentStore>) -> Self {
+    pub(crate) fn new(
+        intervals: PreflightIntervals,
+        requesters: Requesters,
+        documents: Arc<DocumentStore>,
+    ) -> Self {
         Self {
-            pace,
+            intervals,
             requesters: Arc::new(requesters),
             documents,
             clusters: Mutex::default(),
@@ -213,9 +217,9 @@ impl Preflights {
         running.insert(key.clone(), Arc::clone(&preflight));
         drop(running);
         // Half of the shortest interval, so that every run sends its own requests unless another preflight just has.
-        let task = PreflightTask::new(self.cluster(client), Arc::clone(needs), self.pace.unsettled / 2);
+        let task = PreflightTask::new(self.cluster(client), Arc::clone(needs), self.intervals.incomplete / 2);
         let preflight = PreflightLoop {
-            pace: self.pace,
+            intervals: self.intervals,
             requesters: Arc::clone(&self.requesters),
             preflight,
             key,
@@ -276,7 +280,7 @@ impl Preflight {
 
 /// The task that runs a preflight repeatedly.
 struct PreflightLoop {
-    pace: PreflightPace,
+    intervals: PreflightIntervals,
     requesters: Arc<Requesters>,
     preflight: Arc<Preflight>,
     key: PreflightKey,
@@ -294,24 +298,24 @@ impl PreflightLoop {
                 Ok(findings) => {
                     failures = 0;
                     succeeded = Instant::now();
-                    let settled = findings.denied.is_empty() && findings.schemas.is_complete();
+                    let complete = findings.denied.is_empty() && findings.schemas.is_complete();
                     self.publish(PreflightResult::Known(Arc::new(findings)));
-                    if settled {
+                    if complete {
                         self.drop_instances();
                     }
-                    let interval = if settled { self.pace.settled } else { self.pace.unsettled };
+                    let interval = if complete { self.intervals.complete } else { self.intervals.incomplete };
                     interval.mul_f64(1.0 + fastrand::f64() / 3.0)
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
                     tracing::debug!(cluster = %self.key.0, %error, "preflight failed");
                     self.publish(PreflightResult::Failed(error.to_string().into()));
-                    self.pace.backoff.delay(failures, fastrand::f64())
+                    self.intervals.backoff.delay(failures, fastrand::f64())
                 }
             };
             // Both the timeout and the notification are a reason to run again.
             let _ = tokio::time::timeout(wait, self.preflight.expedite.notified()).await;
-            if self.is_abandoned() || (failures > 0 && succeeded.elapsed() > self.pace.give_up) {
+            if self.is_abandoned() || (failures > 0 && succeeded.elapsed() > self.intervals.give_up) {
                 return self.end();
             }
         }

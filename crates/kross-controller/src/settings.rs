@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kross_cluster::{Backoff, CacheOptions, ClusterOptions, LeaseOptions};
 
-use crate::preflight::PreflightPace;
+use crate::preflight::PreflightIntervals;
 
 /// The settings of the controller.
 #[derive(Clone, Debug)]
@@ -30,11 +30,11 @@ pub struct Settings {
     /// The backoff of an instance that fails.
     pub instance_backoff: Backoff,
     /// Options of the caches.
-    pub watches: CacheOptions,
+    pub caches: CacheOptions,
     /// Options of the connections to other clusters.
     pub clusters: ClusterOptions,
     /// How often preflights of other clusters run.
-    pub preflights: PreflightPace,
+    pub preflights: PreflightIntervals,
     /// Whether changes of conditions are emitted as Events.
     pub condition_events: bool,
     /// Whether conditions are exposed as metrics.
@@ -58,9 +58,9 @@ impl Default for Settings {
             progress_delay: Duration::from_secs(3),
             instance_interval: Some(Duration::from_secs(3)),
             instance_backoff: Backoff::default(),
-            watches: CacheOptions::default(),
+            caches: CacheOptions::default(),
             clusters: ClusterOptions::default(),
-            preflights: PreflightPace::default(),
+            preflights: PreflightIntervals::default(),
             condition_events: true,
             condition_metrics: false,
             shutdown_timeout: Duration::from_secs(60),

@@ -134,8 +134,8 @@ pub(super) fn check(
             ConnectionState::NotConnected { failure, .. } => CheckState::NotConnected(failure),
             ConnectionState::Connected(connection) => {
                 let needs = Arc::new(Needs::of(spec, resources, &Place::Anywhere));
-                let asker = Requester::Definition(definition.clone());
-                match context.preflights.request(&connection.client, &needs, asker) {
+                let requester = Requester::Definition(definition.clone());
+                match context.preflights.request(&connection.client, &needs, requester) {
                     PreflightResult::Pending => CheckState::Preflight,
                     PreflightResult::Failed(message) => CheckState::PreflightFailed(message),
                     PreflightResult::Known(findings) => CheckState::Checked(findings),

@@ -243,7 +243,7 @@ async fn an_unresponsive_cluster_blocks_no_worker() {
 async fn polls_what_exceeds_the_watch_budget_and_reports_the_mode() {
     let second = SecondHub::new("Budgeted", spec()).await;
     let mut settings = Settings::default();
-    settings.watches.budget = 1;
+    settings.caches.budget = 1;
     let running = second.start(settings).await;
     second.create("x", json!({})).await;
     let modes = |instance: &Json| {

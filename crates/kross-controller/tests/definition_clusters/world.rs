@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kross_cluster::{Backoff, ClusterOptions};
-use kross_controller::{PreflightPace, Settings};
+use kross_controller::{PreflightIntervals, Settings};
 use kross_local::Kubeconfig;
 use kross_testing::{FaultProxy, Fixture, objects};
 use kube::Api;
@@ -24,11 +24,11 @@ pub fn settings() -> Settings {
     };
     Settings {
         clusters,
-        preflights: PreflightPace {
-            settled: Duration::from_secs(1),
-            unsettled: Duration::from_millis(500),
+        preflights: PreflightIntervals {
+            complete: Duration::from_secs(1),
+            incomplete: Duration::from_millis(500),
             backoff: Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(1) },
-            ..PreflightPace::default()
+            ..PreflightIntervals::default()
         },
         ..Settings::default()
     }

@@ -117,7 +117,7 @@ impl FlagValues {
                 base: self.duration("dynamic-controller-rate-limiter-min-delay"),
                 cap: self.duration("dynamic-controller-rate-limiter-max-delay").min(MAX_BACKOFF),
             },
-            watches: CacheOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.watches },
+            caches: CacheOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.caches },
             clusters: self.clusters()?,
             preflights: defaults.preflights,
             condition_events: gates.events,
