@@ -40,12 +40,12 @@ async fn deleting_a_contending_definition_leaves_the_kind_to_its_owner() {
     world.create("x", json!({"text": "1"})).await;
     world.until_state("x", "ACTIVE").await;
     let contender = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
-        "metadata": {"name": "contender"},
+        "metadata": {"name": "contested-contender"},
         "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "Contested", "spec": {"text": "string"}}, "resources": []}});
     world.objects.create(&contender).await;
-    world.objects.until_condition("contender", "KindReady", "False").await;
-    world.objects.delete("contender").await;
-    wait::until_deleted(&world.objects.definitions(), "contender").await;
+    world.objects.until_condition("contested-contender", "KindReady", "False").await;
+    world.objects.delete("contested-contender").await;
+    wait::until_deleted(&world.objects.definitions(), "contested-contender").await;
     world.patch("x", json!({"spec": {"text": "2"}})).await;
     wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("2")).await;
     world.objects.until_ready("contested").await;
