@@ -117,3 +117,45 @@ async fn an_existing_object_is_deleted_after_its_remote_resources() {
     wait::until_deleted(&existing.objects, "web").await;
     assert!(eu.config_maps.get_opt("web-record").await.unwrap().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_definition_of_an_existing_type_does_not_touch_the_instances_of_the_first() {
+    let record = config_map("record", Some("eu"), json!({"text": "one"}));
+    let first = Existing::new(GroupVersionKind::gvk("", "v1", "LimitRange"), json!([record])).await;
+    let (world, eu) = (&first.world, first.world.region("eu"));
+    first.create("web", json!({"selected": "yes"}), json!({"limits": []})).await;
+    first.until_state("web", "ACTIVE").await;
+    let external = json!({"apiVersion": "v1", "kind": "LimitRange",
+        "metadata": {"selector": {"matchLabels": {"second": "yes"}}}});
+    let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "second-limitrange"}, "spec": {"schema": {"externalRef": external},
+            "resources": [config_map("other", Some("us"), json!({"text": "two"}))]}});
+    world.objects.create(&definition).await;
+    world.objects.until_ready("second-limitrange").await;
+    first.create("other", json!({"second": "yes"}), json!({"limits": []})).await;
+    first.until_state("other", "ACTIVE").await;
+    // Whatever wakes the first instance reconciles it by the first definition.
+    edit(&eu.config_maps, "web-record", json!({"text": "drift"})).await;
+    let repaired = |object: &_| value(object, "text") == Some("one");
+    wait::woken(wait::until_object(&eu.config_maps, "web-record", repaired)).await;
+    assert!(first.objects.get("web").await.unwrap().metadata.finalizers.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_existing_object_that_is_not_selected_any_more_loses_all_ownership_metadata() {
+    let record = config_map("record", Some("eu"), json!({"text": "one"}));
+    let existing = Existing::new(GroupVersionKind::gvk("", "v1", "ResourceQuota"), json!([record])).await;
+    existing.create("web", json!({"selected": "yes"}), json!({})).await;
+    existing.until_state("web", "ACTIVE").await;
+    existing.patch("web", json!({"metadata": {"labels": {"selected": "no"}}})).await;
+    let released = |web: &DynamicObject| web.metadata.finalizers.is_none();
+    let web = wait::woken(wait::until_object(&existing.objects, "web", released)).await;
+    let maps = [&web.metadata.labels, &web.metadata.annotations];
+    let ours: Vec<&String> = maps
+        .into_iter()
+        .flatten()
+        .flat_map(|map| map.keys())
+        .filter(|key| key.contains("kro.run") || key.contains("applyset"))
+        .collect();
+    assert!(ours.is_empty(), "{ours:?} {:?}", annotation(&web, "kro.run/state"));
+}
