@@ -172,8 +172,8 @@ impl Dispatch {
     /// Requeues the instances that an object concerns: the object itself if it is one, its owner, and those that read it.
     fn requeue_instances(&self, cache: &CacheKey, old: Option<&StoredObject>, new: Option<&StoredObject>) {
         self.context.metrics.queue.routed.inc();
-        let served = self.context.graphs.serving(&cache.group, &cache.kind);
-        let served = served.filter(|served| **served.instances.key() == *cache);
+        let mut serving = self.context.graphs.serving(&cache.group, &cache.kind).into_iter();
+        let served = serving.find(|served| **served.instances.key() == *cache);
         if let (Some(instance), Some(served)) = (new.or(old), served) {
             // The status of an instance is ours: a reconcile for each change of it would never end where the status contains
             // the instance's version. The status of an existing kind is another controller's, and may be read by the graph.
@@ -223,9 +223,10 @@ impl Dispatch {
 
     /// Requeues a definition whose deletion may wait for this instance.
     fn requeue_deleting(&self, instance: &StoredObject) {
-        let Some(served) = self.context.graphs.serving(instance.group(), instance.kind()) else { return };
-        if served.revision.is_none() {
-            self.requeue(&served.definition);
+        for served in self.context.graphs.serving(instance.group(), instance.kind()) {
+            if served.revision.is_none() {
+                self.requeue(&served.definition);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! The definitions that are served: a reconcile of a definition publishes its graph here, and reconciles of its instances
 //! use it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use kross_api::ResourceGraphDefinitionSpec;
@@ -92,8 +92,8 @@ pub struct Graphs {
 #[derive(Debug, Default)]
 struct State {
     served: HashMap<Text, Arc<Served>>,
-    /// The definition that serves a kind, by group and kind.
-    kinds: HashMap<(Text, Text), Text>,
+    /// The definitions that serve a kind, by group and kind. Several definitions may select objects of one existing kind.
+    kinds: HashMap<(Text, Text), BTreeSet<Text>>,
     /// The kinds that each definition names.
     named: HashMap<Text, NamedKinds>,
     /// The revision of each definition that was compiled last, whether or not its API is served yet.
@@ -107,11 +107,14 @@ impl Graphs {
         self.read(|state| state.served.get(definition).cloned())
     }
 
-    /// The definition that serves a kind.
+    /// The definitions that serve a kind, in the order of their names: one, or several that select objects of an existing kind.
     #[must_use]
-    pub fn serving(&self, group: &str, kind: &str) -> Option<Arc<Served>> {
+    pub fn serving(&self, group: &str, kind: &str) -> Vec<Arc<Served>> {
         let key = (Text::from(group), Text::from(kind));
-        self.read(|state| state.served.get(state.kinds.get(&key)?).cloned())
+        self.read(|state| {
+            let names = state.kinds.get(&key).into_iter().flatten();
+            names.filter_map(|name| state.served.get(name).cloned()).collect()
+        })
     }
 
     /// All definitions that are served.
@@ -124,7 +127,7 @@ impl Graphs {
     pub(crate) fn publish(&self, served: Served) {
         let before = self.write(|state| {
             let kind = (served.kind.group.clone(), served.kind.kind.clone());
-            state.kinds.insert(kind, served.definition.clone());
+            state.kinds.entry(kind).or_default().insert(served.definition.clone());
             state.served.insert(served.definition.clone(), Arc::new(served))
         });
         drop(before);
@@ -135,7 +138,10 @@ impl Graphs {
         let removed = self.write(|state| {
             state.named.remove(definition);
             state.compiled.remove(definition);
-            state.kinds.retain(|_, serving| *serving != *definition);
+            state.kinds.retain(|_, serving| {
+                serving.remove(definition);
+                !serving.is_empty()
+            });
             state.served.remove(definition)
         });
         drop(removed);

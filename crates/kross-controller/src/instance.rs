@@ -38,6 +38,7 @@ mod pass;
 mod prune;
 mod reconcile;
 mod release_report;
+mod selection;
 mod status;
 
 pub(crate) use memory::Instances;

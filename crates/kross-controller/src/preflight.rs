@@ -130,9 +130,11 @@ impl Requesters {
     fn exists(&self, requester: &Requester) -> bool {
         match requester {
             Requester::Definition(name) => self.definitions.get(None, name) != Lookup::Absent,
-            Requester::Instance(key) => self.graphs.serving(&key.group, &key.kind).is_some_and(|served| {
-                served.instances.get(key.namespace.as_deref(), &key.name) != Lookup::Absent
-            }),
+            Requester::Instance(key) => self
+                .graphs
+                .serving(&key.group, &key.kind)
+                .iter()
+                .any(|served| served.instances.get(key.namespace.as_deref(), &key.name) != Lookup::Absent),
         }
     }
 }

@@ -18,7 +18,7 @@ use kross_plan::{
 
 use super::cluster_inventory;
 use super::error::{InstanceError, Next, SOON, until};
-use super::inventory::InstanceInventory;
+use super::inventory::{InstanceInventory, release_patch};
 use super::inventory_scan::InventoryScan;
 use super::memory::Memory;
 use super::pass::Pass;
@@ -169,7 +169,7 @@ impl<'a> DeletionPass<'a> {
     async fn finish(&mut self, plan: &DeletionPlan) -> Result<Next, InstanceError> {
         let Pass { context, served, instance, key, .. } = &self.pass;
         let namespace = instance.namespace().map(|namespace| &**namespace);
-        let (name, patch) = (instance.name(), finalizer::removal(instance));
+        let (name, patch) = (instance.name(), release_patch(instance));
         let client = &context.client;
         match client.merge_patch(&served.kind, namespace, name, None, managers::LABELLER, &patch).await {
             Ok(_) => {}

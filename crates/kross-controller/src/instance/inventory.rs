@@ -122,6 +122,39 @@ impl Pass<'_> {
     }
 }
 
+/// A merge patch that removes our finalizer from exactly this version of an instance and, from an object that is not being
+/// deleted but only not selected any more, everything else that [`Pass::write_inventory`] and the status writer have added.
+pub(super) fn release_patch(instance: &StoredObject) -> Value {
+    let mut patch = finalizer::removal(instance);
+    let metadata = patch.as_object_mut().and_then(|patch| patch.get_mut("metadata")?.as_object_mut());
+    if let (Some(metadata), None) = (metadata, instance.deletion_timestamp()) {
+        metadata.insert("labels", nulls(OWN_LABELS.into_iter().filter(|key| instance.label(key).is_some())));
+        let annotations = OWN_ANNOTATIONS.into_iter().filter(|key| instance.annotation(key).is_some());
+        metadata.insert("annotations", nulls(annotations));
+    }
+    patch
+}
+
+fn nulls(keys: impl Iterator<Item = &'static str>) -> Value {
+    Value::Object(keys.map(|key| (kross_value::Key::new(key), Value::Null)).collect())
+}
+
+/// The labels of an instance that are ours.
+const OWN_LABELS: [&str; 5] =
+    [labels::OWNED, labels::KRO_VERSION, labels::DEFINITION_ID, labels::DEFINITION_NAME, labels::APPLYSET_ID];
+
+/// The annotations of an instance that are ours.
+const OWN_ANNOTATIONS: [&str; 8] = [
+    annotations::APPLYSET_TOOLING,
+    annotations::APPLYSET_GROUP_KINDS,
+    annotations::APPLYSET_NAMESPACES,
+    annotations::INVENTORY_HASH,
+    annotations::CLUSTER_INVENTORY,
+    annotations::DELETE_ATTEMPTS,
+    annotations::STATE,
+    annotations::MESSAGE,
+];
+
 /// A merge patch of what is missing; none if nothing is.
 fn patch(
     context: &Context,

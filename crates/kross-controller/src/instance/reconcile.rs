@@ -1,42 +1,36 @@
 //! Turns the key of an instance in the work queue into a reconcile: of a living instance, of one that is being deleted, or
 //! of one whose definition has no graph.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use kross_api::{ClusterId, ConditionType, LifecyclePhase, labels};
-use kross_cluster::{ApiError, Lookup, ObjectKey, Outcome, StoredObject};
+use kross_cluster::{ObjectKey, Outcome, StoredObject};
 use kross_plan::failed_status;
 use kross_value::{Text, Value};
 
 use super::deletion::DeletionPass;
 use super::error::{InstanceError, Next, outcome};
 use super::pass::Pass;
+use super::selection::{self, Candidate, Found};
 use crate::context::Context;
-use crate::finalizer;
-use crate::graphs::{NoGraph, Served};
+use crate::graphs::NoGraph;
 use crate::metrics::UnresolvedReason;
 use crate::permits::Permit;
 
 /// Reconciles an instance.
 #[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
 pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permit) -> Outcome {
-    let Some(served) = context.graphs.serving(&key.group, &key.kind) else {
+    let serving = context.graphs.serving(&key.group, &key.kind);
+    if serving.is_empty() {
         context.metrics.instances.no_graph(UnresolvedReason::not_available);
         return Outcome::Done;
-    };
-    let (instance, is_selected) = match served.instances.get(key.namespace.as_deref(), &key.name) {
-        Lookup::Found(instance) => (instance, true),
-        Lookup::Absent if served.external => match find_unselected(context, &served, key).await {
-            Ok(Some(instance)) => (instance, false),
-            Ok(None) => return Outcome::Done,
-            Err(_) => return Outcome::Retry,
-        },
-        Lookup::Absent => {
+    }
+    let Candidate { served, instance, is_selected } = match selection::find(context, &serving, key).await {
+        Ok(Found::Instance(candidate)) => candidate,
+        Ok(Found::Nothing) => {
             context.instances.forget(key);
             return Outcome::Done;
         }
-        Lookup::Unknown => return Outcome::Retry,
+        Ok(Found::Unknown) | Err(_) => return Outcome::Retry,
     };
     let started = std::time::Instant::now();
     let guard = context.instances.begin_pass();
@@ -54,25 +48,6 @@ pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permi
     let outcome = outcome(&ended);
     tracing::debug!(took = ?started.elapsed(), next = ?outcome, "reconciled instance");
     outcome
-}
-
-/// An object of an existing kind that the definition does not select any more. If it has our finalizer it is released: its
-/// objects are deleted as if it were, and it stays.
-async fn find_unselected(
-    context: &Context,
-    served: &Served,
-    key: &ObjectKey,
-) -> Result<Option<Arc<StoredObject>>, ApiError> {
-    let found = match context.client.get(&served.kind, key.namespace.as_deref(), &key.name).await {
-        Ok(found) => Some(found),
-        Err(error) if error.missing().is_some() => None,
-        Err(error) => return Err(error),
-    };
-    let with_finalizer = found.filter(finalizer::is_set);
-    if with_finalizer.is_none() {
-        context.instances.forget(key);
-    }
-    Ok(with_finalizer.map(Arc::new))
 }
 
 /// Reconciles a living instance, and writes an error into its status.
