@@ -1,5 +1,4 @@
-//! Definitions whose instances are existing objects, chosen by a selector. Each test uses another kind: of several
-//! definitions for one existing kind, the controller serves only the last.
+//! Definitions whose instances are existing objects, chosen by a selector.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
