@@ -18,6 +18,8 @@ mod deletion_hooks;
 mod failure_reactions;
 #[path = "lifecycle/force_after.rs"]
 mod force_after;
+#[path = "lifecycle/hook_restart.rs"]
+mod hook_restart;
 #[path = "support/instance_api.rs"]
 mod instance_api;
 #[path = "lifecycle/large_collection.rs"]

@@ -13,8 +13,10 @@ use crate::progress::ResourceFailure;
 use rank::ranks;
 
 pub use attempts::reported_orphans;
+pub use hook_record::HookRecord;
 
 mod attempts;
+mod hook_record;
 mod rank;
 #[cfg(test)]
 mod tests;
@@ -127,6 +129,8 @@ pub struct Deletion<'a> {
     pub objects: &'a [OwnedObject],
     /// The deletion hooks. Objects may have to wait for them.
     pub hooks: Hooks<'a>,
+    /// Which of them were created and which have completed.
+    pub hook_record: &'a HookRecord,
     /// When the deletion of an object was first attempted.
     pub attempts: &'a BTreeMap<ObjectKey, Timestamp>,
     /// [`DeletionPlan::persisted`] of an earlier plan, from before a restart.
@@ -178,9 +182,12 @@ pub struct DeletionPlan {
     pub unfinished_hooks: Vec<(Text, Text)>,
     /// UIDs of objects that were reported as orphaned: they are not deleted any more.
     pub reported_orphans: BTreeSet<Text>,
+    /// Which deletion hooks were created and which have completed. To be persisted before the first object of this plan is deleted
+    /// or released.
+    pub hook_record: HookRecord,
     /// When the deletion of each object was first attempted: input of the next plan.
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
-    /// `reported_orphans`, and as much of `attempts` as must survive a restart, as text.
+    /// `reported_orphans`, `hook_record`, and as much of `attempts` as must survive a restart, as text.
     pub persisted: Option<Text>,
     /// When time alone changes the plan.
     pub recheck_at: Option<Timestamp>,
@@ -257,6 +264,13 @@ impl DeletionPlan {
             && self.unfinished_hooks.is_empty()
     }
 
+    /// A plan that has nothing to delete, and a record of deletion hooks to persist.
+    pub(crate) fn with_record(hook_record: HookRecord) -> Self {
+        let mut plan = Self { hook_record, ..Self::default() };
+        plan.persisted = attempts::text(attempts::Moments::new(), &plan);
+        plan
+    }
+
     fn recheck(&mut self, at: Timestamp) {
         self.recheck_at = Some(self.recheck_at.map_or(at, |earlier| earlier.min(at)));
     }
@@ -271,12 +285,16 @@ impl DeletionPlan {
 ///   cluster, and an object with `after` after the objects of the nodes it names.
 /// - An object is orphaned only where its lifecycle allows it, counted from the first attempt.
 /// - An object that was reported as orphaned is never deleted.
+/// - The objects of a deletion hook are neither deleted nor released before it is ready, unless the wait for them is over.
 #[must_use]
 pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
     let attempts = attempts::merged(&deletion);
     let deletion = Deletion { attempts: &attempts, ..deletion };
-    let mut plan =
-        DeletionPlan { reported_orphans: deletion.reported_orphans.clone(), ..DeletionPlan::default() };
+    let mut plan = DeletionPlan {
+        reported_orphans: deletion.reported_orphans.clone(),
+        hook_record: deletion.hook_record.clone(),
+        ..DeletionPlan::default()
+    };
     let mut pending: Vec<(usize, &OwnedObject)> = Vec::new();
     let (retained, containers) = retained(deletion.objects);
     for (at, object) in deletion.objects.iter().enumerate() {
@@ -286,6 +304,8 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
             release(object, &deletion, &mut plan);
         } else if !retained.contains(&at) {
             pending.push((at, object));
+        } else if let Some(why) = unready_hook(object, &deletion, &mut plan) {
+            plan.waiting.push((PendingDeletion { retained: true, ..pending_deletion(object) }, why));
         } else if containers.is_empty() {
             release(object, &deletion, &mut plan);
         } else {
@@ -329,6 +349,13 @@ fn unfinished_hooks(deletion: &Deletion<'_>, plan: &mut DeletionPlan) {
             plan.unfinished_hooks.push((hook.id.clone(), hook.why.clone()));
         }
     }
+}
+
+/// Why a retained object of a deletion hook is not released yet, if so.
+fn unready_hook(object: &OwnedObject, deletion: &Deletion<'_>, plan: &mut DeletionPlan) -> Option<Wait> {
+    let HookState::Pending(why) = hook_state(object, deletion) else { return None };
+    let waits = object.lifecycle.deletion && !is_over(&object.key, &object.lifecycle, deletion, plan);
+    waits.then_some(Wait::Hook(why))
 }
 
 /// The retained objects, and the namespaces and CustomResourceDefinitions that contain them. The containers are retained too, and
@@ -478,14 +505,16 @@ enum HookState {
 }
 
 fn hook_state(object: &OwnedObject, deletion: &Deletion<'_>) -> HookState {
-    let awaits = &object.lifecycle.awaits;
+    let is_open = |id: &&String| !deletion.hook_record.is_completed_for(id, &object.uid);
+    let awaits: Vec<&String> = object.lifecycle.awaits.iter().filter(is_open).collect();
+    let is_own_open = object.lifecycle.deletion && !deletion.hook_record.is_completed(&object.node);
     match deletion.hooks {
         Hooks::Planned(hooks) => {
             let own = hooks.iter().find(|hook| object.lifecycle.deletion && hook.id == object.node);
             if let Some(hook) = own {
                 return HookState::Pending(format!("not ready: {}", hook.why).into());
             }
-            let awaited = hooks.iter().find(|hook| awaits.iter().any(|id| *hook.id == **id));
+            let awaited = hooks.iter().find(|hook| awaits.iter().any(|id| *hook.id == ***id));
             awaited.map_or(HookState::Ready, |hook| {
                 HookState::Pending(format!("waiting for `{}` to be ready: {}", hook.id, hook.why).into())
             })
@@ -494,9 +523,7 @@ fn hook_state(object: &OwnedObject, deletion: &Deletion<'_>) -> HookState {
             Some(id) => {
                 HookState::Pending(format!("waiting for `{id}`, which cannot be created: {why}").into())
             }
-            None if object.lifecycle.deletion => {
-                HookState::Pending(format!("possibly not ready: {why}").into())
-            }
+            None if is_own_open => HookState::Pending(format!("possibly not ready: {why}").into()),
             None => HookState::Ready,
         },
         Hooks::GraphDeleted => awaits.first().map_or(HookState::Ready, |id| {

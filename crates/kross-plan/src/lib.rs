@@ -58,7 +58,8 @@ mod walk;
 
 pub use access_paths::{AccessPath, AccessPaths};
 pub use deletion::{
-    Deletion, DeletionPlan, Hook, Hooks, OwnedObject, PendingDeletion, Wait, plan_deletion, reported_orphans,
+    Deletion, DeletionPlan, Hook, HookRecord, Hooks, OwnedObject, PendingDeletion, Wait, plan_deletion,
+    reported_orphans,
 };
 pub use instance::Instance;
 pub use lifecycle::EvaluatedLifecycle;
@@ -66,7 +67,7 @@ pub use observed::{
     ClusterConnection, CollectionQuery, InventoryCluster, KindKey, Observed, ObservedCluster, ObservedObject,
     OperationFailure, ReferenceKey,
 };
-pub use plan::{ApplyAction, ExternalRead, NodePlan, Plan, PlannedObject, UsedCluster};
+pub use plan::{ApplyAction, ExternalRead, MissingHook, NodePlan, Plan, PlannedObject, UsedCluster};
 pub use planner::{plan, plan_for_deletion};
 pub use progress::{Progress, ResourceFailure, Skip};
 pub use report::{

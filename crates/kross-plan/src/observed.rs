@@ -1,7 +1,7 @@
 //! The observed state from which a plan is made: objects, external objects, clusters and earlier failures. The planner has no
 //! other input and reads no clock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 use kross_api::{
@@ -36,6 +36,8 @@ pub struct Observed {
     pub recorded: Vec<InventoryCluster>,
     /// When the deletion of objects was first attempted.
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
+    /// Objects of deletion hooks that do not exist any more, as their cluster says, not a cache. See [`crate::Plan::missing_hooks`].
+    pub confirmed_missing: BTreeSet<ObjectKey>,
     /// The resources as they were last reported; if empty, those in the instance's status.
     pub previous: Vec<ManagedResource>,
 }

@@ -52,6 +52,8 @@ pub struct Plan {
     pub lifecycles: BTreeMap<Text, EvaluatedLifecycle>,
     /// Deletion hooks that are due and not ready. Objects may wait for them.
     pub hooks: Vec<Hook>,
+    /// Objects of deletion hooks that were created and are not observed any more.
+    pub missing_hooks: Vec<MissingHook>,
     /// When time alone may change the plan.
     pub recheck_at: Option<Timestamp>,
 }
@@ -118,6 +120,20 @@ pub struct PlannedObject {
     pub differs: bool,
     /// Whether an existing object must not be adopted.
     pub exclusive: bool,
+}
+
+/// An object of a deletion hook that was created and is not observed any more. It is not created again. Once it is in
+/// [`crate::Observed::confirmed_missing`], nothing waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingHook {
+    /// The hook.
+    pub node: Text,
+    /// The object.
+    pub key: ObjectKey,
+    /// Its API version.
+    pub api_version: Text,
+    /// Whether its cluster confirms that it does not exist.
+    pub confirmed: bool,
 }
 
 /// One object to apply.

@@ -10,7 +10,9 @@ use kross_cel::value::Value as CelValue;
 use kross_graph::{Graph, Node, NodeIndex, Scope};
 use kross_value::{Text, Value};
 
-use crate::deletion::{Deletion, DeletionPlan, Hook, Hooks, OwnedObject, plan_deletion, reported_orphans};
+use crate::deletion::{
+    Deletion, DeletionPlan, Hook, HookRecord, Hooks, OwnedObject, plan_deletion, reported_orphans,
+};
 use crate::instance::Instance;
 use crate::inventory::inventory;
 use crate::lifecycle::{self, EvaluatedLifecycle};
@@ -75,7 +77,18 @@ fn planned(
         &observed.previous
     };
     let none = BTreeSet::new();
-    let input = Input { graph, instance, observed, settings, now, phase, due_hooks: &none, previous };
+    let hook_record = HookRecord::parse(instance.annotation(kross_api::annotations::DELETE_ATTEMPTS));
+    let input = Input {
+        graph,
+        instance,
+        observed,
+        settings,
+        now,
+        phase,
+        due_hooks: &none,
+        hook_record: &hook_record,
+        previous,
+    };
     let budget = RefCell::new(Budget::new(settings.budget));
     let (walk, scope, tracked) = walk_until_stable(input, &budget);
     let due_hooks = due_hooks(&walk, &scope);
@@ -121,7 +134,7 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
     let recheck = recheck_at(walk.input.graph, tracked, walk.input.now);
     let recheck_at = [recheck, prune.recheck_at].into_iter().flatten().min();
     let applysets = inventory.keys().map(|id| (id.clone(), walk.ownership.applyset(id).clone())).collect();
-    let Walk { nodes, clusters, mut reads, unscoped, access_paths, .. } = walk;
+    let Walk { nodes, clusters, mut reads, unscoped, access_paths, missing_hooks, .. } = walk;
     reads.sort();
     reads.dedup();
     let mut unscoped = unscoped.into_inner();
@@ -144,6 +157,7 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
         status,
         lifecycles,
         hooks,
+        missing_hooks,
         recheck_at,
     }
 }
@@ -184,14 +198,19 @@ fn prune(walk: &Walk<'_>, lifecycles: &BTreeMap<Text, EvaluatedLifecycle>, hooks
         unwanted(walk).into_iter().map(|(key, object)| owned_object(walk, key, object, lifecycles)).collect();
     let persisted = walk.input.instance.annotation(kross_api::annotations::DELETE_ATTEMPTS);
     let reported_orphans = remaining_orphans(walk, &owned, persisted);
+    let hook_record = match walk.input.phase {
+        LifecyclePhase::Deletion => walk.hook_record_of_deletion(),
+        LifecyclePhase::Active => walk.hook_record_of_prune(can_prune(walk).then_some(&owned)),
+    };
     if owned.is_empty() && reported_orphans.is_empty() {
-        return DeletionPlan::default();
+        return DeletionPlan::with_record(hook_record);
     }
     owned.sort_by(|a, b| a.key.cmp(&b.key));
     let attempts = crate::report::attempts(walk.input.previous, &owned, walk);
     plan_deletion(Deletion {
         objects: &owned,
         hooks: Hooks::Planned(hooks),
+        hook_record: &hook_record,
         attempts: &attempts,
         persisted,
         reported_orphans: &reported_orphans,
@@ -217,12 +236,7 @@ fn remaining_orphans(walk: &Walk<'_>, owned: &[OwnedObject], persisted: Option<&
 /// The objects of the instance that are not desired. None before all desired objects are known and applied: the replacement of an
 /// object is created before the object is deleted.
 fn unwanted<'a>(walk: &Walk<'a>) -> Vec<(&'a ObjectKey, &'a ObservedObject)> {
-    // A failed hook does not stop pruning: the objects that wait for it say for how long.
-    let is_applied = |(node, plan): (&Node, &NodePlan)| {
-        plan.progress.is_applied() || (lifecycle::is_hook(node) && plan.progress != Progress::Applying)
-    };
-    let active = walk.input.phase == LifecyclePhase::Active;
-    if !active || !walk.input.graph.nodes.iter().zip(&walk.nodes).all(is_applied) {
+    if !can_prune(walk) {
         return Vec::new();
     }
     let planned = || walk.nodes.iter().flat_map(|node| &node.objects);
@@ -234,7 +248,17 @@ fn unwanted<'a>(walk: &Walk<'a>) -> Vec<(&'a ObjectKey, &'a ObservedObject)> {
     unwanted.collect()
 }
 
-/// The deletion hooks that objects to prune wait for.
+/// Whether all desired objects are known and applied.
+fn can_prune(walk: &Walk<'_>) -> bool {
+    // A failed hook does not stop pruning: the objects that wait for it say for how long.
+    let is_applied = |(node, plan): (&Node, &NodePlan)| {
+        plan.progress.is_applied() || (lifecycle::is_hook(node) && plan.progress != Progress::Applying)
+    };
+    let active = walk.input.phase == LifecyclePhase::Active;
+    active && walk.input.graph.nodes.iter().zip(&walk.nodes).all(is_applied)
+}
+
+/// The deletion hooks that objects to prune wait for, and that have not run for them yet.
 fn due_hooks(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeSet<Text> {
     let graph = walk.input.graph;
     if !graph.nodes.iter().any(lifecycle::is_hook) {
@@ -247,7 +271,11 @@ fn due_hooks(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeSet<Text> {
     let lifecycles = lifecycles(walk, scope);
     let owned = unwanted.into_iter().map(|(key, object)| owned_object(walk, key, object, &lifecycles));
     let deleted = owned.filter(|object| object.lifecycle.policy == DeletePolicy::Delete);
-    let awaited = deleted.flat_map(|object| object.lifecycle.awaits);
+    let record = walk.input.hook_record;
+    let awaited = deleted.flat_map(|object| {
+        let is_open = move |id: &String| !record.is_completed_for(id, &object.uid);
+        object.lifecycle.awaits.into_iter().filter(is_open)
+    });
     awaited
         .filter(|id| graph.find(id).is_some_and(|(_, node)| lifecycle::is_hook(node)))
         .map(Text::from)

@@ -45,6 +45,8 @@ pub enum Skip {
     DeletionOnly,
     /// It exists only until the instance is deleted.
     ActiveOnly,
+    /// It is a deletion hook that has completed.
+    Completed,
 }
 
 /// A failure as the status of an instance reports it.
@@ -205,6 +207,7 @@ impl Skip {
             Self::Dependency(id) => format!("`{id}`, which it depends on, is skipped").into(),
             Self::DeletionOnly => "exists only while the instance is being deleted".into(),
             Self::ActiveOnly => "exists only until the instance is deleted".into(),
+            Self::Completed => "has completed".into(),
         }
     }
 }

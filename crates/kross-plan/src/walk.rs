@@ -14,11 +14,12 @@ use kross_graph::{Expression, Graph, Node, NodeIndex, RenderError, Scope, Source
 use kross_value::{Text, Value};
 
 use crate::access_paths::AccessPaths;
+use crate::deletion::HookRecord;
 use crate::desired::Ownership;
 use crate::instance::Instance;
 use crate::lifecycle::{self, EvaluatedLifecycle};
 use crate::observed::{KindKey, Observed, ObservedObject};
-use crate::plan::{ExternalRead, NodePlan, PlannedObject, UsedCluster};
+use crate::plan::{ExternalRead, MissingHook, NodePlan, PlannedObject, UsedCluster};
 use crate::progress::{Progress, ResourceFailure, Skip};
 use crate::settings::Settings;
 use crate::tracked::TrackedSet;
@@ -45,6 +46,8 @@ pub(crate) struct Input<'a> {
     pub(crate) phase: LifecyclePhase,
     /// Deletion hooks that are planned as well, since objects to prune wait for them.
     pub(crate) due_hooks: &'a BTreeSet<Text>,
+    /// Which deletion hooks were created and which have completed.
+    pub(crate) hook_record: &'a HookRecord,
     pub(crate) previous: &'a [ManagedResource],
 }
 
@@ -59,6 +62,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) unscoped: RefCell<Vec<(KindKey, Text)>>,
     /// Which reference is used for each object.
     pub(crate) access_paths: AccessPaths,
+    /// Objects of deletion hooks that were created and are not observed any more.
+    pub(crate) missing_hooks: Vec<MissingHook>,
     /// The instance's objects by node, in the order of the collection.
     by_node: HashMap<&'a str, Vec<(&'a ObjectKey, &'a ObservedObject)>>,
     tracked: TrackedSet,
@@ -102,8 +107,18 @@ impl<'a> Walk<'a> {
         let (clusters, reads) = (Vec::new(), Vec::new());
         let unscoped = RefCell::default();
         let access_paths = AccessPaths::default();
-        let mut walk =
-            Self { input, ownership, nodes, clusters, reads, unscoped, access_paths, by_node, tracked };
+        let mut walk = Self {
+            input,
+            ownership,
+            nodes,
+            clusters,
+            reads,
+            unscoped,
+            access_paths,
+            missing_hooks: Vec::new(),
+            by_node,
+            tracked,
+        };
         for index in &graph.order {
             if let Some(node) = graph.node(*index) {
                 // A collection evaluates the same expressions for each item.

@@ -6,6 +6,8 @@ mod world;
 
 #[path = "plan/collections.rs"]
 mod collections;
+#[path = "plan/deletion_hooks.rs"]
+mod deletion_hooks;
 #[path = "plan/externals.rs"]
 mod externals;
 #[path = "plan/inventory.rs"]

@@ -61,6 +61,7 @@ impl Pass<'_> {
             self.read_externals(plan).await,
             self.find_contenders(plan),
             self.detect_drift(plan),
+            self.confirm_missing_hooks(plan).await,
         ];
         learned.contains(&true)
     }

@@ -12,7 +12,7 @@ use kross_api::{LifecyclePhase, Operation, managers};
 use kross_cluster::Selection;
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
-    Deletion, DeletionPlan, DeletionProgress, Hooks, OwnedObject, PendingDeletion, Plan, Wait,
+    Deletion, DeletionPlan, DeletionProgress, HookRecord, Hooks, OwnedObject, PendingDeletion, Plan, Wait,
     blocked_deletion_status, deletion_status, plan_deletion, reported_orphans,
 };
 
@@ -82,6 +82,7 @@ impl<'a> DeletionPass<'a> {
                 self.write_attempts(&plan).await?;
                 return Ok(self.next(&plan, hooks.as_ref()));
             }
+            self.pass.write_hook_record(&plan).await?;
             let deleted = self.pass.delete(&plan.delete).await;
             let released = self.pass.release(&plan.release).await;
             self.pass.report_released(&released, &self.scan.clusters);
@@ -132,8 +133,14 @@ impl<'a> DeletionPass<'a> {
             objects = objects.into_iter().map(update).collect();
         }
         let broken = format!("definition `{}` does not compile", served.definition);
+        let persisted = inventory.attempts.as_deref();
+        let hook_record = match hooks {
+            Some(plan) => plan.prune.hook_record.clone(),
+            None => HookRecord::parse(persisted),
+        };
         plan_deletion(Deletion {
             objects: &objects,
+            hook_record: &hook_record,
             hooks: match (self.graph, hooks) {
                 (Some(_), Some(plan)) => Hooks::Planned(&plan.hooks),
                 (Some(_), None) => Hooks::Planned(&[]),
@@ -141,8 +148,8 @@ impl<'a> DeletionPass<'a> {
                 (None, _) => Hooks::GraphUnavailable(&broken),
             },
             attempts: &memory.attempts,
-            persisted: inventory.attempts.as_deref(),
-            reported_orphans: &reported_orphans(inventory.attempts.as_deref()),
+            persisted,
+            reported_orphans: &reported_orphans(persisted),
             // Orphaned objects are reported when the finalizer is removed.
             reports_orphans: false,
             now: Timestamp::now(),
@@ -156,7 +163,8 @@ impl<'a> DeletionPass<'a> {
         self.pass.write_status(status).await
     }
 
-    /// Writes when the deletion of objects with a deadline was first attempted, for the next leader.
+    /// Writes when the deletion of objects with a deadline was first attempted, and which deletion hooks ran, for the next
+    /// leader.
     async fn write_attempts(&mut self, plan: &DeletionPlan) -> Result<(), InstanceError> {
         if plan.persisted.is_some() && self.pass.inventory.attempts != plan.persisted {
             self.pass.inventory.attempts.clone_from(&plan.persisted);

@@ -24,7 +24,7 @@ use crate::graphs::Served;
 pub(super) struct InstanceInventory {
     pub(super) local: Inventory,
     pub(super) remote: ClusterInventory,
-    /// When the deletion of objects with a deadline was first attempted.
+    /// When the deletion of objects with a deadline was first attempted, and which deletion hooks ran.
     pub(super) attempts: Option<Text>,
 }
 

@@ -21,6 +21,7 @@ impl Pass<'_> {
         let has_wave = |plan: &Plan| !plan.prune.delete.is_empty() || !plan.prune.release.is_empty();
         let (mut pruned, mut failed) = (false, false);
         while !failed && has_wave(&plan) {
+            self.write_hook_record(&plan.prune).await?;
             let deleted = self.delete(&plan.prune.delete).await;
             let released = self.release(&plan.prune.release).await;
             self.report_released(&released, &plan.clusters);
@@ -113,12 +114,15 @@ impl Pass<'_> {
         found.is_ok_and(|found| found.stored.is_empty()).then_some(kept)
     }
 
-    /// Writes when the deletion of objects with a deadline was first attempted, for the next leader.
+    /// Writes when the deletion of objects with a deadline was first attempted, and which deletion hooks ran, for the next
+    /// leader.
     ///
     /// # Errors
     /// The inventory cannot be written.
     pub(super) async fn write_attempts(&mut self, plan: &Plan) -> Result<(), InstanceError> {
-        let is_pending = !plan.prune.waiting.is_empty() || !plan.prune.reported_orphans.is_empty();
+        let is_pending = !plan.prune.waiting.is_empty()
+            || !plan.prune.reported_orphans.is_empty()
+            || !plan.prune.hook_record.is_empty();
         let attempts = plan.prune.persisted.clone().filter(|_| is_pending);
         if self.inventory.attempts != attempts {
             self.inventory.attempts = attempts;

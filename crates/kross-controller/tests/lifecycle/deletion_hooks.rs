@@ -1,8 +1,11 @@
 //! Deletion hooks (`lifecycle.when: Deletion`) and the order of deletion.
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use kross_testing::wait;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value as Json, json};
 
+use crate::retain_and_adopt::event;
 use crate::setup::condition;
 use crate::world::{World, config_map, edit};
 
@@ -122,4 +125,107 @@ async fn delete_order_and_after_decide_the_order_and_may_be_computed() {
     };
     assert_eq!(deleted("x"), ["a", "b", "c"]);
     assert_eq!(deleted("y"), ["b", "c", "a"]);
+}
+
+/// A deletion hook that reads only the schema, and that is ready as soon as it exists.
+fn notice() -> Json {
+    let mut notice = config_map("notice", json!({"of": "${schema.metadata.name}"}));
+    notice["lifecycle"] = json!({"when": "Deletion"});
+    notice
+}
+
+/// How often the controller has written an object.
+fn writes(world: &World, name: &str) -> usize {
+    let object = format!(" configmaps {}/{name}", world.namespace);
+    let is_write =
+        |sent: &&String| sent.strip_suffix(&object).is_some_and(|verb| !["get", "delete"].contains(&verb));
+    world.sent_requests().iter().filter(is_write).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_a_deletion_hook_that_reads_only_the_schema_once() {
+    let resources = json!([config_map("web", json!({})), notice()]);
+    let world = World::new("Noticed", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.delete("x").await;
+    wait::until_deleted(&world.instances, "x").await;
+    assert_eq!(writes(&world, "x-notice"), 1);
+    for name in ["x-web", "x-notice"] {
+        assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waits_for_the_finalizer_of_a_completed_deletion_hook_and_runs_it_once() {
+    let mut notice = notice();
+    notice["template"]["metadata"]["finalizers"] = json!(["test.kross.run/hold"]);
+    let world =
+        World::new("NoticeHeld", json!({"spec": {}}), json!([config_map("web", json!({})), notice])).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.delete("x").await;
+    let is_terminating = |notice: &ConfigMap| notice.metadata.deletion_timestamp.is_some();
+    wait::until_object(&world.config_maps, "x-notice", is_terminating).await;
+    let text = |instance: &Json| {
+        instance["metadata"]["annotations"]["internal.kro.run/delete-attempts"].as_str().map(str::to_owned)
+    };
+    let waiting = world.until("x", |instance| text(instance).is_some()).await;
+    assert_eq!(text(&waiting).unwrap(), r#"{"hooksCompleted":["notice"]}"#);
+    let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    world.config_maps.patch("x-notice", &PatchParams::default(), &released).await.unwrap();
+    wait::until_deleted(&world.instances, "x").await;
+    assert_eq!(writes(&world, "x-notice"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn does_not_create_a_deletion_hook_again_that_somebody_deleted() {
+    let mut database = config_map("database", json!({"a": "1"}));
+    database["lifecycle"] = json!({"delete": {"after": ["backup"]}});
+    let resources = json!([database, backup("database")]);
+    let world = World::new("BackupLost", json!({"spec": {}}), resources).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.delete("x").await;
+    world
+        .until("x", |instance| {
+            let text = &instance["metadata"]["annotations"]["internal.kro.run/delete-attempts"];
+            text.as_str().is_some_and(|text| text.contains("hooksCreated"))
+        })
+        .await;
+    world.config_maps.delete("x-backup", &DeleteParams::default()).await.unwrap();
+    wait::until_deleted(&world.instances, "x").await;
+    assert_eq!(writes(&world, "x-backup"), 1);
+    assert!(world.config_maps.get_opt("x-database").await.unwrap().is_none());
+    let note = event(&world, "x", "HookDeleted").await;
+    assert!(note.contains(&format!("ConfigMap {}/x-backup", world.namespace)), "{note}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_a_deletion_hook_once_for_a_pruned_object_that_a_finalizer_keeps() {
+    let mut database = config_map("database", json!({"a": "1"}));
+    database["includeWhen"] = json!(["${schema.spec.keep}"]);
+    database["template"]["metadata"]["finalizers"] = json!(["test.kross.run/hold"]);
+    database["lifecycle"] = json!({"delete": {"after": ["notice"]}});
+    let resources = json!([database, config_map("web", json!({})), notice()]);
+    let world = World::new("NoticePruned", json!({"spec": {"keep": "boolean"}}), resources).await;
+    world.create("x", json!({"keep": true})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.patch("x", json!({"spec": {"keep": false}})).await;
+    let is_terminating = |object: &ConfigMap| object.metadata.deletion_timestamp.is_some();
+    let database = wait::until_object(&world.config_maps, "x-database", is_terminating).await;
+    let instance = world.instances.get("x").await.unwrap();
+    let record = &instance.metadata.annotations.unwrap()["internal.kro.run/delete-attempts"];
+    assert!(record.contains(&format!("notice/{}", database.metadata.uid.unwrap())), "{record}");
+    // Once it has completed, it does not run again, not even if its object is deleted.
+    world.config_maps.delete("x-notice", &DeleteParams::default()).await.unwrap();
+    world.patch("x", json!({"metadata": {"labels": {"reconcile": "again"}}})).await;
+    let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    world.config_maps.patch("x-database", &PatchParams::default(), &released).await.unwrap();
+    wait::until_deleted(&world.config_maps, "x-database").await;
+    let is_forgotten =
+        |instance: &Json| instance["metadata"]["annotations"]["internal.kro.run/delete-attempts"].is_null();
+    world.until("x", is_forgotten).await;
+    assert_eq!(writes(&world, "x-notice"), 1);
+    assert!(world.config_maps.get_opt("x-notice").await.unwrap().is_none());
 }

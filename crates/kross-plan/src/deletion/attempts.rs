@@ -1,5 +1,6 @@
 //! The part of a deletion plan that survives a restart, as text: when the deletion of objects was first attempted, since `forceAfter`
-//! counts from there, and which objects were reported as orphaned. It has only objects with a limit, by UID, grouped by time.
+//! counts from there, which objects were reported as orphaned, and the record of deletion hooks. It has only objects with a limit, by
+//! UID, grouped by time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +8,19 @@ use jiff::Timestamp;
 use kross_api::{ClusterId, ObjectKey};
 use kross_value::Text;
 
-use super::{Deletion, DeletionPlan, Hooks};
+use super::{Deletion, DeletionPlan, HookRecord, Hooks};
 
 /// UIDs by time.
-type Moments = BTreeMap<String, Vec<String>>;
+pub(super) type Moments = BTreeMap<String, Vec<String>>;
 
 /// In place of a time: the objects that were reported as orphaned.
 const ORPHANED: &str = "left";
+
+/// In place of a time: the deletion hooks that were created and are not ready.
+const HOOKS_CREATED: &str = "hooksCreated";
+
+/// In place of a time: the deletion hooks that have completed.
+const HOOKS_COMPLETED: &str = "hooksCompleted";
 
 /// The key of a hook without objects: no object has an empty kind.
 pub(super) fn key_of_hook(id: &Text) -> ObjectKey {
@@ -52,7 +59,15 @@ pub fn reported_orphans(persisted: Option<&str>) -> BTreeSet<Text> {
     moments.get(ORPHANED).into_iter().flatten().map(|uid| Text::from(uid.as_str())).collect()
 }
 
-/// The text that survives a restart; none where nothing has a limit.
+/// The record of deletion hooks, from [`DeletionPlan::persisted`] of an earlier plan.
+pub(super) fn hook_record(persisted: Option<&str>) -> HookRecord {
+    let Some(text) = persisted else { return HookRecord::default() };
+    let mut moments: Moments = serde_json::from_str(text).unwrap_or_default();
+    let mut entries = |part: &str| moments.remove(part).into_iter().flatten().collect();
+    HookRecord { created: entries(HOOKS_CREATED), completed: entries(HOOKS_COMPLETED) }
+}
+
+/// The text that survives a restart; none where nothing has a limit and no hook is recorded.
 pub(super) fn persisted(plan: &DeletionPlan, deletion: &Deletion<'_>) -> Option<Text> {
     let mut moments = Moments::new();
     let is_pending = |name: &str| !plan.reported_orphans.iter().any(|uid| *uid == *name);
@@ -61,8 +76,19 @@ pub(super) fn persisted(plan: &DeletionPlan, deletion: &Deletion<'_>) -> Option<
             moments.entry(kross_api::whole_seconds(*moment)).or_default().push(name);
         }
     }
+    text(moments, plan)
+}
+
+/// Adds to the times what has none.
+pub(super) fn text(mut moments: Moments, plan: &DeletionPlan) -> Option<Text> {
     if !plan.reported_orphans.is_empty() {
         moments.insert(ORPHANED.to_owned(), plan.reported_orphans.iter().map(ToString::to_string).collect());
+    }
+    let HookRecord { created, completed } = &plan.hook_record;
+    for (part, entries) in [(HOOKS_CREATED, created), (HOOKS_COMPLETED, completed)] {
+        if !entries.is_empty() {
+            moments.insert(part.to_owned(), entries.iter().cloned().collect());
+        }
     }
     if moments.is_empty() {
         return None;

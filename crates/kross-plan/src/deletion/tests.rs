@@ -43,6 +43,7 @@ fn plan(objects: &[OwnedObject], hooks: Hooks<'_>, persisted: Option<&str>, now:
     plan_deletion(Deletion {
         objects,
         hooks,
+        hook_record: &HookRecord::default(),
         attempts: &BTreeMap::new(),
         persisted,
         reported_orphans: &reported_orphans,

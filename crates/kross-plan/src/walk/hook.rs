@@ -1,26 +1,34 @@
 //! Deletion hooks: nodes that exist only for the deletion of others, such as a backup. They read the observed objects of those, and
-//! once created they are kept as they are, even when the objects that they read are deleted.
+//! once created they are kept as they are, even when the objects that they read are deleted. A hook runs once for each deletion: one
+//! that has completed is skipped, and an object that was created is not created again.
 
-use kross_api::LifecyclePhase;
+use std::collections::HashSet;
+
+use kross_api::{DeletePolicy, LifecyclePhase, Operation};
 use kross_graph::{Node, Scope};
 use kross_value::Text;
 
 use super::{Visit, Walk, value_of};
-use crate::deletion::Hook;
+use crate::deletion::{Hook, HookRecord, OwnedObject};
 use crate::lifecycle;
 use crate::observed::ObservedObject;
-use crate::plan::PlannedObject;
-use crate::progress::{Progress, Skip};
+use crate::plan::{MissingHook, NodePlan, PlannedObject};
+use crate::progress::{Progress, ResourceFailure, Skip};
 
 impl<'a> Walk<'a> {
     /// Whether a hook should exist now.
     pub(crate) fn is_due(&self, node: &Node) -> bool {
-        self.input.phase == LifecyclePhase::Deletion || self.input.due_hooks.contains(&node.id)
+        match self.input.phase {
+            LifecyclePhase::Deletion => !self.input.hook_record.is_completed(&node.id),
+            LifecyclePhase::Active => self.input.due_hooks.contains(&node.id),
+        }
     }
 
     pub(super) fn hook(&mut self, node: &'a Node, scope: &Scope<'_>) -> Visit {
         if !self.is_due(node) {
-            return Visit::from(Progress::Skipped(Skip::DeletionOnly));
+            let is_deletion = self.input.phase == LifecyclePhase::Deletion;
+            let skip = if is_deletion { Skip::Completed } else { Skip::DeletionOnly };
+            return Visit::from(Progress::Skipped(skip));
         }
         let mut own = Scope::over(scope);
         let (mut given, mut deleted): (Vec<Text>, Option<Text>) = (Vec::new(), None);
@@ -48,6 +56,7 @@ impl<'a> Walk<'a> {
             Some(progress) => Visit::from(progress),
             None => self.visit(node, &own).unwrap_or_else(Visit::from),
         };
+        let visit = self.without_missing(node, visit, scope);
         let undecided = matches!(
             visit.progress,
             Progress::Skipped(Skip::Dependency(_)) | Progress::Blocked { .. } | Progress::Unresolved(_)
@@ -56,6 +65,41 @@ impl<'a> Walk<'a> {
             return self.observed_hook(node, scope);
         }
         visit
+    }
+
+    /// A hook without the objects that were created and are not observed any more: they are not created again. Until their
+    /// cluster confirms that they do not exist, the hook waits.
+    fn without_missing(&mut self, node: &Node, visit: Visit, scope: &Scope<'_>) -> Visit {
+        let record = self.input.hook_record;
+        let is_missing = |object: &PlannedObject| {
+            let item = node.is_list().then_some(&object.key);
+            object.uid.is_none() && is_write(&object.progress) && record.is_created(&node.id, item)
+        };
+        if !visit.objects.iter().any(is_missing) {
+            return visit;
+        }
+        if !node.is_list() && !self.objects_of(&node.id).is_empty() {
+            // The template renders another name now.
+            return self.observed_hook(node, scope);
+        }
+        let (missing, objects): (Vec<_>, Vec<_>) = visit.objects.into_iter().partition(is_missing);
+        let missing = missing.into_iter().map(|object| MissingHook {
+            node: node.id.clone(),
+            confirmed: self.input.observed.confirmed_missing.contains(&object.key),
+            key: object.key,
+            api_version: object.api_version,
+        });
+        let missing: Vec<MissingHook> = missing.collect();
+        let progress = match missing.iter().find(|missing| !missing.confirmed) {
+            Some(missing) => {
+                let object = self.describe(&missing.key);
+                Progress::Unresolved(format!("checking whether {object} still exists").into())
+            }
+            None if objects.is_empty() => Progress::Skipped(Skip::Completed),
+            None => super::collection::worst(&objects),
+        };
+        self.missing_hooks.extend(missing);
+        Visit { progress, objects, value: visit.value }
     }
 
     /// A hook that cannot be rendered any more: its observed objects, which are not applied again, and whether they are ready.
@@ -87,12 +131,71 @@ impl<'a> Walk<'a> {
         Visit { progress, objects, value }
     }
 
+    /// The hooks that should exist now.
+    fn due_hooks(&self) -> impl Iterator<Item = (&'a Node, &NodePlan)> {
+        let nodes = self.input.graph.nodes.iter().zip(&self.nodes);
+        nodes.filter(|(node, _)| lifecycle::is_hook(node) && self.is_due(node))
+    }
+
+    /// The record of deletion hooks after this walk, for the deletion of the instance.
+    pub(crate) fn hook_record_of_deletion(&self) -> HookRecord {
+        let mut record = HookRecord::default();
+        record.keep_completed(self.input.hook_record, |_| true);
+        for (node, plan) in self.due_hooks() {
+            if has_completed(node, plan) {
+                record.complete(&node.id);
+            } else {
+                self.record_created(node, &mut record);
+            }
+        }
+        record
+    }
+
+    /// The record of deletion hooks after this walk, for objects to prune: a hook runs once for each of them. None if it is not
+    /// known now what to prune.
+    pub(crate) fn hook_record_of_prune(&self, pruned: Option<&[OwnedObject]>) -> HookRecord {
+        let (before, mut record) = (self.input.hook_record, HookRecord::default());
+        if !before.is_empty() {
+            let planned = self.nodes.iter().flat_map(|node| &node.objects);
+            let desired: HashSet<&str> =
+                planned.filter_map(|object| object.uid.as_ref()).map(Text::as_str).collect();
+            let own: HashSet<&str> = self.own_objects().map(|(_, object)| object.uid()).collect();
+            // Objects in a cluster that is not connected, and those of a kind that is not listed, may still exist.
+            let unseen = !self.input.observed.unlisted.is_empty()
+                || self.clusters.iter().any(|used| used.unavailable().is_some());
+            let is_pending = |uid: &str| if own.contains(uid) { !desired.contains(uid) } else { unseen };
+            record.keep_completed(before, is_pending);
+        }
+        let Some(pruned) = pruned else {
+            record.keep_created(before, None);
+            return record;
+        };
+        for (node, plan) in self.due_hooks() {
+            if !has_completed(node, plan) {
+                self.record_created(node, &mut record);
+                continue;
+            }
+            let is_awaiting = |object: &&OwnedObject| {
+                let lifecycle = &object.lifecycle;
+                lifecycle.policy == DeletePolicy::Delete && lifecycle.awaits.iter().any(|id| **id == *node.id)
+            };
+            for object in pruned.iter().filter(is_awaiting) {
+                record.complete_for(&node.id, &object.uid);
+            }
+        }
+        record
+    }
+
+    fn record_created(&self, node: &Node, record: &mut HookRecord) {
+        record.keep_created(self.input.hook_record, Some(&node.id));
+        for (key, _) in self.objects_of(&node.id) {
+            record.create(&node.id, node.is_list().then_some(*key));
+        }
+    }
+
     /// The hooks that should exist now and are not ready.
     pub(crate) fn hooks(&self, scope: &Scope<'_>) -> Vec<Hook> {
-        let nodes = self.input.graph.nodes.iter().zip(&self.nodes);
-        let open = nodes.filter(|(node, plan)| {
-            lifecycle::is_hook(node) && self.is_due(node) && !plan.progress.is_complete()
-        });
+        let open = self.due_hooks().filter(|(_, plan)| !plan.progress.is_complete());
         open.map(|(node, plan)| Hook {
             id: node.id.clone(),
             why: plan.progress.message().unwrap_or_else(|| "being applied".into()),
@@ -100,5 +203,26 @@ impl<'a> Walk<'a> {
             lifecycle: self.lifecycle(node, scope),
         })
         .collect()
+    }
+}
+
+/// Whether a hook that is due has completed: its objects are ready, or do not exist any more.
+fn has_completed(node: &Node, plan: &NodePlan) -> bool {
+    match &plan.progress {
+        // A collection without items has not run: it may have items later.
+        Progress::Ready => !node.is_external() && !plan.objects.is_empty(),
+        Progress::Skipped(skip) => *skip == Skip::Completed,
+        _ => false,
+    }
+}
+
+/// Whether an object is to be written now.
+fn is_write(progress: &Progress) -> bool {
+    match progress {
+        Progress::Applying => true,
+        Progress::Failed(ResourceFailure { operation: Some(operation), .. }) => {
+            matches!(operation, Operation::Create | Operation::Update | Operation::Delete)
+        }
+        _ => false,
     }
 }

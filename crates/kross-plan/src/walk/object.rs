@@ -7,7 +7,7 @@ use kross_value::{Object, Text, Value};
 use super::placement::{ResolvedPlacement, describe};
 use super::{Visit, Walk, not_rendered, value_of};
 use crate::desired::ObjectMarks;
-use crate::lifecycle::EvaluatedLifecycle;
+use crate::lifecycle::{self, EvaluatedLifecycle};
 use crate::observed::{ObservedObject, OperationFailure};
 use crate::plan::PlannedObject;
 use crate::progress::{Progress, ResourceFailure};
@@ -248,7 +248,9 @@ pub(super) fn unusable(message: &str) -> Progress {
 
 fn deleting(node: &Node, key: &ObjectKey, found: &ObservedObject) -> Text {
     let finalizers = found.finalizers();
-    let waiting = if finalizers.is_empty() {
+    let waiting = if lifecycle::is_hook(node) {
+        "a deletion hook is not created again".to_owned()
+    } else if finalizers.is_empty() {
         "it will be recreated once it is deleted".to_owned()
     } else {
         format!("it will be recreated once its finalizers are removed: {}", finalizers.join(", "))

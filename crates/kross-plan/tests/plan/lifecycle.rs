@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, DeletePolicy, FailureReason, annotations};
 use kross_plan::{
-    ClusterConnection, Deletion, DeletionPlan, DeletionProgress, EvaluatedLifecycle, Hooks, OwnedObject,
-    ResourceFailure, Wait, deletion_status, plan_deletion, plan_for_deletion,
+    ClusterConnection, Deletion, DeletionPlan, DeletionProgress, EvaluatedLifecycle, HookRecord, Hooks,
+    OwnedObject, ResourceFailure, Wait, deletion_status, plan_deletion, plan_for_deletion,
 };
 use kross_value::Value;
 
@@ -47,6 +47,7 @@ fn step(world: &World, objects: &[OwnedObject], previous: &DeletionPlan) -> Dele
         reports_orphans: false,
         objects,
         hooks: Hooks::Planned(&plan.hooks),
+        hook_record: &plan.prune.hook_record,
         attempts: &previous.attempts,
         persisted: None,
         now: world.now,
@@ -64,6 +65,7 @@ fn plan_at(
         reports_orphans: false,
         objects,
         hooks: Hooks::Planned(&[]),
+        hook_record: &HookRecord::default(),
         attempts,
         persisted: None,
         now: at(second),

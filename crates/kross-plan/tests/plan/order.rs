@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kross_api::InstanceState;
-use kross_plan::{Deletion, Hooks, OwnedObject, Progress, plan_deletion};
+use kross_plan::{Deletion, HookRecord, Hooks, OwnedObject, Progress, plan_deletion};
 
 use super::world::*;
 
@@ -46,6 +46,7 @@ fn deletes_a_namespace_after_the_objects_in_it() {
             reports_orphans: false,
             objects: &remaining,
             hooks,
+            hook_record: &HookRecord::default(),
             attempts: &attempts,
             persisted: None,
             now: world.now,

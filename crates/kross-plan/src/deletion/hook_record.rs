@@ -1,0 +1,95 @@
+//! The record of deletion hooks: which of them were created and which have completed. It survives a restart, so that no hook runs
+//! twice for the same deletion.
+
+use std::collections::BTreeSet;
+
+use kross_api::ObjectKey;
+
+use super::attempts;
+
+/// Which deletion hooks were created, and which have completed.
+///
+/// # Guarantees
+///
+/// - A hook that has completed is neither rendered nor created again.
+/// - An object of a hook that was created is not created again when it is deleted before it is ready.
+///
+/// Between the creation of an object and the write of this record, the object itself tells that it was created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HookRecord {
+    /// The id of each hook that was created, with a hash of the object's identity for an item of a collection.
+    pub(super) created: BTreeSet<String>,
+    /// The id of each hook that has completed; with the UID of an object if it ran because that object is pruned.
+    pub(super) completed: BTreeSet<String>,
+}
+
+impl HookRecord {
+    /// The record in [`super::DeletionPlan::persisted`] of an earlier plan.
+    #[must_use]
+    pub fn parse(persisted: Option<&str>) -> Self {
+        attempts::hook_record(persisted)
+    }
+
+    /// Whether it has no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.created.is_empty() && self.completed.is_empty()
+    }
+
+    /// Whether a hook has completed for the deletion of the instance.
+    #[must_use]
+    pub fn is_completed(&self, hook: &str) -> bool {
+        self.completed.contains(hook)
+    }
+
+    /// Whether a hook has completed for the deletion of an object with this UID.
+    #[must_use]
+    pub fn is_completed_for(&self, hook: &str, uid: &str) -> bool {
+        self.is_completed(hook) || self.completed.contains(&format!("{hook}/{uid}"))
+    }
+
+    /// Whether an object of a hook was created. `item` is its identity in a collection.
+    pub(crate) fn is_created(&self, hook: &str, item: Option<&ObjectKey>) -> bool {
+        self.created.contains(&created(hook, item))
+    }
+
+    /// Records that an object of a hook was created.
+    pub(crate) fn create(&mut self, hook: &str, item: Option<&ObjectKey>) {
+        self.created.insert(created(hook, item));
+    }
+
+    /// Records that a hook has completed for the deletion of the instance.
+    pub(crate) fn complete(&mut self, hook: &str) {
+        self.completed.insert(hook.to_owned());
+    }
+
+    /// Records that a hook has completed for the deletion of an object.
+    pub(crate) fn complete_for(&mut self, hook: &str, uid: &str) {
+        self.completed.insert(format!("{hook}/{uid}"));
+    }
+
+    /// Adds what another record has as created, of one hook or of all.
+    pub(crate) fn keep_created(&mut self, other: &Self, hook: Option<&str>) {
+        let is_kept = |entry: &&String| hook.is_none() || entry.split('/').next() == hook;
+        self.created.extend(other.created.iter().filter(is_kept).cloned());
+    }
+
+    /// Adds the completed hooks of another record whose objects are still to be deleted.
+    pub(crate) fn keep_completed(&mut self, other: &Self, is_pending: impl Fn(&str) -> bool) {
+        let is_kept = |entry: &&String| entry.split_once('/').is_none_or(|(_, uid)| is_pending(uid));
+        self.completed.extend(other.completed.iter().filter(is_kept).cloned());
+    }
+}
+
+fn created(hook: &str, item: Option<&ObjectKey>) -> String {
+    match item {
+        None => hook.to_owned(),
+        Some(key) => format!("{hook}/{:016x}", fnv64a(&key.to_string())),
+    }
+}
+
+/// A hash that never changes, since it is stored: 64-bit FNV-1a.
+fn fnv64a(text: &str) -> u64 {
+    let offset = 0xcbf2_9ce4_8422_2325;
+    text.bytes().fold(offset, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
