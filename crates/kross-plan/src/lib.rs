@@ -67,7 +67,9 @@ pub use observed::{
     ClusterConnection, CollectionQuery, InventoryCluster, KindKey, Observed, ObservedCluster, ObservedObject,
     OperationFailure, ReferenceKey,
 };
-pub use plan::{ApplyAction, ExternalRead, MissingHook, NodePlan, Plan, PlannedObject, UsedCluster};
+pub use plan::{
+    ApplyAction, ExternalRead, MissingCause, MissingHook, NodePlan, Plan, PlannedObject, UsedCluster,
+};
 pub use planner::{plan, plan_for_deletion};
 pub use progress::{Progress, ResourceFailure, Skip};
 pub use report::{

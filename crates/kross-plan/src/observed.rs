@@ -38,6 +38,8 @@ pub struct Observed {
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
     /// Objects of deletion hooks that do not exist any more, as their cluster says, not a cache. See [`crate::Plan::missing_hooks`].
     pub confirmed_missing: BTreeSet<ObjectKey>,
+    /// Objects that cannot be created because their namespace is being deleted.
+    pub namespace_terminating: BTreeSet<ObjectKey>,
     /// The resources as they were last reported; if empty, those in the instance's status.
     pub previous: Vec<ManagedResource>,
 }

@@ -52,7 +52,7 @@ pub struct Plan {
     pub lifecycles: BTreeMap<Text, EvaluatedLifecycle>,
     /// Deletion hooks that are due and not ready. Objects may wait for them.
     pub hooks: Vec<Hook>,
-    /// Objects of deletion hooks that were created and are not observed any more.
+    /// Objects of deletion hooks that do not exist and are not created, or not created again.
     pub missing_hooks: Vec<MissingHook>,
     /// When time alone may change the plan.
     pub recheck_at: Option<Timestamp>,
@@ -122,8 +122,8 @@ pub struct PlannedObject {
     pub exclusive: bool,
 }
 
-/// An object of a deletion hook that was created and is not observed any more. It is not created again. Once it is in
-/// [`crate::Observed::confirmed_missing`], nothing waits for it.
+/// An object of a deletion hook that does not exist and is not created, or not created again. Once the cause is known, nothing waits
+/// for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingHook {
     /// The hook.
@@ -132,8 +132,20 @@ pub struct MissingHook {
     pub key: ObjectKey,
     /// Its API version.
     pub api_version: Text,
-    /// Whether its cluster confirms that it does not exist.
-    pub confirmed: bool,
+    /// Why it does not exist.
+    pub cause: MissingCause,
+}
+
+/// Why an object of a deletion hook does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingCause {
+    /// It was created and is not observed any more. Its cluster has to confirm that it was deleted, see
+    /// [`crate::Observed::confirmed_missing`].
+    Unconfirmed,
+    /// It was deleted before it was ready.
+    Deleted,
+    /// It cannot be created because its namespace is being deleted.
+    NamespaceTerminating,
 }
 
 /// One object to apply.

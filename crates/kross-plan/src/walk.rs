@@ -62,7 +62,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) unscoped: RefCell<Vec<(KindKey, Text)>>,
     /// Which reference is used for each object.
     pub(crate) access_paths: AccessPaths,
-    /// Objects of deletion hooks that were created and are not observed any more.
+    /// Objects of deletion hooks that do not exist and are not created, or not created again.
     pub(crate) missing_hooks: Vec<MissingHook>,
     /// The instance's objects by node, in the order of the collection.
     by_node: HashMap<&'a str, Vec<(&'a ObjectKey, &'a ObservedObject)>>,

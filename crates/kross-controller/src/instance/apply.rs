@@ -82,6 +82,9 @@ impl Pass<'_> {
             Err(error) => {
                 let message = explain(&key, &error);
                 tracing::debug!(%node, object = %key, error = message, "cannot apply object");
+                if matches!(&error, ClientError::Api(api) if api.namespace_terminating()) {
+                    self.observation.observed.namespace_terminating.insert(key.clone());
+                }
                 self.fail(&key, &node, operation, error.reason(), &message);
             }
         }

@@ -48,6 +48,7 @@ impl Pass<'_> {
             self.apply(&plan, &admitted).await;
             plan = self.evaluate(graph);
         }
+        self.report_missing_hooks(&plan);
         Ok(plan)
     }
 

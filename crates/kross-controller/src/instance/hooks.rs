@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kross_cluster::{Regarding, Report, Severity, StoredObject};
-use kross_plan::{DeletionPlan, HookRecord, MissingHook, Plan};
+use kross_plan::{DeletionPlan, HookRecord, MissingCause, MissingHook, Plan};
 
 use super::clients::{ClientError, InstanceClients};
 use super::error::{InstanceError, SOON};
@@ -16,14 +16,14 @@ impl Pass<'_> {
     /// change: an object exists, or its cluster confirms that it does not.
     pub(super) async fn confirm_missing_hooks(&mut self, plan: &Plan) -> bool {
         let mut learned = false;
-        for missing in plan.missing_hooks.iter().filter(|missing| !missing.confirmed) {
+        let is_unconfirmed = |missing: &&MissingHook| missing.cause == MissingCause::Unconfirmed;
+        for missing in plan.missing_hooks.iter().filter(is_unconfirmed) {
             let key = &missing.key;
             let read = read_object(&self.clients, missing);
             match self.clients.request([&key.cluster], read).await {
                 Ok(Some(object)) => self.observation.add(key.clone(), Arc::new(object), self.memory),
                 Ok(None) => {
                     self.observation.observed.confirmed_missing.insert(key.clone());
-                    self.report_missing_hook(missing);
                 }
                 Err(error) => {
                     tracing::debug!(object = %key, error = error.message(), "cannot read object of deletion hook");
@@ -49,26 +49,32 @@ impl Pass<'_> {
         self.write_inventory().await
     }
 
-    /// Reports once that an object of a deletion hook was deleted before the hook was ready.
-    fn report_missing_hook(&mut self, MissingHook { node, key, .. }: &MissingHook) {
-        if !self.memory.reported_releases.insert(format!("hook/{key}").into()) {
-            return;
-        }
-        let note = format!(
-            "{} {} was deleted before the deletion hook `{node}` was ready; it is not created again",
-            key.kind,
-            key.namespaced_name()
-        );
-        let instance = self.instance.key(self.context.client.cluster());
-        tracing::warn!(%instance, %node, object = %key, "object of deletion hook was deleted before it was ready");
-        if let Some(events) = &self.context.events {
-            events.report(Report {
-                regarding: Regarding::from(&*self.instance),
-                severity: Severity::Warning,
-                reason: "HookDeleted".to_owned(),
-                action: "Delete".to_owned(),
-                note,
-            });
+    /// Reports the objects of deletion hooks that nothing waits for although they never were ready. Each is reported once.
+    pub(super) fn report_missing_hooks(&mut self, plan: &Plan) {
+        for MissingHook { node, key, cause, .. } in &plan.missing_hooks {
+            let (reason, what) = match cause {
+                MissingCause::Unconfirmed => continue,
+                MissingCause::Deleted => {
+                    ("HookDeleted", "was deleted before the deletion hook was ready; it is not created again")
+                }
+                MissingCause::NamespaceTerminating => {
+                    ("HookSkipped", "is not created, because its namespace is being deleted")
+                }
+            };
+            if !self.memory.reported_releases.insert(format!("hook/{key}").into()) {
+                continue;
+            }
+            let instance = self.instance.key(self.context.client.cluster());
+            tracing::warn!(%instance, %node, object = %key, reason, "deletion hook did not complete");
+            if let Some(events) = &self.context.events {
+                events.report(Report {
+                    regarding: Regarding::from(&*self.instance),
+                    severity: Severity::Warning,
+                    reason: reason.to_owned(),
+                    action: "Delete".to_owned(),
+                    note: format!("{} {} of `{node}` {what}", key.kind, key.namespaced_name()),
+                });
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Deletion hooks (`lifecycle.when: Deletion`) and the order of deletion.
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kross_testing::wait;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kross_testing::{objects, wait};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value as Json, json};
 
 use crate::retain_and_adopt::event;
@@ -228,4 +229,22 @@ async fn runs_a_deletion_hook_once_for_a_pruned_object_that_a_finalizer_keeps() 
     world.until("x", is_forgotten).await;
     assert_eq!(writes(&world, "x-notice"), 1);
     assert!(world.config_maps.get_opt("x-notice").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skips_a_deletion_hook_whose_namespace_is_being_deleted() {
+    let mut notice = notice();
+    notice["template"]["metadata"]["namespace"] = json!("${schema.spec.namespace}");
+    let resources = json!([config_map("web", json!({})), notice]);
+    let world = World::new("NoticeSkipped", json!({"spec": {"namespace": "string"}}), resources).await;
+    let elsewhere = format!("{}-elsewhere", world.namespace);
+    let namespaces: Api<Namespace> = Api::all(world.objects.client.clone());
+    namespaces.create(&PostParams::default(), &objects::namespace(&elsewhere)).await.unwrap();
+    world.create("x", json!({"namespace": elsewhere.as_str()})).await;
+    world.until_state("x", "ACTIVE").await;
+    namespaces.delete(&elsewhere, &DeleteParams::default()).await.unwrap();
+    world.delete("x").await;
+    wait::until_deleted(&world.instances, "x").await;
+    let note = event(&world, "x", "HookSkipped").await;
+    assert!(note.contains(&format!("ConfigMap {elsewhere}/x-notice")), "{note}");
 }

@@ -4,15 +4,15 @@
 
 use std::collections::HashSet;
 
-use kross_api::{DeletePolicy, LifecyclePhase, Operation};
+use kross_api::{DeletePolicy, LifecyclePhase, ObjectKey, Operation};
 use kross_graph::{Node, Scope};
 use kross_value::Text;
 
 use super::{Visit, Walk, value_of};
 use crate::deletion::{Hook, HookRecord, OwnedObject};
 use crate::lifecycle;
-use crate::observed::ObservedObject;
-use crate::plan::{MissingHook, NodePlan, PlannedObject};
+use crate::observed::{Observed, ObservedObject};
+use crate::plan::{MissingCause, MissingHook, NodePlan, PlannedObject};
 use crate::progress::{Progress, ResourceFailure, Skip};
 
 impl<'a> Walk<'a> {
@@ -68,12 +68,14 @@ impl<'a> Walk<'a> {
     }
 
     /// A hook without the objects that were created and are not observed any more: they are not created again. Until their
-    /// cluster confirms that they do not exist, the hook waits.
+    /// cluster confirms that they do not exist, the hook waits. Nor does it wait for objects whose namespace is being deleted.
     fn without_missing(&mut self, node: &Node, visit: Visit, scope: &Scope<'_>) -> Visit {
-        let record = self.input.hook_record;
+        let (record, observed) = (self.input.hook_record, self.input.observed);
         let is_missing = |object: &PlannedObject| {
             let item = node.is_list().then_some(&object.key);
-            object.uid.is_none() && is_write(&object.progress) && record.is_created(&node.id, item)
+            let is_refused = observed.namespace_terminating.contains(&object.key);
+            let is_left_out = is_refused || record.is_created(&node.id, item);
+            object.uid.is_none() && is_write(&object.progress) && is_left_out
         };
         if !visit.objects.iter().any(is_missing) {
             return visit;
@@ -85,12 +87,12 @@ impl<'a> Walk<'a> {
         let (missing, objects): (Vec<_>, Vec<_>) = visit.objects.into_iter().partition(is_missing);
         let missing = missing.into_iter().map(|object| MissingHook {
             node: node.id.clone(),
-            confirmed: self.input.observed.confirmed_missing.contains(&object.key),
+            cause: missing_cause(&object.key, observed),
             key: object.key,
             api_version: object.api_version,
         });
         let missing: Vec<MissingHook> = missing.collect();
-        let progress = match missing.iter().find(|missing| !missing.confirmed) {
+        let progress = match missing.iter().find(|missing| missing.cause == MissingCause::Unconfirmed) {
             Some(missing) => {
                 let object = self.describe(&missing.key);
                 Progress::Unresolved(format!("checking whether {object} still exists").into())
@@ -213,6 +215,16 @@ fn has_completed(node: &Node, plan: &NodePlan) -> bool {
         Progress::Ready => !node.is_external() && !plan.objects.is_empty(),
         Progress::Skipped(skip) => *skip == Skip::Completed,
         _ => false,
+    }
+}
+
+fn missing_cause(key: &ObjectKey, observed: &Observed) -> MissingCause {
+    if observed.namespace_terminating.contains(key) {
+        MissingCause::NamespaceTerminating
+    } else if observed.confirmed_missing.contains(key) {
+        MissingCause::Deleted
+    } else {
+        MissingCause::Unconfirmed
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kross_api::annotations;
 use kross_plan::{
-    Deletion, DeletionPlan, HookRecord, Hooks, OwnedObject, Plan, plan_deletion, plan_for_deletion,
+    Deletion, DeletionPlan, HookRecord, Hooks, MissingCause, OwnedObject, Plan, plan_deletion,
+    plan_for_deletion,
 };
 use kross_value::{Object, Value};
 
@@ -60,7 +61,9 @@ fn step(world: &mut World) -> Option<String> {
         world.apply(&hooks);
         return Some(format!("create {}", created.join(" ")));
     }
-    if let Some(missing) = hooks.missing_hooks.iter().find(|missing| !missing.confirmed) {
+    if let Some(missing) =
+        hooks.missing_hooks.iter().find(|missing| missing.cause == MissingCause::Unconfirmed)
+    {
         world.observed.confirmed_missing.insert(missing.key.clone());
         return Some(format!("confirm {}", missing.key.name));
     }
@@ -179,6 +182,18 @@ fn a_retained_hook_is_released_when_it_is_ready_and_not_created_again() {
     assert_eq!(steps(&mut world), ["create backup", "record", "wait"]);
     finish(&mut world, "backup");
     assert_eq!(steps(&mut world), ["record", "delete database, release backup"]);
+}
+
+#[test]
+fn a_hook_whose_namespace_is_being_deleted_is_skipped() {
+    let mut world = World::of(BACKUP, "{}");
+    world.settle();
+    let refused = local("ConfigMap", "shop", "backup");
+    world.fail(&hooks(&world), "backup", kross_api::FailureReason::Forbidden, "it is being terminated");
+    assert_eq!(step(&mut world).unwrap(), "create backup", "another failure is retried");
+    world.observed.objects.remove(&refused);
+    world.observed.namespace_terminating.insert(refused);
+    assert_eq!(steps(&mut world), ["record", "delete database"]);
 }
 
 const BACKUPS: &str = r#"
