@@ -302,6 +302,8 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
             orphan(object, "its cluster was not connected in time", &mut plan);
         } else if containers.contains(&at) {
             release(object, &deletion, &mut plan);
+        } else if is_of_former_run(object, &deletion) {
+            plan_object(object, &deletion, &mut plan);
         } else if !retained.contains(&at) {
             pending.push((at, object));
         } else if let Some(why) = unready_hook(object, &deletion, &mut plan) {
@@ -349,6 +351,14 @@ fn unfinished_hooks(deletion: &Deletion<'_>, plan: &mut DeletionPlan) {
             plan.unfinished_hooks.push((hook.id.clone(), hook.why.clone()));
         }
     }
+}
+
+/// Whether an object belongs to a deletion hook that has to run again, for another object: it is deleted before that, out of order.
+fn is_of_former_run(object: &OwnedObject, deletion: &Deletion<'_>) -> bool {
+    let Hooks::Planned(hooks) = deletion.hooks else { return false };
+    object.lifecycle.deletion
+        && deletion.hook_record.is_completed_for(&object.node, &object.uid)
+        && hooks.iter().any(|hook| hook.id == object.node)
 }
 
 /// Why a retained object of a deletion hook is not released yet, if so.
@@ -511,7 +521,7 @@ fn hook_state(object: &OwnedObject, deletion: &Deletion<'_>) -> HookState {
     match deletion.hooks {
         Hooks::Planned(hooks) => {
             let own = hooks.iter().find(|hook| object.lifecycle.deletion && hook.id == object.node);
-            if let Some(hook) = own {
+            if let Some(hook) = own.filter(|_| !is_of_former_run(object, deletion)) {
                 return HookState::Pending(format!("not ready: {}", hook.why).into());
             }
             let awaited = hooks.iter().find(|hook| awaits.iter().any(|id| *hook.id == ***id));

@@ -19,7 +19,8 @@ use super::attempts;
 pub struct HookRecord {
     /// The id of each hook that was created, with a hash of the object's identity for an item of a collection.
     pub(super) created: BTreeSet<String>,
-    /// The id of each hook that has completed; with the UID of an object if it ran because that object is pruned.
+    /// The id of each hook that has completed. If it ran because objects are pruned, with the UID of each of them, and with the
+    /// UIDs of its own objects: the next run needs new ones.
     pub(super) completed: BTreeSet<String>,
 }
 

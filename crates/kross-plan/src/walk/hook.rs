@@ -30,6 +30,11 @@ impl<'a> Walk<'a> {
             let skip = if is_deletion { Skip::Completed } else { Skip::DeletionOnly };
             return Visit::from(Progress::Skipped(skip));
         }
+        if self.has_former_objects(node) {
+            return Visit::from(Progress::Waiting(
+                "waiting for the objects of its last run to be deleted".into(),
+            ));
+        }
         let mut own = Scope::over(scope);
         let (mut given, mut deleted): (Vec<Text>, Option<Text>) = (Vec::new(), None);
         for dependency in &node.dependencies {
@@ -65,6 +70,16 @@ impl<'a> Walk<'a> {
             return self.observed_hook(node, scope);
         }
         visit
+    }
+
+    /// Whether a hook that is due for an object to prune still has objects from its run for another one.
+    fn has_former_objects(&self, node: &Node) -> bool {
+        let record = self.input.hook_record;
+        self.input.phase == LifecyclePhase::Active
+            && self
+                .objects_of(&node.id)
+                .iter()
+                .any(|(_, object)| record.is_completed_for(&node.id, object.uid()))
     }
 
     /// A hook without the objects that were created and are not observed any more: they are not created again. Until their
@@ -142,7 +157,11 @@ impl<'a> Walk<'a> {
     /// The record of deletion hooks after this walk, for the deletion of the instance.
     pub(crate) fn hook_record_of_deletion(&self) -> HookRecord {
         let mut record = HookRecord::default();
-        record.keep_completed(self.input.hook_record, |_| true);
+        let hooks = self.input.graph.nodes.iter().filter(|node| lifecycle::is_hook(node));
+        let own: HashSet<&str> =
+            hooks.flat_map(|node| self.objects_of(&node.id)).map(|(_, object)| object.uid()).collect();
+        // The objects of a run for a pruned object count for the deletion of the instance.
+        record.keep_completed(self.input.hook_record, |uid| !own.contains(uid));
         for (node, plan) in self.due_hooks() {
             if has_completed(node, plan) {
                 record.complete(&node.id);
@@ -173,6 +192,9 @@ impl<'a> Walk<'a> {
             return record;
         };
         for (node, plan) in self.due_hooks() {
+            if self.has_former_objects(node) {
+                continue;
+            }
             if !has_completed(node, plan) {
                 self.record_created(node, &mut record);
                 continue;
@@ -183,6 +205,9 @@ impl<'a> Walk<'a> {
             };
             for object in pruned.iter().filter(is_awaiting) {
                 record.complete_for(&node.id, &object.uid);
+            }
+            for (_, object) in self.objects_of(&node.id) {
+                record.complete_for(&node.id, object.uid());
             }
         }
         record

@@ -267,6 +267,41 @@ fn a_hook_runs_once_for_each_object_that_is_pruned() {
 }
 
 #[test]
+fn a_hook_gets_new_objects_for_an_object_that_is_pruned_after_another() {
+    let second = PRUNED.replace(
+        "- id: web",
+        r#"- id: cache
+  includeWhen: ['${schema.spec.ready}']
+  lifecycle: {delete: {after: [notice]}}
+  template: {apiVersion: v1, kind: ConfigMap, metadata: {name: cache}}
+- id: web"#,
+    );
+    let mut world = World::of(&second, "{keep: true, ready: true}");
+    world.settle();
+    world.set_spec("{keep: false, ready: true}");
+    let plan = world.settle();
+    persist(&mut world, &plan.prune);
+    world.terminate("database");
+    // The notice of the database is still there when the cache is pruned.
+    world.set_spec("{keep: false, ready: false}");
+    let plan = world.settle();
+    assert_eq!(names(&plan.prune.delete), ["notice"]);
+    persist(&mut world, &plan.prune);
+    world.observed.objects.remove(&local("ConfigMap", "shop", "notice"));
+    assert_eq!(applied(&world.plan()), ["notice"]);
+    let plan = world.settle();
+    persist(&mut world, &plan.prune);
+    assert!(record(&world).is_completed_for("notice", world.object_mut("cache").uid()));
+    let waiting = plan.prune.waiting.iter().map(|(pending, _)| pending.key.name.as_str());
+    let remaining: BTreeSet<&str> = names(&plan.prune.delete).into_iter().chain(waiting).collect();
+    assert_eq!(
+        remaining,
+        BTreeSet::from(["cache", "database"]),
+        "the new notice is kept until it is recorded"
+    );
+}
+
+#[test]
 fn a_hook_does_not_run_again_for_a_pruned_object_while_others_are_not_applied() {
     let mut world = World::of(PRUNED, "{keep: true, ready: true}");
     world.settle();
