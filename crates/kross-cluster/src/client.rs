@@ -26,6 +26,7 @@ mod audit_trail;
 mod breaker;
 mod credential;
 mod local;
+mod page;
 mod release;
 mod rest;
 mod route;
@@ -39,7 +40,8 @@ pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 
 pub(crate) use audit_trail::{AuditTrail, PendingAudit};
 pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
-pub(crate) use rest::{MAX_PAGES, Query};
+pub(crate) use page::{PageSize, Query};
+pub(crate) use rest::MAX_PAGES;
 pub(crate) use route::Route;
 
 /// Timeouts and limits of a client.

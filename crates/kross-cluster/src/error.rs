@@ -52,6 +52,8 @@ struct ErrorDetails {
     code: Option<StatusCode>,
     retry_after: Option<Duration>,
     status: Status,
+    /// Whether the response exceeds the limit.
+    too_large: bool,
 }
 
 /// When to retry.
@@ -90,6 +92,7 @@ impl ApiError {
             code: Some(code),
             retry_after,
             status,
+            too_large: false,
         }))
     }
 
@@ -117,7 +120,14 @@ impl ApiError {
         if connecting {
             attempt.operation = Operation::Connect;
         }
-        Self::new(attempt, reason, &error.to_string())
+        let mut failed = Self::new(attempt, reason, &error.to_string());
+        failed.0.too_large = matches!(error, TransportError::TooLarge { .. });
+        failed
+    }
+
+    /// Whether the response exceeds the limit: a list may succeed in smaller pages.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.0.too_large
     }
 
     /// From a response that cannot be parsed.
@@ -134,6 +144,7 @@ impl ApiError {
             code: None,
             retry_after: None,
             status: Status::default(),
+            too_large: false,
         }))
     }
 

@@ -9,6 +9,7 @@ mod parse;
 
 pub use digest::Digest;
 pub use kross_api::{ClusterId, ObjectKey};
+pub(crate) use parse::read_object_or_outline;
 pub use parse::{ObjectList, UnreadableObject, read_list, read_object};
 
 use fields::Ownership;
@@ -34,9 +35,16 @@ pub struct StoredObject {
     generation: Option<i64>,
     deletion: Option<Text>,
     ownership: Option<Ownership>,
+    unreadable: Option<Box<UnreadableObject>>,
 }
 
 impl StoredObject {
+    /// Why the object cannot be read, if so. Then it is an outline: it has its kind and its metadata, and nothing else.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<&UnreadableObject> {
+        self.unreadable.as_deref()
+    }
+
     /// The object itself.
     #[must_use]
     pub fn value(&self) -> &Value {

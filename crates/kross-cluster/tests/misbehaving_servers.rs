@@ -233,6 +233,88 @@ async fn a_response_that_is_too_large_is_rejected() {
 }
 
 #[tokio::test]
+async fn a_page_that_is_too_large_is_requested_again_in_smaller_pages() {
+    let log = Log::default();
+    let seen = Arc::clone(&log);
+    // A list of 40 objects of 64 KiB.
+    let server = Server::plain(move |path| {
+        seen.lock().unwrap().push(path.to_owned());
+        let parameter = |name: &str| -> Option<usize> {
+            let value = path.split(name).nth(1)?;
+            value.split('&').next()?.parse().ok()
+        };
+        let (limit, from) = (parameter("limit=").unwrap(), parameter("continue=").unwrap_or(0));
+        let to = (from + limit).min(40);
+        let mut items: Vec<serde_json::Value> = Vec::new();
+        for at in from..to {
+            let mut item = object(&format!("item-{at}"), 5);
+            item["data"] = json!({"text": "x".repeat(1 << 16)});
+            items.push(item);
+        }
+        let next = if to < 40 { to.to_string() } else { String::new() };
+        let list = json!({"metadata": {"resourceVersion": "9", "continue": next}, "items": items});
+        response(200, &list.to_string())
+    })
+    .await;
+    let options = ClientOptions { max_response: 1 << 20, ..ClientOptions::default() };
+    let client = server.connect_with(options).await;
+    let listed = client.list(&config_map(), None, None).await.unwrap();
+    assert_eq!(listed.len(), 40);
+    let limits: Vec<String> = log
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|path| path.split("limit=").nth(1).unwrap().split('&').next().unwrap().to_owned())
+        .collect();
+    // The size that fits is kept for the pages that follow.
+    assert_eq!(limits, ["500", "250", "125", "62", "31", "15", "15", "15"]);
+    // A single object that is too large is an error.
+    let options = ClientOptions { max_response: 1 << 12, ..ClientOptions::default() };
+    let error = server.connect_with(options).await.list(&config_map(), None, None).await.unwrap_err();
+    assert!(error.to_string().contains("larger than"), "{error}");
+}
+
+#[tokio::test]
+async fn polls_go_on_beside_an_unreadable_object() {
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(140), "}".repeat(140));
+    let object = move |name: &str, version: usize| {
+        let data = if name == "deep" { deep.as_str() } else { "{}" };
+        format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","data":{data},"metadata":{{"name":"{name}","namespace":"shop",
+            "uid":"{name}","resourceVersion":"{version}"}}}}"#
+        )
+    };
+    let requests = Arc::new(AtomicUsize::new(1));
+    let (sent, log) = (Arc::clone(&requests), Log::default());
+    let seen = Arc::clone(&log);
+    let server = Server::plain(move |path| {
+        seen.lock().unwrap().push(path.to_owned());
+        let version = sent.fetch_add(1, Ordering::Relaxed);
+        if let Some((_, name)) = path.split_once("/configmaps/") {
+            return response(200, &object(name, if name == "deep" { 1 } else { version }));
+        }
+        let items = [object("web", version), object("deep", 1)].join(",");
+        let list = format!(r#"{{"metadata":{{"resourceVersion":"{version}"}},"items":[{items}]}}"#);
+        response(200, &list)
+    })
+    .await;
+    let caches = Caches::new(CacheOptions::default());
+    let sync =
+        kross_cluster::SyncPolicy::Poll { interval: Duration::from_millis(50), jitter: Duration::ZERO };
+    let cache = caches.cache_with(&server.connect().await, &Arc::new(config_map()), Selection::All, sync);
+    kross_testing::wait::until_true(
+        "the readable object to be updated by polls",
+        || matches!(cache.get(Some("shop"), "web"), Lookup::Found(web) if web.version() > Some(6)),
+    )
+    .await;
+    assert_eq!(cache.get(Some("shop"), "deep"), Lookup::Unknown);
+    let state = &caches.states()[0];
+    assert!(state.failure.is_none() && state.unreadable == 1 && state.synced);
+    // It is not read again as long as it does not change.
+    assert!(!log.lock().unwrap().iter().any(|path| path.contains("configmaps/deep")));
+}
+
+#[tokio::test]
 async fn waiting_requests_share_one_failed_dial() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

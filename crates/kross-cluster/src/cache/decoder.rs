@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::error::Status;
-use crate::object::{StoredObject, UnreadableObject, read_object};
+use crate::object::{StoredObject, UnreadableObject, read_object_or_outline};
 
 /// The longest line that is read. The largest object that etcd accepts is far smaller.
 const MAX_LINE: usize = 32 << 20;
@@ -90,8 +90,10 @@ impl Event {
         let line: Line<'_> = serde_json::from_slice(line).ok()?;
         let bytes = line.object.get().as_bytes();
         Some(match &*line.kind {
-            "ADDED" | "MODIFIED" => read_object(bytes).map(|object| Self::Applied(Box::new(object))),
-            "DELETED" => read_object(bytes).map(|object| Self::Deleted(Box::new(object))),
+            "ADDED" | "MODIFIED" => {
+                read_object_or_outline(bytes).map(|object| Self::Applied(Box::new(object)))
+            }
+            "DELETED" => read_object_or_outline(bytes).map(|object| Self::Deleted(Box::new(object))),
             "BOOKMARK" => Ok(serde_json::from_slice::<Bookmark>(bytes)
                 .map_or(Self::Unknown, |bookmark| Self::Bookmark(bookmark.metadata.resource_version))),
             "ERROR" => Ok(Self::Failed(Box::new(Status::read(bytes).unwrap_or_default()))),
@@ -126,6 +128,24 @@ mod tests {
         let chunk = Bytes::from(vec![b'x'; 1 << 20]);
         let pushed = (0..100).map_while(|_| lines.push(&chunk).ok()).count();
         assert!(pushed < 40);
+    }
+
+    #[test]
+    fn events_of_unreadable_objects_have_their_outline() {
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(5000), "}".repeat(5000));
+        for kind in ["MODIFIED", "DELETED"] {
+            let line = format!(
+                r#"{{"type":"{kind}","object":{{"apiVersion":"v1","kind":"ConfigMap","spec":{deep},
+                "metadata":{{"name":"a","resourceVersion":"3"}}}}}}"#
+            );
+            let (Event::Applied(object) | Event::Deleted(object)) =
+                Event::read(line.as_bytes()).unwrap().unwrap()
+            else {
+                panic!("{kind} is about an object")
+            };
+            assert_eq!((object.name().as_str(), object.version()), ("a", Some(3)));
+            assert!(object.unreadable().is_some());
+        }
     }
 
     #[test]

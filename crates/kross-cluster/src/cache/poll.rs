@@ -13,7 +13,7 @@ use super::reflector::{Reflector, SHORT_DELAY};
 use super::store::NamespacedName;
 use super::sync_policy::PollInterval;
 use crate::audit::AuditVerb;
-use crate::client::MAX_PAGES;
+use crate::client::{MAX_PAGES, PageSize};
 use crate::error::ApiError;
 use crate::object::StoredObject;
 
@@ -101,8 +101,9 @@ impl Poller<'_> {
 
     async fn list_all(&self) -> Result<PollResult, ApiError> {
         let (mut changed, mut version, mut next) = (Vec::new(), None, None);
+        let mut size = PageSize::of(&self.reflector.kind);
         for _ in 0..MAX_PAGES {
-            let page = self.reflector.page(next.as_deref()).await?;
+            let page = self.reflector.page(next.as_deref(), &mut size).await?;
             changed.extend(page.items);
             let version = version.get_or_insert(page.resource_version);
             next = page.next;
@@ -141,8 +142,9 @@ impl Poller<'_> {
 
     async fn metadata(&self) -> Result<(String, Vec<ObjectVersion>), ApiError> {
         let (mut versions, mut version, mut next) = (Vec::new(), None, None);
+        let mut size = PageSize::of(&self.reflector.kind);
         for _ in 0..MAX_PAGES {
-            let page: MetadataPage = self.reflector.metadata_page(next.as_deref()).await?;
+            let page: MetadataPage = self.reflector.metadata_page(next.as_deref(), &mut size).await?;
             versions.extend(page.items);
             let version = version.get_or_insert(page.version);
             next = page.next;
@@ -162,9 +164,8 @@ impl Poller<'_> {
         let reflector = &*self.reflector;
         let read = stream::iter(changed)
             .map(|listed| async move {
-                let object =
-                    reflector.client.get(&reflector.kind, listed.namespace.as_deref(), &listed.name).await;
-                match object {
+                let (client, namespace) = (&reflector.client, listed.namespace.as_deref());
+                match client.get_or_outline(&reflector.kind, namespace, &listed.name).await {
                     Ok(object) => Ok(Some((listed, object))),
                     Err(error) if error.is_object_not_found() => Ok(None),
                     Err(error) => Err(error),

@@ -21,7 +21,7 @@ use super::sync_policy::SyncMethod;
 use super::{CacheOptions, Change, Selection};
 use crate::audit::AuditVerb;
 use crate::client::{ApiResponse, ClusterClient, PendingAudit};
-use crate::client::{MAX_PAGES, Query};
+use crate::client::{MAX_PAGES, PageSize, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
 use crate::transport::{ResponseBody, TransportError};
@@ -105,8 +105,9 @@ impl Reflector {
         self.writer.listing();
         let mut next: Option<String> = None;
         let mut version = String::new();
+        let mut size = PageSize::of(&self.kind);
         for _ in 0..MAX_PAGES {
-            let page = self.page(next.as_deref()).await?;
+            let page = self.page(next.as_deref(), &mut size).await?;
             if next.is_none() {
                 version = page.resource_version;
                 self.writer.change(|store| {
@@ -126,20 +127,28 @@ impl Reflector {
         Err(self.endless())
     }
 
-    pub(super) async fn page(&self, next: Option<&str>) -> Result<crate::ObjectList, ApiError> {
+    pub(super) async fn page(
+        &self,
+        next: Option<&str>,
+        size: &mut PageSize,
+    ) -> Result<crate::ObjectList, ApiError> {
         let selection = &self.writer.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
-        self.client.list_page(&self.kind, selection.namespace(), &query, next).await
+        self.client.list_page(&self.kind, selection.namespace(), &query, next, size).await
     }
 
-    pub(super) async fn metadata_page(&self, next: Option<&str>) -> Result<MetadataPage, ApiError> {
+    pub(super) async fn metadata_page(
+        &self,
+        next: Option<&str>,
+        size: &mut PageSize,
+    ) -> Result<MetadataPage, ApiError> {
         let selection = &self.writer.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
         let page = self
             .client
-            .list_page_as(&self.kind, selection.namespace(), &query, next, metadata::ACCEPT)
+            .list_page_as(&self.kind, selection.namespace(), &query, next, size, metadata::ACCEPT)
             .await?;
         MetadataPage::read(&page).map_err(|_| {
             let problem = "cannot parse the metadata list";
@@ -248,7 +257,7 @@ impl Reflector {
             }
             Some(Ok(Event::Failed(status))) => return Some(self.end_of(*status)),
             Some(Ok(Event::Unknown)) => {}
-            // One object that cannot be parsed must not stop the others.
+            // Not even its name can be read, so it cannot be stored. It must not stop the others.
             Some(Err(error)) => {
                 tracing::warn!(cache = %self.writer.key(), %error, "skipped a watch event with an unreadable object");
             }

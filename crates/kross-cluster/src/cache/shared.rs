@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kross_api::{FailureReason, SyncMode};
+use kross_api::{FailureReason, Operation, SyncMode};
 use kross_value::{Text, Value};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc};
@@ -15,7 +15,7 @@ use super::metadata::ObjectVersion;
 use super::poll::PollResult;
 use super::store::{Lookup, NamespacedName, Store};
 use super::{CacheEvent, CacheKey, CacheOptions, CacheRegistry, Change, Subscribers};
-use crate::error::ApiError;
+use crate::error::{ApiError, Attempt};
 use crate::object::StoredObject;
 
 /// What the reflector of a cache is doing.
@@ -46,6 +46,8 @@ pub struct CacheState {
     pub synced: bool,
     /// The number of objects.
     pub objects: usize,
+    /// The number of objects that cannot be read.
+    pub unreadable: usize,
     /// The number of users.
     pub users: usize,
     /// The number of lists read; for a poll, the number of polls.
@@ -127,6 +129,13 @@ impl SharedCache {
     }
 
     fn emit(&self, inner: &mut Inner, change: Change) {
+        if let Change::Applied { new, .. } = &change
+            && let Some(error) = new.unreadable()
+        {
+            let namespace = new.namespace().map(|namespace| &**namespace).unwrap_or_default();
+            let (name, version) = (new.name(), new.resource_version());
+            tracing::warn!(cache = %self.key, namespace, %name, %version, %error, "cannot read object");
+        }
         let event = CacheEvent { cache: Arc::clone(&self.key), change };
         inner.subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
         self.all_subscribers.send(&event);
@@ -170,6 +179,7 @@ impl SharedCache {
     pub(super) fn get(&self, namespace: Option<&str>, name: &str) -> Lookup {
         let inner = self.lock();
         match inner.store.get(namespace, name) {
+            Some(object) if object.unreadable().is_some() => Lookup::Unknown,
             Some(object) => Lookup::Found(Arc::clone(object)),
             None if inner.is_authoritative() => Lookup::Absent,
             None => Lookup::Unknown,
@@ -186,6 +196,7 @@ impl SharedCache {
             failure: inner.failure.clone(),
             synced: inner.store.has_synced(),
             objects: inner.store.len(),
+            unreadable: inner.store.unreadable(),
             users,
             lists: inner.lists,
             opened: inner.opened,
@@ -340,6 +351,28 @@ impl Inner {
         });
         self.store.has_synced() && !unreadable
     }
+
+    fn is_complete(&self) -> bool {
+        self.is_authoritative() && self.store.unreadable() == 0
+    }
+
+    /// The failure to read one of these objects, if there is one that cannot be read.
+    fn unreadable_object<'a>(
+        &self,
+        key: &CacheKey,
+        objects: impl IntoIterator<Item = &'a Arc<StoredObject>>,
+    ) -> Option<ApiError> {
+        if !self.store.has_synced() {
+            return None;
+        }
+        let (object, error) = objects.into_iter().find_map(|object| Some((object, object.unreadable()?)))?;
+        let target = match object.namespace() {
+            Some(namespace) => format!("{} `{namespace}/{}`", key.kind, object.name()),
+            None => format!("{} `{}`", key.kind, object.name()),
+        };
+        let attempt = Attempt { cluster: key.cluster.clone(), operation: Operation::Get, target };
+        Some(ApiError::unreadable(attempt, error))
+    }
 }
 
 /// A cache as a user holds it. The reflector runs as long as there is a user.
@@ -359,36 +392,56 @@ impl Cache {
         &self.shared.key
     }
 
-    /// An object.
+    /// An object. `Unknown` if it cannot be read.
     #[must_use]
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Lookup {
         self.shared.get(namespace, name)
     }
 
-    /// All objects, or `None` if the cache is not authoritative.
+    /// The outline of an object that cannot be read.
+    #[must_use]
+    pub fn unreadable(&self, namespace: Option<&str>, name: &str) -> Option<Arc<StoredObject>> {
+        let inner = self.shared.lock();
+        inner.store.get(namespace, name).filter(|object| object.unreadable().is_some()).cloned()
+    }
+
+    /// All objects, or `None` if the cache is not authoritative or an object cannot be read: the caller would take that
+    /// one for deleted.
     #[must_use]
     pub fn list(&self) -> Option<Vec<Arc<StoredObject>>> {
         let inner = self.shared.lock();
-        inner.is_authoritative().then(|| inner.store.iter().cloned().collect())
+        inner.is_complete().then(|| inner.store.iter().cloned().collect())
     }
 
-    /// All cached objects, also if the cache is not authoritative.
+    /// All objects that can be read, or `None` if the cache is not authoritative. For callers to whom an object that is
+    /// left out does not count as deleted.
+    #[must_use]
+    pub fn list_readable(&self) -> Option<Vec<Arc<StoredObject>>> {
+        let inner = self.shared.lock();
+        let readable = || inner.store.iter().filter(|object| object.unreadable().is_none()).cloned();
+        inner.is_authoritative().then(|| readable().collect())
+    }
+
+    /// All cached objects and outlines, also if the cache is not authoritative.
     #[must_use]
     pub fn known(&self) -> Vec<Arc<StoredObject>> {
         self.shared.lock().store.iter().cloned().collect()
     }
 
-    /// The objects with this value of a label, or `None` if the cache is not authoritative.
+    /// The objects with this value of a label, or `None` if the cache is not authoritative or one of them cannot be read.
     #[must_use]
     pub fn list_by_label(&self, label: &str, value: &str) -> Option<Vec<Arc<StoredObject>>> {
         let inner = self.shared.lock();
-        inner.is_authoritative().then(|| inner.store.by_label(label, value))
+        let objects = inner.is_authoritative().then(|| inner.store.by_label(label, value))?;
+        objects.iter().all(|object| object.unreadable().is_none()).then_some(objects)
     }
 
-    /// The cached objects with this value of a label, also if the cache is not authoritative.
+    /// The cached objects with this value of a label that can be read, also if the cache is not authoritative.
     #[must_use]
     pub fn known_by_label(&self, label: &str, value: &str) -> Vec<Arc<StoredObject>> {
-        self.shared.lock().store.by_label(label, value)
+        let mut objects = self.shared.lock().store.by_label(label, value);
+        objects.retain(|object| object.unreadable().is_none());
+        objects
     }
 
     /// Whether an object that is not cached does not exist.
@@ -397,10 +450,25 @@ impl Cache {
         self.shared.lock().is_authoritative()
     }
 
-    /// Why the cache is not in sync, if so.
+    /// Whether the cache is authoritative and all of its objects can be read.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.shared.lock().is_complete()
+    }
+
+    /// Why the cache is not in sync, or which of its objects cannot be read.
     #[must_use]
     pub fn failure(&self) -> Option<ApiError> {
-        self.shared.lock().failure.clone()
+        let inner = self.shared.lock();
+        inner.failure.clone().or_else(|| inner.unreadable_object(self.key(), inner.store.iter()))
+    }
+
+    /// Like [`Cache::failure`], for the objects with this value of a label.
+    #[must_use]
+    pub fn failure_by_label(&self, label: &str, value: &str) -> Option<ApiError> {
+        let inner = self.shared.lock();
+        let objects = || inner.store.by_label(label, value);
+        inner.failure.clone().or_else(|| inner.unreadable_object(self.key(), &objects()))
     }
 
     /// Stores the object that a write of ours returned, so that it is cached before the watch reports it. Ignored if
@@ -496,54 +564,4 @@ impl fmt::Debug for Cache {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cache::{Selection, SyncPolicy};
-    use crate::object::{ClusterId, read_object};
-
-    fn shared() -> Arc<SharedCache> {
-        let key = CacheKey {
-            cluster: ClusterId::new("eu"),
-            access: "one".into(),
-            group: "".into(),
-            kind: "ConfigMap".into(),
-            version: "v1".into(),
-            selection: Selection::All,
-            sync: SyncPolicy::Watch,
-        };
-        Arc::new(SharedCache::new(key, &CacheOptions::default(), Arc::default()))
-    }
-
-    fn list(writer: &WriterToken, version: u64, names: &[&str]) {
-        writer.change(|store| {
-            store.begin_list(Some(version));
-            let object = |name: &&str| {
-                let text = format!(
-                    r#"{{"metadata":{{"name":"{name}","namespace":"shop","uid":"{name}","resourceVersion":"1"}}}}"#
-                );
-                read_object(text.as_bytes()).unwrap()
-            };
-            names.iter().filter_map(|name| store.listed(object(name))).collect::<Vec<_>>()
-        });
-    }
-
-    #[test]
-    fn writes_of_a_superseded_reflector_are_ignored() {
-        let shared = shared();
-        let first = WriterToken::acquire(&shared, SyncMode::Watch);
-        list(&first, 5, &["a", "b"]);
-        let second = WriterToken::acquire(&shared, SyncMode::Watch);
-        // The first page of its list.
-        list(&second, 7, &["a"]);
-        // The end of a list that was superseded deletes nothing, and does not complete the cache.
-        first.synced();
-        assert!(!shared.has_synced());
-        assert!(matches!(shared.get(Some("shop"), "b"), Lookup::Found(_)));
-        let state = || shared.state(1);
-        first.live();
-        assert_eq!((state().opened, state().phase), (0, CachePhase::Listing));
-        second.synced();
-        assert!(matches!(shared.get(Some("shop"), "b"), Lookup::Absent));
-        assert_eq!((state().lists, state().phase), (1, CachePhase::Live));
-    }
-}
+mod tests;

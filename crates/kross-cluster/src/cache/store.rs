@@ -16,7 +16,7 @@ pub enum Lookup {
     Found(Arc<StoredObject>),
     /// It does not exist.
     Absent,
-    /// Not known: the cache has not synced, or is not authoritative.
+    /// Not known: the cache has not synced or is not authoritative, or the object cannot be read.
     Unknown,
 }
 
@@ -39,6 +39,8 @@ pub(super) struct Store {
     written_before_sync: HashMap<NamespacedName, StoredObject>,
     /// UIDs of objects that we deleted since the current poll began, which may still contain them.
     deleted_uids: HashSet<Text>,
+    /// The number of objects that cannot be read.
+    unreadable: usize,
 }
 
 struct Listing {
@@ -56,6 +58,11 @@ impl Store {
 
     pub(super) fn len(&self) -> usize {
         self.objects.len()
+    }
+
+    /// The number of objects that cannot be read. They are stored as outlines.
+    pub(super) fn unreadable(&self) -> usize {
+        self.unreadable
     }
 
     /// Whether a list has been read completely.
@@ -221,6 +228,7 @@ impl Store {
         }
         let old = self.remove(&name);
         let new = Arc::new(object);
+        self.unreadable += usize::from(new.unreadable().is_some());
         for (label, index) in self.indexed_labels.iter().zip(&mut self.indexes) {
             if let Some(value) = new.label(label) {
                 index.entry(value.into()).or_default().insert(name.clone());
@@ -232,6 +240,7 @@ impl Store {
 
     fn remove(&mut self, name: &NamespacedName) -> Option<Arc<StoredObject>> {
         let old = self.objects.remove(name)?;
+        self.unreadable -= usize::from(old.unreadable().is_some());
         for (label, index) in self.indexed_labels.iter().zip(&mut self.indexes) {
             let Some(value) = old.label(label) else { continue };
             if let Some(names) = index.get_mut(value) {

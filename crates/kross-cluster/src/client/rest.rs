@@ -8,24 +8,17 @@ use kross_value::Value;
 use serde_json::json;
 
 use crate::audit::AuditVerb;
-use crate::client::{ApiRequest, ApiResponse, ClusterClient, JSON};
+use crate::client::{ApiRequest, ApiResponse, ClusterClient, JSON, PageSize, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Status};
-use crate::object::{ObjectList, StoredObject, read_list, read_object};
+use crate::object::{ObjectList, StoredObject, read_list, read_object_or_outline};
 
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
-/// Objects per page. Larger pages save requests and cost memory on both sides.
-const PAGE_SIZE: usize = 500;
 /// A list with more pages is given up.
 pub(crate) const MAX_PAGES: usize = 4000;
 /// How often a list is started again when it expires while it is read.
 const MAX_LIST_ATTEMPTS: u32 = 3;
-
-/// Objects per page of this kind. CustomResourceDefinitions are large, and clusters that have many of them are common.
-fn page_size(kind: &ApiKind) -> usize {
-    if &*kind.group == "apiextensions.k8s.io" { PAGE_SIZE / 10 } else { PAGE_SIZE }
-}
 
 /// How the server treats unknown fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,19 +119,51 @@ impl ClusterClient {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<StoredObject, ApiError> {
+        let object = self.get_or_outline(kind, namespace, name).await?;
+        let target = Target { kind, namespace, name, operation: Operation::Get };
+        self.readable(&target, object)
+    }
+
+    /// Reads an object, or its outline if it cannot be read.
+    pub(crate) async fn get_or_outline(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<StoredObject, ApiError> {
         let target = Target { kind, namespace, name, operation: Operation::Get };
         let path = target.path(self, None)?;
         let pending = self.begin_audit(AuditVerb::Get, kind, namespace, name);
         let response = self.perform(&target, ApiRequest::get(path)).await;
         pending.finish(&response);
-        self.object(&target, &response?)
+        self.object_or_outline(&target, &response?)
     }
 
     /// Lists the objects that match a label selector, in one namespace or in all.
     ///
     /// # Errors
-    /// The cluster rejects the request or does not answer.
+    /// One of them cannot be read, or the cluster rejects the request or does not answer.
     pub async fn list(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        selector: Option<&str>,
+    ) -> Result<Vec<StoredObject>, ApiError> {
+        let listed = self.list_with_outlines(kind, namespace, selector).await?;
+        let readable = |object: StoredObject| {
+            let (namespace, name) = (object.namespace().cloned(), object.name().clone());
+            let target =
+                Target { kind, namespace: namespace.as_deref(), name: &name, operation: Operation::Get };
+            self.readable(&target, object)
+        };
+        listed.into_iter().map(readable).collect()
+    }
+
+    /// Like [`ClusterClient::list`], with the outlines of objects that cannot be read ([`StoredObject::unreadable`]).
+    ///
+    /// # Errors
+    /// The cluster rejects the request or does not answer.
+    pub async fn list_with_outlines(
         &self,
         kind: &ApiKind,
         namespace: Option<&str>,
@@ -166,8 +191,9 @@ impl ClusterClient {
     ) -> Result<Vec<StoredObject>, ApiError> {
         let mut items = Vec::new();
         let mut next = None;
+        let mut size = PageSize::of(kind);
         for _ in 0..MAX_PAGES {
-            let page = self.list_page(kind, namespace, query, next.as_deref()).await?;
+            let page = self.list_page(kind, namespace, query, next.as_deref(), &mut size).await?;
             items.extend(page.items);
             next = page.next;
             if next.is_none() {
@@ -307,7 +333,7 @@ impl ClusterClient {
         );
         let response = self.perform(&target, request).await?;
         // A `Status` has no name, so it does not parse as an object: then the object was deleted.
-        Ok(read_object(&response.body)
+        Ok(read_object_or_outline(&response.body)
             .ok()
             .filter(|object| object.kind() == kind.kind.as_str() && object.deletion_timestamp().is_some())
             .map_or(Deleted::Removed, Deleted::Terminating))
@@ -354,32 +380,42 @@ impl ClusterClient {
         namespace: Option<&str>,
         query: &Query<'_>,
         next: Option<&str>,
+        size: &mut PageSize,
     ) -> Result<ObjectList, ApiError> {
-        let body = self.list_page_as(kind, namespace, query, next, JSON).await?;
+        let body = self.list_page_as(kind, namespace, query, next, size, JSON).await?;
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
         read_list(&body, &kind.api_version(), &kind.kind)
             .map_err(|error| ApiError::unreadable(target.attempt(self), &error))
     }
 
-    /// A page of a list in another representation, unparsed.
+    /// A page of a list in another representation, unparsed. A page that is too large is requested again in a smaller
+    /// size, which the caller keeps for the next page.
     pub(crate) async fn list_page_as(
         &self,
         kind: &ApiKind,
         namespace: Option<&str>,
         query: &Query<'_>,
         next: Option<&str>,
+        size: &mut PageSize,
         accept: &'static str,
     ) -> Result<Bytes, ApiError> {
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
-        let mut path = kind.collection_path(namespace);
-        path.push_str(&format!("?limit={}", page_size(kind)));
-        query.push(&mut path);
-        if let Some(next) = next {
-            path.push_str("&continue=");
-            push_encoded(&mut path, next);
+        loop {
+            let mut path = kind.collection_path(namespace);
+            path.push_str(&format!("?limit={}", size.objects()));
+            query.push(&mut path);
+            if let Some(next) = next {
+                path.push_str("&continue=");
+                push_encoded(&mut path, next);
+            }
+            match self.perform(&target, ApiRequest { accept, ..ApiRequest::list(path) }).await {
+                Ok(response) => return Ok(response.body),
+                Err(error) => match size.halved().filter(|_| error.is_too_large()) {
+                    Some(smaller) => *size = smaller,
+                    None => return Err(error),
+                },
+            }
         }
-        let response = self.perform(&target, ApiRequest { accept, ..ApiRequest::list(path) }).await?;
-        Ok(response.body)
     }
 
     pub(super) async fn perform(
@@ -435,9 +471,27 @@ impl ClusterClient {
         error
     }
 
-    /// Parses a response and checks that it is about the requested object: a hostile server can answer anything.
+    /// Parses a response and checks that it is about the requested object.
     fn object(&self, target: &Target<'_>, response: &ApiResponse) -> Result<StoredObject, ApiError> {
-        let object = read_object(&response.body)
+        let object = self.object_or_outline(target, response)?;
+        self.readable(target, object)
+    }
+
+    /// An object that is not an outline.
+    fn readable(&self, target: &Target<'_>, object: StoredObject) -> Result<StoredObject, ApiError> {
+        match object.unreadable() {
+            Some(error) => Err(ApiError::unreadable(target.attempt(self), error)),
+            None => Ok(object),
+        }
+    }
+
+    /// Parses a response and checks that it is about the requested object: a hostile server can answer anything.
+    fn object_or_outline(
+        &self,
+        target: &Target<'_>,
+        response: &ApiResponse,
+    ) -> Result<StoredObject, ApiError> {
+        let object = read_object_or_outline(&response.body)
             .map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
         let matches = object.kind() == target.kind.kind.as_str()
             && (target.name.is_empty() || object.name() == target.name)
@@ -447,24 +501,6 @@ impl ClusterClient {
         } else {
             let problem = "the response is about another object";
             Err(ApiError::new(target.attempt(self), FailureReason::ServerError, problem))
-        }
-    }
-}
-
-/// Which objects of a kind a list or watch is about.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Query<'a> {
-    pub(crate) labels: Option<&'a str>,
-    pub(crate) fields: Option<&'a str>,
-}
-
-impl Query<'_> {
-    pub(crate) fn push(&self, path: &mut String) {
-        for (name, value) in [("&labelSelector=", self.labels), ("&fieldSelector=", self.fields)] {
-            if let Some(value) = value {
-                path.push_str(name);
-                push_encoded(path, value);
-            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Parses an object, or a page of a list, straight into stored objects. Managed fields are scanned but not built: only
-//! those of our own manager are read.
+//! those of our own manager are read. An object that cannot be read, such as one that is nested too deeply, does not
+//! hide the others of its list: what is stored of it is an outline.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use kross_api::managers;
@@ -29,6 +31,8 @@ pub struct UnreadableObject {
 impl UnreadableObject {
     fn new(error: &serde_json::Error) -> Self {
         let problem = match error.classify() {
+            // There is no category for it.
+            _ if error.to_string().starts_with("recursion limit exceeded") => "nested too deeply",
             serde_json::error::Category::Eof => "unexpected end",
             serde_json::error::Category::Data => "not a Kubernetes object",
             serde_json::error::Category::Syntax | serde_json::error::Category::Io => "not JSON",
@@ -47,7 +51,7 @@ struct KindNames {
 /// A page of a list.
 #[derive(Debug, Default)]
 pub struct ObjectList {
-    /// The objects.
+    /// The objects. Those that cannot be read are outlines ([`StoredObject::unreadable`]).
     pub items: Vec<StoredObject>,
     /// The resource version of the list, to watch from.
     pub resource_version: String,
@@ -63,13 +67,90 @@ pub fn read_object(bytes: &[u8]) -> Result<StoredObject, UnreadableObject> {
     read(bytes, ObjectSeed { kind: None })
 }
 
-/// Parses a page of a list of a known kind.
+/// Parses an object, or its outline if it cannot be read.
 ///
 /// # Errors
-/// As [`read_object`].
+/// It is not JSON, has no name, or is not a Kubernetes object for another reason.
+pub(crate) fn read_object_or_outline(bytes: &[u8]) -> Result<StoredObject, UnreadableObject> {
+    read_object(bytes).or_else(|error| outline(bytes, None, error))
+}
+
+/// Parses a page of a list of a known kind. Of an item that cannot be read its outline is returned.
+///
+/// # Errors
+/// It is not a list, or an item has no name.
 pub fn read_list(bytes: &[u8], api_version: &str, kind: &str) -> Result<ObjectList, UnreadableObject> {
     let kind = KindNames { api_version: api_version.into(), kind: kind.into() };
-    read(bytes, ListSeed { kind: &kind })
+    // Almost all lists can be read in one go, which is faster than to find the end of each item first.
+    read(bytes, ListSeed { kind: &kind }).or_else(|_| read_items(bytes, &kind))
+}
+
+/// A list whose items are not parsed yet.
+#[derive(Deserialize)]
+struct RawList<'a> {
+    #[serde(default)]
+    metadata: ListMetadata,
+    #[serde(borrow)]
+    items: Vec<&'a RawValue>,
+}
+
+/// Parses the items of a list one by one.
+fn read_items(bytes: &[u8], kind: &KindNames) -> Result<ObjectList, UnreadableObject> {
+    let RawList { metadata, items } =
+        serde_json::from_slice(bytes).map_err(|error| UnreadableObject::new(&error))?;
+    let item = |raw: &RawValue| {
+        let bytes = raw.get().as_bytes();
+        read(bytes, ObjectSeed { kind: Some(kind) }).or_else(|error| outline(bytes, Some(kind), error))
+    };
+    Ok(ObjectList {
+        items: items.into_iter().map(item).collect::<Result<_, _>>()?,
+        resource_version: metadata.resource_version,
+        next: metadata.next.filter(|next| !next.is_empty()),
+    })
+}
+
+/// What identifies an object. `serde_json` finds the end of a raw or ignored value without recursion, so their depth does
+/// not matter.
+#[derive(Deserialize)]
+struct RawObject<'a> {
+    #[serde(rename = "apiVersion")]
+    api_version: Option<String>,
+    kind: Option<String>,
+    #[serde(borrow)]
+    metadata: BTreeMap<String, &'a RawValue>,
+}
+
+/// The outline of an object that cannot be read: its kind, and what can be read of its metadata.
+///
+/// # Errors
+/// Not even its name can be read.
+fn outline(
+    bytes: &[u8],
+    kind: Option<&KindNames>,
+    error: UnreadableObject,
+) -> Result<StoredObject, UnreadableObject> {
+    let Ok(raw) = serde_json::from_slice::<RawObject<'_>>(bytes) else { return Err(error) };
+    let mut metadata = Object::default();
+    for (name, value) in raw.metadata.iter().filter(|(name, _)| *name != "managedFields") {
+        let value = serde_json::from_str::<Value>(value.get()).ok();
+        let value = if name == "annotations" { value.and_then(annotations) } else { value };
+        if let Some(value) = value {
+            metadata.insert(name.as_str(), value);
+        }
+    }
+    let mut object = Object::default();
+    let api_version = raw.api_version.map(Text::from).or_else(|| kind.map(|kind| kind.api_version.clone()));
+    let kind = raw.kind.map(Text::from).or_else(|| kind.map(|kind| kind.kind.clone()));
+    for (name, value) in [("apiVersion", api_version), ("kind", kind)] {
+        if let Some(value) = value {
+            object.insert(name, Value::String(value));
+        }
+    }
+    object.insert("metadata", Value::Object(metadata));
+    match stored(Value::Object(object), None) {
+        Some(object) => Ok(StoredObject { unreadable: Some(Box::new(error)), ..object }),
+        None => Err(error),
+    }
 }
 
 fn read<'de, S: DeserializeSeed<'de>>(bytes: &'de [u8], seed: S) -> Result<S::Value, UnreadableObject> {
@@ -149,6 +230,7 @@ fn stored(value: Value, managed: Option<Managed<'_>>) -> Option<StoredObject> {
         generation: metadata.get("generation").and_then(Value::as_int),
         deletion: text("deletionTimestamp"),
         ownership,
+        unreadable: None,
         value,
     })
 }

@@ -173,3 +173,50 @@ fn a_parse_error_never_quotes_the_response() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(read_object(format!(r#"{{"metadata":{{"name":"a"}},"x":{deep}}}"#).as_bytes()).is_err());
 }
+
+/// An object with a field that is nested this deep, and with managed fields of the same depth.
+fn nested(name: &str, depth: usize) -> String {
+    let deep = |key: &str| format!("{}1{}", format!("{{\"{key}\":").repeat(depth), "}".repeat(depth));
+    format!(
+        r#"{{"spec":{{"blob":{}}},"metadata":{{"name":"{name}","namespace":"shop","uid":"u","resourceVersion":"12",
+        "labels":{{"tier":"web"}},"finalizers":["f"],"annotations":{{"a":"b","{LAST_APPLIED}":"x"}},
+        "managedFields":[{{"manager":"{}","operation":"Apply","apiVersion":"v1","fieldsV1":{}}}]}}}}"#,
+        deep("a"),
+        managers::APPLYSET,
+        deep("f:a"),
+    )
+}
+
+#[test]
+fn an_unreadable_item_of_a_list_is_an_outline_and_the_others_are_whole() {
+    for depth in [140, 100_000] {
+        let items = [nested("a", 3), nested("deep", depth), nested("b", 3)].join(",");
+        let list = format!(r#"{{"metadata":{{"resourceVersion":"7","continue":"next"}},"items":[{items}]}}"#);
+        let list = read_list(list.as_bytes(), "v1", "Blob").unwrap();
+        assert_eq!((list.resource_version.as_str(), list.next.as_deref()), ("7", Some("next")));
+        let [a, deep, b] = &*list.items else { panic!("three items") };
+        for whole in [a, b] {
+            assert!(whole.unreadable().is_none());
+            assert!(whole.value().at(&["spec", "blob", "a"]).is_some());
+        }
+        let reason = deep.unreadable().unwrap().to_string();
+        assert!(reason.contains("nested too deeply"), "{reason}");
+        assert_eq!((deep.name().as_str(), deep.namespace().unwrap().as_str()), ("deep", "shop"));
+        assert_eq!((deep.uid().as_str(), deep.version(), deep.label("tier")), ("u", Some(12), Some("web")));
+        assert_eq!((deep.api_version(), deep.kind()), ("v1", "Blob"));
+        assert_eq!((deep.annotation("a"), deep.annotation(LAST_APPLIED)), (Some("b"), None));
+        assert!(deep.value().get("spec").is_none() && deep.owned_digest().is_none());
+    }
+}
+
+#[test]
+fn an_object_without_a_readable_name_has_no_outline() {
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
+    for object in [format!(r#"{{"spec":{deep}}}"#), format!(r#"{{"metadata":{deep}}}"#), deep, "1".to_owned()]
+    {
+        assert!(read_object_or_outline(object.as_bytes()).is_err());
+        assert!(read_list(format!(r#"{{"items":[{object}]}}"#).as_bytes(), "v1", "Blob").is_err());
+    }
+    assert!(read_object(nested("a", 140).as_bytes()).is_err());
+    assert!(read_object_or_outline(nested("a", 140).as_bytes()).unwrap().unreadable().is_some());
+}
