@@ -33,6 +33,7 @@ mod readiness;
 mod retry;
 mod selector;
 mod settings;
+mod unreadable;
 
 pub use controller::{Controller, ControllerError};
 pub use graphs::{Graphs, Served};

@@ -51,5 +51,7 @@ mod setup;
 mod suspension;
 #[path = "instances/unreadable_kinds.rs"]
 mod unreadable_kinds;
+#[path = "instances/unreadable_objects.rs"]
+mod unreadable_objects;
 #[path = "support/hub_world.rs"]
 mod world;

@@ -146,7 +146,7 @@ async fn compile_latest(context: &Context, definition: &Definition) {
     {
         return;
     }
-    let known = context.revisions.list().unwrap_or_default();
+    let known = context.revisions.list_readable().unwrap_or_default();
     let Some(latest) = Revisions::of(definition.name(), &known).latest().cloned() else { return };
     if let Err(error) = compiled(context, definition, &latest, None).await {
         tracing::warn!(rgd = %definition.name(), %error, "cannot compile the graph that instances are deleted by");
@@ -195,7 +195,7 @@ async fn list_instances(
 ) -> Result<Vec<StoredObject>, DefinitionError> {
     let labelled = format!("{}={}", labels::DEFINITION_NAME, definition.name());
     let selector = dependents.crd.is_none().then_some(labelled.as_str());
-    let mut instances = match context.client.list(&dependents.kind, None, selector).await {
+    let mut instances = match context.client.list_with_outlines(&dependents.kind, None, selector).await {
         Ok(instances) => instances,
         // The CRD was deleted meanwhile, and its objects with it.
         Err(error) if error.missing().is_some() => Vec::new(),

@@ -19,7 +19,10 @@ use crate::kinds;
 /// # Errors
 /// The instances cannot be listed.
 pub(super) async fn proceed(context: &Context, name: &Text) -> Result<Next, DefinitionError> {
-    let crds = context.crds.list().ok_or(DefinitionError::NotSynced { what: "CustomResourceDefinitions" })?;
+    let crds = context
+        .crds
+        .list_readable()
+        .ok_or(DefinitionError::NotSynced { what: "CustomResourceDefinitions" })?;
     let owned =
         crds.into_iter().find(|crd| crd::is_owned_by(crd, name) && kinds::is_established(crd.value()));
     let Some((crd, kind)) = owned.and_then(|crd| kinds::served_by(crd.value()).map(|kind| (crd, kind)))
@@ -37,7 +40,7 @@ pub(super) async fn proceed(context: &Context, name: &Text) -> Result<Next, Defi
 }
 
 async fn is_needed(context: &Context, kind: &ApiKind) -> Result<bool, DefinitionError> {
-    match context.client.list(kind, None, None).await {
+    match context.client.list_with_outlines(kind, None, None).await {
         Ok(instances) => Ok(instances.iter().any(finalizer::is_set)),
         // The CRD was deleted meanwhile, and its objects with it.
         Err(error) if error.missing().is_some() => Ok(false),

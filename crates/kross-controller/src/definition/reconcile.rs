@@ -21,6 +21,7 @@ use crate::context::Context;
 use crate::finalizer;
 use crate::graphs::{self, NamedKinds};
 use crate::metrics::{IssueReason, Issued, Resolution, Resolved};
+use crate::unreadable;
 
 /// Reconciles a definition.
 #[tracing::instrument(level = "debug", skip_all, fields(rgd = %name))]
@@ -40,7 +41,10 @@ pub(crate) async fn reconcile(context: &Context, name: &Text) -> Outcome {
             context.cluster_handles.release(name);
             orphan::proceed(context, name).await
         }
-        Lookup::Unknown => Err(DefinitionError::NotSynced { what: "definitions" }),
+        Lookup::Unknown => match context.definitions.unreadable(None, name) {
+            Some(outline) => return unreadable::report(context, &outline),
+            None => Err(DefinitionError::NotSynced { what: "definitions" }),
+        },
     };
     if let Err(error) = &ended {
         // An error that is retried again and again is a warning only once.
@@ -99,7 +103,7 @@ async fn run(
     report: &mut StatusReport,
 ) -> Result<Next, DefinitionError> {
     let now = Timestamp::now();
-    let known = context.revisions.list().ok_or(DefinitionError::NotSynced { what: "revisions" })?;
+    let known = context.revisions.list_readable().ok_or(DefinitionError::NotSynced { what: "revisions" })?;
     let revisions = Revisions::of(definition.name(), &known);
     store_named_kinds(context, definition, revisions.latest());
     if !revisions.is_settled() {
@@ -124,7 +128,7 @@ async fn run(
     };
     let ended = serve(context, definition, resolved.revision.number, &resolved.compiled, report).await;
     count(context, if ended.is_ok() { Resolution::serve } else { Resolution::failed });
-    let known = context.revisions.list().unwrap_or_default();
+    let known = context.revisions.list_readable().unwrap_or_default();
     let revisions = Revisions::of(definition.name(), &known);
     revisions::delete_surplus(context, &revisions).await;
     verify_old_revisions(context, definition, &revisions, now).await;

@@ -172,7 +172,8 @@ impl Pass<'_> {
                 }
             }
             None => {
-                let failure = cache.failure().map(|error| self.unlisted(key, Operation::Watch, &error));
+                let failure = cache.failure_by_label(labels::INSTANCE_ID, self.instance.uid());
+                let failure = failure.map(|error| self.unlisted(key, Operation::Watch, &error));
                 self.observation.listing |= failure.is_none();
                 self.observation.observed.unlisted.insert(key.clone(), failure);
             }

@@ -48,7 +48,7 @@ impl Pass<'_> {
             ExternalRead::Object { key, .. } => observe_object(key, caches, &mut self.observation),
             ExternalRead::Collection(query) => observe_collection(query, caches, &mut self.observation),
         };
-        let failure = caches.iter().filter(|cache| !cache.is_authoritative()).find_map(Cache::failure);
+        let failure = caches.iter().filter(|cache| !cache.is_complete()).find_map(Cache::failure);
         self.observation.listing |= failure.is_none() && caches.iter().any(|cache| !cache.has_synced());
         match failure {
             Some(error) => self.cannot_read(read, Operation::Watch, &error) || learned,

@@ -71,8 +71,9 @@ impl Pass<'_> {
     /// caches has not synced. Where a kind cannot be listed only the nodes of that kind fail.
     pub(super) fn observe_local(&mut self) -> bool {
         for cache in self.clients.local_caches() {
-            let Some(objects) = cache.list_by_label(labels::INSTANCE_ID, self.instance.uid()) else {
-                let Some(error) = cache.failure() else { return false };
+            let uid = self.instance.uid();
+            let Some(objects) = cache.list_by_label(labels::INSTANCE_ID, uid) else {
+                let Some(error) = cache.failure_by_label(labels::INSTANCE_ID, uid) else { return false };
                 let CacheKey { cluster, group, kind, .. } = &**cache.key();
                 let kind = (cluster.clone(), group.clone(), kind.clone());
                 let failure = self.unlisted(&kind, Operation::Watch, &error);
@@ -113,7 +114,9 @@ impl Pass<'_> {
             let Some(cache) = self.clients.cache_of(&key.cluster, &key.group, &key.kind) else { continue };
             let find = || match cache.get(key.namespace.as_deref(), &key.name) {
                 Lookup::Found(other) => Some(other),
-                Lookup::Absent | Lookup::Unknown => None,
+                Lookup::Absent => None,
+                // Its metadata shows whose it is.
+                Lookup::Unknown => cache.unreadable(key.namespace.as_deref(), &key.name),
             };
             if find().is_none() {
                 continue;

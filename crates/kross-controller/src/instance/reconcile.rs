@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::graphs::NoGraph;
 use crate::metrics::UnresolvedReason;
 use crate::permits::Permit;
+use crate::unreadable;
 
 /// Reconciles an instance.
 #[tracing::instrument(level = "debug", skip_all, fields(instance = %key))]
@@ -30,7 +31,13 @@ pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permi
             context.instances.forget(key);
             return Outcome::Done;
         }
-        Ok(Found::Unknown) | Err(_) => return Outcome::Retry,
+        Ok(Found::Unknown) => {
+            let mut outlines = serving
+                .iter()
+                .filter_map(|served| served.instances.unreadable(key.namespace.as_deref(), &key.name));
+            return outlines.next().map_or(Outcome::Retry, |outline| unreadable::report(context, &outline));
+        }
+        Err(_) => return Outcome::Retry,
     };
     let started = std::time::Instant::now();
     let guard = context.instances.begin_pass();

@@ -52,7 +52,7 @@ struct Gauge {
     read: fn(&Sources) -> usize,
 }
 
-const GAUGES: [Gauge; 5] = [
+const GAUGES: [Gauge; 6] = [
     Gauge {
         name: "dynamic_controller_queue_length",
         help: "Keys of instances that are ready to be processed",
@@ -80,6 +80,11 @@ const GAUGES: [Gauge; 5] = [
             let stats = sources.client.stats();
             stats.requests.connections + stats.watches.connections
         },
+    },
+    Gauge {
+        name: "kross_unreadable_objects",
+        help: "Cached objects that cannot be read, for example because they are nested too deeply; a warning in the log names each",
+        read: |sources| sources.caches.states().iter().map(|state| state.unreadable).sum(),
     },
 ];
 

@@ -42,7 +42,7 @@ impl Collector for Conditions {
         for served in self.0.all().into_iter().filter(|served| !served.external) {
             let kind = &served.kind;
             let gvr = format!("{}/{}, Resource={}", kind.group, kind.version, kind.plural);
-            for instance in served.instances.list().unwrap_or_default() {
+            for instance in served.instances.list_readable().unwrap_or_default() {
                 conditions(&mut family, &gvr, &instance, now)?;
             }
         }
