@@ -6,21 +6,25 @@ use kross_controller::Settings;
 use kross_testing::{shared, wait};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::instance_api::{InstanceApi, edit, value};
-use crate::setup::{Objects, Running, install};
-use crate::world::config_map;
+use crate::setup::{Objects, Running, condition, install};
+use crate::world::{World, config_map};
 
 /// A control plane whose controller this test starts and stops.
 const PLANE: &str = "unreadable";
 const METRIC: &str = "kross_unreadable_objects";
 const PATH: &str = "/apis/kro.run/v1alpha1/namespaces/default/blobs";
 
-/// Creates an instance whose `spec.blob` is nested 140 levels deep. Its text is sent as it is, since the client of the
-/// tests cannot read such objects either.
+/// A value that is nested 140 levels deep. It is sent as text, since the client of the tests cannot read it either.
+fn deep() -> String {
+    format!("{}1{}", r#"{"a":"#.repeat(140), "}".repeat(140))
+}
+
+/// Creates an instance whose `spec.blob` is nested too deeply.
 async fn create_deep(client: &Client, name: &str) {
-    let blob = format!("{}1{}", r#"{"a":"#.repeat(140), "}".repeat(140));
+    let blob = deep();
     let instance = format!(
         r#"{{"apiVersion":"kro.run/v1alpha1","kind":"Blob","metadata":{{"name":"{name}"}},"spec":{{"blob":{blob}}}}}"#
     );
@@ -98,4 +102,50 @@ async fn until_event(objects: &Objects, instance: &str) {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreadable_child_is_neither_pruned_nor_replaced() {
+    let children =
+        World::new("DeepChild", json!({"spec": {"note": "string", "blob": "object"}}), json!([])).await;
+    let child = json!({"id": "child", "includeWhen": ["${schema.spec.more}"], "template": {
+        "apiVersion": "kro.run/v1alpha1", "kind": "DeepChild",
+        "metadata": {"name": "${schema.metadata.name}-child"}, "spec": {"note": "${schema.spec.note}"}}});
+    let resources = json!([child, config_map("map", json!({"note": "${schema.spec.note}"}))]);
+    let schema = json!({"spec": {"note": "string | default=\"a\"", "more": "boolean | default=true"}});
+    let world = World::new("DeepParent", schema, resources).await;
+    for name in ["x", "y"] {
+        world.create(name, json!({})).await;
+        world.until_state(name, "ACTIVE").await;
+    }
+    let client = &world.objects.client;
+    let child = children.objects.namespaced("kro.run", "DeepChild", "deepchildren", &world.namespace);
+    let uid = child.get("x-child").await.unwrap().metadata.uid;
+    let path = format!("/apis/kro.run/v1alpha1/namespaces/{}/deepchildren/x-child", world.namespace);
+    let patch = |blob: &str| {
+        let request = Request::patch(&path).header("content-type", "application/merge-patch+json");
+        request.body(format!(r#"{{"spec":{{"blob":{blob}}}}}"#).into_bytes()).unwrap()
+    };
+    client.request_text(patch(&deep())).await.unwrap();
+
+    // Only the resource of that kind fails; the other one and the other instance are updated.
+    let message = |instance: &Json| condition(instance, "ResourcesReady")["message"].to_string();
+    world.patch("x", json!({"spec": {"note": "b"}})).await;
+    let failed = world.until_state("x", "ERROR").await;
+    let text = message(&failed);
+    assert!(text.contains("x-child") && text.contains("nested too deeply"), "{text}");
+    wait::until_object(&world.config_maps, "x-map", |map| value(map, "note") == Some("b")).await;
+    world.patch("y", json!({"spec": {"note": "c"}})).await;
+    world.until_state("y", "ACTIVE").await;
+    // It is not pruned, and the deletion of the instance waits for it.
+    world.patch("x", json!({"spec": {"more": false}})).await;
+    world.until("x", |instance| condition(instance, "Ready")["observedGeneration"] == 3).await;
+    world.delete("x").await;
+    world.until("x", |instance| message(instance).contains("deletion blocked")).await;
+    let found = client.request_text(Request::get(&path).body(Vec::new()).unwrap()).await.unwrap();
+    assert!(found.contains(&format!(r#""uid":"{}""#, uid.unwrap())) && !found.contains("deletionTimestamp"));
+
+    client.request_text(patch("null")).await.unwrap();
+    wait::until_deleted(&world.instances, "x").await;
+    wait::until_deleted(&child, "x-child").await;
 }
