@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::output::{Outcome, Output};
+use crate::output::Output;
 
 mod controller;
 mod crds;
@@ -62,10 +62,7 @@ impl Arguments {
         };
         ExitCode::from(match outcome {
             Ok(outcome) => outcome.exit_code(),
-            Err(error) => {
-                output.error(&error);
-                Outcome::ERROR_EXIT_CODE
-            }
+            Err(error) => output.error(&error),
         })
     }
 }

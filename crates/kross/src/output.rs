@@ -70,14 +70,17 @@ impl Output {
         let _ = writeln!(self.notes, "{line}");
     }
 
-    /// Prints an error, unless it is that standard output was closed early, as `head` does.
-    pub(crate) fn error(&mut self, error: &anyhow::Error) {
+    /// Prints an error and returns the exit code. That the reader of standard output has enough, as `head` does, is no
+    /// error.
+    pub(crate) fn error(&mut self, error: &anyhow::Error) -> u8 {
         let closed = |cause: &(dyn std::error::Error + 'static)| {
             cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
         };
-        if !error.chain().any(closed) {
-            self.note(format_args!("error: {}", with_causes(error)));
+        if error.chain().any(closed) {
+            return Outcome::Success.exit_code();
         }
+        self.note(format_args!("error: {}", with_causes(error)));
+        Outcome::ERROR_EXIT_CODE
     }
 }
 

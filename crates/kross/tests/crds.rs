@@ -1,7 +1,7 @@
 //! `kross crds` prints YAML for `kubectl apply -f -`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[test]
 fn prints_every_definition_as_a_yaml_stream() {
@@ -14,4 +14,13 @@ fn prints_every_definition_as_a_yaml_stream() {
     for name in ["resourcegraphdefinitions.kro.run", "graphrevisions.internal.kro.run"] {
         assert!(text.contains(&format!("  name: {name}\n")), "{name}");
     }
+}
+
+#[test]
+fn exits_with_zero_if_the_reader_closes_the_pipe() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kross"));
+    let mut child = command.arg("crds").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
 }
