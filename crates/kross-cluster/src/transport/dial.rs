@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use super::error::describe;
 use super::{TransportError, TransportOptions};
 use crate::cidr::{Cidr, is_denied};
 
@@ -96,7 +97,7 @@ impl Endpoint {
     }
 
     fn unreachable(&self, error: &io::Error) -> TransportError {
-        TransportError::Connect { authority: self.authority.to_string(), problem: error.to_string() }
+        TransportError::Connect { authority: self.authority.to_string(), problem: describe(error) }
     }
 }
 
@@ -177,7 +178,7 @@ async fn within<T>(
 async fn connect(endpoint: &Endpoint) -> Result<TcpStream, TransportError> {
     let addresses =
         tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await.map_err(|error| {
-            TransportError::Resolve { host: endpoint.host.clone(), problem: error.to_string() }
+            TransportError::Resolve { host: endpoint.host.clone(), problem: describe(&error) }
         })?;
     let mut last = None;
     for address in addresses {
@@ -255,5 +256,5 @@ fn tls_error(endpoint: &Endpoint, error: &io::Error) -> TransportError {
                     )
             )
         });
-    TransportError::Tls { authority: endpoint.authority.to_string(), problem: error.to_string(), certificate }
+    TransportError::Tls { authority: endpoint.authority.to_string(), problem: describe(error), certificate }
 }

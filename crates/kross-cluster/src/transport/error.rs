@@ -1,6 +1,7 @@
 //! Errors of requests that got no complete response.
 
 use std::error::Error as _;
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -99,15 +100,61 @@ impl TransportError {
 
     /// From an error of `hyper`, with its causes, which have the interesting part.
     pub(super) fn broken(error: &hyper::Error) -> Self {
-        let mut problem = error.to_string();
+        let mut problem = stable(&error.to_string());
         let mut source = error.source();
         while let Some(cause) = source {
-            let text = cause.to_string();
+            let text = stable(&cause.to_string());
             if !problem.contains(&text) {
                 problem = format!("{problem}: {text}");
             }
             source = cause.source();
         }
         Self::Broken { problem }
+    }
+}
+
+/// An error of the operating system in words that do not depend on the C library. Authors match them in expressions.
+pub(super) fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        io::ErrorKind::ConnectionReset => "connection reset by peer".to_owned(),
+        io::ErrorKind::HostUnreachable => "no route to host".to_owned(),
+        io::ErrorKind::NetworkUnreachable => "network is unreachable".to_owned(),
+        io::ErrorKind::TimedOut => "connection timed out".to_owned(),
+        _ => stable(&error.to_string()),
+    }
+}
+
+/// The text of an error without the number of the system's error, and in lower case like all others.
+fn stable(text: &str) -> String {
+    let text = text.split_once(" (os error ").map_or(text, |(text, _)| text);
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        // An acronym stays as it is.
+        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
+            first.to_lowercase().chain([second]).chain(characters).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_operating_system_are_lower_case_and_have_no_number() {
+        for (code, expected) in [
+            (111, "connection refused"),
+            (104, "connection reset by peer"),
+            (113, "no route to host"),
+            (101, "network is unreachable"),
+            (110, "connection timed out"),
+            (24, "too many open files"),
+        ] {
+            assert_eq!(describe(&io::Error::from_raw_os_error(code)), expected);
+        }
+        assert_eq!(describe(&io::Error::other("TLS is not supported")), "TLS is not supported");
+        assert_eq!(stable("Connection reset by peer (os error 104)"), "connection reset by peer");
     }
 }

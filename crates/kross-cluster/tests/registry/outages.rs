@@ -96,7 +96,7 @@ async fn connects_to_a_cluster_that_was_unreachable_from_the_start_as_soon_as_it
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     let down = setup.down(&hold, ConnectStep::Reach).await;
     assert_eq!((down.reason, down.identity.clone()), (FailureReason::Unreachable, None));
-    assert!(down.message.contains("Connection refused"), "{}", down.message);
+    assert!(down.message.contains(": connection refused"), "{}", down.message);
     assert_eq!(until_event(&mut events, &hold, ClusterChange::Failed).await, []);
     let healed = Stopwatch::start();
     setup.proxy.set(Fault::Pass);
