@@ -302,7 +302,12 @@ fn out_of_context(name: &str, place: Place, context: &Context) -> Problem {
     let position = context.position;
     let own = context.own.as_ref().is_some_and(|own| *own == *name);
     if position == Position::DefinitionCluster {
-        let message = format!("the cluster of the definition cannot depend on the resource `{name}`");
+        let what = match name {
+            "resources" => "the state of its resources".to_owned(),
+            "runtime" | "each" => format!("`{name}`"),
+            resource => format!("the resource `{resource}`"),
+        };
+        let message = format!("the cluster of the definition cannot depend on {what}");
         return Problem::new(Code::ClusterReadsResource, place, message)
             .help("read only `schema`, or set the cluster on the resources instead");
     }
