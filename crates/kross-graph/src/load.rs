@@ -1,16 +1,19 @@
 //! Turns a YAML document into a definition: validates it against the CRD's schema as the API server would, reports every
 //! error, then deserializes it.
 
+mod rules;
+
 use std::sync::LazyLock;
 
 use kross_api::ResourceGraphDefinition;
 use kross_api::yaml::Document;
-use kross_diagnostics::{Code, Diagnostics, Path, Place, Problem};
+use kross_diagnostics::{Code, Diagnostic, Diagnostics, Path, Place, Problem};
 use kross_schema::{CrdSchemas, GroupVersionKind, SchemaResolver, SchemaView, check_complete};
 use kross_value::Value;
 
 use crate::compile::{Definition, Options, Resolvers, compile};
 use crate::graph::Graph;
+use rules::Rules;
 
 /// API version of definitions.
 pub const API_VERSION: &str = "kro.run/v1alpha1";
@@ -72,6 +75,7 @@ fn shape_problems(value: &Value) -> Vec<Problem> {
             _ => Code::InvalidDefinitionField,
         };
     }
+    problems.extend(RULES.iter().flat_map(|rules| rules.check(value)));
     problems
 }
 
@@ -99,16 +103,44 @@ pub fn validate(document: &Document, resolvers: &dyn Resolvers, options: &Option
         Some(Err(found)) => (None, found),
         None => (None, Diagnostics::new()),
     };
-    // If both report the same field, keep the compiler's diagnostic: it knows what the field is for.
-    let reported: Vec<Option<String>> = found.iter().map(|diagnostic| diagnostic.path.clone()).collect();
     let mut diagnostics = Diagnostics::new();
-    diagnostics.extend(shape.into_iter().filter(|diagnostic| !reported.contains(&diagnostic.path)));
+    diagnostics.extend(shape.into_iter().filter(|diagnostic| !is_reported(diagnostic, &found)));
     let graph = graph.filter(|_| !diagnostics.has_errors());
     diagnostics.extend(found);
     diagnostics.extend(graph.iter().flat_map(|graph| graph.warnings.iter().cloned()));
     diagnostics.sort();
     Validation { definition, graph, diagnostics }
 }
+
+/// The codes with which the compiler reports rules about several fields of an object, at one of the fields.
+const COMBINATIONS: [Code; 7] = [
+    Code::TemplateOrExternalRef,
+    Code::TwoClusterReferences,
+    Code::ClusterNamedTwice,
+    Code::TwoKubeconfigSecrets,
+    Code::MisplacedSecretField,
+    Code::TargetProtocol,
+    Code::KubernetesTargetChoice,
+];
+
+/// Whether the compiler reports the same error. Its diagnostic is kept, because it knows what the field is for.
+fn is_reported(shape: &Diagnostic, found: &Diagnostics) -> bool {
+    found.iter().any(|diagnostic| {
+        let below = || {
+            let path = diagnostic.path.as_deref().and_then(|path| path.parse::<Path>().ok());
+            let objects = std::iter::successors(path, Path::parent).skip(1).take(2);
+            objects.map(|object| Some(object.to_string())).any(|object| object == shape.path)
+        };
+        diagnostic.path == shape.path || (COMBINATIONS.contains(&diagnostic.code) && below())
+    })
+}
+
+/// The rules of definitions, from the CRD that ships with kross.
+static RULES: LazyLock<Option<Rules>> = LazyLock::new(|| {
+    let crd = kross_api::crds().into_iter().find(|crd| crd.spec.names.kind == KIND)?;
+    let schema = crd.spec.versions.first()?.schema.as_ref()?.open_api_v3_schema.as_ref()?;
+    Some(Rules::new(serde_json::to_value(schema).ok()?))
+});
 
 /// The schema of definitions, from the CRD that ships with kross.
 static DEFINITION: LazyLock<Option<SchemaView>> = LazyLock::new(|| {

@@ -43,11 +43,9 @@ impl Draft<'_> {
     }
 }
 
-/// Whether an external reference selects its objects by label.
+/// Whether an external reference means all objects that match, and not the one with a name.
 pub(super) fn is_collection(external: &ExternalRef) -> bool {
-    external.selector.is_some()
-        || external.namespace_selector.is_some()
-        || external.metadata.as_ref().is_some_and(|metadata| metadata.selector.is_some())
+    external.metadata.as_ref().is_none_or(|metadata| metadata.name.is_none())
 }
 
 impl<'a> Compiler<'a> {

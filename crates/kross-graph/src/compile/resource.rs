@@ -128,6 +128,7 @@ impl<'a> Compiler<'a> {
         let namespace =
             namespace.and_then(|text| self.string(text, &metadata_path.key("namespace"), context));
         self.check_external_scope(draft, namespace.is_some(), &metadata_path);
+        self.check_selection(external, &path);
         if let Some(name) = metadata.and_then(|metadata| metadata.name.as_ref()) {
             let name = self.string(name, &metadata_path.key("name"), context).unwrap_or_default();
             return Source::External { name, namespace };
@@ -141,6 +142,24 @@ impl<'a> Compiler<'a> {
         let namespace_selector =
             namespaces.map(|selector| self.selector(selector, &path.key("namespaceSelector"), context));
         Source::ExternalCollection { selector, namespace, namespace_selector }
+    }
+
+    /// A name or one selector is required. The CRD cannot express it, because `metadata.selector` is untyped there.
+    fn check_selection(&mut self, external: &ExternalRef, path: &Path) {
+        let metadata = external.metadata.as_ref();
+        let named = metadata.is_some_and(|metadata| metadata.name.is_some());
+        let inner = metadata.is_some_and(|metadata| metadata.selector.is_some());
+        let code = Code::InvalidDefinitionField;
+        if inner && external.selector.is_some() {
+            let message = "`selector` and `metadata.selector` are mutually exclusive";
+            let problem = Problem::new(code, Place::key(&path.key("selector")), message);
+            self.report(problem.help("keep one of them, with the labels of both"));
+        }
+        if !named && !inner && external.selector.is_none() {
+            let message = "the external reference has neither a name nor a selector";
+            let problem = Problem::new(code, Place::value(path), message);
+            self.report(problem.help("add `metadata.name`, or `metadata.selector` to read several objects"));
+        }
     }
 
     fn selector(&mut self, selector: &LabelSelector, path: &Path, context: &Context) -> Template {
