@@ -107,6 +107,8 @@ codes! {
     LiteralStatus = "K0233" Error,
     /// The text contains no ResourceGraphDefinition.
     NoDefinition = "K0234" Error,
+    /// `schema.status` next to `schema.externalRef`, where it has no effect.
+    StatusOfExistingKind = "K0235" Warning,
     /// `schema.spec` or `schema.types` is not a map.
     SchemaNotMap = "K0301" Error,
     /// A field is neither text nor a map.

@@ -66,6 +66,14 @@ impl Compiler<'_> {
 
     /// An existing kind as the instance kind. Expressions may read its status as well.
     fn existing_kind(&mut self, existing: &InstanceRef, path: &Path) -> Instance {
+        if self.spec.schema.status.is_some()
+            && let Some(schema) = path.parent()
+        {
+            let message =
+                format!("`status` has no effect: another controller owns the status of `{}`", existing.kind);
+            let place = Place::key(&schema.key("status"));
+            self.report(Problem::new(Code::StatusOfExistingKind, place, message).help("remove `status`"));
+        }
         let gvk = GroupVersionKind::new(&existing.api_version, &existing.kind);
         let resolved = self.resolvers.local().resolve(&gvk);
         if resolved.is_none() {
