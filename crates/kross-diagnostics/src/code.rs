@@ -249,6 +249,8 @@ codes! {
     DuplicateListItem = "K0710" Error,
     /// A CustomResourceDefinition cannot be used as a schema.
     InvalidCrd = "K0711" Error,
+    /// A template lacks a field that its kind requires.
+    MissingRequiredField = "K0712" Warning,
     /// The type of an expression does not match its field.
     NotAssignable = "K0720" Error,
     /// An expression inside a string does not return a string.

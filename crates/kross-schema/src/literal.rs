@@ -29,7 +29,8 @@ pub struct FoundText<'a> {
 /// Is called for every string; returns whether it contains expressions and must not be checked as a literal.
 pub type Texts<'a> = &'a mut dyn FnMut(FoundText<'_>) -> bool;
 
-/// Checks a template against the schema of its kind. Missing fields are not reported, because others may own them.
+/// Checks a template against the schema of its kind. Missing required fields are warnings, because a webhook or another
+/// controller may set them.
 pub fn check_template(
     value: &Value,
     target: &SchemaView,
@@ -37,7 +38,8 @@ pub fn check_template(
     texts: Texts<'_>,
     problems: &mut Vec<Problem>,
 ) {
-    Checking { path: at.clone(), texts, problems, missing: None }.value(value, Some(target));
+    let missing = Code::MissingRequiredField;
+    Checking { path: at.clone(), texts, problems, missing }.value(value, Some(target));
 }
 
 /// Checks a value that must be complete, such as a default: missing fields are reported with `missing`.
@@ -49,15 +51,15 @@ pub fn check_complete(
     problems: &mut Vec<Problem>,
 ) {
     let texts: Texts<'_> = &mut |_| false;
-    Checking { path: at.clone(), texts, problems, missing: Some(missing) }.value(value, Some(target));
+    Checking { path: at.clone(), texts, problems, missing }.value(value, Some(target));
 }
 
 struct Checking<'a> {
     path: Path,
     texts: Texts<'a>,
     problems: &'a mut Vec<Problem>,
-    /// The code for missing required fields, if they are reported.
-    missing: Option<Code>,
+    /// The code for missing required fields.
+    missing: Code,
 }
 
 impl Checking<'_> {
@@ -162,17 +164,15 @@ impl Checking<'_> {
             self.path.pop();
         }
         self.count(object.len(), target.schema());
-        if let Some(code) = self.missing {
-            self.required(object, target, code);
-        }
+        self.required(object, target);
     }
 
-    fn required(&mut self, object: &Object, target: &SchemaView, code: Code) {
+    fn required(&mut self, object: &Object, target: &SchemaView) {
         let schema = target.schema();
         for name in schema.required.iter().filter(|name| !object.contains_key(name)) {
             let defaulted = schema.properties.get(name).is_some_and(|field| field.default.is_some());
             if !defaulted {
-                self.report(code, format!("the required field `{name}` is missing"));
+                self.report(self.missing, format!("the required field `{name}` is missing"));
             }
         }
     }

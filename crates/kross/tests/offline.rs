@@ -49,6 +49,7 @@ spec:
           name: ${schema.spec.nmae}
         spec:
           replica: 3
+          selector: {}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -94,7 +95,7 @@ fn kinds_of_other_definitions_and_of_crds_are_known() {
         .replace("nmae", "name")
         .replace("replica: 3", "replicas: 3");
     let outer = inner.replace("name: web\n", "name: outer\n").replace("kind: Web\n", "kind: Outer\n").replace(
-        "        apiVersion: apps/v1\n        kind: Deployment\n        metadata:\n          name: ${schema.spec.name}\n        spec:\n          replicas: 3\n",
+        "        apiVersion: apps/v1\n        kind: Deployment\n        metadata:\n          name: ${schema.spec.name}\n        spec:\n          replicas: 3\n          selector: {}\n",
         "        apiVersion: kro.run/v1alpha1\n        kind: Web\n        metadata:\n          name: inner\n        spec:\n          name: ${schema.spec.name}\n",
     );
     let (code, data, notes) = kross(&["validate", "-"], &format!("{inner}---\n{outer}"));
