@@ -129,6 +129,8 @@ fn an_expression_is_evaluated_with_documents_bound_to_variables() {
         (0, "\"web-3\"\n".into(), String::new())
     );
     assert_eq!(eval("${schema.spec.replicas * 2}").1, "6\n");
+    assert_eq!(eval("-5 / 2"), (0, "-2\n".into(), String::new()), "a minus begins no flag");
+    assert_eq!(kross(&["eval", "--type", "-5 / 2"], "").1, "int\n");
     assert_eq!(eval("{'a': [schema.spec.name]}").1, "{\n  \"a\": [\n    \"web\"\n  ]\n}\n");
 }
 

@@ -20,7 +20,7 @@ use crate::output::{Outcome, Output};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// CEL expression, with or without `${` and `}` around it
-    #[arg(value_name = "EXPRESSION")]
+    #[arg(value_name = "EXPRESSION", allow_hyphen_values = true)]
     expression: String,
     /// Bind a document to a variable: `--with schema=instance.yaml`; several documents become a list
     #[arg(long, value_name = "NAME=PATH")]
