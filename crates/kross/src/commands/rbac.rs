@@ -105,7 +105,8 @@ fn hub_roles(graphs: &[Graph], name: &str, subject: Option<&Subject>) -> Vec<Str
     vec![roles.print(&header, name, subject)]
 }
 
-/// The rules of each kubeconfig in its cluster. Two references may lead to two clusters, so each has roles of its own.
+/// The rules of each kubeconfig in its cluster. Two references may lead to two clusters, so each has roles of its own, and
+/// they may lead to one cluster, so the roles have different names.
 fn remote_roles(graphs: &[Graph], name: &str, subject: Option<&Subject>) -> Vec<String> {
     let mut clusters: BTreeMap<String, Roles> = BTreeMap::new();
     for graph in graphs {
@@ -113,8 +114,39 @@ fn remote_roles(graphs: &[Graph], name: &str, subject: Option<&Subject>) -> Vec<
             clusters.entry(cluster).or_default().extend(needs);
         }
     }
-    let print = |(cluster, roles): (String, Roles)| {
-        roles.print(&format!("# RBAC rules of the kubeconfig in {cluster}, in its cluster.\n"), name, subject)
+    let names = role_names(name, clusters.keys().map(String::as_str));
+    let print = |((cluster, roles), name): ((String, Roles), String)| {
+        let header = format!("# RBAC rules of the kubeconfig in {cluster}, in its cluster.\n");
+        roles.print(&header, &name, subject)
     };
-    clusters.into_iter().map(print).collect()
+    clusters.into_iter().zip(names).map(print).collect()
+}
+
+/// A name for the roles of each cluster: the given one if there is only one cluster, else with the reference appended.
+fn role_names<'c>(name: &str, clusters: impl ExactSizeIterator<Item = &'c str>) -> Vec<String> {
+    if clusters.len() < 2 {
+        return vec![name.to_owned()];
+    }
+    let mut names: Vec<String> = Vec::new();
+    for cluster in clusters {
+        let words = cluster.trim_start_matches("Secret ").to_lowercase();
+        let words = words.split(|character: char| !character.is_ascii_alphanumeric());
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        let wanted = format!("{name}-{}", words.join("-"));
+        let taken = names.iter().filter(|known| **known == wanted).count();
+        names.push(if taken == 0 { wanted } else { format!("{wanted}-{}", names.len()) });
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_roles_of_several_clusters_have_different_names() {
+        assert_eq!(role_names("a", ["Secret `x/eu`"].into_iter()), ["a"]);
+        let clusters = ["Secret `x/${schema.spec.region}`", "Secret `x/eu`", "Secret `x/EU`"];
+        assert_eq!(role_names("a", clusters.into_iter()), ["a-x-schema-spec-region", "a-x-eu", "a-x-eu-2"]);
+    }
 }
