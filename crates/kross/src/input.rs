@@ -34,6 +34,8 @@ pub(crate) struct Input {
     pub(crate) documents: Vec<Document>,
     /// Syntax errors in the texts.
     pub(crate) diagnostics: Diagnostics,
+    /// The names of the sources without a document.
+    pub(crate) empty: Vec<String>,
 }
 
 impl Input {
@@ -69,7 +71,13 @@ impl Input {
     }
 
     fn parse(&mut self, name: &str, bytes: &[u8]) -> Vec<Document> {
-        yaml::parse_bytes(&mut self.sources, name, bytes, &yaml::Limits::default(), &mut self.diagnostics)
+        let before = self.diagnostics.len();
+        let limits = yaml::Limits::default();
+        let documents = yaml::parse_bytes(&mut self.sources, name, bytes, &limits, &mut self.diagnostics);
+        if documents.is_empty() && self.diagnostics.len() == before {
+            self.empty.push(name.to_owned());
+        }
+        documents
     }
 
     /// The schemas to validate against. They include CRDs among the documents and the kinds that definitions generate, so
@@ -125,7 +133,7 @@ fn generated_crd(document: &Document) -> Option<Value> {
     Some(crd::synthesize(schema, &spec, &Schema::free_object()))
 }
 
-fn is_crd(document: &Document) -> bool {
+pub(crate) fn is_crd(document: &Document) -> bool {
     document.value().get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
 }
 

@@ -79,6 +79,31 @@ fn every_error_of_a_file_is_reported_with_its_position() {
 }
 
 #[test]
+fn a_folder_names_the_files_that_were_skipped_and_a_misspelled_kind_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let example = repository().join("examples/web-application.yaml");
+    write("a.yaml", &std::fs::read_to_string(example).unwrap());
+    write("b.yaml", "apiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\nkind: Secret\n");
+    write("c.yaml", "# nothing\n");
+    let path = folder.path().to_str().unwrap().to_owned();
+    let (code, data, notes) = kross(&["validate", &path], "");
+    assert_eq!((code, data.as_str()), (0, ""), "{notes}");
+    assert_eq!(
+        notes,
+        format!(
+            "skipped {path}/c.yaml: it has no document\n\
+             skipped {path}/b.yaml: no ResourceGraphDefinition, only `ConfigMap`, `Secret`\n\
+             1 definition is valid\n"
+        )
+    );
+    write("d.yaml", "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefintion\n");
+    let (code, data, notes) = kross(&["validate", "--format", "short", &path], "");
+    assert_eq!(code, 1, "{notes}");
+    assert_eq!(data, format!("{path}/d.yaml:2:7: error[K0234]: unknown kind `ResourceGraphDefintion`\n"));
+}
+
+#[test]
 fn json_output_has_positions() {
     let (code, data, _) = kross(&["validate", "--format", "json", "-"], INVALID);
     assert_eq!(code, 1);

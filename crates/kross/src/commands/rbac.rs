@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let Arguments { paths, remote, subject, name, schemas } = arguments;
     let mut input = Input::documents(paths)?;
     let schemas = input.schemas(schemas)?;
-    let Input { sources, documents, mut diagnostics } = input;
+    let Input { sources, documents, mut diagnostics, empty: _ } = input;
     let mut graphs = Vec::new();
     for document in documents.iter().filter(|document| is_definition(document)) {
         let validation = validate(document, &schemas, &Options::default());

@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let schemas = input.schemas(schemas)?;
     let instances = input.read(std::slice::from_ref(instance))?;
     let observed = input.read(observed)?;
-    let Input { sources, documents, mut diagnostics } = input;
+    let Input { sources, documents, mut diagnostics, empty: _ } = input;
     if diagnostics.has_errors() {
         return report(&diagnostics, &sources, output);
     }

@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
+use kross_api::yaml::Document;
 use kross_diagnostics::render::{self, Format};
+use kross_diagnostics::{Code, Diagnostic, Path, Place, Problem, SourceId, suggest};
 use kross_graph::{Options, is_definition, validate};
+use kross_value::Value;
 
-use crate::input::{Input, SchemaArguments};
+use crate::input::{Input, SchemaArguments, is_crd};
 use crate::output::{Outcome, Output};
 
 /// Arguments of `kross validate`.
@@ -29,13 +32,21 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let Arguments { paths, schemas, format } = arguments;
     let mut input = Input::documents(paths)?;
     let schemas = input.schemas(schemas)?;
-    let Input { sources, documents, mut diagnostics } = input;
+    let Input { sources, documents, mut diagnostics, empty } = input;
     let definitions: Vec<_> = documents.iter().filter(|document| is_definition(document)).collect();
+    diagnostics.extend(documents.iter().filter_map(near_miss));
     for document in &definitions {
         diagnostics.extend(validate(document, &schemas, &Options::default()).diagnostics);
     }
     if definitions.is_empty() && !diagnostics.has_errors() {
         anyhow::bail!("no ResourceGraphDefinition found");
+    }
+    for file in &empty {
+        output.note(format_args!("skipped {file}: it has no document"));
+    }
+    for (source, kinds) in without_definition(&documents) {
+        output
+            .note(format_args!("skipped {}: no ResourceGraphDefinition, only {kinds}", sources.name(source)));
     }
     diagnostics.sort();
     let format = format.unwrap_or_else(|| output.format());
@@ -53,4 +64,34 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let count = definitions.len();
     output.note(format_args!("{count} definition{} valid", if count == 1 { " is" } else { "s are" }));
     Ok(Outcome::Success)
+}
+
+/// The error for a document whose kind is probably a misspelled `ResourceGraphDefinition`.
+fn near_miss(document: &Document) -> Option<Diagnostic> {
+    let kind = document.value().get("kind").and_then(Value::as_str)?;
+    let meant = suggest(kind, [kross_graph::KIND]).filter(|meant| *meant != kind)?;
+    let place = Place::value(&Path::root().key("kind"));
+    let problem = Problem::new(Code::NoDefinition, place, format!("unknown kind `{kind}`"));
+    Some(problem.did_you_mean(Some(meant)).diagnostic(Some(document)))
+}
+
+/// The sources that have neither a definition nor a CRD, which is a schema, with the kinds that they have.
+fn without_definition(documents: &[Document]) -> Vec<(SourceId, String)> {
+    let used =
+        |document: &Document| is_definition(document) || is_crd(document) || near_miss(document).is_some();
+    let mut skipped: Vec<(SourceId, Vec<String>)> = Vec::new();
+    for document in documents {
+        let source = document.source();
+        if documents.iter().any(|other| other.source() == source && used(other)) {
+            continue;
+        }
+        let kind = document.value().get("kind").and_then(Value::as_str);
+        let kind = kind.map_or_else(|| "a document without a kind".to_owned(), |kind| format!("`{kind}`"));
+        match skipped.iter_mut().find(|(known, _)| *known == source) {
+            Some((_, kinds)) if !kinds.contains(&kind) => kinds.push(kind),
+            Some(_) => {}
+            None => skipped.push((source, vec![kind])),
+        }
+    }
+    skipped.into_iter().map(|(source, kinds)| (source, kinds.join(", "))).collect()
 }
