@@ -68,6 +68,7 @@ async fn serve_and_reconcile(
         probes,
         metrics,
         admin,
+        admin_given,
         encoder: _,
         level: _,
         color: _,
@@ -87,10 +88,10 @@ async fn serve_and_reconcile(
     let mut registry = Registry::default();
     let controller = Controller::new(client, lease_client, settings, &mut registry);
     let pages = Pages::default();
-    pages.open(probes, "probes", probe_pages(controller.readiness())).await?;
-    pages.open(metrics, "metrics", metrics_page(Arc::new(registry))).await?;
+    pages.open(probes, true, "probes", probe_pages(controller.readiness())).await?;
+    pages.open(metrics, true, "metrics", metrics_page(Arc::new(registry))).await?;
     let admin_router = admin_pages(log).merge(cluster_pages(controller.clusters()));
-    pages.open(admin, "admin pages", admin_router).await?;
+    pages.open(admin, admin_given, "admin pages", admin_router).await?;
 
     let ended = controller
         .run(async move {
@@ -116,13 +117,22 @@ impl Default for Pages {
 }
 
 impl Pages {
+    /// Serves pages. If they are not required, an address that is in use is a warning.
     async fn open(
         &self,
         address: BindAddress,
+        required: bool,
         name: &'static str,
         pages: axum::Router,
     ) -> anyhow::Result<()> {
-        let Some(listener) = address.listen(name).await? else { return Ok(()) };
+        let listener = match address.listen(name).await {
+            Err(error) if !required => {
+                tracing::warn!(%address, pages = name, error = %anyhow::Error::from(error).root_cause(), "cannot serve pages");
+                return Ok(());
+            }
+            listener => listener?,
+        };
+        let Some(listener) = listener else { return Ok(()) };
         let address: Option<SocketAddr> = listener.address().ok();
         if let Some(address) = address {
             tracing::info!(%address, pages = name, "serving pages");
@@ -140,5 +150,21 @@ impl Pages {
 
     fn close(&self) {
         self.stop.send_replace(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_in_use_is_an_error_only_if_it_was_given() {
+        let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = BindAddress::At(taken.local_addr().unwrap());
+        let pages = Pages::default();
+        let open = |required| pages.open(address, required, "admin pages", axum::Router::new());
+        assert!(open(false).await.is_ok());
+        let error = open(true).await.unwrap_err().to_string();
+        assert_eq!(error, format!("cannot listen on `{address}` for admin pages"));
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Configuration {
     pub(super) probes: BindAddress,
     pub(super) metrics: BindAddress,
     pub(super) admin: BindAddress,
+    /// Whether the address of the admin pages was given, and is not the default.
+    pub(super) admin_given: bool,
     pub(super) encoder: Encoder,
     pub(super) level: Level,
     pub(super) color: bool,
@@ -57,6 +59,7 @@ impl Configuration {
     pub(super) fn from_flags(flags: Vec<(&'static str, Value)>) -> anyhow::Result<Self> {
         let given = |name: &str| flags.iter().any(|(flag, _)| *flag == name);
         let json = !given("zap-encoder") && given("zap-devel");
+        let admin_given = given("admin-bind-address");
         let values = FlagValues::new(flags);
         let encoder = match values.text("zap-encoder") {
             "" if json && !values.boolean("zap-devel") => Encoder::Json,
@@ -74,6 +77,7 @@ impl Configuration {
             probes: values.address("health-probe-bind-address")?,
             metrics: values.address("metrics-bind-address")?,
             admin: values.address("admin-bind-address")?,
+            admin_given,
             encoder,
             level,
             color: values.boolean("zap-color"),
@@ -289,6 +293,7 @@ mod tests {
         assert_eq!(configuration.probes, BindAddress::AllInterfaces { port: 8079 });
         assert_eq!(configuration.metrics, BindAddress::AllInterfaces { port: 8078 });
         assert_eq!(configuration.encoder, Encoder::Text);
+        assert!(!configuration.admin_given);
         let settings = configuration.controller;
         assert_eq!(settings.max_revisions, Some(5));
         assert_eq!(settings.max_collection_size, 1000);
