@@ -75,11 +75,22 @@ async fn show(arguments: &Arguments, kind: &str, name: &str, output: &mut Output
     let namespace = arguments.namespace.as_deref().unwrap_or_else(|| client.default_namespace());
     let namespace = kind.namespaced.then_some(namespace);
     let found = client.get(&kind, namespace, name).await?;
-    print(&serde_json::to_value(found.value())?, arguments, output)?;
+    let found = serde_json::to_value(found.value())?;
+    if let Some(problem) = find::not_an_instance(&found, definitions(&client).await.as_deref()) {
+        bail!(problem);
+    }
+    print(&found, arguments, output)?;
     if arguments.watch {
         watch(arguments, &client, &kind, namespace, name, output).await?;
     }
     Ok(Outcome::Success)
+}
+
+/// The definitions of the cluster. None if they cannot be listed: users of instances may not read definitions.
+async fn definitions(client: &ClusterClient) -> Option<Vec<Json>> {
+    let kind = find::kind(&client.discovery().kinds(), "resourcegraphdefinitions.kro.run").ok()?;
+    let listed = client.list(&kind, None, None).await.ok()?;
+    listed.iter().map(|object| serde_json::to_value(object.value()).ok()).collect()
 }
 
 /// Prints the instance on every change, until it is deleted or Ctrl-C.
