@@ -9,9 +9,9 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use kross_api::yaml::{self, Document};
 use kross_diagnostics::{Diagnostics, Problem, Sources};
-use kross_graph::{Resolvers, is_definition};
+use kross_graph::{Graph, KnownKind, Resolvers, is_definition};
 use kross_schema::openapi::Schema;
-use kross_schema::{Bundle, CrdSchemas, Overlay, SchemaResolver, crd, simple};
+use kross_schema::{Bundle, CrdSchemas, GroupVersionKind, Overlay, SchemaResolver, crd, simple};
 use kross_value::Value;
 
 /// Where schemas come from. The same flags for every offline command.
@@ -114,6 +114,20 @@ impl Input {
 /// The schemas of every cluster. Offline, one set serves for all of them.
 #[derive(Debug)]
 pub(crate) struct Schemas(Overlay);
+
+impl Schemas {
+    /// Fills in the kinds that the compiler could not resolve, because their cluster is known only at run time.
+    pub(crate) fn with_known_kinds(&self, mut graph: Graph) -> Graph {
+        for kind in graph.nodes.iter_mut().map(|node| &mut node.kind).filter(|kind| kind.known.is_none()) {
+            let resolved = self.0.resolve(&GroupVersionKind::new(&kind.api_version(), &kind.kind));
+            kind.known = resolved.map(|resolved| KnownKind {
+                plural: resolved.plural.clone(),
+                namespaced: resolved.namespaced,
+            });
+        }
+        graph
+    }
+}
 
 impl Resolvers for Schemas {
     fn local(&self) -> &dyn SchemaResolver {

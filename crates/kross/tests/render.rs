@@ -185,4 +185,43 @@ spec: {regions: [eu, us], image: nginx}
             "# deployments in cluster platform/us-kubeconfig"
         ]
     );
+    let arguments =
+        ["render", "examples/multi-region.yaml", "--instance", &folder.path("web.yaml"), "-o", "json"];
+    let list: serde_json::Value = serde_json::from_str(&kross(&arguments).1).unwrap();
+    assert_eq!(
+        list["resources"],
+        serde_json::json!([
+            {"id": "deployments", "cluster": "platform/eu-kubeconfig"},
+            {"id": "deployments", "cluster": "platform/us-kubeconfig"},
+        ])
+    );
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_cluster_scoped_object_in_a_remote_cluster_has_no_namespace() {
+    let definition = "\
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: tenant}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Tenant
+    spec: {region: string}
+  resources:
+    - id: space
+      cluster:
+        name: ${schema.spec.region}
+        kubeconfigSecret: {name: '${schema.spec.region}-kubeconfig', namespace: platform}
+      template: {apiVersion: v1, kind: Namespace, metadata: {name: tenant}}
+";
+    let instance = "{apiVersion: kro.run/v1alpha1, kind: Tenant, metadata: {name: one}, spec: {region: eu}}";
+    let folder = Folder::new("scope", &[("rgd.yaml", definition), ("tenant.yaml", instance)]);
+    let (code, data, notes) =
+        kross(&["render", &folder.path("rgd.yaml"), "--instance", &folder.path("tenant.yaml"), "-o", "json"]);
+    assert_eq!(code, 0, "{notes}");
+    let list: serde_json::Value = serde_json::from_str(&data).unwrap();
+    assert_eq!(list["items"][0]["metadata"]["name"], "tenant", "{data}");
+    assert_eq!(list["items"][0]["metadata"].get("namespace"), None, "{data}");
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kross_diagnostics::{Diagnostics, Sources};
-use kross_graph::{Graph, KnownKind, Options, Resolvers, is_definition, validate};
-use kross_schema::{GroupVersionKind, SchemaResolver};
+use kross_graph::{Graph, Options, is_definition, validate};
 
 mod needs;
 mod roles;
@@ -47,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     for document in documents.iter().filter(|document| is_definition(document)) {
         let validation = validate(document, &schemas, &Options::default());
         diagnostics.extend(validation.diagnostics);
-        graphs.extend(validation.graph.map(|graph| with_known_kinds(graph, schemas.local())));
+        graphs.extend(validation.graph.map(|graph| schemas.with_known_kinds(graph)));
     }
     if diagnostics.has_errors() {
         return Ok(report(&mut diagnostics, &sources, output));
@@ -70,16 +69,6 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     output.data(texts.join("---\n").trim_end())?;
     Ok(Outcome::Success)
-}
-
-/// Fills in the kinds that the compiler could not resolve, because their cluster is known only at run time.
-fn with_known_kinds(mut graph: Graph, schemas: &dyn SchemaResolver) -> Graph {
-    for kind in graph.nodes.iter_mut().map(|node| &mut node.kind).filter(|kind| kind.known.is_none()) {
-        let resolved = schemas.resolve(&GroupVersionKind::new(&kind.api_version(), &kind.kind));
-        kind.known = resolved
-            .map(|resolved| KnownKind { plural: resolved.plural.clone(), namespaced: resolved.namespaced });
-    }
-    graph
 }
 
 fn report(diagnostics: &mut Diagnostics, sources: &Sources, output: &mut Output) -> Outcome {

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 enum Format {
     /// A stream of YAML documents
     Yaml,
-    /// One `List` object
+    /// One `List` object; `resources` has the id and the cluster of each item
     Json,
 }
 
@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let Some(graph) = validation.graph else {
         return report(&diagnostics, &sources, output);
     };
+    let graph = schemas.with_known_kinds(graph);
     let stored = admitted(&graph, instance.value());
     let problems = validation_errors(&graph, &stored, &schemas);
     diagnostics.extend(problems.iter().map(|problem| problem.diagnostic(Some(instance))));
@@ -144,11 +145,12 @@ fn print(simulation: &Simulation, format: Format, output: &mut Output) -> anyhow
             }
         }
         Format::Json => {
-            let items = Value::list(simulation.applied.iter().map(|applied| applied.desired.clone()));
+            let applied = simulation.applied.iter();
             let list = Value::object([
                 ("apiVersion", Value::from("v1")),
                 ("kind", Value::from("List")),
-                ("items", items),
+                ("items", Value::list(applied.clone().map(|applied| applied.desired.clone()))),
+                ("resources", Value::list(applied.map(|applied| resource(simulation, applied)))),
             ]);
             output.data(serde_json::to_string_pretty(&list)?)?;
         }
@@ -158,11 +160,22 @@ fn print(simulation: &Simulation, format: Format, output: &mut Output) -> anyhow
 
 /// The id of the resource, and the cluster that its object is applied to.
 fn heading(simulation: &Simulation, applied: &Applied) -> String {
-    let used = simulation.plan.clusters.iter().find(|used| used.id == applied.key.cluster);
-    match used {
-        Some(used) => format!("{} in cluster {}", applied.node, used.reference.display),
+    match cluster(simulation, applied) {
+        Some(cluster) => format!("{} in cluster {cluster}", applied.node),
         None => applied.node.to_string(),
     }
+}
+
+/// The same as JSON, beside the objects: an object itself has no field for it that an API server accepts.
+fn resource(simulation: &Simulation, applied: &Applied) -> Value {
+    let id = ("id", Value::from(applied.node.as_str()));
+    let cluster = cluster(simulation, applied).map(|cluster| ("cluster", Value::from(cluster)));
+    Value::object([id].into_iter().chain(cluster))
+}
+
+fn cluster<'s>(simulation: &'s Simulation, applied: &Applied) -> Option<&'s str> {
+    let used = simulation.plan.clusters.iter().find(|used| used.id == applied.key.cluster)?;
+    Some(used.reference.display.as_str())
 }
 
 /// Names each resource without an object, and why.
