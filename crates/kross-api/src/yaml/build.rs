@@ -12,7 +12,7 @@ use kross_value::{Key, Value};
 
 use super::collection::{Added, Collection};
 use super::node::{Bytes, Kind, Node};
-use super::syntax::Before;
+use super::syntax::{Before, NO_TEMPLATES};
 use super::{Limits, offset};
 
 /// A value with the positions of its parts.
@@ -158,7 +158,10 @@ impl<'t> Builder<'t> {
         };
         if let Added::NotAKey = collection.add(built, bytes.end) {
             let diagnostic = Diagnostic::new(Code::InvalidKey, "a list or mapping cannot be a key");
-            self.push(diagnostic.at(self.span(bytes)).help("quote it if it is a string"));
+            let start = bytes.start as usize;
+            let nested = self.text.get(start.saturating_sub(1)..=start) == Some("{{");
+            let help = if nested { NO_TEMPLATES } else { "quote it if it is a string" };
+            self.push(diagnostic.at(self.span(bytes)).help(help));
         }
         true
     }

@@ -6,6 +6,9 @@ use kross_diagnostics::{Code, Diagnostic, SourceId, Span};
 use super::node::Bytes;
 use super::offset;
 
+/// The help for `{{ … }}`, the syntax of Helm and of other languages for text.
+pub(super) const NO_TEMPLATES: &str = "`{{ … }}` is not evaluated: write an expression such as `${schema.spec.name}`, or render the chart first";
+
 /// What was parsed before the error.
 pub(super) struct Before {
     /// The innermost open bracket.
@@ -20,6 +23,9 @@ pub(super) fn describe(error: &ScanError, text: &str, source: SourceId, before: 
     let place = ErrorLocation { text, source, at: text.floor_char_boundary(at), before };
     let diagnostic = place.diagnostic(error.kind());
     match &before.bracket {
+        _ if text.get(place.line()).is_some_and(|line| line.contains("{{")) => {
+            Diagnostic { help: Vec::new(), ..diagnostic }.help(NO_TEMPLATES)
+        }
         Some(bracket) if diagnostic.code == Code::UnclosedYaml => place.with_bracket(diagnostic, bracket),
         _ => diagnostic,
     }
@@ -140,14 +146,29 @@ impl ErrorLocation<'_> {
             }
             (Some(found), _) => line.start + found,
             (None, Some(found)) => self.at + found,
-            (None, None) => self.at,
+            // A line below continues the value here, and the tab is in its indentation.
+            (None, None) => self.indenting_tab(line.end).unwrap_or(self.at),
         };
         let is_tab = self.text.as_bytes().get(start) == Some(&b'\t');
         let span =
             if is_tab { Span::new(self.source, offset(start), offset(start + 1)) } else { self.character() };
+        let line = ErrorLocation { at: start, ..*self }.line();
         let indents = self.text.get(line.start..start).is_some_and(|before| before.trim().is_empty());
         let message = if indents { "tab in indentation" } else { "tab where YAML requires spaces" };
         Diagnostic::new(Code::TabInYaml, message).at(span).help("use spaces")
+    }
+
+    /// The first tab in the indentation of a line with text, from a position on.
+    fn indenting_tab(&self, from: usize) -> Option<usize> {
+        let mut start = from;
+        for line in self.text.get(from..)?.split_inclusive('\n') {
+            let indentation = line.len() - line.trim_start_matches([' ', '\t']).len();
+            if let Some(tab) = line.get(..indentation)?.find('\t').filter(|_| !line.trim().is_empty()) {
+                return Some(start + tab);
+            }
+            start += line.len();
+        }
+        None
     }
 
     fn open_quote(&self) -> Diagnostic {
