@@ -39,7 +39,7 @@ impl<'a> From<Option<&'a str>> for SecretConsumer<'a> {
 pub enum SecretRefusal {
     /// It does not exist, is not offered, or is not offered to this consumer. The message does not say which.
     #[error(
-        "cannot use Secret `{secret}`: it must exist, {}{}, and not have a type of `kubernetes.io/*`",
+        "cannot use Secret `{secret}`: it must exist, {}{}, and not have a type of `kubernetes.io/*`; if it is in another namespace, set `cluster.namespace`",
         offered_text(secret),
         allowed_text(consumer.as_deref())
     )]
