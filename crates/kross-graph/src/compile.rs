@@ -23,8 +23,10 @@ use kross_api::{
 use kross_cel::{Env, library};
 use kross_diagnostics::{Code, Diagnostics, Locate, Place, Problem, Severity};
 use kross_schema::SchemaResolver;
+use kross_value::Text;
 
 use crate::graph::{Dependency, Graph, Node, NodeIndex, Source};
+use crate::names;
 use crate::order::{Edges, layers_from_leaves, layers_from_roots, topological};
 use crate::tracked::resources_type;
 use context::{Position, Variables};
@@ -156,8 +158,8 @@ impl<'a> Compiler<'a> {
         self.scope = if instance.kind.namespaced { Scope::Namespaced } else { Scope::Cluster };
         self.check_published();
         let drafts = self.drafts();
-        let listed = drafts.iter().map(|draft| (draft.id().into(), draft.is_list())).collect();
-        let nodes = drafts.iter().map(|draft| (draft.id().into(), draft.node_type())).collect();
+        let listed = drafts.iter().map(|draft| (self.variable(draft), draft.is_list())).collect();
+        let nodes = drafts.iter().map(|draft| (self.variable(draft), draft.node_type())).collect();
         let variables = Variables::new(self, &instance.schema_type, nodes, &resources_type(listed));
         let inherited = self.inherited_placement(&variables);
         let mut nodes = Vec::with_capacity(drafts.len());
@@ -186,6 +188,16 @@ impl<'a> Compiler<'a> {
             hash: spec_hash(self.spec).into(),
             warnings: Diagnostics::new(),
         })
+    }
+
+    /// The variable of a resource. An id that cannot be a variable was reported, with a valid name that expressions may use
+    /// already.
+    fn variable(&self, draft: &Draft<'a>) -> Text {
+        let fixed = names::fix(draft.id());
+        if names::validate(draft.id()).is_err() && !self.ids.contains_key(fixed.as_str()) {
+            return fixed.into();
+        }
+        draft.id().into()
     }
 
     fn node(

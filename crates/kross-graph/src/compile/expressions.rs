@@ -14,6 +14,7 @@ use kross_value::Text;
 use super::Compiler;
 use super::context::{Context, Position};
 use crate::expression::Expression;
+use crate::names;
 use crate::template::{Part, Template};
 
 /// An expression that is checked and not compiled to a program yet.
@@ -204,7 +205,9 @@ impl Compiler<'_> {
         for issue in issues {
             let name =
                 source.get(issue.span.range()).and_then(|text| text.split('.').next()).unwrap_or("").trim();
-            if issue.code != Code::UndeclaredReference || !self.exists(name) {
+            if let Some(problem) = self.id_with_operators(&issue, source, path, offset) {
+                self.report(problem);
+            } else if issue.code != Code::UndeclaredReference || !self.exists(name) {
                 rest.push(issue);
             } else if !reported.iter().any(|known| known == name) {
                 let start = issue.span.range().start + offset;
@@ -214,6 +217,21 @@ impl Compiler<'_> {
             }
         }
         self.report_issues(rest, path, offset);
+    }
+
+    /// The diagnostic for a variable that is a part of an invalid id: CEL reads `my-service` as a subtraction.
+    fn id_with_operators(&self, issue: &Issue, source: &str, path: &Path, offset: usize) -> Option<Problem> {
+        let at = issue.span.range().start;
+        let covers = |id: &&str| {
+            id.contains('-')
+                && source.match_indices(*id).any(|(start, id)| (start..start + id.len()).contains(&at))
+        };
+        let id = self.ids.keys().copied().filter(|_| issue.code == Code::UndeclaredReference).find(covers)?;
+        let start = source.get(..at + id.len()).unwrap_or(source).rfind(id)? + offset;
+        let message = format!("`{id}` is a subtraction in CEL");
+        let problem = Problem::new(Code::InvalidName, Place::within(path, start..start + id.len()), message);
+        let fixed = names::fix(id);
+        Some(problem.help(format!("rename the resource to `{fixed}`")).replace(fixed))
     }
 
     /// A template cannot read the object that is created from it.
