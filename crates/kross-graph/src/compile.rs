@@ -60,6 +60,11 @@ pub trait Resolvers {
         Some(self.local())
     }
 
+    /// What to do about a kind that no resolver knows.
+    fn missing_kind_help(&self) -> &'static str {
+        "install its CustomResourceDefinition in the cluster"
+    }
+
     /// The cluster of the resource at this index of `spec.resources`, whose reference depends on the instance. None if
     /// there is no instance yet.
     fn resolved(&self, _resource: usize) -> Option<&dyn SchemaResolver> {

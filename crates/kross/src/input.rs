@@ -133,6 +133,10 @@ impl Resolvers for Schemas {
     fn local(&self) -> &dyn SchemaResolver {
         &self.0
     }
+
+    fn missing_kind_help(&self) -> &'static str {
+        "pass its CustomResourceDefinition with `--crds`"
+    }
 }
 
 /// The CRD that a definition generates. Its status is not known before the definition is compiled, so any is allowed.

@@ -128,6 +128,8 @@ fn kinds_of_other_definitions_and_of_crds_are_known() {
     let (code, data, _) = kross(&["validate", "--format", "short", "-"], &outer);
     assert_eq!(code, 1);
     assert!(data.contains("error[K0804]: unknown kind `Web` in `kro.run/v1alpha1`"), "{data}");
+    let (_, data, _) = kross(&["validate", "-"], &outer.replace("kind: Web\n", "kind: Zookeeper\n"));
+    assert!(data.contains("help: pass its CustomResourceDefinition with `--crds`"), "{data}");
 }
 
 #[test]

@@ -199,9 +199,7 @@ impl<'a> Compiler<'a> {
             Nearest::OtherKind(meant) => {
                 problem.help(format!("did you mean `{}` in `{}`?", meant.kind, meant.api_version()))
             }
-            Nearest::Nothing => {
-                problem.help("install its CustomResourceDefinition, or pass it with `--crds`")
-            }
+            Nearest::Nothing => problem.help(self.resolvers.missing_kind_help()),
         }
     }
 }
