@@ -101,6 +101,13 @@ fn a_folder_names_the_files_that_were_skipped_and_a_misspelled_kind_is_an_error(
     let (code, data, notes) = kross(&["validate", "--format", "short", &path], "");
     assert_eq!(code, 1, "{notes}");
     assert_eq!(data, format!("{path}/d.yaml:2:7: error[K0234]: unknown kind `ResourceGraphDefintion`\n"));
+    write(
+        "d.yaml",
+        "apiVersion: kro.run/v1alpha1\nknd: ResourceGraphDefinition\nspec: {schema: {}, resources: []}\n",
+    );
+    let (code, data, notes) = kross(&["validate", "--format", "short", &path], "");
+    assert_eq!(code, 1, "{notes}");
+    assert!(data.contains("the document has the fields of a definition, but no `kind`"), "{data}");
 }
 
 #[test]

@@ -66,13 +66,27 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(Outcome::Success)
 }
 
-/// The error for a document whose kind is probably a misspelled `ResourceGraphDefinition`.
+/// The error for a document that is probably meant to be a definition: its kind is misspelled or missing, or it has another
+/// kind and the fields of a definition.
 fn near_miss(document: &Document) -> Option<Diagnostic> {
-    let kind = document.value().get("kind").and_then(Value::as_str)?;
-    let meant = suggest(kind, [kross_graph::KIND]).filter(|meant| *meant != kind)?;
-    let place = Place::value(&Path::root().key("kind"));
-    let problem = Problem::new(Code::NoDefinition, place, format!("unknown kind `{kind}`"));
-    Some(problem.did_you_mean(Some(meant)).diagnostic(Some(document)))
+    let value = document.value();
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let has = |field: &str| value.at(&["spec", field]).is_some();
+    let is_similar = suggest(kind, [kross_graph::KIND]).is_some();
+    if kind == kross_graph::KIND || !(is_similar || has("schema") && has("resources")) {
+        return None;
+    }
+    let wanted = kross_graph::KIND;
+    let problem = if kind.is_empty() {
+        let message = "the document has the fields of a definition, but no `kind`";
+        let problem = Problem::new(Code::NoDefinition, Place::value(&Path::root()), message);
+        problem.help(format!("add `kind: {wanted}`"))
+    } else {
+        let place = Place::value(&Path::root().key("kind"));
+        let problem = Problem::new(Code::NoDefinition, place, format!("unknown kind `{kind}`"));
+        problem.did_you_mean(Some(wanted))
+    };
+    Some(problem.diagnostic(Some(document)))
 }
 
 /// The sources that have neither a definition nor a CRD, which is a schema, with the kinds that they have.
