@@ -7,12 +7,13 @@ use std::sync::LazyLock;
 
 use kross_api::ResourceGraphDefinition;
 use kross_api::yaml::Document;
-use kross_diagnostics::{Code, Diagnostic, Diagnostics, Path, Place, Problem};
+use kross_diagnostics::{Code, Diagnostic, Diagnostics, Path, PathSegment, Place, Problem, Severity};
 use kross_schema::{CrdSchemas, GroupVersionKind, SchemaResolver, SchemaView, check_complete};
 use kross_value::Value;
 
 use crate::compile::{Definition, Options, Resolvers, compile};
 use crate::graph::Graph;
+use crate::names;
 use rules::Rules;
 
 /// API version of definitions.
@@ -74,9 +75,38 @@ fn shape_problems(value: &Value) -> Vec<Problem> {
             Code::UnknownField => Code::UnknownDefinitionField,
             _ => Code::InvalidDefinitionField,
         };
+        explain(problem, value);
     }
     problems.extend(RULES.iter().flat_map(|rules| rules.check(value)));
     problems
+}
+
+/// Adds what to write instead, where the schema alone does not say it.
+fn explain(problem: &mut Problem, definition: &Value) {
+    let path = &problem.place.path;
+    let (Some(text), Some(PathSegment::Key(field))) = (text_at(definition, path), path.segments().last())
+    else {
+        return;
+    };
+    if field == "cluster" {
+        let written = format!("{{name: {text}}}");
+        problem.help = Some("write the name of the kubeconfig Secret in `cluster.name`".to_owned());
+        problem.replacement = (!text.contains([':', '{', '}', ',', '#'])).then_some(written);
+    } else if field == "id" {
+        let fixed = names::fix(text);
+        problem.help = Some(format!("use another name, for example `{fixed}`"));
+        problem.replacement = Some(fixed);
+    }
+}
+
+/// The string at a path.
+fn text_at<'v>(value: &'v Value, path: &Path) -> Option<&'v str> {
+    let mut segments = path.segments().iter();
+    let found = segments.try_fold(value, |value, segment| match segment {
+        PathSegment::Key(key) => value.get(key),
+        PathSegment::Index(at) => value.as_list()?.get(*at),
+    });
+    found?.as_str()
 }
 
 /// The result of validating a document.
@@ -105,11 +135,32 @@ pub fn validate(document: &Document, resolvers: &dyn Resolvers, options: &Option
     };
     let mut diagnostics = Diagnostics::new();
     diagnostics.extend(shape.into_iter().filter(|diagnostic| !is_reported(diagnostic, &found)));
-    let graph = graph.filter(|_| !diagnostics.has_errors());
     diagnostics.extend(found);
     diagnostics.extend(graph.iter().flat_map(|graph| graph.warnings.iter().cloned()));
+    let mut strict = Diagnostics::new();
+    strict.extend(diagnostics.into_iter().map(|found| unclosed(found, document.value())));
+    let mut diagnostics = strict;
+    let graph = graph.filter(|_| !diagnostics.has_errors());
     diagnostics.sort();
     Validation { definition, graph, diagnostics }
+}
+
+/// An expression that is never closed is text in kro, and therefore only a warning in the controller. Here it is an error
+/// if it begins with `schema` or with the id of a resource, as no other text does.
+fn unclosed(found: Diagnostic, definition: &Value) -> Diagnostic {
+    if found.code != Code::UnterminatedExpression {
+        return found;
+    }
+    let path = found.path.as_deref().and_then(|path| path.parse::<Path>().ok());
+    let text = path.and_then(|path| text_at(definition, &path)).unwrap_or_default();
+    let resources = definition.at(&["spec", "resources"]).and_then(Value::as_list).into_iter().flatten();
+    let ids = resources.filter_map(|resource| resource.get("id")?.as_str());
+    let is_name =
+        |name: &str| text.split("${").skip(1).any(|rest| rest.trim_start().split('.').next() == Some(name));
+    if ids.chain(["schema"]).any(is_name) {
+        return Diagnostic { severity: Severity::Error, ..found };
+    }
+    found
 }
 
 /// The codes with which the compiler reports rules about several fields of an object, at one of the fields.

@@ -214,6 +214,9 @@ impl Checking<'_> {
                 if fits { problem.help("remove the quotes").replace(text.as_str()) } else { problem }
             }
             (Value::Object(_), Some(Kind::Array)) => problem.help("start each item of the list with `-`"),
+            (Value::String(text), Some(Kind::Array)) => {
+                problem.help("write a list with one item").replace(format!("[{}]", quoted(text)))
+            }
             _ => problem,
         });
     }
@@ -244,6 +247,14 @@ fn listed(target: &SchemaView) -> Option<String> {
     const MOST: usize = 12;
     let names: Vec<String> = target.field_names().map(|name| format!("`{name}`")).collect();
     (!names.is_empty() && names.len() <= MOST).then(|| names.join(", "))
+}
+
+/// The string in quotes, as an item of a YAML list.
+fn quoted(text: &str) -> String {
+    if text.contains('"') || text.contains('\\') {
+        return format!("'{}'", text.replace('\'', "''"));
+    }
+    format!("\"{text}\"")
 }
 
 /// A scalar as shown in a message, truncated.
