@@ -251,6 +251,8 @@ codes! {
     InvalidCrd = "K0711" Error,
     /// A template lacks a field that its kind requires.
     MissingRequiredField = "K0712" Warning,
+    /// An instance lacks a field that its kind requires.
+    MissingInstanceField = "K0713" Error,
     /// The type of an expression does not match its field.
     NotAssignable = "K0720" Error,
     /// An expression inside a string does not return a string.

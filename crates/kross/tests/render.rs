@@ -113,6 +113,16 @@ fn objects_are_in_apply_order_and_missing_ones_have_a_reason() {
 }
 
 #[test]
+fn a_required_field_that_the_instance_lacks_is_an_error_about_the_instance() {
+    let instance = "{apiVersion: kro.run/v1alpha1, kind: Shop, metadata: {name: one}, spec: {}}";
+    let folder = Folder::new("required", &[("rgd.yaml", DEFINITION), ("shop.yaml", instance)]);
+    let (code, data, notes) =
+        kross(&["render", &folder.path("rgd.yaml"), "--instance", &folder.path("shop.yaml")]);
+    assert_eq!((code, data.as_str()), (1, ""), "{notes}");
+    insta::assert_snapshot!("missing_instance_field", notes.replace(&folder.path(""), ""));
+}
+
+#[test]
 fn observed_objects_resolve_pending_resources() {
     let observed = "\
 apiVersion: v1

@@ -128,7 +128,7 @@ fn validation_errors(graph: &Graph, instance: &Value, schemas: &dyn Resolvers) -
     let resolved = own.resolve(&kind).or_else(|| schemas.local().resolve(&kind));
     let spec = resolved.as_ref().map(|resolved| resolved.schema.field("spec"));
     if let (Some(FieldView::Known(spec)), Some(value)) = (spec, instance.get("spec")) {
-        check_complete(value, &spec, &Path::root().key("spec"), Code::MissingTemplateField, &mut problems);
+        check_complete(value, &spec, &Path::root().key("spec"), Code::MissingInstanceField, &mut problems);
     }
     problems
 }
