@@ -267,6 +267,10 @@ codes! {
     ExpressionInCrd = "K0725" Error,
     /// omit() is used where nothing can be omitted.
     OmitNotAllowed = "K0726" Error,
+    /// A template sets `status`, which the API server ignores.
+    StatusInTemplate = "K0727" Warning,
+    /// A literal name or namespace that the API server rejects.
+    InvalidObjectName = "K0728" Warning,
     /// Resources depend on each other in a cycle.
     Cycle = "K0801" Error,
     /// A resource reads itself.

@@ -7,6 +7,7 @@ mod expressions;
 mod fields;
 mod instance;
 mod lifecycle;
+mod object_names;
 mod placement;
 mod resource;
 mod selector;

@@ -31,5 +31,6 @@ pub use library::{CLUSTER_OBJECT_META, Library, OBJECT_META};
 pub use literal::{FoundText, Texts, check_complete, check_template};
 pub use resolver::{
     Bundle, CrdSchemas, GroupVersionKind, LiveSchemas, Overlay, ResolvedKind, SchemaResolver,
+    is_built_in_group,
 };
 pub use view::{FieldView, SchemaView};

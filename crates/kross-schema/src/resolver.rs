@@ -58,6 +58,40 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
+/// The groups that the API server itself serves.
+const BUILT_IN_GROUPS: [&str; 24] = [
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "extensions",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// Whether the kinds of a group are built into Kubernetes, and not defined by CRDs.
+#[must_use]
+pub fn is_built_in_group(group: &str) -> bool {
+    BUILT_IN_GROUPS.contains(&group)
+}
+
 /// A kind with its schema, scope and plural.
 #[derive(Clone, Debug)]
 pub struct ResolvedKind {
@@ -114,5 +148,20 @@ impl SchemaResolver for Overlay {
         kinds.sort();
         kinds.dedup();
         kinds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_group_of_the_bundles_is_built_in() {
+        for version in Bundle::versions() {
+            for kind in Bundle::of_version(version).unwrap().kinds() {
+                assert!(is_built_in_group(&kind.group), "{kind}");
+            }
+        }
+        assert!(!is_built_in_group("gateway.networking.k8s.io") && !is_built_in_group("example.com"));
     }
 }

@@ -4,7 +4,7 @@
 use kross_api::Scope;
 use kross_cel::types::Type;
 use kross_diagnostics::{Code, Path, Place, Problem};
-use kross_schema::{FieldView, SchemaView, Written, assignable, check_template};
+use kross_schema::{FieldView, SchemaView, Written, assignable, check_template, is_built_in_group};
 use kross_value::{Object, Text, Value};
 
 use super::Compiler;
@@ -17,6 +17,21 @@ use crate::template::{Field, Template};
 /// Prefixes of the labels and annotations that record ownership.
 const RESERVED_PREFIXES: [&str; 2] = [kross_api::KEY_PREFIX, kross_api::INTERNAL_KEY_PREFIX];
 
+/// The fields of a resource that authors write into its template by mistake.
+const RESOURCE_FIELDS: [&str; 8] =
+    ["cluster", "target", "readyWhen", "includeWhen", "forEach", "lifecycle", "externalRef", "template"];
+
+/// Adds to the diagnostic of an unknown field where the field belongs.
+fn point_out_of_template(problem: &mut Problem, template: &Path) {
+    let is_resource_field = |field: &&&str| problem.place.path == template.key(**field);
+    if problem.code == Code::UnknownField
+        && let Some(field) = RESOURCE_FIELDS.iter().find(is_resource_field)
+    {
+        problem.help = Some(format!("move `{field}` out of the template, next to `template`"));
+        problem.replacement = None;
+    }
+}
+
 impl<'a> Compiler<'a> {
     pub(super) fn object_template(
         &mut self,
@@ -27,7 +42,11 @@ impl<'a> Compiler<'a> {
         let path = draft.path.key("template");
         let view = draft.resolved.as_ref().map(|resolved| &resolved.schema);
         if let Some(view) = view {
-            check_template(template, view, &path, &mut |found| found.text.contains("${"), &mut self.problems);
+            let mut problems = Vec::new();
+            check_template(template, view, &path, &mut |found| found.text.contains("${"), &mut problems);
+            problems.iter_mut().for_each(|problem| point_out_of_template(problem, &path));
+            self.problems.extend(problems);
+            self.check_status(template, draft, &path);
         }
         self.check_metadata(template, draft, &path);
         let compiled = self.fields(template, view, &path, context);
@@ -36,6 +55,20 @@ impl<'a> Compiler<'a> {
             self.check_crd_template(&compiled, &path);
         }
         compiled
+    }
+
+    /// The status of built-in kinds is a subresource. That of custom kinds may not be.
+    fn check_status(&mut self, template: &Value, draft: &Draft<'a>, path: &Path) {
+        let view = draft.resolved.as_ref().map(|resolved| resolved.schema.field("status"));
+        if template.get("status").is_some()
+            && is_built_in_group(&draft.kind.group)
+            && matches!(view, Some(FieldView::Known(_)))
+        {
+            let message =
+                format!("`status` has no effect: the API server ignores it in a {}", draft.kind.kind);
+            let place = Place::key(&path.key("status"));
+            self.report(Problem::new(Code::StatusInTemplate, place, message).help("remove `status`"));
+        }
     }
 
     /// Compiles the expressions of a value, each against the schema of its field.
@@ -89,6 +122,9 @@ impl<'a> Compiler<'a> {
             Some(Err(mismatch)) => {
                 let problem = Problem::new(Code::NotAssignable, Place::value(path), mismatch.to_string());
                 self.report(match mismatch.help {
+                    _ if !matches!(template, Template::Expression(_)) => {
+                        problem.help("write one expression and no text around it")
+                    }
                     Some(help) => problem.help(help),
                     None => problem.help("convert the value, or read another field"),
                 });
@@ -108,6 +144,8 @@ impl<'a> Compiler<'a> {
             }
         }
         self.check_namespace(metadata, draft, &path);
+        let text = |field: &str| metadata.get(field).and_then(Value::as_str);
+        self.check_object_names(&draft.kind, text("name"), text("namespace"), &path);
     }
 
     fn check_reserved(&mut self, entries: &Object, field: &str, path: &Path) {

@@ -1,6 +1,6 @@
 //! The second pass over the resources: compiles the expressions, with the types of all variables known.
 
-use kross_api::{ExternalRef, ForEach, LabelSelector};
+use kross_api::{ExternalRef, ExternalRefMetadata, ForEach, LabelSelector};
 use kross_cel::types::Type;
 use kross_diagnostics::{Code, Path, Place, Problem};
 use kross_value::{Object, Text, Value};
@@ -129,6 +129,11 @@ impl<'a> Compiler<'a> {
             namespace.and_then(|text| self.string(text, &metadata_path.key("namespace"), context));
         self.check_external_scope(draft, namespace.is_some(), &metadata_path);
         self.check_selection(external, &path);
+        let text =
+            |text: fn(&ExternalRefMetadata) -> Option<&String>| metadata.and_then(text).map(String::as_str);
+        let (name, own) =
+            (text(|metadata| metadata.name.as_ref()), text(|metadata| metadata.namespace.as_ref()));
+        self.check_object_names(&draft.kind, name, own, &metadata_path);
         if let Some(name) = metadata.and_then(|metadata| metadata.name.as_ref()) {
             let name = self.string(name, &metadata_path.key("name"), context).unwrap_or_default();
             return Source::External { name, namespace };
