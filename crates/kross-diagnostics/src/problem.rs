@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::{Code, Diagnostic, Path, Span};
+use crate::{Code, Diagnostic, Path, Severity, Span};
 
 /// The part of a value that a place refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -57,6 +57,8 @@ pub trait Locate {
 pub struct Problem {
     /// The kind of problem.
     pub code: Code,
+    /// Its severity.
+    pub severity: Severity,
     /// Where it is.
     pub place: Place,
     /// One sentence, lower-case, without a final period.
@@ -74,10 +76,11 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Creates a problem without help or notes.
+    /// Creates a problem without help or notes, with the default severity of its code.
     pub fn new(code: Code, place: Place, message: impl Into<String>) -> Self {
         Self {
             code,
+            severity: code.severity(),
             place,
             message: message.into(),
             label: String::new(),
@@ -86,6 +89,13 @@ impl Problem {
             also: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// Sets the severity.
+    #[must_use]
+    pub fn severity(mut self, severity: Severity) -> Self {
+        self.severity = severity;
+        self
     }
 
     /// Sets the text shown at the place.
@@ -152,6 +162,7 @@ impl Problem {
         let locate = |place: &Place| document.and_then(|document| document.locate(place));
         let mut diagnostic =
             Diagnostic::new(self.code, self.message.clone()).path(self.place.path.to_string());
+        diagnostic.severity = self.severity;
         let span = locate(&self.place);
         if let Some(span) = span {
             diagnostic = diagnostic.labelled(span, self.label.clone());

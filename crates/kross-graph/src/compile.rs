@@ -42,11 +42,46 @@ pub struct Options {
     pub max_axes: usize,
     /// Limits on cluster references.
     pub placement: PlacementOptions,
+    /// How kinds without a schema are reported. Default: as errors, or as warnings if they are custom kinds in a cluster that
+    /// depends on the instance.
+    pub unknown_kinds: Option<ReportAs>,
+    /// How [`validate`](crate::validate) reports what does not fit the schemas that a cluster is assumed to have which depends
+    /// on the instance.
+    pub deferred: ReportAs,
+}
+
+/// How a finding is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportAs {
+    /// As an error.
+    Error,
+    /// As a warning.
+    Warning,
+    /// Not at all.
+    Nothing,
+}
+
+impl ReportAs {
+    /// The severity of the finding, if it is reported.
+    #[must_use]
+    pub fn severity(self) -> Option<Severity> {
+        match self {
+            Self::Error => Some(Severity::Error),
+            Self::Warning => Some(Severity::Warning),
+            Self::Nothing => None,
+        }
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { omit: true, max_axes: 10, placement: PlacementOptions::default() }
+        Self {
+            omit: true,
+            max_axes: 10,
+            placement: PlacementOptions::default(),
+            unknown_kinds: None,
+            deferred: ReportAs::Nothing,
+        }
     }
 }
 
@@ -59,6 +94,17 @@ pub trait Resolvers {
     /// without type checks.
     fn remote(&self, _cluster: &ResolvedCluster) -> Option<&dyn SchemaResolver> {
         Some(self.local())
+    }
+
+    /// The schemas that the clusters are assumed to have whose references depend on the instance. None: their resources are
+    /// compiled without type checks.
+    fn assumed(&self) -> Option<&dyn SchemaResolver> {
+        None
+    }
+
+    /// The name of the local schemas in messages, where other clusters are assumed to have them too.
+    fn assumption(&self) -> String {
+        "the schemas of the hub".to_owned()
     }
 
     /// What to do about a kind that no resolver knows.
@@ -178,7 +224,7 @@ impl<'a> Compiler<'a> {
         self.check_phases(&nodes, &drafts);
         self.check_same_objects(&nodes, &drafts);
         let order = self.order(&mut nodes, &drafts)?;
-        if self.problems.iter().any(|problem| problem.code.severity() == Severity::Error) {
+        if self.problems.iter().any(|problem| problem.severity == Severity::Error) {
             return None;
         }
         let crd = self.crd(&instance, &status.schema);

@@ -1,6 +1,7 @@
 //! Compiles a ResourceGraphDefinition into a typed, ordered, immutable graph.
 
 mod compile;
+mod deferred;
 mod expression;
 mod graph;
 mod load;
@@ -9,7 +10,8 @@ mod order;
 mod template;
 mod tracked;
 
-pub use compile::{Definition, Options, Resolvers, compile};
+pub use compile::{Definition, Options, ReportAs, Resolvers, compile};
+pub use deferred::check_deferred;
 pub use expression::{Expression, Outcome, Scope};
 pub use graph::{
     Axis, Dependency, Graph, InstanceKind, KnownKind, Lifecycle, Node, NodeIndex, ObjectKind, Order,

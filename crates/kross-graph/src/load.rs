@@ -12,6 +12,7 @@ use kross_schema::{CrdSchemas, GroupVersionKind, SchemaResolver, SchemaView, che
 use kross_value::Value;
 
 use crate::compile::{Definition, Options, Resolvers, compile};
+use crate::deferred::check_deferred;
 use crate::graph::Graph;
 use crate::names;
 use rules::Rules;
@@ -137,6 +138,13 @@ pub fn validate(document: &Document, resolvers: &dyn Resolvers, options: &Option
     diagnostics.extend(shape.into_iter().filter(|diagnostic| !is_reported(diagnostic, &found)));
     diagnostics.extend(found);
     diagnostics.extend(graph.iter().flat_map(|graph| graph.warnings.iter().cloned()));
+    if let (Some(definition), Some(most)) = (&definition, options.deferred.severity()) {
+        let name = definition.metadata.name.as_deref().unwrap_or("");
+        let definition = Definition { name, spec: &definition.spec, document: Some(document) };
+        let found = check_deferred(definition, resolvers, options, &diagnostics);
+        let relaxed = |found: Diagnostic| Diagnostic { severity: found.severity.max(most), ..found };
+        diagnostics.extend(found.into_iter().map(relaxed));
+    }
     let mut strict = Diagnostics::new();
     strict.extend(diagnostics.into_iter().map(|found| unclosed(found, document.value())));
     let mut diagnostics = strict;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use kross_api::yaml;
 use kross_diagnostics::{Code, Diagnostics, Sources, render};
-use kross_graph::{Options, Resolvers, is_definition, validate};
+use kross_graph::{Options, ReportAs, Resolvers, is_definition, validate};
 use kross_schema::{Bundle, CrdSchemas, Overlay, SchemaResolver};
 
 struct Schemas(Overlay);
@@ -41,7 +41,8 @@ fn diagnose(sources: &mut Sources, name: &str, bytes: &[u8]) -> Diagnostics {
     let mut found = Diagnostics::new();
     let documents = yaml::parse_bytes(sources, name, bytes, &yaml::Limits::default(), &mut found);
     for document in documents.iter().filter(|document| is_definition(document)) {
-        found.extend(validate(document, &schemas(), &Options::default()).diagnostics);
+        let options = Options { deferred: ReportAs::Error, ..Options::default() };
+        found.extend(validate(document, &schemas(), &options).diagnostics);
     }
     found.sort();
     found

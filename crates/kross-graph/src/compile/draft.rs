@@ -8,10 +8,10 @@ use kross_api::{ExternalRef, Resource};
 use kross_cel::types::Type;
 use kross_diagnostics::{Code, Path, Place, Problem};
 use kross_schema::resolver::{Nearest, nearest};
-use kross_schema::{CrdSchemas, GroupVersionKind, ResolvedKind, SchemaResolver};
+use kross_schema::{CrdSchemas, GroupVersionKind, ResolvedKind, SchemaResolver, is_built_in_group};
 use kross_value::Value;
 
-use super::Compiler;
+use super::{Compiler, ReportAs};
 use crate::graph::{KnownKind, ObjectKind};
 use crate::names::{self, NameError};
 
@@ -145,11 +145,18 @@ impl<'a> Compiler<'a> {
         path: &Path,
         resource: &Resource,
     ) -> Option<Arc<ResolvedKind>> {
+        let mut is_assumed = false;
         let resolver = match self.placement.place(index).reference() {
             None => self.resolvers.local(),
             Some(reference) => match reference.static_cluster(self.scope) {
                 Some(cluster) => self.resolvers.remote(&cluster)?,
-                None => self.resolvers.resolved(index)?,
+                None => match self.resolvers.resolved(index) {
+                    Some(resolved) => resolved,
+                    None => {
+                        is_assumed = true;
+                        self.resolvers.assumed()?
+                    }
+                },
             },
         };
         if let Some(resolved) = resolver.resolve(gvk).or_else(|| self.kind_from_graph(index, gvk)) {
@@ -157,7 +164,12 @@ impl<'a> Compiler<'a> {
         }
         let source = if resource.template.is_some() { "template" } else { "externalRef" };
         let problem = self.unknown_kind(resolver, gvk, &Place::value(&path.key(source).key("kind")));
-        self.report(problem);
+        // The cluster may have custom kinds that are unknown here.
+        let default =
+            if is_assumed && !is_built_in_group(&gvk.group) { ReportAs::Warning } else { ReportAs::Error };
+        if let Some(severity) = self.options.unknown_kinds.unwrap_or(default).severity() {
+            self.report(problem.severity(severity));
+        }
         None
     }
 
