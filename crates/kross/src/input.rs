@@ -12,7 +12,7 @@ use kross_diagnostics::{Diagnostics, Problem, Sources};
 use kross_graph::{Graph, KnownKind, Resolvers, is_definition};
 use kross_schema::openapi::Schema;
 use kross_schema::{Bundle, CrdSchemas, GroupVersionKind, Overlay, SchemaResolver, crd, simple};
-use kross_value::Value;
+use kross_value::{Text, Value};
 
 /// Where schemas come from. The same flags for every offline command.
 #[derive(Debug, clap::Args)]
@@ -107,19 +107,24 @@ impl Input {
             }
         }
         self.diagnostics.extend(found);
-        Ok(Schemas(Overlay::new(vec![Arc::new(known), bundle])))
+        let version = Text::from(bundle.minor());
+        Ok(Schemas { known: Overlay::new(vec![Arc::new(known), bundle]), version })
     }
 }
 
 /// The schemas of every cluster. Offline, one set serves for all of them.
 #[derive(Debug)]
-pub(crate) struct Schemas(Overlay);
+pub(crate) struct Schemas {
+    known: Overlay,
+    /// The Kubernetes version of the built-in kinds.
+    version: Text,
+}
 
 impl Schemas {
     /// Fills in the kinds that the compiler could not resolve, because their cluster is known only at run time.
     pub(crate) fn with_known_kinds(&self, mut graph: Graph) -> Graph {
         for kind in graph.nodes.iter_mut().map(|node| &mut node.kind).filter(|kind| kind.known.is_none()) {
-            let resolved = self.0.resolve(&GroupVersionKind::new(&kind.api_version(), &kind.kind));
+            let resolved = self.known.resolve(&GroupVersionKind::new(&kind.api_version(), &kind.kind));
             kind.known = resolved.map(|resolved| KnownKind {
                 plural: resolved.plural.clone(),
                 namespaced: resolved.namespaced,
@@ -131,7 +136,11 @@ impl Schemas {
 
 impl Resolvers for Schemas {
     fn local(&self) -> &dyn SchemaResolver {
-        &self.0
+        &self.known
+    }
+
+    fn assumption(&self) -> String {
+        format!("the built-in kinds of Kubernetes {} and the given CustomResourceDefinitions", self.version)
     }
 
     fn missing_kind_help(&self) -> &'static str {

@@ -110,6 +110,107 @@ fn a_folder_names_the_files_that_were_skipped_and_a_misspelled_kind_is_an_error(
     assert!(data.contains("the document has the fields of a definition, but no `kind`"), "{data}");
 }
 
+/// The README's own shape: the instance names the cluster.
+const DEFERRED: &str = "\
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: web}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Web
+    spec: {region: string}
+    status: {address: '${db.spec.clusterIPP}'}
+  cluster: {name: '${schema.spec.region}-kubeconfig', namespace: platform}
+  resources:
+    - id: db
+      template:
+        apiVersion: v1
+        kind: Service
+        metadata: {name: db}
+        spec: {prots: [{port: 80}]}
+    - id: app
+      template:
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: app}
+        spec:
+          selector: {}
+          template:
+            spec: {containers: [{name: app, imagee: nginx}]}
+    - id: old
+      template:
+        apiVersion: apps/v2
+        kind: Deployment
+        metadata: {name: old}
+    - id: custom
+      template:
+        apiVersion: example.com/v1
+        kind: Zookeeper
+        metadata: {name: custom}
+";
+
+#[test]
+fn a_cluster_that_depends_on_the_instance_is_checked_against_the_schemas_at_hand() {
+    let (code, data, notes) = kross(&["validate", "--format", "short", "-"], DEFERRED);
+    assert_eq!(code, 1, "{notes}");
+    let lines: Vec<&str> = data.lines().map(|line| line.split_once(": ").unwrap().1).collect();
+    assert_eq!(
+        lines,
+        [
+            "error[K0603]: `ServiceSpec` has no field `clusterIPP`",
+            "error[K0701]: `ServiceSpec` has no field `prots`",
+            "error[K0701]: `Container` has no field `imagee`",
+            "error[K0709]: `Deployment` does not exist in `apps/v2`",
+            "warning[K0804]: unknown kind `Zookeeper` in `example.com/v1`",
+        ]
+    );
+    let (_, data, _) = kross(&["validate", "-"], DEFERRED);
+    let note =
+        "note: a cluster that depends on the instance is assumed to have the built-in kinds of Kubernetes";
+    assert_eq!(data.matches(note).count(), 5, "{data}");
+    let run = |arguments: &[&str]| {
+        let (code, data, notes) =
+            kross(&[&["validate", "--format", "short"], arguments, &["-"]].concat(), DEFERRED);
+        (
+            code,
+            data.matches("error[").count(),
+            data.matches("warning[").count(),
+            notes.contains("1 definition is valid"),
+        )
+    };
+    assert_eq!(run(&["--deferred-checks=warn"]), (0, 0, 5, true));
+    assert_eq!(run(&["--deferred-checks=ignore"]), (0, 0, 0, true));
+    assert_eq!(run(&["--unknown-kinds=error"]), (1, 5, 0, false));
+    assert_eq!(run(&["--unknown-kinds=ignore"]), (1, 3, 0, false));
+}
+
+#[test]
+fn one_flag_governs_kinds_without_a_schema_in_every_cluster() {
+    let local =
+        DEFERRED.replace("  cluster: {name: '${schema.spec.region}-kubeconfig', namespace: platform}\n", "");
+    let fixed = DEFERRED.replace("${schema.spec.region}", "eu");
+    for definition in [&local, &fixed] {
+        let valid = definition
+            .replace("clusterIPP", "clusterIP")
+            .replace("prots", "ports")
+            .replace("imagee", "image")
+            .replace("apps/v2", "apps/v1")
+            .replace(
+                "metadata: {name: old}",
+                "metadata: {name: old}\n        spec: {selector: {}, template: {}}",
+            );
+        let run =
+            |level: &str| kross(&["validate", "--format", "short", "--unknown-kinds", level, "-"], &valid);
+        let (code, data, _) = run("error");
+        assert!(code == 1 && data.contains("error[K0804]: unknown kind `Zookeeper`"), "{data}");
+        let (code, data, notes) = run("warn");
+        assert!(code == 0 && data.contains("warning[K0804]: unknown kind `Zookeeper`"), "{data}{notes}");
+        let (code, data, notes) = run("ignore");
+        assert_eq!((code, data.as_str()), (0, ""), "{notes}");
+    }
+}
+
 #[test]
 fn json_output_has_positions() {
     let (code, data, _) = kross(&["validate", "--format", "json", "-"], INVALID);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kross_api::yaml::Document;
 use kross_diagnostics::render::{self, Format};
 use kross_diagnostics::{Code, Diagnostic, Path, Place, Problem, SourceId, suggest};
-use kross_graph::{Options, is_definition, validate};
+use kross_graph::{Options, ReportAs, is_definition, validate};
 use kross_value::Value;
 
 use crate::input::{Input, SchemaArguments, is_crd};
@@ -22,6 +22,35 @@ pub(crate) struct Arguments {
     /// Output format: full, short, json, jsonl or github (default: full)
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
+    /// How to report what does not fit these schemas in a cluster that depends on the instance
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Level::Error)]
+    deferred_checks: Level,
+    /// How to report kinds without a schema (default: error, or warn if the cluster depends on the instance)
+    #[arg(long, value_name = "LEVEL", value_enum)]
+    unknown_kinds: Option<Level>,
+}
+
+/// How a finding is reported.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Level {
+    /// The definition is invalid
+    Error,
+    /// The definition is valid, and the finding is shown
+    #[value(alias = "warning")]
+    Warn,
+    /// The finding is not shown
+    #[value(alias = "off")]
+    Ignore,
+}
+
+impl From<Level> for ReportAs {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Error => Self::Error,
+            Level::Warn => Self::Warning,
+            Level::Ignore => Self::Nothing,
+        }
+    }
 }
 
 /// Compiles every definition among the documents.
@@ -29,14 +58,19 @@ pub(crate) struct Arguments {
 /// # Errors
 /// A path cannot be read, or no document is a definition.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
-    let Arguments { paths, schemas, format } = arguments;
+    let Arguments { paths, schemas, format, deferred_checks, unknown_kinds } = arguments;
+    let options = Options {
+        deferred: (*deferred_checks).into(),
+        unknown_kinds: unknown_kinds.map(ReportAs::from),
+        ..Options::default()
+    };
     let mut input = Input::documents(paths)?;
     let schemas = input.schemas(schemas)?;
     let Input { sources, documents, mut diagnostics, empty } = input;
     let definitions: Vec<_> = documents.iter().filter(|document| is_definition(document)).collect();
     diagnostics.extend(documents.iter().filter_map(near_miss));
     for document in &definitions {
-        diagnostics.extend(validate(document, &schemas, &Options::default()).diagnostics);
+        diagnostics.extend(validate(document, &schemas, &options).diagnostics);
     }
     if definitions.is_empty() && !diagnostics.has_errors() {
         anyhow::bail!("no ResourceGraphDefinition found");
