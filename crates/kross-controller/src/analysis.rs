@@ -12,13 +12,13 @@ use kross_value::Text;
 use parking_lot::Mutex;
 
 use crate::context::Context;
-use crate::definition::Resolvers;
+use crate::definition::{Resolvers, deferred_warnings};
 use crate::graphs::Revision;
 use crate::key::InstanceKey;
 use crate::preflight::{Findings, Needs, Place, PreflightResult, Requester};
 
 /// The longest message of a failed check. Longer ones are summarized.
-const MAX_MESSAGE: usize = 1024;
+const MAX_MESSAGE: usize = 1536;
 /// How many results are kept.
 const MAX_RESULTS: usize = 10_000;
 
@@ -152,6 +152,9 @@ fn compile(
     options: &kross_graph::Options,
 ) -> Option<Text> {
     let definition = kross_graph::Definition { name, spec, document: None };
-    let diagnostics = kross_graph::compile(definition, resolvers, options).err()?;
+    let mut diagnostics = kross_graph::compile(definition, resolvers, options).err()?;
+    // Resources that wait for the invalid ones are not analyzed before these are corrected, so their mistakes are reported
+    // as far as the hub's schemas show them.
+    diagnostics.extend(deferred_warnings(definition, resolvers, options, &diagnostics));
     Some(render::condition(&diagnostics, MAX_MESSAGE).into())
 }

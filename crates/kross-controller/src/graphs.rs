@@ -73,6 +73,8 @@ pub struct Revision {
     pub provisional: bool,
     /// Why it does not fit the schemas of these clusters any more, if so.
     pub mismatch: Option<Text>,
+    /// What does not fit the hub's schemas in clusters that depend on the instance.
+    pub warnings: Option<Text>,
 }
 
 /// The kinds that a definition names, by group and kind.

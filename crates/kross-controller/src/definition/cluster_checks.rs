@@ -18,6 +18,10 @@ use super::status::StatusReport;
 use crate::context::Context;
 use crate::preflight::{ClusterSchemas, Findings, Needs, Place, PreflightResult, Requester};
 
+/// The message of the conditions about clusters if none is known without an instance.
+const DEFERRED: &str =
+    "every cluster reference depends on an instance: it is resolved and validated per instance";
+
 /// The handles of every definition to the clusters that it references.
 ///
 /// # Lock order
@@ -202,8 +206,7 @@ impl ClusterChecks {
     pub(super) fn report(&self, report: &mut StatusReport) {
         if self.clusters.is_empty() {
             for kind in ConditionType::DEFINITION_CLUSTERS {
-                let message = "every cluster reference depends on an instance: it is resolved and validated per instance";
-                report.cluster(*kind, ConditionStatus::True, Reason::Deferred, message);
+                report.cluster(*kind, ConditionStatus::True, Reason::Deferred, DEFERRED);
             }
             return;
         }
@@ -237,16 +240,25 @@ impl ClusterChecks {
         report.cluster(kind, status, reason, &message);
     }
 
-    /// Reports whether the graph is compatible with the clusters.
-    pub(super) fn report_analysis(&self, report: &mut StatusReport, verdict: &Verdict) {
+    /// Reports whether the graph is compatible with the clusters, and the warnings about clusters that depend on the instance.
+    pub(super) fn report_analysis(
+        &self,
+        report: &mut StatusReport,
+        verdict: &Verdict,
+        warnings: Option<&str>,
+    ) {
         let kind = ConditionType::StaticAnalysisComplete;
         match verdict {
-            Verdict::Compatible if self.clusters.is_empty() => {}
             Verdict::Compatible => {
                 let names: Vec<String> =
                     self.clusters.iter().map(|cluster| format!("cluster `{}`", cluster.display)).collect();
-                let message = format!("the graph fits the schemas and permissions of {}", names.join(", "));
-                report.cluster(kind, ConditionStatus::True, Reason::Analyzed, &message);
+                let (reason, message) = if names.is_empty() {
+                    (Reason::Deferred, DEFERRED.to_owned())
+                } else {
+                    let names = names.join(", ");
+                    (Reason::Analyzed, format!("the graph fits the schemas and permissions of {names}"))
+                };
+                report.analyzed(reason, &message, warnings);
             }
             Verdict::Incompatible(reason, message) => {
                 report.cluster(kind, ConditionStatus::False, *reason, message);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use kross_api::{ResolvedCluster, ResolvedCredentials, ResourceGraphDefinitionSpec, SecretAddress};
 use kross_cluster::Selection;
-use kross_diagnostics::{Code, render};
+use kross_diagnostics::{Code, Diagnostic, Diagnostics, Severity, render};
 use kross_graph::{Graph, compile as compile_graph};
 use kross_schema::{GroupVersionKind, SchemaResolver};
 use kross_value::Text;
@@ -38,21 +38,32 @@ pub(super) struct Compiled {
     pub(super) provisional: bool,
     /// Why the spec does not fit the schemas of other clusters; the graph is then compiled without these.
     pub(super) mismatch: Option<Text>,
+    /// What does not fit the hub's schemas in clusters that depend on the instance.
+    pub(super) warnings: Option<Text>,
 }
 
 impl Compiled {
     /// The revision of this number.
     pub(super) fn revision(self, number: i64) -> Revision {
-        let Self { graph, fingerprint, selection, spec, clusters, provisional, mismatch } = self;
-        Revision { number, fingerprint, graph, selection, spec, clusters, provisional, mismatch }
+        let Self { graph, fingerprint, selection, spec, clusters, provisional, mismatch, warnings } = self;
+        Revision { number, fingerprint, graph, selection, spec, clusters, provisional, mismatch, warnings }
     }
 }
 
 impl From<Revision> for Compiled {
     fn from(revision: Revision) -> Self {
-        let Revision { number: _, fingerprint, graph, selection, spec, clusters, provisional, mismatch } =
-            revision;
-        Self { graph, fingerprint, selection, spec, clusters, provisional, mismatch }
+        let Revision {
+            number: _,
+            fingerprint,
+            graph,
+            selection,
+            spec,
+            clusters,
+            provisional,
+            mismatch,
+            warnings,
+        } = revision;
+        Self { graph, fingerprint, selection, spec, clusters, provisional, mismatch, warnings }
     }
 }
 
@@ -79,6 +90,21 @@ impl kross_graph::Resolvers for Resolvers {
     fn resolved(&self, resource: usize) -> Option<&dyn SchemaResolver> {
         self.resolved.get(&resource).map(|schemas| &**schemas as &dyn SchemaResolver)
     }
+}
+
+/// What does not fit the hub's schemas in clusters that depend on the instance. These are warnings: a cluster may have other
+/// schemas, and is checked for each instance.
+pub(crate) fn deferred_warnings(
+    definition: kross_graph::Definition<'_>,
+    resolvers: &Resolvers,
+    options: &kross_graph::Options,
+    known: &Diagnostics,
+) -> Diagnostics {
+    let found = kross_graph::check_deferred(definition, resolvers, options, known);
+    let errors = found.into_iter().filter(|found| found.severity == Severity::Error);
+    let mut warnings = Diagnostics::new();
+    warnings.extend(errors.map(|found| Diagnostic { severity: Severity::Warning, ..found }));
+    warnings
 }
 
 /// Compiles a spec with the schemas of all its clusters whose preflight is complete. If it does not fit these schemas, it is
@@ -154,10 +180,13 @@ async fn compile(
     // Compiling a large graph would block the other tasks of this thread.
     let compiled = tokio::task::spawn_blocking(move || {
         let definition = kross_graph::Definition { name: &name, spec: &spec, document: None };
-        compile_graph(definition, &resolvers, &options)
+        let compiled = compile_graph(definition, &resolvers, &options);
+        let known = compiled.as_ref().ok().map(|graph| &graph.warnings);
+        let warnings = known.map(|known| deferred_warnings(definition, &resolvers, &options, known));
+        (compiled, warnings.unwrap_or_default())
     })
     .await;
-    let compiled = match compiled {
+    let (compiled, warnings) = match compiled {
         Ok(compiled) => compiled,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => return Err(DefinitionError::NotSynced { what: "graphs" }),
@@ -172,6 +201,7 @@ async fn compile(
             clusters: "".into(),
             provisional: false,
             mismatch: None,
+            warnings: (!warnings.is_empty()).then(|| render::condition(&warnings, MAX_MESSAGE).into()),
         }),
         Err(diagnostics) => Err(DefinitionError::Invalid {
             message: render::condition(&diagnostics, MAX_MESSAGE),

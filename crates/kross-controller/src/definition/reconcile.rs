@@ -256,7 +256,7 @@ impl SpecChange<'_> {
         };
         let Some(clusters) = clusters else { return Ok(compiled) };
         let verdict = clusters.verdict(compiled.mismatch.as_deref());
-        clusters.report_analysis(report, &verdict);
+        clusters.report_analysis(report, &verdict, compiled.warnings.as_deref());
         let error = match verdict {
             Verdict::Compatible => return Ok(compiled),
             Verdict::Pending => {
@@ -289,7 +289,8 @@ async fn compile_latest(
     match compiled(context, definition, revision, clusters).await {
         Ok(compiled) => {
             if let Some(clusters) = clusters {
-                clusters.report_analysis(report, &clusters.verdict(compiled.mismatch.as_deref()));
+                let verdict = clusters.verdict(compiled.mismatch.as_deref());
+                clusters.report_analysis(report, &verdict, compiled.warnings.as_deref());
             }
             revisions::record(context, revision, Ok(&compiled.graph), now).await?;
             report.accepted(&compiled.graph);

@@ -30,6 +30,8 @@ pub(super) struct StatusReport {
     last_issued: Option<i64>,
     /// Whether the clusters that the spec names accept it.
     accepted_by_clusters: bool,
+    /// Whether the analysis of clusters has warnings.
+    has_warnings: bool,
     generation: i64,
     now: Timestamp,
 }
@@ -46,6 +48,7 @@ impl StatusReport {
             resources: status.resources.clone(),
             last_issued: status.last_issued_revision,
             accepted_by_clusters: true,
+            has_warnings: false,
             generation: definition.facts().generation,
             now,
         }
@@ -168,6 +171,18 @@ impl StatusReport {
         self.set(kind, status, reason, &message);
     }
 
+    /// The graph fits its clusters, as far as they are known; the warnings are about clusters that depend on the instance.
+    pub(super) fn analyzed(&mut self, reason: Reason, message: &str, warnings: Option<&str>) {
+        let message = match warnings {
+            Some(warnings) => format!(
+                "{message}; assuming that clusters which depend on an instance have the schemas of the hub: {warnings}"
+            ),
+            None => message.to_owned(),
+        };
+        self.has_warnings = warnings.is_some();
+        self.cluster(ConditionType::StaticAnalysisComplete, ConditionStatus::True, reason, &message);
+    }
+
     /// Whether a condition is true or false for the current generation.
     pub(super) fn is_settled(&self, kind: ConditionType) -> bool {
         self.conditions.get(kind).is_some_and(|condition| {
@@ -196,6 +211,7 @@ impl StatusReport {
             resources,
             last_issued,
             accepted_by_clusters: _,
+            has_warnings: _,
             generation: _,
             now: _,
         } = self;
@@ -217,6 +233,7 @@ impl StatusReport {
         context: &Context,
         definition: &Definition,
     ) -> Result<(), DefinitionError> {
+        let has_warnings = self.has_warnings;
         let status = self.status();
         if status == definition.status {
             return Ok(());
@@ -236,6 +253,9 @@ impl StatusReport {
         context.definitions.observe(&written);
         count_transition(context, definition.status.state, status.state);
         emit_events(context, definition, &status.conditions);
+        if has_warnings {
+            emit_warnings(context, definition, &status.conditions);
+        }
         Ok(())
     }
 }
@@ -332,4 +352,23 @@ fn emit_events(context: &Context, definition: &Definition, conditions: &[Conditi
             note: format!("{before} -> {after}: {}", condition.reason.as_deref().unwrap_or_default()),
         });
     }
+}
+
+/// Emits an Event for the warnings of the analysis, if they changed.
+fn emit_warnings(context: &Context, definition: &Definition, conditions: &[Condition]) {
+    let Some(events) = &context.events else { return };
+    let analysis = |condition: &&Condition| condition.type_ == ConditionType::StaticAnalysisComplete.as_str();
+    let message =
+        |conditions: &[Condition]| conditions.iter().find(analysis).and_then(|found| found.message.clone());
+    let note = message(conditions);
+    if note == message(&definition.status.conditions) {
+        return;
+    }
+    events.report(Report {
+        regarding: Regarding::from(&*definition.object),
+        severity: Severity::Warning,
+        reason: ConditionType::StaticAnalysisComplete.as_str().to_owned(),
+        action: "Reconcile".to_owned(),
+        note: note.unwrap_or_default(),
+    });
 }
