@@ -284,6 +284,8 @@ fn an_invalid_expression_is_shown_with_its_position() {
     assert_eq!((code, data.as_str()), (1, ""));
     assert!(notes.contains("error[K0604]") && notes.contains("<expression>:1:1"), "{notes}");
     assert_eq!(kross(&["eval", "[1][3]"], "").0, 1);
+    let (_, _, notes) = kross(&["eval", "schema.spec.foo"], "");
+    assert!(notes.contains("help: bind a document to it with `--with schema=FILE`"), "{notes}");
     assert_eq!(kross(&["eval", "1 / 0"], "").0, 1);
 }
 

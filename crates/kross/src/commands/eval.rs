@@ -67,7 +67,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let checked = match env.compile(text) {
         Ok(checked) => checked,
         Err(issues) => {
-            diagnostics.extend(issues.into_iter().map(|issue| of_issue(issue, source)));
+            let issues = issues.into_iter().map(|issue| with_binding(issue, text, &env));
+            diagnostics.extend(issues.map(|issue| of_issue(issue, source)));
             return report(&diagnostics, &input.sources, output);
         }
     };
@@ -94,6 +95,16 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             report(&diagnostics, &input.sources, output)
         }
     }
+}
+
+/// Says how to bind an unknown variable, unless a known variable or a function was probably meant.
+fn with_binding(issue: Issue, text: &str, env: &Env) -> Issue {
+    let name = text.get(issue.span.range()).unwrap_or_default();
+    let is_function = env.functions().find(name).is_some();
+    if issue.code != Code::UndeclaredReference || issue.replacement.is_some() || is_function {
+        return issue;
+    }
+    issue.help(format!("bind a document to it with `--with {name}=FILE`; a string needs quotes"))
 }
 
 /// The functions of every context in which expressions occur.
