@@ -17,6 +17,7 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::discovery::Discovery;
+use crate::fence::Fence;
 use crate::object::{ClusterId, ObjectKey};
 use crate::transport::{
     Call, Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats,
@@ -119,6 +120,8 @@ pub struct ClusterClient {
     requester: Option<Arc<ObjectKey>>,
     /// Where requests are audited; `None` for the local cluster.
     audit_trail: Option<Arc<AuditTrail>>,
+    /// Whether writes are permitted.
+    fence: Fence,
 }
 
 /// What the clones of a client share. `transports` is a leaf lock: nothing else is locked or dropped while it is held.
@@ -186,6 +189,8 @@ pub(crate) struct ApiRequest {
     pub(crate) body: Bytes,
     /// Whether the response may be large: then it may be compressed, and take longer.
     pub(crate) is_list: bool,
+    /// Checked before the request is sent; open for reads.
+    pub(crate) fence: Fence,
 }
 
 /// A response that was read completely.
@@ -206,6 +211,7 @@ impl ApiRequest {
             content_type: None,
             body: Bytes::new(),
             is_list: false,
+            fence: Fence::default(),
         }
     }
 
@@ -259,7 +265,19 @@ impl ClusterClient {
             route: None,
             requester: None,
             audit_trail: None,
+            fence: Fence::default(),
         })
+    }
+
+    /// The same client, which writes nothing while the fence is closed.
+    #[must_use]
+    pub fn fenced(&self, fence: &Fence) -> Self {
+        Self { fence: fence.clone(), ..self.clone() }
+    }
+
+    /// Whether writes are permitted.
+    pub(crate) fn fence(&self) -> &Fence {
+        &self.fence
     }
 
     /// The same client, on behalf of an instance or a definition, which audit records name.
@@ -442,7 +460,7 @@ impl SharedClient {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
         let path: Uri = request.path.parse().map_err(|_| TransportError::Address)?;
-        Ok(Call { method: request.method, path, headers, body: request.body, deadline })
+        Ok(Call { method: request.method, path, headers, body: request.body, deadline, fence: request.fence })
     }
 }
 

@@ -54,6 +54,8 @@ struct ErrorDetails {
     status: Status,
     /// Whether the response exceeds the limit.
     too_large: bool,
+    /// Whether nothing was sent because this process does not hold the Lease.
+    fenced: bool,
 }
 
 /// When to retry.
@@ -93,6 +95,7 @@ impl ApiError {
             retry_after,
             status,
             too_large: false,
+            fenced: false,
         }))
     }
 
@@ -110,6 +113,8 @@ impl ApiError {
             TransportError::Tls { certificate: true, .. } => (FailureReason::Credentials, true),
             TransportError::NotConnected { reason, .. } => (*reason, true),
             TransportError::TooLarge { .. } => (FailureReason::ServerError, false),
+            // The cluster is fine: another process leads.
+            TransportError::Fenced => (FailureReason::Conflict, false),
             TransportError::Broken { .. } | TransportError::Closed => (FailureReason::Unreachable, false),
             TransportError::Address
             | TransportError::Denied { .. }
@@ -122,12 +127,19 @@ impl ApiError {
         }
         let mut failed = Self::new(attempt, reason, &error.to_string());
         failed.0.too_large = matches!(error, TransportError::TooLarge { .. });
+        failed.0.fenced = *error == TransportError::Fenced;
         failed
     }
 
     /// Whether the response exceeds the limit: a list may succeed in smaller pages.
     pub(crate) fn is_too_large(&self) -> bool {
         self.0.too_large
+    }
+
+    /// Whether nothing was sent because this process does not hold the Lease. That says nothing about the cluster.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        self.0.fenced
     }
 
     /// From a response that cannot be parsed.
@@ -145,6 +157,7 @@ impl ApiError {
             retry_after: None,
             status: Status::default(),
             too_large: false,
+            fenced: false,
         }))
     }
 

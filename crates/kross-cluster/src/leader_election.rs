@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::client::ClusterClient;
 use crate::discovery::ApiKind;
 use crate::error::ApiError;
+use crate::fence::{Fence, FenceTime};
 use crate::object::StoredObject;
 
 mod candidate;
@@ -50,6 +51,17 @@ impl LeaseOptions {
             retry_period: Duration::from_secs(2),
         }
     }
+
+    /// The lease duration as it is written, in whole seconds.
+    fn written_duration(&self) -> Duration {
+        Duration::from_secs(self.lease_duration.as_secs().max(1))
+    }
+
+    /// How long after a renewal this candidate may write: not as long as other candidates wait, so that its last writes
+    /// have arrived when they take over.
+    fn write_duration(&self) -> Duration {
+        self.renew_deadline.min(self.written_duration())
+    }
 }
 
 /// Who leads.
@@ -69,6 +81,7 @@ pub enum Leadership {
 /// The participation of a process in an election. Dropping it ends that, and the Lease expires.
 pub struct LeaderElection {
     leadership: watch::Receiver<Leadership>,
+    fence: Fence,
     stop: Option<oneshot::Sender<()>>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -80,15 +93,23 @@ impl LeaderElection {
     pub fn start(client: ClusterClient, options: LeaseOptions) -> Self {
         let (sender, leadership) = watch::channel(Leadership::Unknown);
         let (stop, stopped) = oneshot::channel();
+        let fence = Fence::closed();
         let runner = Runner {
             kind: ApiKind::custom("coordination.k8s.io", "v1", "Lease", "leases", true),
             candidate: Candidate::new(&options),
             client,
             options: Arc::new(options),
             leadership: sender,
+            fence: fence.clone(),
             known: None,
         };
-        Self { leadership, stop: Some(stop), task: tokio::spawn(runner.run(stopped)) }
+        Self { leadership, fence, stop: Some(stop), task: tokio::spawn(runner.run(stopped)) }
+    }
+
+    /// Permits writes while this process holds the Lease. For the clients of everything that only the leader may write.
+    #[must_use]
+    pub fn fence(&self) -> &Fence {
+        &self.fence
     }
 
     /// Who leads, now and whenever it changes.
@@ -126,6 +147,7 @@ struct Runner {
     client: ClusterClient,
     options: Arc<LeaseOptions>,
     leadership: watch::Sender<Leadership>,
+    fence: Fence,
     /// The last known Lease, so that a renewal needs no read.
     known: Option<StoredObject>,
 }
@@ -169,13 +191,21 @@ impl Runner {
             }
             self.publish(Instant::now());
         }
-        if self.candidate.leads(Instant::now()) {
+        let leads = self.candidate.leads(Instant::now());
+        // Before the Lease is released: another candidate may take over at once.
+        self.fence.close();
+        if leads {
             self.leadership.send_replace(Leadership::Standby { leader: None });
             self.release().await;
         }
     }
 
     fn publish(&mut self, now: Instant) {
+        // Its clock also runs while the machine is suspended, unlike that of the runtime.
+        if !self.fence.is_open() || !self.candidate.leads(now) {
+            self.candidate.stop_leading();
+            self.fence.close();
+        }
         let leadership = if self.candidate.leads(now) {
             Leadership::Leading
         } else {
@@ -197,7 +227,7 @@ impl Runner {
             _ => self.read().await?,
         };
         let record = known.as_ref().map(LeaseRecord::read);
-        let now = Instant::now();
+        let (now, sent) = (Instant::now(), FenceTime::now());
         let written = match self.candidate.next_action(record.as_ref(), now) {
             ElectionAction::Wait => {
                 self.known = known;
@@ -209,6 +239,7 @@ impl Runner {
         };
         // The time before the request: the API server may have renewed the Lease at any moment since.
         self.candidate.renewed(started);
+        self.fence.extend(sent, self.options.write_duration());
         self.known = Some(written);
         Ok(())
     }
@@ -232,7 +263,7 @@ impl Runner {
             .and_then(|lease| lease.value().at(&["spec", "acquireTime"]))
             .cloned()
             .unwrap_or_else(|| now.as_str().into());
-        let seconds = i64::try_from(self.options.lease_duration.as_secs().max(1)).unwrap_or(i64::MAX);
+        let seconds = i64::try_from(self.options.written_duration().as_secs()).unwrap_or(i64::MAX);
         spec.insert("holderIdentity", self.options.identity.as_str().into());
         spec.insert("leaseDurationSeconds", Value::Int(seconds));
         spec.insert("acquireTime", acquired);

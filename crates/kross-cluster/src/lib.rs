@@ -41,6 +41,7 @@ mod client;
 mod discovery;
 mod error;
 mod events;
+mod fence;
 mod kubeconfig;
 mod leader_election;
 mod object;
@@ -65,6 +66,7 @@ pub use client::{
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry};
 pub use events::{EventStats, Events, Regarding, Report, Severity};
+pub use fence::Fence;
 pub use kubeconfig::{
     Accepted, AuthMethod, ExecError, KubeconfigPolicy, PrepareError, Refusal, RefusalReason, Warning, accept,
 };

@@ -14,6 +14,8 @@ use http_body_util::Full;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use crate::fence::Fence;
+
 mod body;
 mod dial;
 mod error;
@@ -73,6 +75,8 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// When the whole response must have arrived; `None` for watches.
     pub(crate) deadline: Option<Instant>,
+    /// Checked before it is sent.
+    pub(crate) fence: Fence,
 }
 
 /// The connections to one server. Clones share them.
@@ -127,6 +131,8 @@ impl Transport {
         let (response, stream) = loop {
             let stream = self.shared.pool.stream().await?;
             let request = self.shared.request(call, stream.is_multiplexed())?;
+            // After all waiting, for the permit and for a connection: the Lease may have ended meanwhile.
+            call.fence.check()?;
             match stream.send(request).await {
                 Ok(response) => break (response, stream),
                 Err(SendError { sent: false, .. }) if attempt < MAX_ATTEMPTS => attempt += 1,

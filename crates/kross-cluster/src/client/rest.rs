@@ -432,8 +432,11 @@ impl ClusterClient {
             _ => return self.send(target, request).await,
         };
         let pending = self.begin_audit(verb, target.kind, target.namespace, target.name);
-        let response = self.send(target, request).await;
-        pending.finish(&response);
+        let response = self.send(target, ApiRequest { fence: self.fence().clone(), ..request }).await;
+        match &response {
+            Err(error) if error.is_fenced() => pending.discard(),
+            _ => pending.finish(&response),
+        }
         response
     }
 

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tower::{BoxError, Service};
 
 use super::{ClusterClient, SharedClient};
+use crate::fence::Fence;
 use crate::transport::{Call, ResponseBody, TransportError};
 
 #[derive(Clone)]
@@ -37,10 +38,11 @@ impl Service<Request<Body>> for ClientService {
             let shared = client.current()?;
             match &shared.breaker {
                 Some(breaker) => {
-                    let response = breaker.run(send(&shared, request), Response::status).await?;
+                    let sent = send(&shared, client.fence(), request);
+                    let response = breaker.run(sent, Response::status).await?;
                     Ok(response.map(|body| body.until(breaker.opened())))
                 }
-                None => Ok(send(&shared, request).await?),
+                None => Ok(send(&shared, client.fence(), request).await?),
             }
         })
     }
@@ -48,6 +50,7 @@ impl Service<Request<Body>> for ClientService {
 
 async fn send(
     shared: &SharedClient,
+    fence: &Fence,
     request: Request<Body>,
 ) -> Result<Response<ResponseBody>, TransportError> {
     let (head, body) = request.into_parts();
@@ -60,7 +63,8 @@ async fn send(
     transports.credential.add_to(&mut headers).await?;
     let deadline = (!is_stream).then(|| Instant::now() + shared.options.list_timeout);
     let body = body.collect_bytes().await.map_err(|_| TransportError::Closed)?;
-    let call = Call { method: head.method, path: head.uri, headers, body, deadline };
+    let fence = if head.method.is_safe() { Fence::default() } else { fence.clone() };
+    let call = Call { method: head.method, path: head.uri, headers, body, deadline, fence };
     let transport = if is_stream { &transports.watches } else { &transports.requests };
     transport.send(&call).await
 }

@@ -76,7 +76,10 @@ impl Candidate {
         if record.holder == self.identity {
             return ElectionAction::Renew { transitions: record.transitions };
         }
-        self.renewed_at = None;
+        if self.renewed_at.take().is_some() {
+            // It led, and another candidate has led since: that is not the same leadership any more.
+            return ElectionAction::Wait;
+        }
         if record.holder.is_empty() || now >= since + record.duration {
             ElectionAction::TakeOver { transitions: record.transitions.saturating_add(1) }
         } else {
@@ -99,6 +102,11 @@ impl Candidate {
             self.renewed_at = None;
         }
         self.renewed_at.is_some()
+    }
+
+    /// This candidate does not lead any more, whatever the clock says.
+    pub(super) fn stop_leading(&mut self) {
+        self.renewed_at = None;
     }
 
     /// The other candidate that holds the Lease, if it is known.
@@ -175,5 +183,14 @@ mod tests {
         me.renewed(now);
         assert_eq!(me.next_action(Some(&record("other", "1")), now), ElectionAction::Wait);
         assert!(!me.leads(now));
+    }
+
+    #[test]
+    fn a_leader_whose_lease_was_released_by_another_candidate_stops_before_it_takes_over_again() {
+        let (mut me, now) = (candidate(), Instant::now());
+        me.renewed(now);
+        assert_eq!(me.next_action(Some(&record("", "1")), now), ElectionAction::Wait);
+        assert!(!me.leads(now));
+        assert_eq!(me.next_action(Some(&record("", "1")), now), ElectionAction::TakeOver { transitions: 4 });
     }
 }

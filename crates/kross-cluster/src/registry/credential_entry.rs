@@ -18,6 +18,7 @@ use super::probe::{Answer, identify, is_answering};
 use super::{ClusterOptions, Inner, secret_content};
 use crate::audit::{AuditCluster, AuditVerb};
 use crate::client::{AuditTrail, CircuitBreaker, ClusterClient, Outage, Transports};
+use crate::fence::Fence;
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
 use crate::transport::Endpoint;
@@ -67,6 +68,8 @@ pub(super) struct Connector {
     secret: SecretAddress,
     pub(super) breaker: Arc<CircuitBreaker>,
     options: Arc<ClusterOptions>,
+    /// That of the hub's client: who may write there may write here.
+    fence: Fence,
     registry: Weak<Inner>,
     state: Mutex<State>,
 }
@@ -134,6 +137,7 @@ impl Connector {
             breaker: CircuitBreaker::new(inner.options.breaker_threshold, outage, &inner.requests),
             secret: secret.clone(),
             options: Arc::clone(&inner.options),
+            fence: inner.hub.fence().clone(),
             registry: Arc::downgrade(inner),
             state: Mutex::new(State {
                 connection: ConnectorState::Connecting,
@@ -276,12 +280,12 @@ impl Connector {
         breaker: Option<Arc<CircuitBreaker>>,
     ) -> Result<ClusterClient, ConnectionFailure> {
         let options = self.options.client.clone();
-        ClusterClient::with_transports(id, self.access.clone(), transports, options, breaker).map_err(
-            |error| {
+        let client = ClusterClient::with_transports(id, self.access.clone(), transports, options, breaker)
+            .map_err(|error| {
                 let reason = FailureReason::Unreachable;
                 failed(ConnectStep::Reach, reason, error.to_string(), ConnectionAdvice::None)
-            },
-        )
+            })?;
+        Ok(client.fenced(&self.fence))
     }
 
     /// Makes a cluster that accepted the credential available to users.

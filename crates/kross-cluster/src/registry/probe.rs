@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::connection_state::{ClusterIdentity, failed};
 use crate::client::{ApiRequest, ClusterClient};
 use crate::error::{Status, sanitise};
+use crate::fence::Fence;
 use crate::object::read_object;
 use crate::transport::{Call, Endpoint, Transport, TransportError, TransportOptions};
 
@@ -126,6 +127,7 @@ pub(super) async fn is_answering(endpoint: &Endpoint, limit: Duration) -> bool {
         headers: HeaderMap::new(),
         body: bytes::Bytes::new(),
         deadline: Some(Instant::now() + limit),
+        fence: Fence::default(),
     };
     match Transport::new(endpoint.without_certificate(), options).send(&call).await {
         Ok(_) | Err(TransportError::Tls { certificate: true, .. }) => true,

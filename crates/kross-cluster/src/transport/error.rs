@@ -79,6 +79,9 @@ pub enum TransportError {
         /// The cause.
         problem: String,
     },
+    /// This process does not hold the Lease, so it may not write; nothing was sent.
+    #[error("this process does not hold the lease any more")]
+    Fenced,
     /// The connection is no longer used; nothing was sent.
     #[error("the connection is closed because it is no longer used")]
     Closed,

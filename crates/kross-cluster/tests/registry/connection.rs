@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kross_api::{FailureReason, SecretAddress};
 use kross_cluster::{
-    ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, ClusterRegistry, ConnectStep,
-    ConnectionState, SecretConsumer, Selection,
+    ApiKind, Apply, ClientOptions, ClusterChange, ClusterClient, ClusterId, ClusterOptions, ClusterRegistry,
+    ConnectStep, ConnectionState, LeaderElection, Leadership, LeaseOptions, SecretConsumer, Selection,
 };
 use kross_local::{Access, Credential, Kubeconfig, rule};
 use kross_testing::{Action, Answer, Fault, Requests, wait};
@@ -292,5 +292,37 @@ async fn requests_fail_as_soon_as_the_state_shows_that_the_secret_was_deleted() 
         };
         let ((), fetched) = tokio::join!(deleted, fetch);
         assert_eq!(fetched.unwrap_err().reason(), FailureReason::Credentials, "in round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remote_cluster_is_not_written_to_without_the_lease_and_stays_connected() {
+    let setup = Setup::new().await;
+    let config = setup.fixture.hub.plane.admin().config().await.unwrap();
+    let hub = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
+    let lease = |identity: &str| LeaseOptions::new(setup.namespace(), "fenced.kro.run", identity);
+    let leader = LeaderElection::start(hub.clone(), lease("leader"));
+    let mut leadership = leader.leadership();
+    leadership.wait_for(|leadership| *leadership == Leadership::Leading).await.unwrap();
+    let standby = LeaderElection::start(hub.clone(), lease("standby"));
+    let kind = ApiKind::custom("", "v1", "ConfigMap", "configmaps", true);
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "fenced", "namespace": setup.namespace()}})
+    .into();
+    setup.put("eu-kubeconfig", &setup.admin()).await;
+    for (election, is_leader) in [(&standby, false), (&leader, true)] {
+        let hub = hub.fenced(election.fence());
+        let clusters = ClusterRegistry::new(hub, setup.caches.clone(), ClusterOptions::default());
+        let hold = clusters.hold(&setup.address("eu-kubeconfig"));
+        let live = setup.connected(&hold).await;
+        // More often than the circuit breaker tolerates failures.
+        for _ in 0..10 {
+            let written = live.client.apply(&kind, &object, Apply::by("test")).await;
+            assert_eq!(written.is_ok(), is_leader, "{written:?}");
+            assert!(is_leader || written.unwrap_err().is_fenced());
+        }
+        assert!(matches!(hold.state(Some(setup.namespace())), ConnectionState::Connected(_)));
+        let found = live.client.get(&kind, Some(setup.namespace()), "fenced").await;
+        assert_eq!(found.is_ok(), is_leader, "{found:?}");
     }
 }
