@@ -157,6 +157,7 @@ struct CacheEntry {
     /// The connection that fills the cache. It is pinned to one credential: all users of the cache have that
     /// credential, whatever their Secrets contain later.
     client: ClusterClient,
+    kind: Arc<ApiKind>,
     users: usize,
     /// How often a user was added, so that the delayed eviction can tell whether the cache was used in the meantime.
     acquisitions: u64,
@@ -231,8 +232,14 @@ impl Caches {
             let all_subscribers = Arc::clone(&registry.subscribers);
             let shared = Arc::new(SharedCache::new(key, &registry.options, all_subscribers));
             let task = registry.spawn(&shared, client, kind, method);
-            let client = client.pinned();
-            of_kind.push(CacheEntry { shared: Arc::clone(&shared), client, users: 1, acquisitions: 1, task });
+            of_kind.push(CacheEntry {
+                shared: Arc::clone(&shared),
+                client: client.pinned(),
+                kind: Arc::clone(kind),
+                users: 1,
+                acquisitions: 1,
+                task,
+            });
             (shared, None)
         };
         drop(entries);
@@ -320,6 +327,16 @@ impl CacheRegistry {
         let writer = WriterToken::acquire(shared, method.mode());
         let reflector = Reflector::new(writer, client, kind, lists, &self.options);
         self.runtime.spawn(reflector.run(method)).abort_handle()
+    }
+
+    /// Starts the reflector of a cache again, with a list. Nothing that the previous one still receives is stored.
+    fn restart(&self, key: &CacheKey) {
+        let mut entries = self.lock();
+        if let Some(entry) = find(&mut entries, key) {
+            entry.task.abort();
+            let method = self.budget.method(&key.cluster, key.sync);
+            entry.task = self.spawn(&entry.shared, &entry.client, &entry.kind, method);
+        }
     }
 
     /// The semaphore that limits the lists of a cluster.

@@ -78,6 +78,8 @@ struct Inner {
     store: Store,
     /// The number of the token that is valid.
     writer: u64,
+    /// The number of the token whose list was completed last.
+    listed_by: u64,
     mode: SyncMode,
     phase: CachePhase,
     since: Instant,
@@ -97,6 +99,7 @@ impl SharedCache {
             inner: Mutex::new(Inner {
                 store: Store::new(options.indexed_labels.clone()),
                 writer: 0,
+                listed_by: 0,
                 mode: SyncMode::Watch,
                 phase: CachePhase::Listing,
                 since: Instant::now(),
@@ -156,6 +159,19 @@ impl SharedCache {
 
     pub(super) fn has_synced(&self) -> bool {
         self.lock().store.has_synced()
+    }
+
+    /// Returns when a condition holds that a list may bring about.
+    async fn wait_until(&self, condition: impl Fn(&Inner) -> bool) {
+        loop {
+            let changed = self.synced.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if condition(&self.lock()) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     pub(super) fn replay(&self, subscriber: &mpsc::UnboundedSender<CacheEvent>) {
@@ -267,6 +283,7 @@ impl WriterToken {
             self.shared.emit(&mut inner, change);
         }
         inner.lists += 1;
+        inner.listed_by = self.number;
         inner.failure = None;
         inner.enter(CachePhase::Live);
         self.shared.emit(&mut inner, Change::Synced);
@@ -296,6 +313,7 @@ impl WriterToken {
             self.shared.emit(&mut inner, change);
         }
         inner.lists += 1;
+        inner.listed_by = self.number;
         inner.enter(CachePhase::Live);
         if first {
             self.shared.emit(&mut inner, Change::Synced);
@@ -532,15 +550,15 @@ impl Cache {
 
     /// Returns when the cache has synced. For start-up and tests: a reconcile must not wait.
     pub async fn wait_for_sync(&self) {
-        loop {
-            let changed = self.shared.synced.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if self.has_synced() {
-                return;
-            }
-            changed.await;
-        }
+        self.shared.wait_until(|inner| inner.store.has_synced()).await;
+    }
+
+    /// Lists the objects again and returns once the cache has everything that the API server had when this was called,
+    /// however far the watch lags behind. For start-up: a reconcile must not wait.
+    pub async fn relist(&self) {
+        self.registry.restart(self.key());
+        let writer = self.shared.lock().writer;
+        self.shared.wait_until(|inner| inner.listed_by >= writer).await;
     }
 }
 
