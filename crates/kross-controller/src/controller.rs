@@ -114,18 +114,21 @@ impl Controller {
         let caches = Caches::new(settings.caches.clone());
         // Before the first cache is opened, so that no event is missed.
         let events = caches.subscribe();
+        let options = settings.leader_election.clone();
+        let election = options.map(|options| LeaderElection::start(lease_client, options));
+        let client = match &election {
+            Some(election) => client.fenced(election.fence()),
+            None => client,
+        };
         let context = Arc::new(Context::new(client, &uid, caches, settings, metrics, graphs));
-        let election = context
-            .settings
-            .leader_election
-            .clone()
-            .map(|options| LeaderElection::start(lease_client, options));
         let leadership = election.as_ref().map(LeaderElection::leadership);
         let (mut tasks, passes) = (JoinSet::new(), Passes::default());
         let synced = dispatch_events(&context, events, &mut tasks);
         requeue_cluster_users(&context, &mut tasks);
+        let (led, has_led) = oneshot::channel();
+        let lost = lost(leadership.clone(), has_led);
+        tokio::pin!(lost);
         let ended = {
-            let (led, has_led) = oneshot::channel();
             let start = leadership.clone().map(|leadership| (leadership, led));
             let work = async {
                 tokio::join!(
@@ -135,13 +138,11 @@ impl Controller {
             };
             tokio::select! {
                 () = &mut stop => Ok(()),
-                () = lost(leadership.clone(), has_led) => {
-                    Err(ControllerError::LostLeadership { lease: lease_name(&context) })
-                }
+                () = &mut lost => Err(lost_leadership(&context)),
                 () = work => Ok(()),
             }
         };
-        shut_down(&context, ended, tasks, &passes, election).await
+        shut_down(&context, ended, lost, tasks, &passes, election).await
     }
 }
 
@@ -179,6 +180,7 @@ fn requeue_cluster_users(context: &Arc<Context>, tasks: &mut JoinSet<()>) {
 async fn shut_down(
     context: &Context,
     ended: Result<(), ControllerError>,
+    lost: impl Future<Output = ()>,
     mut tasks: JoinSet<()>,
     passes: &Passes,
     election: Option<LeaderElection>,
@@ -186,7 +188,11 @@ async fn shut_down(
     context.definition_queue.close();
     context.instance_queue.close();
     let ended = match ended {
-        Ok(()) => drain(context).await,
+        // The election goes on renewing the Lease. Once that fails, another process may lead.
+        Ok(()) => tokio::select! {
+            drained = drain(context) => drained,
+            () = lost => Err(lost_leadership(context)),
+        },
         Err(error) => Err(error),
     };
     // Before the Lease is released: nothing may be written without it.
@@ -223,9 +229,10 @@ async fn hub_uid(client: &ClusterClient) -> Text {
     }
 }
 
-fn lease_name(context: &Context) -> String {
+fn lost_leadership(context: &Context) -> ControllerError {
     let options = context.settings.leader_election.as_ref();
-    options.map(|options| format!("{}/{}", options.namespace, options.name)).unwrap_or_default()
+    let lease = options.map(|options| format!("{}/{}", options.namespace, options.name));
+    ControllerError::LostLeadership { lease: lease.unwrap_or_default() }
 }
 
 /// Sets the readiness check once it is known who leads.
@@ -265,6 +272,7 @@ async fn start_workers(
             }
             tracing::info!("started leading");
             let _ = led.send(());
+            list_afresh(context).await;
         }
         for _ in 0..context.settings.definition_workers.max(1) {
             tasks.spawn(reconcile_definitions(Arc::clone(context)));
@@ -272,6 +280,13 @@ async fn start_workers(
         tasks.spawn(reconcile_instances(Arc::clone(context), passes.clone()));
     }
     std::future::pending::<()>().await;
+}
+
+/// Lists definitions, revisions and CRDs again. The caches of a standby may lag behind what the previous leader has done, and
+/// an outdated definition would prune what a newer one desires. All other caches are opened after this, and list then.
+async fn list_afresh(context: &Context) {
+    let Context { definitions, revisions, crds, .. } = context;
+    tokio::join!(definitions.relist(), revisions.relist(), crds.relist());
 }
 
 async fn reconcile_definitions(context: Arc<Context>) {

@@ -19,6 +19,8 @@ mod crds;
 mod deletion;
 #[path = "definitions/exclusive_plane.rs"]
 mod exclusive_plane;
+#[path = "definitions/leadership.rs"]
+mod leadership;
 #[path = "definitions/reconcile_metrics.rs"]
 mod reconcile_metrics;
 #[path = "definitions/restart.rs"]

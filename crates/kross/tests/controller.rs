@@ -3,11 +3,13 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use kross_testing::{Stopwatch, shared, wait};
+use kross_cluster::{ClientOptions, ClusterClient, ClusterId, LeaderElection, Leadership, LeaseOptions};
+use kross_testing::{Action, FaultProxy, Request, Requests, Stopwatch, Verb, shared, wait};
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -57,7 +59,10 @@ struct Process {
 
 impl Process {
     async fn start(plane: &str, more: &[&str]) -> Self {
-        let kubeconfig = shared(plane).await.admin_path();
+        Self::start_with(&shared(plane).await.admin_path(), more)
+    }
+
+    fn start_with(kubeconfig: &Path, more: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kross"))
             .args(["controller", "--kubeconfig"])
             .arg(kubeconfig)
@@ -151,6 +156,14 @@ fn namespaced(client: &kube::Client, group: &str, version: &str, kind: &str) -> 
     Api::default_namespaced_with(client.clone(), &ApiResource::from_gvk(&kind))
 }
 
+async fn install_crds(client: &kube::Client) {
+    for crd in kross_api::crds() {
+        let crd = serde_json::from_value(serde_json::to_value(crd).unwrap()).unwrap();
+        let crds = api(client, "apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+        crds.create(&PostParams::default(), &crd).await.unwrap();
+    }
+}
+
 /// The lease duration.
 const LEASE: Duration = Duration::from_secs(12);
 
@@ -173,11 +186,7 @@ async fn the_controller_is_ready_once_its_caches_sync_and_one_of_two_replicas_le
     assert!(page.contains("[-] watches"), "{page}");
 
     // The controller does not install its CRDs. It starts to work once they are installed.
-    for crd in kross_api::crds() {
-        let crd = serde_json::from_value(serde_json::to_value(crd).unwrap()).unwrap();
-        let crds = api(&client, "apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-        crds.create(&PostParams::default(), &crd).await.unwrap();
-    }
+    install_crds(&client).await;
     first.until_ready().await;
     let second = Process::start("hub", &election).await;
     second.until_ready().await;
@@ -280,4 +289,86 @@ async fn the_controller_is_ready_once_its_caches_sync_and_one_of_two_replicas_le
     let lease =
         leases.items.iter().find(|lease| lease.metadata.name.as_deref() == Some("controller.kro.run"));
     assert_eq!(lease.unwrap().data["spec"]["holderIdentity"], "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_leader_writes_nothing_after_its_lease_has_ended() {
+    let plane = shared("frozen").await;
+    let client = plane.client().await.unwrap();
+    install_crds(&client).await;
+    let proxy = FaultProxy::start(plane.admin()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, proxy.kubeconfig(plane.admin()).unwrap().to_string()).unwrap();
+    let mut frozen = Process::start_with(
+        &kubeconfig,
+        &[
+            "--leader-elect",
+            "--leader-election-namespace=default",
+            "--leader-election-lease-duration=8s",
+            "--leader-election-renew-deadline=6s",
+            "--leader-election-retry-period=500ms",
+        ],
+    );
+    frozen.until_ready().await;
+    let config_map = |id: &str, data: serde_json::Value| {
+        json!({"id": id, "template": {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("${{schema.metadata.name}}-{id}")}, "data": data}})
+    };
+    let definition = json!({
+        "apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition", "metadata": {"name": "chain"},
+        "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "Chain", "spec": {"size": "integer"}},
+            "resources": [config_map("a", json!({})), config_map("b", json!({"after": "${a.metadata.name}"}))]},
+    });
+    let definitions = api(&client, "kro.run", "v1alpha1", "ResourceGraphDefinition");
+    let definition = serde_json::from_value(definition).unwrap();
+    wait::create_once_served(&definitions, &definition).await;
+    wait::until_object(&definitions, "chain", |object| object.data["status"]["state"] == "Active").await;
+
+    // It freezes while the first of two objects of every instance is being written.
+    const INSTANCES: usize = 30;
+    let applies = Requests::any().verb(Verb::Apply).resource("configmaps");
+    let held = proxy.on(applies.clone(), Action::Hold);
+    let instances = namespaced(&client, "kro.run", "v1alpha1", "Chain");
+    for number in 0..INSTANCES {
+        let name = format!("x{number}");
+        let object = json!({"apiVersion": "kro.run/v1alpha1", "kind": "Chain", "metadata": {"name": name}});
+        wait::create_once_served(&instances, &serde_json::from_value(object).unwrap()).await;
+    }
+    wait::until_true("the writes to be sent", || proxy.count(&applies) == INSTANCES).await;
+    frozen.signal(Signal::STOP);
+    let config = plane.admin().config().await.unwrap();
+    let direct = ClusterClient::trusted(ClusterId::local(), config, ClientOptions::default()).await.unwrap();
+    let lease = LeaseOptions::new("default", "controller.kro.run", "successor");
+    let successor = LeaderElection::start(direct, lease);
+    let mut leadership = successor.leadership();
+    let leads = leadership.wait_for(|leadership| *leadership == Leadership::Leading);
+    tokio::time::timeout(wait::WAIT_LIMIT, leads).await.expect("it takes over").unwrap();
+
+    // It wakes up to the answers, and has not noticed yet that another process leads.
+    proxy.clear_requests();
+    proxy.remove(held);
+    let children = namespaced(&client, "", "v1", "ConfigMap");
+    wait::until("writes to be answered", || async {
+        let owned = ListParams::default().labels("kro.run/owned=true");
+        let count = children.list(&owned).await.map_err(|error| error.to_string())?.items.len();
+        // The body of a request may not have left the process when it froze.
+        if count > INSTANCES / 2 { Ok(()) } else { Err(format!("{count} of {INSTANCES}")) }
+    })
+    .await;
+    frozen.signal(Signal::CONT);
+    let ended = wait::until("the controller to exit", || {
+        std::future::ready(frozen.child.try_wait().unwrap().ok_or_else(|| "it is still running".to_owned()))
+    })
+    .await;
+    assert!(!ended.success(), "{ended}");
+    let is_write = |request: &&Request| {
+        !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch)
+            && !request.resource.starts_with("leases.")
+    };
+    let sent = proxy.requests(&Requests::any());
+    let writes: Vec<String> =
+        sent.iter().map(|record| &record.request).filter(is_write).map(ToString::to_string).collect();
+    assert!(writes.is_empty(), "{writes:?}");
+    successor.resign().await;
 }
