@@ -30,6 +30,7 @@ mod delete;
 mod deletion;
 mod error;
 mod external_reads;
+mod freshness;
 mod hooks;
 mod inventory;
 mod inventory_scan;

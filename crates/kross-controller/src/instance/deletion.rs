@@ -60,7 +60,7 @@ impl<'a> DeletionPass<'a> {
 
     async fn delete(&mut self) -> Result<Next, InstanceError> {
         self.scan().await?;
-        let mut reported = false;
+        let (mut reported, mut checked) = (false, false);
         loop {
             if self.pass.observation.connecting {
                 // Whether the cluster is reachable is known in a moment, and requeues the instance.
@@ -81,6 +81,10 @@ impl<'a> DeletionPass<'a> {
             if is_waiting {
                 self.write_attempts(&plan).await?;
                 return Ok(self.next(&plan, hooks.as_ref()));
+            }
+            if !std::mem::replace(&mut checked, true) && self.pass.instance.deletion_timestamp().is_none() {
+                // A deletion cannot be undone, but an object that was not selected may be selected again.
+                self.pass.check_freshness().await?;
             }
             self.pass.write_hook_record(&plan).await?;
             let deleted = self.pass.delete(&plan.delete).await;

@@ -38,6 +38,9 @@ pub(super) enum InstanceError {
     /// The finalizer, the labels or the inventory could not be written.
     #[error("{0}")]
     WriteInventory(#[source] ApiError),
+    /// The instance has changed since it was cached, so nothing may be deleted on its behalf.
+    #[error("the instance has changed")]
+    Outdated,
     /// Another request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -60,6 +63,7 @@ impl InstanceError {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::InvalidInventory(_) => "Inventory",
+            Self::Outdated => FailureReason::Conflict.as_str(),
             Self::WriteInventory(error) | Self::Api(error) => error.reason().as_str(),
             Self::NotConnected(error) => error.reason().as_str(),
         }
@@ -74,6 +78,7 @@ impl InstanceError {
             {
                 None
             }
+            Self::Outdated => None,
             Self::WriteInventory(_) => Some(ConditionType::InstanceManaged),
             Self::Api(_) | Self::NotConnected(_) => Some(ConditionType::GraphResolved),
         }
@@ -85,7 +90,7 @@ impl InstanceError {
             // Somebody has to edit the instance.
             Self::InvalidInventory(_) => Retry::OnChange,
             Self::WriteInventory(error) | Self::Api(error) => retry(error),
-            Self::NotConnected(_) => Retry::Backoff,
+            Self::Outdated | Self::NotConnected(_) => Retry::Backoff,
         }
     }
 }

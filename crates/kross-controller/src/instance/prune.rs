@@ -16,10 +16,13 @@ impl Pass<'_> {
     /// deleted.
     ///
     /// # Errors
-    /// The inventory cannot be written.
+    /// The instance has changed, or the inventory cannot be written.
     pub(super) async fn prune(&mut self, graph: &Graph, mut plan: Plan) -> Result<Plan, InstanceError> {
         let has_wave = |plan: &Plan| !plan.prune.delete.is_empty() || !plan.prune.release.is_empty();
         let (mut pruned, mut failed) = (false, false);
+        if has_wave(&plan) {
+            self.check_freshness().await?;
+        }
         while !failed && has_wave(&plan) {
             self.write_hook_record(&plan.prune).await?;
             let deleted = self.delete(&plan.prune.delete).await;

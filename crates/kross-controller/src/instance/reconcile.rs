@@ -48,7 +48,9 @@ pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permi
     let ended = if is_deleting { DeletionPass::new(pass).run().await } else { run(pass).await };
     context.instances.keep(key, memory);
     context.metrics.instances.reconciled(started.elapsed());
-    if let Err(error) = &ended {
+    if let Err(error) = &ended
+        && !matches!(error, InstanceError::Outdated)
+    {
         context.metrics.instances.errors.inc();
         tracing::warn!(instance = %key, reason = error.reason(), %error, "cannot reconcile instance");
     }

@@ -1,7 +1,7 @@
 //! Pruning: when and in which order the controller deletes objects that an instance no longer wants.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kross_testing::{objects, wait};
+use kross_testing::{Action, Requests, Verb, objects, wait};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value as Json, json};
@@ -92,4 +92,48 @@ async fn prunes_dependents_first_and_waits_for_their_deletion() {
     for name in ["x-a", "x-b"] {
         assert!(world.config_maps.get_opt(name).await.unwrap().is_none(), "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prunes_nothing_that_a_newer_version_of_the_instance_desires() {
+    let mut optional = config_map("b", json!({}));
+    optional["includeWhen"] = json!(["${schema.spec.both}"]);
+    let schema = json!({"spec": {"both": "boolean", "text": "string"}});
+    let world = World::new(
+        "Reconsidered",
+        schema,
+        json!([config_map("a", json!({"x": "${schema.spec.text}"})), optional]),
+    )
+    .await;
+    world.create("x", json!({"both": true, "text": "one"})).await;
+    world.until_state("x", "ACTIVE").await;
+    let created = world.config_maps.get("x-b").await.unwrap().metadata.uid;
+
+    // While a pass that will prune is applying, the instance is changed back.
+    let namespace = world.namespace.clone();
+    let applies = Requests::any().verb(Verb::Apply).resource("configmaps").namespace(&namespace).name("x-a");
+    world.proxy.clear_requests();
+    let held = world.proxy.on(applies.clone(), Action::Hold);
+    world.patch("x", json!({"spec": {"both": false, "text": "two"}})).await;
+    wait::until_true("the write to be sent", || world.proxy.count(&applies) > 0).await;
+    world.patch("x", json!({"spec": {"both": true, "text": "two"}})).await;
+    world.proxy.remove(held);
+
+    world.until_state("x", "ACTIVE").await;
+    wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("two")).await;
+    assert_eq!(world.config_maps.get("x-b").await.unwrap().metadata.uid, created);
+    let deletions = Requests::any().verb(Verb::Delete).resource("configmaps").namespace(&namespace);
+    assert_eq!(world.proxy.count(&deletions), 0);
+
+    // The instance is read once before objects are pruned, and not when nothing is.
+    let reads = Requests::any().verb(Verb::Get).resource("reconsidereds.kro.run").namespace(&namespace);
+    world.proxy.clear_requests();
+    world.patch("x", json!({"spec": {"text": "three"}})).await;
+    wait::until_object(&world.config_maps, "x-a", |object| value(object, "x") == Some("three")).await;
+    world.until_state("x", "ACTIVE").await;
+    assert_eq!(world.proxy.count(&reads), 0);
+    world.patch("x", json!({"spec": {"both": false}})).await;
+    wait::until_deleted(&world.config_maps, "x-b").await;
+    world.until_state("x", "ACTIVE").await;
+    assert_eq!(world.proxy.count(&reads), 1, "{:?}", world.sent_requests());
 }
