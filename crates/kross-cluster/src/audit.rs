@@ -18,6 +18,7 @@ mod tests;
 
 pub use record::{AuditCluster, AuditObject, AuditOutcome, AuditRecord, AuditVerb};
 
+use crate::supervisor::{Task, catch};
 use file::RotatingFile;
 
 /// The log target of audit records.
@@ -111,7 +112,10 @@ impl Audit {
             // The dispatcher of the caller, which may be that of a test.
             log: if log { dispatcher::get_default(Clone::clone) } else { Dispatch::none() },
         };
-        std::thread::Builder::new().name("audit".to_owned()).spawn(move || writer.run(&receiver))?;
+        std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
+            // After a panic, one record is lost.
+            while catch(Task::Audit, || writer.run(&receiver)).is_err() {}
+        })?;
         Ok(Self { shared: Some(Arc::new(Shared { sender, counters })) })
     }
 

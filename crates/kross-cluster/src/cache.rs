@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 use crate::client::ClusterClient;
 use crate::discovery::ApiKind;
 use crate::object::{ClusterId, ObjectKey, StoredObject};
+use crate::supervisor::{Task, supervise};
 use crate::workqueue::Backoff;
 
 mod decoder;
@@ -324,9 +325,35 @@ impl CacheRegistry {
     ) -> AbortHandle {
         let lists = self.lists_of(&shared.key.cluster);
         let (client, kind) = (client.pinned(), Arc::clone(kind));
+        let (options, budget) = (self.options.clone(), self.budget.clone());
         let writer = WriterToken::acquire(shared, method.mode());
-        let reflector = Reflector::new(writer, client, kind, lists, &self.options);
-        self.runtime.spawn(reflector.run(method)).abort_handle()
+        let mut first = Some(method);
+        let current = Arc::new(Mutex::new(writer));
+        let failed = Arc::clone(&current);
+        let start = move || {
+            let mut current = current.lock();
+            let method = first.take().or_else(|| {
+                // It panicked: a new one takes over, with a new list, unless another one has already.
+                let CacheKey { cluster, sync, .. } = current.key();
+                let method = budget.method(cluster, *sync);
+                *current = current.renew(method.mode())?;
+                Some(method)
+            });
+            let reflector = Reflector::new(
+                current.clone(),
+                client.clone(),
+                Arc::clone(&kind),
+                Arc::clone(&lists),
+                &options,
+            );
+            async move {
+                if let Some(method) = method {
+                    reflector.run(method).await;
+                }
+            }
+        };
+        let supervised = supervise(Task::Cache, start, move || failed.lock().panicked());
+        self.runtime.spawn(supervised).abort_handle()
     }
 
     /// Starts the reflector of a cache again, with a list. Nothing that the previous one still receives is stored.

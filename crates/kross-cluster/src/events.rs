@@ -16,6 +16,7 @@ use crate::client::ClusterClient;
 use crate::discovery::ApiKind;
 use crate::leader_election::now_text;
 use crate::object::StoredObject;
+use crate::supervisor::{Task, catch_async};
 
 mod series;
 
@@ -27,6 +28,8 @@ const QUEUE_CAPACITY: usize = 2048;
 const CONCURRENT_WRITES: usize = 16;
 /// How often the counts of repeated events are written.
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
+/// The pause after a panic.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 const MAX_NOTE: usize = 1024;
 const MAX_WORD: usize = 128;
 const MAX_NAME: usize = 220;
@@ -128,7 +131,7 @@ impl Events {
             instance: truncate(instance, MAX_WORD),
             counters: Arc::clone(&counters),
         };
-        tokio::spawn(writer.run(receiver));
+        tokio::spawn(writer.supervise(receiver));
         Self { sender, counters }
     }
 
@@ -169,8 +172,14 @@ struct Writer {
 }
 
 impl Writer {
-    /// Runs until all senders are dropped.
-    async fn run(self, mut receiver: mpsc::Receiver<Message>) {
+    /// Runs until all senders are dropped. After a panic, what was being written is lost, and those who wait for it go on.
+    async fn supervise(self, mut receiver: mpsc::Receiver<Message>) {
+        while catch_async(Task::Events, self.run(&mut receiver)).await.is_err() {
+            tokio::time::sleep(RESTART_PAUSE).await;
+        }
+    }
+
+    async fn run(&self, receiver: &mut mpsc::Receiver<Message>) {
         let mut series = Series::default();
         let mut ticks = tokio::time::interval(COUNT_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -47,6 +47,7 @@ mod leader_election;
 mod object;
 mod registry;
 mod secrets;
+mod supervisor;
 mod transport;
 mod workqueue;
 
@@ -80,5 +81,6 @@ pub use registry::{
     ConnectionState,
 };
 pub use secrets::{SecretConsumer, SecretPolicy, SecretRefusal, check_address, is_offered, read_kubeconfig};
+pub use supervisor::{Panicked, Task, catch, catch_async, catch_blocking};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
 pub use workqueue::{Backoff, Outcome, QueueKey, QueueStats, WorkItem, WorkQueue};

@@ -13,11 +13,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, mpsc};
 
 use crate::audit::{Audit, AuditStats};
-use crate::cache::{CacheOptions, Caches, Change, Selection};
+use crate::cache::{CacheEvent, CacheOptions, Caches, Change, Selection};
 use crate::client::{ClientOptions, ClusterClient, RequestCounters};
 use crate::discovery::ApiKind;
 use crate::kubeconfig::{Accepted, KubeconfigPolicy};
 use crate::secrets::{SecretConsumer, SecretPolicy, check_address};
+use crate::supervisor::{Task, supervise};
 use crate::workqueue::Backoff;
 
 mod connection_state;
@@ -273,6 +274,25 @@ impl fmt::Debug for ClusterHandle {
     }
 }
 
+/// Reads a Secret again whenever its cache has an event.
+async fn refresh_on_events(
+    inner: Weak<Inner>,
+    address: SecretAddress,
+    mut events: mpsc::UnboundedReceiver<CacheEvent>,
+) {
+    while let Some(event) = events.recv().await {
+        let unreadable = match event.change {
+            Change::Failed { error } => Some(error),
+            _ => None,
+        };
+        let Some(inner) = inner.upgrade() else { return };
+        let secret = inner.secrets.lock().get(&address).cloned();
+        if let Some(secret) = secret {
+            secret.refresh(&inner, unreadable.as_ref());
+        }
+    }
+}
+
 impl Inner {
     /// Starts to watch a Secret. An address that no Secret can have is refused without a request.
     fn watch_secret(self: &Arc<Self>, address: &SecretAddress) -> Arc<WatchedSecret> {
@@ -284,21 +304,10 @@ impl Inner {
             name: address.name.as_str().into(),
         };
         let cache = self.secret_caches.watch(&self.hub, &self.secret_kind, selection);
-        let mut events = cache.subscribe();
-        let (inner, watched) = (Arc::downgrade(self), address.clone());
-        let task = self.runtime.spawn(async move {
-            while let Some(event) = events.recv().await {
-                let unreadable = match event.change {
-                    Change::Failed { error } => Some(error),
-                    _ => None,
-                };
-                let Some(inner) = inner.upgrade() else { return };
-                let secret = inner.secrets.lock().get(&watched).cloned();
-                if let Some(secret) = secret {
-                    secret.refresh(&inner, unreadable.as_ref());
-                }
-            }
-        });
+        let (inner, watched, events) = (Arc::downgrade(self), address.clone(), cache.clone());
+        // The first events are the current content, so a new start misses nothing.
+        let start = move || refresh_on_events(inner.clone(), watched.clone(), events.subscribe());
+        let task = self.runtime.spawn(supervise(Task::Secret, start, || {}));
         WatchedSecret::new(address, Ok((cache, task.abort_handle())))
     }
 

@@ -165,3 +165,39 @@ fn a_slow_log_delays_nobody_and_dropped_records_are_counted() {
          object=\"Deployment.apps shop/web\" outcome=\"failure\" reason=\"Forbidden\" duration_ms=12"
     );
 }
+
+/// A log that panics at its first event.
+struct Panicking(std::sync::atomic::AtomicBool);
+
+impl tracing::Subscriber for Panicking {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        assert!(self.0.swap(true, Ordering::Relaxed), "injected");
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_panic_of_the_writer_loses_one_record_and_not_those_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    let file = AuditFile { path: path.clone(), max_bytes: 1 << 20, max_backups: 1 };
+    // With a single dispatcher `tracing` caches the interest of the thread that logs first, which may be another test's.
+    let _second = Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    let log = Panicking(false.into());
+    let audit = tracing::subscriber::with_default(log, || Audit::start(true, Some(file)).unwrap());
+    for _ in 0..3 {
+        audit.record(record());
+    }
+    audit.flush(Duration::from_secs(60));
+    assert_eq!(audit.stats(), AuditStats { written: 2, dropped: 0, failed: 0 });
+    assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 2);
+}

@@ -18,12 +18,13 @@ use super::metadata::{self, MetadataPage};
 use super::poll;
 use super::shared::WriterToken;
 use super::sync_policy::SyncMethod;
-use super::{CacheOptions, Change, Selection};
+use super::{CacheKey, CacheOptions, Change, Selection};
 use crate::audit::AuditVerb;
 use crate::client::{ApiResponse, ClusterClient, PendingAudit};
 use crate::client::{MAX_PAGES, PageSize, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
+use crate::supervisor::Panicked;
 use crate::transport::{ResponseBody, TransportError};
 use crate::workqueue::Backoff;
 
@@ -344,10 +345,19 @@ impl Reflector {
     }
 
     fn attempt(&self) -> Attempt {
-        Attempt {
-            cluster: self.client.cluster().clone(),
-            operation: Operation::Watch,
-            target: format!("{} ({})", self.writer.key().kind, self.writer.key().selection),
-        }
+        self.writer.attempt()
+    }
+}
+
+impl WriterToken {
+    /// Called when the reflector has panicked: nothing keeps the cache in sync until the next one has listed.
+    pub(super) fn panicked(&self) {
+        self.failed(&ApiError::new(self.attempt(), FailureReason::ServerError, &Panicked.to_string()));
+    }
+
+    fn attempt(&self) -> Attempt {
+        let CacheKey { cluster, kind, selection, .. } = self.key();
+        let target = format!("{kind} ({selection})");
+        Attempt { cluster: cluster.clone(), operation: Operation::Watch, target }
     }
 }

@@ -57,7 +57,8 @@ pub struct CacheState {
 }
 
 /// The right to write to a cache. Acquiring it revokes the previous token: a reflector that was aborted may still be in
-/// the middle of a list, and its writes are ignored from then on.
+/// the middle of a list, and its writes are ignored from then on. Clones have the same right.
+#[derive(Clone)]
 pub(super) struct WriterToken {
     shared: Arc<SharedCache>,
     number: u64,
@@ -227,6 +228,14 @@ impl WriterToken {
         inner.writer += 1;
         inner.mode = mode;
         Self { shared: Arc::clone(shared), number: inner.writer }
+    }
+
+    /// Takes over from this token, unless another writer has.
+    pub(super) fn renew(&self, mode: SyncMode) -> Option<Self> {
+        let mut inner = self.lock()?;
+        inner.writer += 1;
+        inner.mode = mode;
+        Some(Self { shared: Arc::clone(&self.shared), number: inner.writer })
     }
 
     /// The state, unless another writer has taken over.

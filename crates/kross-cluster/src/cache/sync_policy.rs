@@ -70,7 +70,8 @@ impl SyncMethod {
     }
 }
 
-/// The permits for watches of remote clusters.
+/// The permits for watches of remote clusters. Clones share them.
+#[derive(Clone)]
 pub(super) struct WatchBudget {
     permits: Arc<Semaphore>,
     fallback: PollInterval,

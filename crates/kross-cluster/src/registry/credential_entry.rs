@@ -21,6 +21,7 @@ use crate::client::{AuditTrail, CircuitBreaker, ClusterClient, Outage, Transport
 use crate::fence::Fence;
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
+use crate::supervisor::{Panicked, Task, supervise};
 use crate::transport::Endpoint;
 
 /// The least time between two probes that failed requests trigger.
@@ -46,7 +47,10 @@ impl CredentialEntry {
             tracing::warn!(%secret, %warning, "kubeconfig is accepted with a warning");
         }
         let connector = Arc::new(Connector::new(inner, access, source, secret));
-        let task = inner.runtime.spawn(Arc::clone(&connector).run()).abort_handle();
+        let (running, failed) = (Arc::clone(&connector), Arc::clone(&connector));
+        let supervised =
+            supervise(Task::Cluster, move || Arc::clone(&running).run(), move || failed.panicked());
+        let task = inner.runtime.spawn(supervised).abort_handle();
         Arc::new(Self { connector, task })
     }
 }
@@ -346,6 +350,13 @@ impl Connector {
                 registry.reread_secrets(&self.access);
             }
         }
+    }
+
+    /// Called when the task has panicked: nobody probes the cluster until it starts again.
+    fn panicked(&self) {
+        let (reason, cause) = (FailureReason::ServerError, Panicked.to_string());
+        let failure = failed(ConnectStep::Reach, reason, cause, ConnectionAdvice::None);
+        self.failed(&failure, self.options.backoff.base);
     }
 
     /// Probes a connected cluster and returns when it is lost.

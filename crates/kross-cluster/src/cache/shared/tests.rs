@@ -48,6 +48,29 @@ fn writes_of_a_superseded_reflector_are_ignored() {
     assert_eq!((state().lists, state().phase), (1, CachePhase::Live));
 }
 
+#[test]
+fn a_reflector_that_panicked_is_not_live_and_takes_over_only_from_itself() {
+    let shared = shared();
+    let first = WriterToken::acquire(&shared, SyncMode::Watch);
+    list(&first, 5, &["a"]);
+    first.synced();
+    first.panicked();
+    assert_eq!(shared.state(1).phase, CachePhase::Failed);
+    let failure = shared.state(1).failure.unwrap();
+    assert!(failure.message().contains("internal error"), "{failure}");
+    let renewed = first.renew(SyncMode::Watch).unwrap();
+    first.synced();
+    assert_eq!(shared.state(1).lists, 1, "the token was revoked");
+    renewed.synced();
+    assert_eq!((shared.state(1).lists, shared.state(1).phase), (2, CachePhase::Live));
+    let second = WriterToken::acquire(&shared, SyncMode::Watch);
+    renewed.panicked();
+    assert!(renewed.renew(SyncMode::Watch).is_none());
+    assert_eq!(shared.state(1).phase, CachePhase::Live);
+    second.synced();
+    assert_eq!(shared.state(1).lists, 3);
+}
+
 /// An object that cannot be read, with a label.
 fn unreadable(name: &str, version: u64) -> StoredObject {
     let deep = format!("{}1{}", r#"{"a":"#.repeat(140), "}".repeat(140));

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::protocol::{IssuedCredential, exec_info, parse};
 use super::run::run;
 use super::{ExecCommand, ExecError};
+use crate::supervisor::{Panicked, Task, catch_blocking};
 
 /// The minimum time before a command that failed, or whose credential was rejected, is run again.
 const MIN_RERUN_INTERVAL: Duration = Duration::from_secs(10);
@@ -91,8 +92,8 @@ impl ExecSource {
 
 async fn run_blocking(command: &Arc<ExecCommand>) -> Result<IssuedCredential, ExecError> {
     let command = Arc::clone(command);
-    let cancelled = command.problem("was not run: the controller is stopping");
-    tokio::task::spawn_blocking(move || {
+    let failed = command.problem(format!("cannot be run: {Panicked}"));
+    catch_blocking(Task::Cluster, move || {
         let printed = run(&command, &exec_info(&command)?)?;
         let credential = parse(&command, &printed)?;
         match credential.expires {
@@ -103,7 +104,7 @@ async fn run_blocking(command: &Arc<ExecCommand>) -> Result<IssuedCredential, Ex
         }
     })
     .await
-    .unwrap_or(Err(cancelled))
+    .unwrap_or(Err(failed))
 }
 
 impl ResolvesClientCert for ExecSource {
