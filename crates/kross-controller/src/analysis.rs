@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kross_api::{FailureReason, ResourceGraphDefinitionSpec};
-use kross_cluster::{ClusterClient, ObjectKey};
+use kross_cluster::{ClusterClient, ObjectKey, Task, WorkQueue, catch};
 use kross_diagnostics::render;
 use kross_value::Text;
 use parking_lot::Mutex;
@@ -134,9 +134,20 @@ impl Analyses {
     fn start(&self, context: &Context, key: AnalysisKey, revision: &Revision, resolvers: Resolvers) {
         let (spec, name) = (Arc::clone(&revision.spec), revision.graph.name.to_string());
         let options = context.settings.compile.clone();
-        let (results, queue) = (Arc::clone(&self.0), context.instance_queue.clone());
+        let compile = move || compile(&name, &spec, &resolvers, &options);
+        self.spawn(key, context.instance_queue.clone(), compile);
+    }
+
+    fn spawn(
+        &self,
+        key: AnalysisKey,
+        queue: WorkQueue<InstanceKey>,
+        compile: impl FnOnce() -> Option<Text> + Send + 'static,
+    ) {
+        let results = Arc::clone(&self.0);
         tokio::task::spawn_blocking(move || {
-            let problem = compile(&name, &spec, &resolvers, &options);
+            let problem = catch(Task::Compile, compile)
+                .unwrap_or_else(|panicked| Some(format!("cannot compile the graph: {panicked}").into()));
             let before = results.lock().insert(key, Analysis::Done(problem));
             if let Some(Analysis::Running(waiting)) = before {
                 waiting.into_iter().for_each(|instance| queue.add(&InstanceKey(instance)));
@@ -157,4 +168,31 @@ fn compile(
     // as far as the hub's schemas show them.
     diagnostics.extend(deferred_warnings(definition, resolvers, options, &diagnostics));
     Some(render::condition(&diagnostics, MAX_MESSAGE).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use kross_cluster::Backoff;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn instances_that_wait_for_a_compiler_that_panics_are_requeued_with_an_error() {
+        let (analyses, queue) = (Analyses::default(), WorkQueue::new(Backoff::default()));
+        let key: AnalysisKey = ("graph".into(), "hub".into(), "eu".into(), vec![0]);
+        let instance = ObjectKey {
+            cluster: kross_cluster::ClusterId::local(),
+            group: "kro.run".into(),
+            kind: "Shop".into(),
+            namespace: Some("default".into()),
+            name: "x".into(),
+        };
+        let waiting = Analysis::Running(HashSet::from([instance.clone()]));
+        analyses.0.lock().insert(key.clone(), waiting);
+        analyses.spawn(key.clone(), queue.clone(), || panic!("injected"));
+        assert_eq!(queue.next().await.unwrap().0, instance);
+        let results = analyses.0.lock();
+        let Some(Analysis::Done(Some(problem))) = results.get(&key) else { panic!("{results:?}") };
+        assert!(problem.starts_with("cannot compile the graph: an internal error occurred"), "{problem}");
+    }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kross_cluster::{ApiError, ClusterClient};
+use kross_cluster::{ApiError, ClusterClient, Task, catch_blocking};
 use kross_schema::{GroupVersionKind, LiveSchemas, ResolvedKind, SchemaResolver};
 use kross_value::Text;
 use parking_lot::Mutex;
@@ -213,11 +213,9 @@ impl OpenApi {
         let bytes = client.fetch(url).await?;
         let (store, api_version) = (Arc::clone(&self.store), api_version.to_owned());
         // Parsing a large document would block the other tasks of this thread.
-        let parsed = tokio::task::spawn_blocking(move || store.parse(&api_version, &bytes)).await;
-        match parsed {
+        match catch_blocking(Task::Compile, move || store.parse(&api_version, &bytes)).await {
             Ok(parsed) => parsed.map_err(|error| unreadable(&error)),
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(error) => Err(unreadable(&error)),
+            Err(panicked) => Err(unreadable(&panicked)),
         }
     }
 }

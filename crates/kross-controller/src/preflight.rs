@@ -8,7 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kross_cluster::{Backoff, Cache, ClusterClient, ClusterId, Lookup, ObjectKey, WorkQueue};
+use kross_cluster::{
+    Backoff, Cache, ClusterClient, ClusterId, Lookup, ObjectKey, Task, WorkQueue, catch_async,
+};
 use kross_value::Text;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -227,7 +229,7 @@ impl Preflights {
             key,
             running: Arc::downgrade(&self.running),
         };
-        tokio::spawn(preflight.run(task));
+        tokio::spawn(preflight.supervise(task));
         PreflightResult::Pending
     }
 
@@ -290,8 +292,21 @@ struct PreflightLoop {
 }
 
 impl PreflightLoop {
-    /// Runs until nobody who requested it exists any more.
-    async fn run(self, mut task: PreflightTask) {
+    /// Runs until nobody who requested it exists any more. After a panic those who wait get an error, and it runs again.
+    async fn supervise(self, mut task: PreflightTask) {
+        let mut panics = 0_u32;
+        while let Err(panicked) = catch_async(Task::Preflight, self.run(&mut task)).await {
+            panics = panics.saturating_add(1);
+            self.publish(PreflightResult::Failed(panicked.to_string().into()));
+            tokio::time::sleep(self.intervals.backoff.delay(panics, fastrand::f64())).await;
+            if self.is_abandoned() {
+                break;
+            }
+        }
+        self.end();
+    }
+
+    async fn run(&self, task: &mut PreflightTask) {
         let mut failures = 0_u32;
         let mut succeeded = Instant::now();
         loop {
@@ -318,7 +333,7 @@ impl PreflightLoop {
             // Both the timeout and the notification are a reason to run again.
             let _ = tokio::time::timeout(wait, self.preflight.expedite.notified()).await;
             if self.is_abandoned() || (failures > 0 && succeeded.elapsed() > self.intervals.give_up) {
-                return self.end();
+                return;
             }
         }
     }
@@ -356,7 +371,7 @@ impl PreflightLoop {
         state.requesters.is_empty() && state.requested.elapsed() > REQUESTER_GRACE
     }
 
-    fn end(self) {
+    fn end(&self) {
         if let Some(running) = self.running.upgrade() {
             running.lock().remove(&self.key);
         }

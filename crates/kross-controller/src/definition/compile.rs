@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kross_api::{ResolvedCluster, ResolvedCredentials, ResourceGraphDefinitionSpec, SecretAddress};
-use kross_cluster::Selection;
+use kross_cluster::{Selection, Task, catch_blocking};
 use kross_diagnostics::{Code, Diagnostic, Diagnostics, Severity, render};
 use kross_graph::{Graph, compile as compile_graph};
 use kross_schema::{GroupVersionKind, SchemaResolver};
@@ -178,7 +178,7 @@ async fn compile(
     let resolvers =
         Resolvers { local: Arc::clone(&context.schemas), fixed: remotes, resolved: HashMap::new() };
     // Compiling a large graph would block the other tasks of this thread.
-    let compiled = tokio::task::spawn_blocking(move || {
+    let compiled = catch_blocking(Task::Compile, move || {
         let definition = kross_graph::Definition { name: &name, spec: &spec, document: None };
         let compiled = compile_graph(definition, &resolvers, &options);
         let known = compiled.as_ref().ok().map(|graph| &graph.warnings);
@@ -186,11 +186,10 @@ async fn compile(
         (compiled, warnings.unwrap_or_default())
     })
     .await;
-    let (compiled, warnings) = match compiled {
-        Ok(compiled) => compiled,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => return Err(DefinitionError::NotSynced { what: "graphs" }),
-    };
+    let (compiled, warnings) = compiled.map_err(|panicked| DefinitionError::Invalid {
+        message: format!("cannot compile the graph: {panicked}"),
+        unknown_kinds: false,
+    })?;
     context.metrics.definitions.built(started.elapsed(), compiled.is_ok());
     match compiled {
         Ok(graph) => Ok(Compiled {

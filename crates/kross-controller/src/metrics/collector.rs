@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use kross_cluster::{Caches, ClusterClient, ClusterRegistry, ClusterView, Events, WorkQueue};
+use kross_cluster::{Caches, ClusterClient, ClusterRegistry, ClusterView, Events, Task, WorkQueue};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -88,21 +88,23 @@ const GAUGES: [Gauge; 6] = [
     },
 ];
 
-/// Counters by result, and how they are read.
+/// Counters by the values of a label, and how they are read.
 struct CounterFamily {
     name: &'static str,
     help: &'static str,
-    results: &'static [&'static str],
+    label: &'static str,
+    values: fn() -> Vec<&'static str>,
     read: fn(&Sources) -> Vec<u64>,
 }
 
 pub(super) const RESULT: &str = "result";
 
-const COUNTERS: [CounterFamily; 2] = [
+const COUNTERS: [CounterFamily; 3] = [
     CounterFamily {
         name: "kross_api_requests",
         help: "Requests to the local cluster, without watches",
-        results: &["answered", "unanswered"],
+        label: RESULT,
+        values: || vec!["answered", "unanswered"],
         read: |sources| {
             let requests = sources.client.stats().requests;
             vec![requests.answered, requests.failed]
@@ -111,11 +113,19 @@ const COUNTERS: [CounterFamily; 2] = [
     CounterFamily {
         name: "kross_events",
         help: "Kubernetes Events, by result",
-        results: &["written", "repeated", "dropped", "failed"],
+        label: RESULT,
+        values: || vec!["written", "repeated", "dropped", "failed"],
         read: |sources| {
             let stats = sources.events.as_ref().map(Events::stats).unwrap_or_default();
             vec![stats.written, stats.repeated, stats.dropped, stats.failed]
         },
+    },
+    CounterFamily {
+        name: "kross_task_panics",
+        help: "Panics outside of reconciles, by task; the log has their messages",
+        label: "task",
+        values: || Task::ALL.iter().map(|task| task.as_str()).collect(),
+        read: |_| Task::ALL.iter().map(|task| task.panics()).collect(),
     },
 ];
 
@@ -130,7 +140,7 @@ pub(super) fn register(register: &mut Register<'_>, collected: &Collected) {
         name: family.name,
         kind: MetricType::Counter,
         help: family.help,
-        labels: vec![(RESULT, family.results.to_vec())],
+        labels: vec![(family.label, (family.values)())],
     });
     let clusters = super::cluster_metrics::descriptions();
     register.collector(collected.clone(), gauges.chain(counters).chain(clusters).collect());
@@ -143,10 +153,10 @@ impl Collector for Collected {
             let number = i64::try_from(read(sources)).unwrap_or(i64::MAX);
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&number)?;
         }
-        for CounterFamily { name, help, results, read } in &COUNTERS {
+        for CounterFamily { name, help, label, values, read } in &COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (result, number) in results.iter().zip(read(sources)) {
-                ConstCounter::new(number).encode(family.encode_family(&[(RESULT, *result)])?)?;
+            for (value, number) in values().into_iter().zip(read(sources)) {
+                ConstCounter::new(number).encode(family.encode_family(&[(*label, value)])?)?;
             }
         }
         super::cluster_metrics::encode(&mut encoder, &sources.clusters)
