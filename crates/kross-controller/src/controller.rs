@@ -8,7 +8,8 @@ use std::time::Duration;
 use futures::future::FutureExt;
 use kross_api::FailureReason;
 use kross_cluster::{
-    ApiKind, CacheEvent, Caches, ClusterClient, ClusterView, LeaderElection, Leadership, WorkItem,
+    ApiKind, CacheEvent, Caches, ClusterClient, ClusterView, LeaderElection, Leadership, Task, WorkItem,
+    catch,
 };
 use kross_value::Text;
 use parking_lot::Mutex;
@@ -23,6 +24,7 @@ use crate::graphs::Graphs;
 use crate::instance;
 use crate::key::{InstanceKey, Key};
 use crate::kinds;
+use crate::liveness::{Heartbeat, Liveness};
 use crate::metrics::Metrics;
 use crate::permits::{Permit, Permits};
 use crate::readiness::Readiness;
@@ -31,6 +33,18 @@ use crate::settings::Settings;
 const WATCHES: &str = "watches";
 const LEADERSHIP: &str = "leadership";
 
+const DISPATCH: &str = "dispatch";
+const ELECTION: &str = "leader election";
+const DEFINITIONS: &str = "definitions";
+const INSTANCES: &str = "instances";
+const WORKERS: &str = "workers";
+
+/// How long the dispatch of one event may take before the controller counts as stuck.
+const DISPATCH_LIMIT: Duration = Duration::from_secs(60);
+/// How long a reconcile of a definition, or the wait of an instance for a permit, may take before the controller counts as
+/// stuck. All of their requests have time limits.
+const WORKER_LIMIT: Duration = Duration::from_secs(600);
+
 /// The controller of one hub.
 pub struct Controller {
     client: ClusterClient,
@@ -38,6 +52,7 @@ pub struct Controller {
     settings: Settings,
     metrics: Metrics,
     readiness: Readiness,
+    liveness: Liveness,
     graphs: Arc<Graphs>,
 }
 
@@ -58,6 +73,12 @@ pub enum ControllerError {
         /// The time limit.
         limit: Duration,
     },
+    /// A task that the controller cannot work without has ended.
+    #[error("task `{task}` has ended unexpectedly")]
+    TaskEnded {
+        /// The task.
+        task: &'static str,
+    },
 }
 
 impl Controller {
@@ -76,6 +97,7 @@ impl Controller {
             client,
             lease_client,
             readiness: Readiness::new(checks),
+            liveness: Liveness::default(),
             metrics: Metrics::new(registry, settings.condition_metrics.then(|| Arc::clone(&graphs))),
             graphs,
             settings,
@@ -86,6 +108,12 @@ impl Controller {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         self.readiness.clone()
+    }
+
+    /// Whether the loops of the controller make progress.
+    #[must_use]
+    pub fn liveness(&self) -> Liveness {
+        self.liveness.clone()
     }
 
     /// A function that gives the clusters in use, as they are when it is called.
@@ -103,9 +131,9 @@ impl Controller {
     /// Runs until `stop` is ready, then waits for the running reconciles.
     ///
     /// # Errors
-    /// Leadership is lost, or reconciles do not finish in time.
+    /// Leadership is lost, reconciles do not finish in time, or a task has ended unexpectedly.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ControllerError> {
-        let Self { client, lease_client, settings, metrics, readiness, graphs } = self;
+        let Self { client, lease_client, settings, metrics, readiness, liveness, graphs } = self;
         tokio::pin!(stop);
         let uid = tokio::select! {
             () = &mut stop => return Ok(()),
@@ -122,8 +150,9 @@ impl Controller {
         };
         let context = Arc::new(Context::new(client, &uid, caches, settings, metrics, graphs));
         let leadership = election.as_ref().map(LeaderElection::leadership);
-        let (mut tasks, passes) = (JoinSet::new(), Passes::default());
-        let synced = dispatch_events(&context, events, &mut tasks);
+        let (mut tasks, mut workers, passes) = (JoinSet::new(), JoinSet::new(), Passes::default());
+        let heartbeat = liveness.heartbeat(DISPATCH, DISPATCH_LIMIT);
+        let synced = dispatch_events(&context, events, heartbeat, &mut tasks);
         requeue_cluster_users(&context, &mut tasks);
         let (led, has_led) = oneshot::channel();
         let lost = lost(leadership.clone(), has_led);
@@ -131,18 +160,21 @@ impl Controller {
         let ended = {
             let start = leadership.clone().map(|leadership| (leadership, led));
             let work = async {
-                tokio::join!(
+                let ((), ended) = tokio::join!(
                     report_leadership(leadership.clone(), &readiness),
-                    start_workers(&context, synced, start, &readiness, &mut tasks, &passes)
+                    work(&context, synced, start, &readiness, &liveness, &mut workers, &passes)
                 );
+                ended
             };
             tokio::select! {
                 () = &mut stop => Ok(()),
                 () = &mut lost => Err(lost_leadership(&context)),
-                () = work => Ok(()),
+                task = work => Err(ControllerError::TaskEnded { task }),
+                // Neither of them ends before the controller does.
+                _ = tasks.join_next() => Err(ControllerError::TaskEnded { task: DISPATCH }),
             }
         };
-        shut_down(&context, ended, lost, tasks, &passes, election).await
+        shut_down(&context, ended, lost, [workers, tasks], &passes, election).await
     }
 }
 
@@ -151,13 +183,15 @@ impl Controller {
 fn dispatch_events(
     context: &Arc<Context>,
     mut events: mpsc::UnboundedReceiver<CacheEvent>,
+    heartbeat: Heartbeat,
     tasks: &mut JoinSet<()>,
 ) -> watch::Receiver<bool> {
     let mut dispatch = Dispatch::new(Arc::clone(context));
     let (sender, synced) = watch::channel(false);
     tasks.spawn(async move {
-        while let Some(event) = events.recv().await {
-            if dispatch.dispatch(&event) {
+        while let Some(event) = heartbeat.wait(events.recv()).await {
+            // A panic ends the routing of this event, and not that of the others.
+            if catch(Task::Dispatch, || dispatch.dispatch(&event)) == Ok(true) {
                 sender.send_if_modified(|synced| !std::mem::replace(synced, true));
             }
         }
@@ -170,7 +204,8 @@ fn requeue_cluster_users(context: &Arc<Context>, tasks: &mut JoinSet<()>) {
     let (mut events, context) = (context.clusters.subscribe(), Arc::clone(context));
     tasks.spawn(async move {
         while let Some(event) = events.recv().await {
-            context.requeue_users_of(&event.secret);
+            // It was logged, and the next event is independent of this one.
+            let _ = catch(Task::Dispatch, || context.requeue_users_of(&event.secret));
         }
     });
 }
@@ -181,7 +216,7 @@ async fn shut_down(
     context: &Context,
     ended: Result<(), ControllerError>,
     lost: impl Future<Output = ()>,
-    mut tasks: JoinSet<()>,
+    tasks: [JoinSet<()>; 2],
     passes: &Passes,
     election: Option<LeaderElection>,
 ) -> Result<(), ControllerError> {
@@ -196,7 +231,9 @@ async fn shut_down(
         Err(error) => Err(error),
     };
     // Before the Lease is released: nothing may be written without it.
-    tasks.shutdown().await;
+    for mut tasks in tasks {
+        tasks.shutdown().await;
+    }
     passes.cancel().await;
     if let Some(events) = &context.events {
         // Events that are not written within a second are dropped.
@@ -253,33 +290,38 @@ async fn lost(leadership: Option<watch::Receiver<Leadership>>, has_led: oneshot:
     std::future::pending::<()>().await;
 }
 
-/// Waits for the caches and for leadership, then starts the workers. Never returns.
-async fn start_workers(
+/// Waits for the caches and for leadership, then runs the workers. Returns the task that has ended, which none should.
+async fn work(
     context: &Arc<Context>,
     mut synced: watch::Receiver<bool>,
     leadership: Option<(watch::Receiver<Leadership>, oneshot::Sender<()>)>,
     readiness: &Readiness,
-    tasks: &mut JoinSet<()>,
+    liveness: &Liveness,
+    workers: &mut JoinSet<()>,
     passes: &Passes,
-) {
-    if synced.wait_for(|synced| *synced).await.is_ok() {
-        readiness.set(WATCHES, true);
-        tracing::info!("caches have synced");
-        if let Some((mut leadership, led)) = leadership {
-            if leadership.wait_for(|leadership| *leadership == Leadership::Leading).await.is_err() {
-                // The election has ended, so this process will never lead.
-                return std::future::pending().await;
-            }
-            tracing::info!("started leading");
-            let _ = led.send(());
-            list_afresh(context).await;
-        }
-        for _ in 0..context.settings.definition_workers.max(1) {
-            tasks.spawn(reconcile_definitions(Arc::clone(context)));
-        }
-        tasks.spawn(reconcile_instances(Arc::clone(context), passes.clone()));
+) -> &'static str {
+    if synced.wait_for(|synced| *synced).await.is_err() {
+        return DISPATCH;
     }
-    std::future::pending::<()>().await;
+    readiness.set(WATCHES, true);
+    tracing::info!("caches have synced");
+    if let Some((mut leadership, led)) = leadership {
+        if leadership.wait_for(|leadership| *leadership == Leadership::Leading).await.is_err() {
+            // The election has ended, so this process would never lead.
+            return ELECTION;
+        }
+        tracing::info!("started leading");
+        let _ = led.send(());
+        list_afresh(context).await;
+    }
+    for _ in 0..context.settings.definition_workers.max(1) {
+        let heartbeat = liveness.heartbeat(DEFINITIONS, WORKER_LIMIT);
+        workers.spawn(reconcile_definitions(Arc::clone(context), heartbeat));
+    }
+    let heartbeat = liveness.heartbeat(INSTANCES, WORKER_LIMIT);
+    workers.spawn(reconcile_instances(Arc::clone(context), passes.clone(), heartbeat));
+    workers.join_next().await;
+    WORKERS
 }
 
 /// Lists definitions, revisions and CRDs again. The caches of a standby may lag behind what the previous leader has done, and
@@ -289,8 +331,8 @@ async fn list_afresh(context: &Context) {
     tokio::join!(definitions.relist(), revisions.relist(), crds.relist());
 }
 
-async fn reconcile_definitions(context: Arc<Context>) {
-    while let Some(item) = context.definition_queue.next().await {
+async fn reconcile_definitions(context: Arc<Context>, heartbeat: Heartbeat) {
+    while let Some(item) = heartbeat.wait(context.definition_queue.next()).await {
         catch_panic(&context, reconcile_definition(&context, item)).await;
     }
 }
@@ -303,11 +345,11 @@ async fn reconcile_definition(context: &Context, item: WorkItem<Key>) {
     item.finish(outcome);
 }
 
-async fn reconcile_instances(context: Arc<Context>, passes: Passes) {
+async fn reconcile_instances(context: Arc<Context>, passes: Passes, heartbeat: Heartbeat) {
     let permits = Permits::new(context.settings.instance_workers);
     loop {
         // In this order, so that no permit is held while the queue is empty.
-        let Some(item) = context.instance_queue.next().await else { return };
+        let Some(item) = heartbeat.wait(context.instance_queue.next()).await else { return };
         let permit = permits.acquire().await;
         let context = Arc::clone(&context);
         passes.spawn(async move { catch_panic(&context, reconcile_instance(&context, item, permit)).await });

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use kross_controller::Readiness;
+use kross_controller::{Liveness, Readiness};
 use kross_server::{BindAddress, LogControl, admin_pages, metrics_page, probe_pages, serve};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
@@ -34,8 +34,10 @@ async fn request(address: SocketAddr, method: &str, path: &str, body: &str) -> (
 #[tokio::test]
 async fn readyz_lists_failing_checks_until_all_pass() {
     let readiness = Readiness::new(["leadership", "watches"]);
-    let address = start(probe_pages(readiness.clone())).await;
-    assert_eq!(request(address, "GET", "/healthz", "").await, (200, "ok".to_owned()));
+    let address = start(probe_pages(readiness.clone(), Liveness::default())).await;
+    for path in ["/healthz", "/livez"] {
+        assert_eq!(request(address, "GET", path, "").await, (200, "ok".to_owned()));
+    }
     readiness.set("watches", true);
     assert_eq!(
         request(address, "GET", "/readyz", "").await,

@@ -190,6 +190,9 @@ async fn the_controller_is_ready_once_its_caches_sync_and_one_of_two_replicas_le
     first.until_ready().await;
     let second = Process::start("hub", &election).await;
     second.until_ready().await;
+    for replica in [&first, &second] {
+        assert_eq!(ask(&replica.probes, "GET", "/livez", ""), (200, "ok".to_owned()));
+    }
 
     let definitions = api(&client, "kro.run", "v1alpha1", "ResourceGraphDefinition");
     let define = async |name: &str, kind: &str| {

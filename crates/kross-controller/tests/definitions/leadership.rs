@@ -55,12 +55,12 @@ fn writes(proxy: &FaultProxy) -> Vec<String> {
     sent.iter().map(|record| &record.request).filter(is_write).map(ToString::to_string).collect()
 }
 
-fn config_map(id: &str, data: Json) -> Json {
+fn config_map(id: &str, data: &Json) -> Json {
     json!({"id": id, "template": {"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": format!("${{schema.metadata.name}}-{id}")}, "data": data}})
 }
 
-fn definition(kind: &str, resources: Json) -> Json {
+fn definition(kind: &str, resources: &Json) -> Json {
     json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
         "metadata": {"name": kind.to_lowercase()},
         "spec": {"schema": {"apiVersion": "v1alpha1", "kind": kind, "spec": {"size": "integer | default=1"}},
@@ -78,7 +78,7 @@ async fn a_standby_whose_watches_lag_behind_prunes_nothing_that_a_newer_definiti
     let proxy = FaultProxy::start(shared(PLANE).await.admin()).unwrap();
     let config = proxy.kubeconfig(shared(PLANE).await.admin()).unwrap().config().await.unwrap();
     let second = Running::start_with(config, candidate("lagging.kro.run", "second")).await;
-    objects.create(&definition("Lagging", json!([config_map("a", json!({}))]))).await;
+    objects.create(&definition("Lagging", &json!([config_map("a", &json!({}))]))).await;
     objects.until_ready("lagging").await;
     let instances = objects.namespaced("kro.run", "Lagging", "laggings", "default");
     create_instance(&instances, "Lagging", "lagging").await;
@@ -91,7 +91,7 @@ async fn a_standby_whose_watches_lag_behind_prunes_nothing_that_a_newer_definiti
     proxy.cut_connections();
     wait::until_true("the standby to watch again", || proxy.count(&watches()) > before).await;
     // The leader applies another ConfigMap and resigns.
-    let both = json!([config_map("a", json!({})), config_map("b", json!({}))]);
+    let both = json!([config_map("a", &json!({})), config_map("b", &json!({}))]);
     objects.patch("lagging", &json!({"spec": {"resources": both}})).await;
     objects.until_ready("lagging").await;
     let config_maps = objects.config_maps("default");
@@ -117,8 +117,9 @@ async fn a_controller_that_was_told_to_stop_writes_nothing_once_its_lease_cannot
     let controller = Controller::new(hub_client, lease_client, settings, &mut Registry::default());
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(controller.run(async { drop(stopped.await) }));
-    let chain = json!([config_map("a", json!({})), config_map("b", json!({"after": "${a.metadata.name}"}))]);
-    objects.create(&definition("Draining", chain)).await;
+    let chain =
+        json!([config_map("a", &json!({})), config_map("b", &json!({"after": "${a.metadata.name}"}))]);
+    objects.create(&definition("Draining", &chain)).await;
     objects.until_ready("draining").await;
 
     // The first of two writes is on its way when the controller is told to stop and cannot renew its lease any more.

@@ -11,6 +11,7 @@ use kross_server::{BindAddress, LogControl, admin_pages, cluster_pages, metrics_
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::output::{Outcome, Output};
 
@@ -87,39 +88,45 @@ async fn serve_and_reconcile(
 
     let mut registry = Registry::default();
     let controller = Controller::new(client, lease_client, settings, &mut registry);
-    let pages = Pages::default();
-    pages.open(probes, true, "probes", probe_pages(controller.readiness())).await?;
+    let mut pages = Pages::default();
+    let probe_router = probe_pages(controller.readiness(), controller.liveness());
+    pages.open(probes, true, "probes", probe_router).await?;
     pages.open(metrics, true, "metrics", metrics_page(Arc::new(registry))).await?;
     let admin_router = admin_pages(log).merge(cluster_pages(controller.clusters()));
     pages.open(admin, admin_given, "admin pages", admin_router).await?;
 
+    let (pages, mut lost_pages) = (&mut pages, None);
     let ended = controller
-        .run(async move {
+        .run(async {
             tokio::select! {
                 _ = interrupt.recv() => tracing::info!(signal = "SIGINT", "shutting down"),
                 _ = terminate.recv() => tracing::info!(signal = "SIGTERM", "shutting down"),
+                ended = pages.ended() => lost_pages = Some(ended),
             }
         })
         .await;
     pages.close();
-    Ok(ended?)
+    ended?;
+    // Nobody could tell any more whether the controller works.
+    lost_pages.map_or(Ok(()), |error| Err(error.context("the pages are not served any more")))
 }
 
 /// The HTTP pages, served until they are closed.
 struct Pages {
     stop: watch::Sender<bool>,
+    servers: JoinSet<anyhow::Result<()>>,
 }
 
 impl Default for Pages {
     fn default() -> Self {
-        Self { stop: watch::channel(false).0 }
+        Self { stop: watch::channel(false).0, servers: JoinSet::new() }
     }
 }
 
 impl Pages {
     /// Serves pages. If they are not required, an address that is in use is a warning.
     async fn open(
-        &self,
+        &mut self,
         address: BindAddress,
         required: bool,
         name: &'static str,
@@ -138,14 +145,23 @@ impl Pages {
             tracing::info!(%address, pages = name, "serving pages");
         }
         let mut stop = self.stop.subscribe();
-        tokio::spawn(async move {
+        self.servers.spawn(async move {
             // A dropped sender means stop as well.
             let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
-            if let Err(error) = serve(listener, pages, stopped).await {
-                tracing::error!(%error, pages = name, "cannot serve pages");
-            }
+            serve(listener, pages, stopped).await.with_context(|| format!("cannot serve {name}"))
         });
         Ok(())
+    }
+
+    /// Returns why pages are not served any more, if that happens.
+    async fn ended(&mut self) -> anyhow::Error {
+        match self.servers.join_next().await {
+            // All pages are disabled.
+            None => std::future::pending().await,
+            Some(Err(error)) => error.into(),
+            Some(Ok(Err(error))) => error,
+            Some(Ok(Ok(()))) => anyhow::anyhow!("the server has ended"),
+        }
     }
 
     fn close(&self) {
@@ -161,8 +177,9 @@ mod tests {
     async fn an_address_in_use_is_an_error_only_if_it_was_given() {
         let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = BindAddress::At(taken.local_addr().unwrap());
-        let pages = Pages::default();
-        let open = |required| pages.open(address, required, "admin pages", axum::Router::new());
+        let open = async |required| {
+            Pages::default().open(address, required, "admin pages", axum::Router::new()).await
+        };
         assert!(open(false).await.is_ok());
         let error = open(true).await.unwrap_err().to_string();
         assert_eq!(error, format!("cannot listen on `{address}` for admin pages"));
