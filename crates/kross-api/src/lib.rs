@@ -72,6 +72,6 @@ pub use selector::{LabelSelector, SelectorRequirement};
 pub use status::{ClusterStatus, ManagedResource, instance_status_schemas, whole_seconds};
 pub use vocabulary::{
     ConditionType, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX, KUBECONFIG_KEY,
-    KUBECONFIG_NAME_SUFFIX, NodeState, Operation, Reason, ResourceState, SYSTEM_NAMESPACE, SyncMode,
-    annotations, labels, managers,
+    KUBECONFIG_NAME_SUFFIX, NodeState, Operation, PROTECTION_FINALIZER, Reason, ResourceState,
+    SYSTEM_NAMESPACE, SyncMode, annotations, labels, managers,
 };

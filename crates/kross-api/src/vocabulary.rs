@@ -16,6 +16,8 @@ pub const KEY_PREFIX: &str = "kro.run/";
 pub const INTERNAL_KEY_PREFIX: &str = "internal.kro.run/";
 /// The finalizer of definitions, revisions and instances.
 pub const FINALIZER: &str = "kro.run/finalizer";
+/// The finalizer of kubeconfig Secrets that are protected, see [`labels::PROTECT`].
+pub const PROTECTION_FINALIZER: &str = "kro.run/protect";
 /// The namespace of kubeconfig Secrets if neither the reference nor the instance has one.
 pub const SYSTEM_NAMESPACE: &str = "kro-system";
 /// The default key of the kubeconfig in its Secret.

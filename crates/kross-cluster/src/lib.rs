@@ -78,9 +78,11 @@ pub use object::{
 pub use registry::{
     ClusterChange, ClusterEvent, ClusterHandle, ClusterIdentity, ClusterOptions, ClusterRegistry,
     ClusterState, ClusterTotals, ClusterView, ConnectStep, Connection, ConnectionAdvice, ConnectionFailure,
-    ConnectionState,
+    ConnectionState, KubeconfigSecret,
 };
-pub use secrets::{SecretConsumer, SecretPolicy, SecretRefusal, check_address, is_offered, read_kubeconfig};
+pub use secrets::{
+    SecretConsumer, SecretName, SecretPolicy, SecretRefusal, check_address, is_offered, read_kubeconfig,
+};
 pub use supervisor::{Panicked, Task, catch, catch_async, catch_blocking};
 pub use transport::{Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats};
 pub use workqueue::{Backoff, Outcome, QueueKey, QueueStats, WorkItem, WorkQueue};

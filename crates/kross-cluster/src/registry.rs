@@ -25,12 +25,14 @@ mod connection_state;
 mod credential_entry;
 mod hub_identity;
 mod probe;
+mod protection;
 mod secret_content;
 mod view;
 mod watched_secret;
 
 pub use connection_state::{ClusterChange, ClusterEvent, ClusterIdentity, Connection, ConnectionState};
 pub use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure};
+pub use protection::KubeconfigSecret;
 pub use view::{ClusterState, ClusterTotals, ClusterView};
 
 use credential_entry::{Attempts, CredentialEntry};

@@ -2,9 +2,11 @@
 //! author of an instance chooses the name, so a Secret that may not be used always looks the same, whether it is
 //! absent, not offered, or offered to others.
 
+use std::fmt;
+
 use base64::Engine;
 use kross_api::{KUBECONFIG_NAME_SUFFIX, SecretAddress, annotations, labels};
-use kross_value::Value;
+use kross_value::{Text, Value};
 use zeroize::Zeroizing;
 
 use crate::object::StoredObject;
@@ -31,6 +33,27 @@ pub enum SecretConsumer<'a> {
 impl<'a> From<Option<&'a str>> for SecretConsumer<'a> {
     fn from(namespace: Option<&'a str>) -> Self {
         Self::Instance(namespace)
+    }
+}
+
+/// The namespace and the name of a Secret.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SecretName {
+    /// Its namespace.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Text,
+}
+
+impl fmt::Display for SecretName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl From<&SecretAddress> for SecretName {
+    fn from(address: &SecretAddress) -> Self {
+        Self { namespace: address.namespace.as_str().into(), name: address.name.as_str().into() }
     }
 }
 
@@ -185,7 +208,11 @@ pub fn read_kubeconfig<'a>(
         .ok_or_else(|| SecretRefusal::Key { secret: address.to_string(), key: address.key.clone() })
 }
 
-fn is_allowed(annotation: Option<&str>, consumer: SecretConsumer<'_>, policy: &SecretPolicy) -> bool {
+pub(crate) fn is_allowed(
+    annotation: Option<&str>,
+    consumer: SecretConsumer<'_>,
+    policy: &SecretPolicy,
+) -> bool {
     let Some(allowed) = annotation else { return !policy.require_allowed_namespaces };
     let mut allowed = allowed.split(',').map(str::trim);
     match consumer {

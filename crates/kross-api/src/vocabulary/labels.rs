@@ -40,3 +40,10 @@ pub const APPLYSET_ID: &str = "applyset.kubernetes.io/id";
 pub const APPLYSET_PART_OF: &str = "applyset.kubernetes.io/part-of";
 /// `"true"` on Secrets that cluster references may use.
 pub const CLUSTER_CREDENTIALS: &str = "kro.run/cluster-credentials";
+/// `"true"` on a kubeconfig Secret that must not be deleted before the objects in its cluster: it has our finalizer as long as
+/// the inventory of an instance names it.
+pub const PROTECT: &str = "kro.run/protect";
+/// `"true"` on a kubeconfig Secret with our finalizer, so that another process finds it.
+pub const PROTECTED: &str = "internal.kro.run/protected";
+/// The value of [`PROTECT`] and [`PROTECTED`].
+pub const PROTECT_TRUE: &str = "true";

@@ -88,6 +88,8 @@ pub struct Connection {
     pub method: Text,
     /// Warnings about the kubeconfig, which is used nevertheless.
     pub warnings: Vec<Text>,
+    /// Since when the Secret is being deleted and waits for the instances that use it, if so. It serves deletions only.
+    pub deletions_only: Option<Timestamp>,
 }
 
 /// A change of a cluster's connection. Holders of a handle should read its state again.
@@ -110,8 +112,10 @@ pub enum ClusterChange {
     Failed,
     /// Another credential is used now; the cluster was and is connected.
     Credential,
-    /// The Secret's labels or annotations changed, and with them who may use it.
+    /// The Secret's labels or annotations changed, and with them who may use it, or it is being deleted.
     Permissions,
+    /// The Secret's protection changed, and nothing that concerns its users.
+    Protection,
 }
 
 /// The failure of a step, as of now.

@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use super::Inner;
 use super::connection_state::{ClusterChange, ClusterIdentity, Connection, ConnectionState, failed};
 use super::credential_entry::{ConnectorSnapshot, ConnectorState, CredentialEntry};
+use super::protection;
 use super::secret_content::SecretContent;
 use crate::audit::{AuditCluster, AuditRecord, AuditVerb};
 use crate::cache::{Cache, Lookup};
@@ -82,6 +83,15 @@ impl From<SecretConsumer<'_>> for ConsumerKey {
             SecretConsumer::Instance(namespace) => Self::Instance(namespace.map(Into::into)),
         }
     }
+}
+
+/// What a new version of a Secret changes.
+#[derive(Default)]
+struct SecretChange {
+    /// Whether consumers must ask again even if the connection does not change.
+    permissions: bool,
+    /// Whether its protection changed.
+    protection: bool,
 }
 
 /// What subscribers were notified of.
@@ -196,14 +206,14 @@ impl WatchedSecret {
         let mut state = self.state.lock();
         // Inside the lock: a slower reader must not store an older version.
         let lookup = cache.get(Some(&self.address.namespace), &self.address.name);
-        let mut permissions = false;
+        let mut changed = SecretChange::default();
         match lookup {
             Lookup::Found(secret) => {
                 let version = secret.resource_version();
                 if state.secret.as_ref().is_some_and(|known| known.resource_version() == version) {
                     return;
                 }
-                permissions = self.replace_secret(&mut state, secret, inner);
+                changed = self.replace_secret(&mut state, secret, inner);
             }
             Lookup::Absent => {
                 state.verdicts.clear();
@@ -219,18 +229,23 @@ impl WatchedSecret {
             }
         }
         let notified = self.update_locked(state, inner);
-        if permissions && !notified {
+        if changed.permissions && !notified {
             inner.notify(&self.address, ClusterChange::Permissions);
+        } else if changed.protection {
+            inner.notify(&self.address, ClusterChange::Protection);
         }
     }
 
-    /// Stores a new version of the Secret. Returns whether consumers must ask again even if the connection does not change.
-    fn replace_secret(&self, state: &mut State, secret: Arc<StoredObject>, inner: &Inner) -> bool {
+    /// Stores a new version of the Secret.
+    fn replace_secret(&self, state: &mut State, secret: Arc<StoredObject>, inner: &Inner) -> SecretChange {
         // Consumers that were refused may be allowed now.
         let mut permissions = state.verdicts.drain().any(|(_, (refusal, _))| refusal.is_some());
         let content = SecretContent::of(&secret, &self.address, &inner.options);
-        permissions |= matches!((&state.content, &content),
+        let before = state.secret.as_deref();
+        let is_same = matches!((&state.content, &content),
             (SecretContent::Usable(before, _), SecretContent::Usable(after, _)) if before == after);
+        permissions |= is_same && before.is_none_or(|before| protection::concerns_users(before, &secret));
+        let protection = before.is_none_or(|before| protection::differs(before, &secret));
         // Consumers that asked before there was a Secret get an answer now, even if it is a refusal.
         for key in std::mem::take(&mut state.waiting) {
             let verdict = read_kubeconfig(&secret, &self.address, key.consumer(), &inner.options.secrets);
@@ -242,7 +257,7 @@ impl WatchedSecret {
         permissions |= usable(&content) && !usable(&state.content) && !state.wanted;
         state.content = content;
         state.secret = Some(secret);
-        permissions
+        SecretChange { permissions, protection }
     }
 
     /// Chooses the credential to use, and notifies subscribers if anything changed.
@@ -362,6 +377,7 @@ impl WatchedSecret {
                 last_contact: last_contact.unwrap_or(since),
                 method: connector.source.method().as_str().into(),
                 warnings: connector.warnings(),
+                deletions_only: state.secret.as_deref().and_then(protection::deletions_only_since),
             }),
             ConnectorState::Failed(failure) => ConnectionState::NotConnected {
                 failure: ConnectionFailure { last_contact: state.last_contact, ..failure },
