@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kross_api::{SecretAddress, label_version, labels};
 use kross_cluster::{
-    ApiKind, Backoff, Cache, Caches, ClusterClient, ClusterRegistry, Events, Selection, WorkQueue,
+    ApiKind, Backoff, Cache, Caches, ClusterClient, ClusterRegistry, Events, ObjectKey, SecretName,
+    Selection, StoredObject, WorkQueue,
 };
 use kross_value::{Object, Value};
 
@@ -20,6 +21,7 @@ use crate::kinds;
 use crate::metrics::{Metrics, Sources};
 use crate::openapi::DocumentStore;
 use crate::preflight::{Preflights, Requesters};
+use crate::secret_users::SecretUsers;
 use crate::settings::Settings;
 
 /// The backoff of a definition that cannot be served yet.
@@ -56,6 +58,8 @@ pub(crate) struct Context {
     pub(crate) cluster_handles: ClusterHandles,
     pub(crate) graphs: Arc<Graphs>,
     pub(crate) instances: Instances,
+    /// The instances by the Secrets that their inventories name.
+    pub(crate) secret_users: SecretUsers,
     pub(crate) definition_queue: WorkQueue<Key>,
     pub(crate) instance_queue: WorkQueue<InstanceKey>,
     /// Settings of the planner.
@@ -111,6 +115,7 @@ impl Context {
             schemas: Arc::new(HubSchemas::new(client.clone(), documents)),
             graphs,
             instances: Instances::default(),
+            secret_users: SecretUsers::default(),
             definition_queue,
             instance_queue,
             planning: planner_settings(&settings, hub_uid),
@@ -130,7 +135,29 @@ impl Context {
     pub(crate) fn requeue_instances_of(&self, served: &Served) {
         // Also those in a cache that has not synced: their events may have come before the definition was served.
         for instance in served.instances.known() {
-            self.instance_queue.add(&InstanceKey(instance.key(self.client.cluster())));
+            let key = instance.key(self.client.cluster());
+            if !self.secret_users.contains(&key) {
+                self.observe_inventory(&key, &instance);
+            }
+            self.instance_queue.add(&InstanceKey(key));
+        }
+    }
+
+    /// Indexes the Secrets that the inventory of an instance names. Returns whether one of them has its first user.
+    pub(crate) fn observe_inventory(&self, key: &ObjectKey, instance: &StoredObject) -> bool {
+        let changed = self.secret_users.observe(key, instance);
+        self.requeue_secrets(&changed);
+        !changed.is_empty()
+    }
+
+    /// The inventory of an instance that was deleted or released names no Secret any more.
+    pub(crate) fn forget_inventory(&self, key: &ObjectKey) {
+        self.requeue_secrets(&self.secret_users.forget(key));
+    }
+
+    fn requeue_secrets(&self, secrets: &[SecretName]) {
+        for secret in secrets {
+            self.definition_queue.add(&Key::Secret(secret.clone()));
         }
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures::future::FutureExt;
 use kross_api::FailureReason;
 use kross_cluster::{
-    ApiKind, CacheEvent, Caches, ClusterClient, ClusterView, LeaderElection, Leadership, Task, WorkItem,
-    catch,
+    ApiKind, CacheEvent, Caches, ClusterChange, ClusterClient, ClusterView, LeaderElection, Leadership,
+    SecretName, Task, WorkItem, catch,
 };
 use kross_value::Text;
 use parking_lot::Mutex;
@@ -28,6 +28,7 @@ use crate::liveness::{Heartbeat, Liveness};
 use crate::metrics::Metrics;
 use crate::permits::{Permit, Permits};
 use crate::readiness::Readiness;
+use crate::secret_protection;
 use crate::settings::Settings;
 
 const WATCHES: &str = "watches";
@@ -205,7 +206,12 @@ fn requeue_cluster_users(context: &Arc<Context>, tasks: &mut JoinSet<()>) {
     tasks.spawn(async move {
         while let Some(event) = events.recv().await {
             // It was logged, and the next event is independent of this one.
-            let _ = catch(Task::Dispatch, || context.requeue_users_of(&event.secret));
+            let _ = catch(Task::Dispatch, || {
+                if event.change != ClusterChange::Protection {
+                    context.requeue_users_of(&event.secret);
+                }
+                context.definition_queue.add(&Key::Secret(SecretName::from(&event.secret)));
+            });
         }
     });
 }
@@ -320,7 +326,15 @@ async fn work(
     }
     let heartbeat = liveness.heartbeat(INSTANCES, WORKER_LIMIT);
     workers.spawn(reconcile_instances(Arc::clone(context), passes.clone(), heartbeat));
-    workers.join_next().await;
+    // It ends once every protected Secret is queued; the workers never do.
+    let requeue_protected = async {
+        secret_protection::requeue_protected(context).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        _ = workers.join_next() => {}
+        () = requeue_protected => {}
+    }
     WORKERS
 }
 
@@ -341,6 +355,7 @@ async fn reconcile_definition(context: &Context, item: WorkItem<Key>) {
     let outcome = match &*item {
         Key::Definition(name) => definition::reconcile(context, name).await,
         Key::Revision(name) => definition::release_revision(context, name).await,
+        Key::Secret(name) => secret_protection::reconcile(context, name).await,
     };
     item.finish(outcome);
 }

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use kross_api::labels;
+use kross_api::{annotations, labels};
 use kross_cluster::{CacheEvent, CacheKey, Change, ObjectKey, Selection, StoredObject};
 use kross_value::{Text, Value};
 
 use crate::context::Context;
+use crate::finalizer;
 use crate::instance::instance_of;
 use crate::key::{InstanceKey, Key};
 use crate::kinds;
@@ -64,6 +65,9 @@ impl Dispatch {
                     });
                 }
                 self.applied(subject, old.as_deref(), new, *ours);
+                if subject == Subject::Other {
+                    self.observe_inventory(cache, old.as_deref(), new);
+                }
                 if subject == Subject::Other && !ours {
                     self.requeue_instances(cache, old.as_deref(), Some(new));
                 }
@@ -73,6 +77,7 @@ impl Dispatch {
                 self.context.metrics.queue.observed(EventType::delete);
                 self.deleted(subject, old);
                 if subject == Subject::Other {
+                    self.forget_inventory(cache, old);
                     self.requeue_instances(cache, Some(old), None);
                 }
                 self.requeue_contenders(cache, old);
@@ -195,6 +200,35 @@ impl Dispatch {
                 self.requeue_instance(instance);
             }
         }
+    }
+
+    /// Indexes the Secrets that the inventory of an instance names, if it changed.
+    fn observe_inventory(&self, cache: &CacheKey, old: Option<&StoredObject>, new: &StoredObject) {
+        let inventory = |object: &StoredObject| {
+            let text = object.annotation(annotations::CLUSTER_INVENTORY)?;
+            Some((text.to_owned(), finalizer::is_set(object)))
+        };
+        if old.and_then(inventory) != inventory(new) && self.has_instances(cache) {
+            self.context.observe_inventory(&new.key(&cache.cluster), new);
+        }
+    }
+
+    /// Forgets the inventory of an instance that was deleted. One of an existing kind that is not selected any more still has
+    /// to be cleaned up.
+    fn forget_inventory(&self, cache: &CacheKey, old: &StoredObject) {
+        let is_deleted = cache.selection == Selection::All
+            || old.deletion_timestamp().is_some()
+            || !finalizer::is_set(old);
+        if is_deleted && old.annotation(annotations::CLUSTER_INVENTORY).is_some() && self.has_instances(cache)
+        {
+            self.context.forget_inventory(&old.key(&cache.cluster));
+        }
+    }
+
+    /// Whether a cache is that of a definition's instances.
+    fn has_instances(&self, cache: &CacheKey) -> bool {
+        let serving = self.context.graphs.serving(&cache.group, &cache.kind);
+        serving.iter().any(|served| **served.instances.key() == *cache)
     }
 
     /// Requeues the instances that want an object that another instance owns.

@@ -1,15 +1,17 @@
 //! The keys of the work queues.
 
-use kross_cluster::{ObjectKey, QueueKey};
+use kross_cluster::{ObjectKey, QueueKey, SecretName};
 use kross_value::Text;
 
-/// A definition or a revision to reconcile.
+/// A definition, a revision or a Secret to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     /// A definition, by name.
     Definition(Text),
     /// A revision, by name.
     Revision(Text),
+    /// A kubeconfig Secret that is protected, or that asks for it.
+    Secret(SecretName),
 }
 
 impl QueueKey for Key {

@@ -32,6 +32,8 @@ mod permits;
 mod preflight;
 mod readiness;
 mod retry;
+mod secret_protection;
+mod secret_users;
 mod selector;
 mod settings;
 mod unreadable;

@@ -27,6 +27,10 @@ mod kubeconfig_secret_ref;
 mod moving;
 #[path = "clusters/polling.rs"]
 mod polling;
+#[path = "clusters/protected_namespace.rs"]
+mod protected_namespace;
+#[path = "clusters/protected_secrets.rs"]
+mod protected_secrets;
 #[path = "clusters/remote_objects.rs"]
 mod remote_objects;
 #[path = "clusters/second_hub.rs"]

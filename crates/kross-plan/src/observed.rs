@@ -210,6 +210,8 @@ pub struct ObservedCluster {
     pub connection: ClusterConnection,
     /// Whether an operation of this instance ever succeeded there.
     pub succeeded: bool,
+    /// Why a connected cluster serves deletions only, if so: nothing is applied or read there for an instance that lives.
+    pub deletions_only: Option<ConnectionFailure>,
 }
 
 /// Whether a cluster is connected.

@@ -181,6 +181,7 @@ fn connected(id: ClusterId, now: Timestamp) -> ObservedCluster {
         mode: SyncMode::Watch,
         connection: ClusterConnection::Connected { since: now, last_contact: None },
         succeeded: true,
+        deletions_only: None,
     }
 }
 

@@ -92,6 +92,16 @@ impl ClusterInventory {
         Ok(inventory)
     }
 
+    /// The references in an annotation, whether or not it matches its hash; `None` if it cannot be read.
+    #[must_use]
+    pub fn references(text: &str) -> Option<Vec<String>> {
+        if text.len() > MAX_LENGTH {
+            return None;
+        }
+        let wire: Wire = serde_json::from_str(text).ok()?;
+        Some(wire.clusters.into_iter().map(|cluster| cluster.reference).collect())
+    }
+
     /// The value of the annotation; `None` if the inventory is empty.
     ///
     /// # Errors

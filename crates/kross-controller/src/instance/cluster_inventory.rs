@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use kross_api::{ClusterId, ClusterInventory, GroupKind, Inventory, RecordedCluster};
 use kross_cluster::{ObjectKey, StoredObject};
-use kross_plan::{AccessPath, InventoryCluster, Plan, PlannedObject, ReferenceKey, UsedCluster};
+use kross_plan::{
+    AccessPath, InventoryCluster, ObservedCluster, Plan, PlannedObject, ReferenceKey, UsedCluster,
+};
 use kross_value::Text;
 
 use super::observation::Observation;
@@ -51,7 +53,10 @@ pub(super) fn required_entries(plan: &Plan) -> Vec<RecordedCluster> {
     let in_use = plan.clusters.iter().filter(|used| !used.former);
     let planned = PlannedContents::of(plan);
     let record = |used: &UsedCluster| {
-        let state = used.state.as_ref().filter(|state| state.connection.is_connected())?;
+        // A Secret that is being deleted waits for the inventories that name it, so it gets no new ones.
+        let is_usable =
+            |state: &&ObservedCluster| state.connection.is_connected() && state.deletions_only.is_none();
+        let state = used.state.as_ref().filter(is_usable)?;
         Some(RecordedCluster {
             reference: used.key.as_str().to_owned(),
             uid: state.uid.as_ref()?.to_string(),

@@ -149,7 +149,9 @@ impl ClusterResolver<'_> {
                         return true;
                     }
                 }
-                let state = connected(&connection);
+                let mut state = connected(&connection);
+                let deleting = connection.deletions_only;
+                state.deletions_only = deleting.map(|since| serves_deletions_only(secret, since));
                 clear_connection_failures(&state.id, connection.since, memory);
                 clients.add(&state.id, key, connection.client.on_behalf_of(self.key));
                 state
@@ -320,6 +322,7 @@ fn connected(connection: &Connection) -> ObservedCluster {
         mode: SyncMode::Watch,
         connection: ClusterConnection::Connected { since, last_contact },
         succeeded: false,
+        deletions_only: None,
     }
 }
 
@@ -352,7 +355,18 @@ fn not_connected(id: ClusterId, failure: ConnectionFailure) -> ObservedCluster {
         mode: SyncMode::Watch,
         connection: ClusterConnection::NotConnected(failure),
         succeeded: false,
+        deletions_only: None,
     }
+}
+
+/// The failure of a cluster whose Secret is being deleted.
+fn serves_deletions_only(secret: &SecretAddress, since: Timestamp) -> ConnectionFailure {
+    let cause = format!(
+        "Secret `{secret}` is being deleted and serves deletions only; nothing is applied until the instance refers to \
+         another Secret or is deleted"
+    );
+    let step = ConnectStep::Secret;
+    ConnectionFailure::new(step, FailureReason::Credentials, cause, ConnectionAdvice::None, since)
 }
 
 /// The failure of a cluster while the first attempt to connect runs.

@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{LifecyclePhase, Operation, managers};
-use kross_cluster::Selection;
+use kross_api::{LifecyclePhase, Operation, PROTECTION_FINALIZER, RecordedCluster, managers};
+use kross_cluster::{SecretName, Selection};
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
     Deletion, DeletionPlan, DeletionProgress, HookRecord, Hooks, OwnedObject, PendingDeletion, Plan, Wait,
@@ -23,6 +23,7 @@ use super::inventory_scan::InventoryScan;
 use super::memory::Memory;
 use super::pass::Pass;
 use crate::finalizer;
+use crate::secret_users;
 
 /// One reconcile of an instance that is being deleted.
 pub(super) struct DeletionPass<'a> {
@@ -67,6 +68,7 @@ impl<'a> DeletionPass<'a> {
                 return Ok(Next::After(SOON));
             }
             let hooks = self.apply_hooks().await?;
+            self.release_own_secrets().await?;
             let plan = self.plan(hooks.as_ref());
             self.pass.memory.attempts.clone_from(&plan.attempts);
             // Before the first deletion, and when something is left to wait for, but not after each wave.
@@ -124,6 +126,38 @@ impl<'a> DeletionPass<'a> {
             }
         }
         Ok(Some(plan))
+    }
+
+    /// Removes the clusters from the inventory whose kubeconfigs are in protected Secrets of the instance itself, once nothing is
+    /// left there: such a Secret is not deleted as long as an inventory names it.
+    async fn release_own_secrets(&mut self) -> Result<(), InstanceError> {
+        let objects = self.scan.objects(&self.pass.observation, self.pass.memory);
+        let is_protected = |object: &&OwnedObject| {
+            object.finalizers.iter().any(|finalizer| *finalizer == *PROTECTION_FINALIZER)
+        };
+        let secrets: Vec<&OwnedObject> = objects.iter().filter(is_protected).collect();
+        if secrets.is_empty() {
+            return Ok(());
+        }
+        let is_empty = |cluster: &RecordedCluster| {
+            !objects.iter().any(|object| object.key.cluster.as_str() == cluster.uid)
+        };
+        let is_own = |cluster: &RecordedCluster| {
+            let secret = secret_users::secret_of(&cluster.reference);
+            let is_it =
+                |object: &&OwnedObject| secret.as_ref().is_some_and(|secret| is_secret(object, secret));
+            secrets.iter().any(is_it)
+        };
+        let recorded = self.pass.inventory.remote.clusters().iter();
+        let released: Vec<RecordedCluster> =
+            recorded.filter(|cluster| is_own(cluster) && is_empty(cluster)).cloned().collect();
+        for cluster in released {
+            if self.pass.is_confirmed_empty(&cluster).await {
+                self.pass.inventory.remote.retain(|other| *other != cluster);
+            }
+        }
+        cluster_inventory::remove_unrecorded(&self.pass.inventory.remote, &mut self.pass.observation);
+        self.pass.write_inventory().await
     }
 
     fn plan(&self, hooks: Option<&Plan>) -> DeletionPlan {
@@ -192,6 +226,7 @@ impl<'a> DeletionPass<'a> {
         let key = *key;
         // Only now it is certain that no later pass deletes them.
         self.pass.report_orphaned(&plan.orphaned, &self.scan.clusters);
+        self.pass.context.forget_inventory(key);
         instances.unsubscribe(key, self.pass.memory);
         *self.pass.memory = Memory { released: uid.clone(), uid, ..Memory::default() };
         Ok(Next::Done)
@@ -236,4 +271,14 @@ fn has_deletion_rules(graph: &Graph) -> bool {
             || matches!(lifecycle.policy, Policy::Computed(_))
             || matches!(lifecycle.order, Some(Order::Computed(_)))
     })
+}
+
+/// Whether an object is a Secret of the hub with this name.
+fn is_secret(object: &OwnedObject, secret: &SecretName) -> bool {
+    let key = &object.key;
+    key.cluster.is_local()
+        && key.group.is_empty()
+        && key.kind == *"Secret"
+        && key.name == secret.name
+        && key.namespace.as_ref() == Some(&secret.namespace)
 }

@@ -8,8 +8,8 @@ use kross_api::{
     ClusterId, ClusterInventory, Inventory, annotations, applyset_id, labels, managers, remote_applyset_id,
     tooling,
 };
-use kross_cluster::StoredObject;
-use kross_plan::Plan;
+use kross_cluster::{SecretName, StoredObject};
+use kross_plan::{Plan, ReferenceKey};
 use kross_value::{Object, Text, Value};
 
 use super::cluster_inventory;
@@ -18,6 +18,7 @@ use super::pass::Pass;
 use crate::context::Context;
 use crate::finalizer;
 use crate::graphs::Served;
+use crate::secret_protection;
 
 /// What an instance owns, in the hub and in remote clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,8 +118,24 @@ impl Pass<'_> {
         let written = client.merge_patch(kind, namespace, name, None, managers::LABELLER, &patch).await;
         let written = written.map_err(InstanceError::WriteInventory)?;
         self.served.instances.observe(&written);
+        let has_new_secret = self.context.observe_inventory(self.key, &written);
         self.instance = Arc::new(written);
+        if has_new_secret {
+            self.protect_secrets().await;
+        }
         Ok(())
+    }
+
+    /// Protects the Secrets that the inventory names before anything is written to their clusters. Where that is not possible
+    /// an Event says so, and nothing waits for it.
+    async fn protect_secrets(&self) {
+        for cluster in self.inventory.remote.clusters() {
+            let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
+            let handle = self.memory.cluster_handles.get(&key);
+            if let Some(handle) = handle.filter(|handle| handle.needs_protection()) {
+                secret_protection::reconcile(self.context, &SecretName::from(handle.secret())).await;
+            }
+        }
     }
 }
 

@@ -117,6 +117,16 @@ impl Pass<'_> {
         found.is_ok_and(|found| found.stored.is_empty()).then_some(kept)
     }
 
+    /// Whether a cluster confirms that it has nothing of what the inventory has there.
+    pub(super) async fn is_confirmed_empty(&self, cluster: &RecordedCluster) -> bool {
+        let id = ClusterId::new(&cluster.uid);
+        let contents = &cluster.contents;
+        let Ok(kinds) = self.clients.clients_for(&id, contents) else { return false };
+        let applyset = self.remote_applyset_id();
+        let found = self.clients.request([&id], self.list_members(kinds, &applyset, contents)).await;
+        found.is_ok_and(|found| found.stored.is_empty())
+    }
+
     /// Writes when the deletion of objects with a deadline was first attempted, and which deletion hooks ran, for the next
     /// leader.
     ///

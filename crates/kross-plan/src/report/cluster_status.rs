@@ -118,8 +118,9 @@ pub(super) fn conditions(walk: &Walk<'_>, prune: &DeletionPlan, set: &mut Condit
         }
         Some(node) => unplaced_condition(set, node, now),
     };
+    let unusable = |used: &UsedCluster| used.unavailable().or_else(|| used.deletions_only());
     let unavailable =
-        walk.clusters.iter().filter(|used| used.needed).find_map(|used| Some((used, used.unavailable()?)));
+        walk.clusters.iter().filter(|used| used.needed).find_map(|used| Some((used, unusable(used)?)));
     match unavailable {
         _ if !resolved => {
             set_unknown(
@@ -163,11 +164,12 @@ fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<(Reason, S
     if !used.needed || walk.input.graph.nodes.iter().any(|node| fixed(&node.placement)) {
         return None;
     }
-    let failure = used.state.as_ref()?.connection.failure()?;
+    let failure = used.failure()?;
     if !matches!(failure.step, ConnectStep::Secret | ConnectStep::Key | ConnectStep::Parse) {
         return None;
     }
-    used.unavailable()?.failure().map(|reported| (failure.condition_reason(), since(reported)))
+    let unusable = used.unavailable().or_else(|| used.deletions_only())?;
+    unusable.failure().map(|reported| (failure.condition_reason(), since(reported)))
 }
 
 /// The message when every cluster in use is connected: with pending cleanup in others, or with one that is not in use.
@@ -211,6 +213,5 @@ fn unplaced_condition(set: &mut ConditionSet, node: &NodePlan, now: jiff::Timest
 
 /// The condition reason of a cluster that is not connected.
 pub(super) fn reason(used: &UsedCluster) -> Reason {
-    let failure = used.state.as_ref().and_then(|state| state.connection.failure());
-    failure.map_or(Reason::NotConnected, ConnectionFailure::condition_reason)
+    used.failure().map_or(Reason::NotConnected, ConnectionFailure::condition_reason)
 }

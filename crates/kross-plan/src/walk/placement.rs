@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use kross_api::{ClusterId, ConnectStep, ObjectKey, ResolveError, ResolvedCluster, ResolvedCredentials};
+use kross_api::{
+    ClusterId, ConnectStep, ConnectionFailure, LifecyclePhase, ObjectKey, ResolveError, ResolvedCluster,
+    ResolvedCredentials,
+};
 use kross_graph::{Node, Placement, RemotePlacement, Scope};
 
 use super::{Walk, not_rendered};
 use crate::access_paths::AccessPath;
+use crate::lifecycle::is_hook;
 use crate::observed::ReferenceKey;
 use crate::plan::{PlannedObject, UsedCluster};
 use crate::progress::{Progress, ResourceFailure};
@@ -19,12 +23,19 @@ pub(super) struct ResolvedPlacement {
     pub(super) access_path: Option<AccessPath>,
     /// Why it cannot be used, if so.
     pub(super) unavailable: Option<Progress>,
+    /// Why it serves deletions only, if so.
+    deletions_only: Option<Progress>,
 }
 
 impl ResolvedPlacement {
     fn of(used: &UsedCluster) -> Self {
         let access_path = AccessPath { reference: Arc::clone(&used.reference), key: used.key.clone() };
-        Self { cluster: used.id.clone(), access_path: Some(access_path), unavailable: used.unavailable() }
+        Self {
+            cluster: used.id.clone(),
+            access_path: Some(access_path),
+            unavailable: used.unavailable(),
+            deletions_only: used.deletions_only(),
+        }
     }
 
     /// Its name in messages; none for the local cluster.
@@ -60,13 +71,19 @@ impl<'a> Walk<'a> {
                 cluster: ClusterId::local(),
                 access_path: None,
                 unavailable: None,
+                deletions_only: None,
             });
         };
         let resolved = self.resolve(remote, scope).map_err(|error| match error {
             ResolveError::Expression(error) => not_rendered(&error),
             other => Progress::Failed(ResourceFailure::expression(other.to_string())),
         })?;
-        Ok(self.used(resolved))
+        let mut placement = self.used(resolved);
+        // Deletion hooks are a part of the deletion.
+        if self.input.phase == LifecyclePhase::Active && !is_hook(node) {
+            placement.unavailable = placement.unavailable.or_else(|| placement.deletions_only.clone());
+        }
+        Ok(placement)
     }
 
     fn resolve(
@@ -207,5 +224,19 @@ impl UsedCluster {
         } else {
             Progress::NotConnected(reported)
         })
+    }
+
+    /// Why the cluster serves deletions only, if so.
+    pub(crate) fn deletions_only(&self) -> Option<Progress> {
+        let failure = self.state.as_ref()?.deletions_only.as_ref()?;
+        let reported = ResourceFailure::not_connected(&self.reference.display, failure);
+        let message = format!("cluster `{}`: {}", self.reference.display, failure.cause).into();
+        Some(Progress::Failed(ResourceFailure { message, ..reported }))
+    }
+
+    /// Why the cluster cannot be used, or serves deletions only.
+    pub(crate) fn failure(&self) -> Option<&ConnectionFailure> {
+        let state = self.state.as_ref()?;
+        state.connection.failure().or(state.deletions_only.as_ref())
     }
 }

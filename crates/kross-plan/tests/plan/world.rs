@@ -161,6 +161,7 @@ impl World {
                     mode: SyncMode::Watch,
                     connection: connection.clone(),
                     succeeded: false,
+                    deletions_only: None,
                 },
             );
         }

@@ -185,7 +185,8 @@ fn literal(template: Option<&Template>) -> Option<String> {
 fn secret_needs(node: &Node, remote: &RemotePlacement, instance_is_namespaced: bool) -> Vec<Need> {
     let why = format!("read the kubeconfig of `{}`", node.id);
     let open = |why: &str| format!("{why}: the name of the Secret depends on the instance");
-    let need = |why: String| Need::new("", "secrets", READ, why);
+    let protect = "(add `patch` for the label `kro.run/protect`)";
+    let need = |why: String| Need::new("", "secrets", READ, format!("{why} {protect}"));
     match &remote.reference.credentials {
         Credentials::Secret(SecretTemplate { name, namespace, .. }) => {
             let namespace = match namespace {

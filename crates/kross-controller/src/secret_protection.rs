@@ -1,0 +1,202 @@
+//! Keeps our finalizer on the kubeconfig Secrets that ask for protection, as long as the inventory of an instance names them. A
+//! namespace can then be deleted as a whole: its Secrets wait for the objects in their clusters.
+
+use std::time::Duration;
+
+use kross_api::{FailureReason, labels};
+use kross_cluster::{
+    ApiError, ApiKind, KubeconfigSecret, Outcome, Report, SecretName, Selection, Severity, StoredObject,
+};
+
+use kross_value::Value;
+
+use crate::context::Context;
+use crate::graphs::Served;
+use crate::key::Key;
+use crate::kinds;
+use crate::secret_users::secrets_of;
+
+/// How long until a write that the controller may not do is attempted again.
+const FORBIDDEN_WAIT: Duration = Duration::from_secs(600);
+/// How long until it is asked again whether an instance that no definition serves names a Secret.
+const UNSERVED_WAIT: Duration = Duration::from_secs(60);
+/// How long until the Secrets are listed again after a failure.
+const LIST_WAIT: Duration = Duration::from_secs(5);
+
+/// Adds the finalizer to a Secret, or removes it. Sends no request if it is as it should be.
+pub(crate) async fn reconcile(context: &Context, name: &SecretName) -> Outcome {
+    // One that has a user is watched soon, which requeues it.
+    let is_unused = !context.secret_users.any(name, |_| true);
+    let secret = match context.clusters.secret(name, is_unused).await {
+        Ok(Some(secret)) => secret,
+        Ok(None) => return Outcome::Done,
+        Err(error) => {
+            tracing::warn!(secret = %name, %error, "cannot read Secret to protect");
+            return Outcome::Retry;
+        }
+    };
+    if secret.is_protection_requested() && is_offered_to_a_user(context, name, &secret) {
+        // A finalizer cannot be added to an object that is being deleted.
+        if secret.is_protected() || (secret.is_terminating() && !secret.has_finalizer()) {
+            return Outcome::Done;
+        }
+        return write(context, name, &secret, true).await;
+    }
+    if !secret.has_marks() {
+        return Outcome::Done;
+    }
+    if secret.is_protection_requested() {
+        match is_named(context, name).await {
+            Ok(Some(false)) => {}
+            // The index requeues it with its last user.
+            Ok(Some(true)) if is_offered_to_a_user(context, name, &secret) => return Outcome::Done,
+            Ok(Some(true)) if !context.secret_users.any(name, |_| true) => {
+                return Outcome::After(UNSERVED_WAIT);
+            }
+            Ok(Some(true)) => {}
+            Ok(None) => return Outcome::Retry,
+            Err(error) => {
+                tracing::warn!(secret = %name, %error, "cannot determine whether Secret is still used");
+                return Outcome::Retry;
+            }
+        }
+    }
+    write(context, name, &secret, false).await
+}
+
+/// Whether the inventory of an instance that may use a Secret names it. An inventory is written by whoever may edit the instance,
+/// and must not keep the Secrets of others.
+fn is_offered_to_a_user(context: &Context, name: &SecretName, secret: &KubeconfigSecret) -> bool {
+    context.secret_users.any(name, |user| secret.is_offered_to(user.namespace.as_deref()))
+}
+
+/// Adds the Secrets to the queue that have our finalizer from an earlier process: their last user may be deleted by now.
+pub(crate) async fn requeue_protected(context: &Context) {
+    loop {
+        match context.clusters.protected_secrets().await {
+            Ok(secrets) => {
+                for secret in secrets {
+                    context.definition_queue.add(&Key::Secret(secret));
+                }
+                return;
+            }
+            Err(error) if error.reason() == FailureReason::Forbidden => {
+                tracing::warn!(
+                    %error,
+                    advice = "if Secrets have the label `kro.run/protect`, allow the controller to list Secrets in all namespaces",
+                    "cannot list protected Secrets; finalizers of Secrets that are not used any more are not removed"
+                );
+                return;
+            }
+            Err(error) => tracing::warn!(%error, "cannot list protected Secrets; retrying"),
+        }
+        tokio::time::sleep(LIST_WAIT).await;
+    }
+}
+
+async fn write(context: &Context, name: &SecretName, secret: &KubeconfigSecret, protect: bool) -> Outcome {
+    let change = if protect { "add" } else { "remove" };
+    match context.clusters.set_protection(secret, protect).await {
+        Ok(()) => {
+            tracing::debug!(secret = %name, change, "changed finalizer of Secret");
+            Outcome::Done
+        }
+        Err(error) if error.reason() == FailureReason::Conflict => Outcome::Retry,
+        Err(error) => {
+            let is_forbidden = error.reason() == FailureReason::Forbidden;
+            let note = format!(
+                "cannot {change} the finalizer of a Secret with the label `{}`: {}{}",
+                labels::PROTECT,
+                error.message(),
+                if is_forbidden { "; allow the controller to patch it" } else { "" }
+            );
+            tracing::warn!(secret = %name, change, cause = note, "cannot change finalizer of Secret");
+            if let Some(events) = context.events.as_ref().filter(|_| is_forbidden) {
+                events.report(Report {
+                    regarding: secret.regarding(),
+                    severity: Severity::Warning,
+                    reason: "ProtectionFailed".to_owned(),
+                    action: "Protect".to_owned(),
+                    note,
+                });
+            }
+            if is_forbidden { Outcome::After(FORBIDDEN_WAIT) } else { Outcome::Retry }
+        }
+    }
+}
+
+/// Whether the inventory of any instance in the hub names a Secret that the index has no user of. None while that is not known,
+/// since a cache has not synced.
+async fn is_named(context: &Context, name: &SecretName) -> Result<Option<bool>, ApiError> {
+    let (Some(crds), Some(definitions)) = (context.crds.list_readable(), context.definitions.list_readable())
+    else {
+        return Ok(None);
+    };
+    let mut served = context.graphs.all();
+    served.retain(|served| served.instances.is_authoritative());
+    served.iter().for_each(|served| index(context, served));
+    if context.secret_users.any(name, |_| true) {
+        return Ok(Some(true));
+    }
+    let covers = |served: &Served, kind: &ApiKind| {
+        served.kind.group == kind.group
+            && served.kind.kind == kind.kind
+            && served.instances.key().selection == Selection::All
+    };
+    let is_ours =
+        |crd: &StoredObject| crd.label(labels::OWNED).is_some() && kinds::is_established(crd.value());
+    let ours = crds.iter().filter(|crd| is_ours(crd));
+    for kind in ours.filter_map(|crd| kinds::served_by(crd.value())) {
+        if !served.iter().any(|served| covers(served, &kind)) && names_in(context, &kind, name).await? {
+            return Ok(Some(true));
+        }
+    }
+    let unserved = definitions
+        .iter()
+        .filter(|definition| !served.iter().any(|served| served.definition == *definition.name()));
+    for (group, version, kind) in unserved.filter_map(|definition| existing_kind(definition)) {
+        match context.client.discover_kind(group, Some(version), kind).await {
+            Ok(kind) if names_in(context, &kind, name).await? => return Ok(Some(true)),
+            Ok(_) => {}
+            Err(error) if error.missing().is_some() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(false))
+}
+
+/// The existing kind whose objects are the instances of a definition: group, version and kind.
+fn existing_kind(definition: &StoredObject) -> Option<(&str, &str, &str)> {
+    let reference = definition.value().at(&["spec", "schema", "externalRef"])?;
+    let text = |field| reference.get(field).and_then(Value::as_str);
+    let api_version = text("apiVersion")?;
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    Some((group, version, text("kind")?))
+}
+
+/// Indexes the instances in a cache, unless its events have done that.
+fn index(context: &Context, served: &Served) {
+    let (users, cache) = (&context.secret_users, served.instances.key());
+    if users.is_indexed(cache) {
+        return;
+    }
+    for instance in served.instances.known() {
+        // What the index has of it comes from an event or from our own write, and is not older.
+        let key = instance.key(context.client.cluster());
+        if !users.contains(&key) {
+            users.observe(&key, &instance);
+        }
+    }
+    users.set_indexed(cache);
+}
+
+/// Whether the inventory of an instance of a kind that no definition serves now names a Secret.
+async fn names_in(context: &Context, kind: &ApiKind, name: &SecretName) -> Result<bool, ApiError> {
+    let selector = format!("{}={}", labels::OWNED, labels::OWNED_TRUE);
+    match context.client.list_with_outlines(kind, None, Some(&selector)).await {
+        Ok(instances) => Ok(instances.iter().any(|instance| secrets_of(instance).contains(name))),
+        // Its CRD was deleted, and its objects with it.
+        Err(error) if error.missing().is_some() => Ok(false),
+        Err(error) => Err(error),
+    }
+}

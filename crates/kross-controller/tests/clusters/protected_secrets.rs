@@ -1,0 +1,200 @@
+//! Secrets with the label `kro.run/protect`: they outlive the objects in their clusters, and serve deletions only while they are
+//! being deleted.
+
+use k8s_openapi::api::core::v1::Secret;
+use kross_testing::{Requests, Verb, wait};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value as Json, json};
+
+use crate::instance_api::InstanceApi;
+use crate::setup::condition;
+use crate::world::{World, config_map, resource_entry, value};
+
+const FINALIZER: &str = "kro.run/protect";
+
+fn spec() -> Json {
+    json!({"schema": {"spec": {"text": "string | default=one", "secret": "string | default=eu-kubeconfig"}},
+        "resources": [with_secret(config_map("a", None, json!({"text": "${schema.spec.text}"})))]})
+}
+
+/// The resource in the cluster of the Secret that the instance names.
+fn with_secret(mut resource: Json) -> Json {
+    resource["cluster"] = json!({"name": "${schema.spec.secret}"});
+    resource
+}
+
+async fn label(secrets: &Api<Secret>, name: &str, value: Option<&str>) {
+    let patch = json!({"metadata": {"labels": {"kro.run/protect": value}}});
+    secrets.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+fn has_finalizer(secret: &Secret) -> bool {
+    secret.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER)
+}
+
+async fn until_protected(secrets: &Api<Secret>, name: &str) {
+    wait::until_object(secrets, name, has_finalizer).await;
+}
+
+fn message(instance: &Json, kind: &str) -> String {
+    condition(instance, kind)["message"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletes_remote_objects_although_the_secret_is_deleted_with_the_instances() {
+    let world = World::new("ProtectedTogether", spec()).await;
+    label(&world.secrets, "eu-kubeconfig", Some("true")).await;
+    for name in ["x", "y"] {
+        world.create(name, json!({})).await;
+        world.until_state(name, "ACTIVE").await;
+    }
+    let secret = world.secrets.get("eu-kubeconfig").await.unwrap();
+    assert!(has_finalizer(&secret), "protected before the first write to its cluster");
+    // As the namespace controller does: everything in the namespace, in any order.
+    world.secrets.delete("eu-kubeconfig", &Default::default()).await.unwrap();
+    world.delete("x").await;
+    world.delete("y").await;
+    for name in ["x", "y"] {
+        wait::until_deleted(&world.instances, name).await;
+        let object = world.region("eu").config_maps.get_opt(&format!("{name}-a")).await.unwrap();
+        assert!(object.is_none(), "{name}");
+    }
+    wait::woken(wait::until_deleted(&world.secrets, "eu-kubeconfig")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn serves_deletions_only_while_the_secret_is_being_deleted() {
+    let world = World::new("DeletionsOnly", spec()).await;
+    let eu = world.region("eu");
+    label(&world.secrets, "eu-kubeconfig", Some("true")).await;
+    for name in ["x", "y"] {
+        world.create(name, json!({})).await;
+        world.until_state(name, "ACTIVE").await;
+    }
+    world.secrets.delete("eu-kubeconfig", &Default::default()).await.unwrap();
+    let says_so = |instance: &Json| {
+        instance["status"]["state"] == "ERROR"
+            && message(instance, "ClusterResolved").contains("serves deletions only")
+            && resource_entry(instance, "a")["reason"] == "Credentials"
+    };
+    world.until("x", says_so).await;
+    world.until("y", says_so).await;
+    eu.proxy.clear_requests();
+    // Neither a change nor a new instance is applied there.
+    world.patch("x", json!({"spec": {"text": "two"}})).await;
+    world.create("z", json!({})).await;
+    world.until("z", says_so).await;
+    let generation = |instance: &Json| condition(instance, "Ready")["observedGeneration"] == 2;
+    let refused = world.until("x", |instance| says_so(instance) && generation(instance)).await;
+    assert!(message(&refused, "ClusterResolved").contains("eu-kubeconfig"), "{refused:#}");
+    assert_eq!(eu.writes(), [""; 0]);
+    assert_eq!(value(&eu.config_maps.get("x-a").await.unwrap(), "text"), Some("one"));
+    let inventory =
+        world.get("z").await["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].clone();
+    assert_eq!(inventory, Json::Null, "an instance that never used the Secret does not keep it");
+    // An instance that moves away is cleaned up with it, one that is deleted as well.
+    world.patch("x", json!({"spec": {"secret": "us-kubeconfig"}})).await;
+    world.until_state("x", "ACTIVE").await;
+    wait::until_deleted(&eu.config_maps, "x-a").await;
+    assert_eq!(value(&world.region("us").config_maps.get("x-a").await.unwrap(), "text"), Some("two"));
+    world.secrets.get("eu-kubeconfig").await.unwrap();
+    world.delete("y").await;
+    wait::until_deleted(&world.instances, "y").await;
+    assert!(eu.config_maps.get_opt("y-a").await.unwrap().is_none());
+    wait::woken(wait::until_deleted(&world.secrets, "eu-kubeconfig")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn protects_a_secret_as_long_as_the_last_instance_of_any_definition_uses_it() {
+    let world = World::new("FirstUser", spec()).await;
+    let second = InstanceApi::new(&world.objects, "SecondUser", &world.namespace);
+    let mut definition = spec();
+    definition["schema"]["apiVersion"] = json!("v1alpha1");
+    definition["schema"]["kind"] = json!("SecondUser");
+    definition["resources"] = json!([with_secret(config_map("b", None, json!({})))]);
+    let definition = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "seconduser"}, "spec": definition});
+    world.objects.create(&definition).await;
+    world.objects.until_ready("seconduser").await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let secret = world.secrets.get("eu-kubeconfig").await.unwrap();
+    assert_eq!(secret.metadata.finalizers, None, "no label, no finalizer");
+    // The label may come later, to a Secret that is in use.
+    label(&world.secrets, "eu-kubeconfig", Some("true")).await;
+    until_protected(&world.secrets, "eu-kubeconfig").await;
+    second.create("y", json!({})).await;
+    second.until_state("y", "ACTIVE").await;
+    world.delete("x").await;
+    wait::until_deleted(&world.instances, "x").await;
+    // Whatever the controller does after the deletion of `x` is done before it deletes `z`.
+    world.create("z", json!({"secret": "us-kubeconfig"})).await;
+    world.until_state("z", "ACTIVE").await;
+    world.delete("z").await;
+    wait::until_deleted(&world.instances, "z").await;
+    assert!(has_finalizer(&world.secrets.get("eu-kubeconfig").await.unwrap()), "`y` still uses it");
+    second.delete("y").await;
+    wait::until_deleted(&second.instances, "y").await;
+    let released =
+        wait::until_object(&world.secrets, "eu-kubeconfig", |secret: &Secret| !has_finalizer(secret));
+    let released = wait::woken(released).await;
+    let labels = released.metadata.labels.unwrap_or_default();
+    assert_eq!(labels.keys().collect::<Vec<_>>(), ["kro.run/protect"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_loses_its_label_is_not_protected_any_more() {
+    let world = World::new("LabelRemoved", spec()).await;
+    label(&world.secrets, "eu-kubeconfig", Some("true")).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    until_protected(&world.secrets, "eu-kubeconfig").await;
+    label(&world.secrets, "eu-kubeconfig", None).await;
+    let unprotected = wait::until_object(&world.secrets, "eu-kubeconfig", |secret: &Secret| {
+        !has_finalizer(secret) && secret.metadata.labels.iter().flatten().count() == 0
+    });
+    wait::woken(unprotected).await;
+    // Somebody who removes the finalizer by hand, but not the label, gets it back.
+    label(&world.secrets, "eu-kubeconfig", Some("true")).await;
+    until_protected(&world.secrets, "eu-kubeconfig").await;
+    let stripped = json!({"metadata": {"finalizers": []}});
+    world.secrets.patch("eu-kubeconfig", &PatchParams::default(), &Patch::Merge(stripped)).await.unwrap();
+    wait::woken(until_protected(&world.secrets, "eu-kubeconfig")).await;
+    world.until_state("x", "ACTIVE").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_that_creates_its_own_protected_secret_can_be_deleted() {
+    let world = World::without_definition("OwnSecret").await;
+    let kubeconfig = world.kubeconfig("eu").to_string();
+    let secret = json!({"id": "credential", "template": {"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "${schema.metadata.name}-own-kubeconfig", "labels": {"example.com/a": "b"}},
+        "stringData": {"kubeconfig": kubeconfig}}});
+    let mut remote = config_map("a", None, json!({}));
+    remote["cluster"] = json!({"name": "${credential.metadata.name}"});
+    world.define(json!({"schema": {"spec": {}}, "resources": [secret, remote]})).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    label(&world.secrets, "x-own-kubeconfig", Some("true")).await;
+    until_protected(&world.secrets, "x-own-kubeconfig").await;
+    world.delete("x").await;
+    wait::until_deleted(&world.instances, "x").await;
+    assert!(world.region("eu").config_maps.get_opt("x-a").await.unwrap().is_none());
+    assert!(world.secrets.get_opt("x-own-kubeconfig").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_instance_costs_no_request_when_its_secret_is_protected() {
+    let world = World::new("ProtectedIdle", spec()).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let eu = world.region("eu");
+    eu.proxy.clear_requests();
+    label(&world.secrets, "eu-kubeconfig", Some("true")).await;
+    until_protected(&world.secrets, "eu-kubeconfig").await;
+    // The next write proves that everything before it was processed.
+    world.patch("x", json!({"spec": {"text": "two"}})).await;
+    wait::until_object(&eu.config_maps, "x-a", |object| value(object, "text") == Some("two")).await;
+    assert_eq!(eu.proxy.count(&Requests::any().verb(Verb::Apply)), 1, "{:?}", eu.writes());
+}
