@@ -19,6 +19,7 @@ mod rules;
 mod server;
 mod throttle;
 mod tls;
+mod virtual_cluster;
 
 pub use request::{Request, Verb};
 pub use request_log::{Counts, Record};
@@ -138,6 +139,17 @@ impl FaultProxy {
             lock(&self.shared.identities).insert(tls::presented(identity)?, upstream);
         }
         Ok(direct.through(&self.url(), &self.authority))
+    }
+
+    /// A kubeconfig of the same user for a virtual cluster: the same control plane under another UID, of which lists in all
+    /// namespaces have only the namespace of this name.
+    ///
+    /// # Errors
+    /// The kubeconfig's client certificate cannot be read.
+    pub fn virtual_cluster(&self, direct: &Kubeconfig, name: &str) -> Result<Kubeconfig, ProxyError> {
+        let mut kubeconfig = self.kubeconfig(direct)?;
+        kubeconfig.server = format!("{}{}{name}", kubeconfig.server, virtual_cluster::PREFIX);
+        Ok(kubeconfig)
     }
 
     /// Replaces the fault. The new one is in effect when this returns; rules are kept.

@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 use super::request::Request;
 use super::request_log::Record;
 use super::rules::{Action, Answer};
+use super::virtual_cluster;
 use super::{Fault, Shared};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -86,6 +87,11 @@ impl Forwarder {
         self: Arc<Self>,
         request: http::Request<Incoming>,
     ) -> Result<Response<AnswerBody>, BoxError> {
+        let mut request = request;
+        let virtual_request = virtual_cluster::parse(request.method(), request.uri());
+        if let Some(virtual_request) = &virtual_request {
+            *request.uri_mut() = Uri::from(virtual_request.path.clone());
+        }
         let parsed = Request::parse(request.method(), request.uri(), request.headers());
         let action = self.shared.rules().take(&parsed);
         let record = Arc::new(Record::new(parsed, request.version() == Version::HTTP_2));
@@ -108,6 +114,11 @@ impl Forwarder {
             }
             Some((_, Action::CutAfter(bytes))) => limit = Some(bytes),
             None => {}
+        }
+        if let Some(answer) = virtual_request.and_then(|request| request.answer) {
+            record.answered(200);
+            let body = Full::new(Bytes::from(answer)).map_err(|never| match never {}).boxed();
+            return Ok(Response::builder().header(header::CONTENT_TYPE, "application/json").body(body)?);
         }
         let response = self.upstream.forward(request).await?;
         record.answered(response.status().as_u16());
