@@ -3,13 +3,16 @@
 
 mod applyset;
 mod cluster_inventory;
+mod compact_inventory;
 mod object;
 mod revision;
+mod uids;
 
 pub use applyset::{GroupKind, Inventory, InventoryError, applyset_id, remote_applyset_id};
 pub use cluster_inventory::{ClusterInventory, RecordedCluster};
 pub use object::{ClusterId, ObjectKey};
 pub use revision::{revision_name, spec_hash};
+pub use uids::{pack_uid, unpack_uid, unpack_uids};
 
 /// The kro version in labels, unless another one is set.
 pub const DEFAULT_KRO_VERSION: &str = "devel";

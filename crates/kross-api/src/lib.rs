@@ -57,7 +57,8 @@ pub use external::{ExternalRef, ExternalRefMetadata, InstanceRef};
 pub use failures::{RetryClass, failures_markdown};
 pub use identity::{
     ClusterId, ClusterInventory, DEFAULT_KRO_VERSION, GroupKind, Inventory, InventoryError, ObjectKey,
-    RecordedCluster, applyset_id, label_version, remote_applyset_id, revision_name, spec_hash, tooling,
+    RecordedCluster, applyset_id, label_version, pack_uid, remote_applyset_id, revision_name, spec_hash,
+    tooling, unpack_uid, unpack_uids,
 };
 pub use lifecycle::{AdoptPolicy, DeleteLifecycle, DeletePolicy, Lifecycle, LifecyclePhase};
 pub use list::List;
@@ -69,7 +70,7 @@ pub use placement::{
 pub use plural::{crd_name, plural};
 pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapshot};
 pub use selector::{LabelSelector, SelectorRequirement};
-pub use status::{ClusterStatus, ManagedResource, instance_status_schemas, whole_seconds};
+pub use status::{ClusterStatus, MORE_CLUSTERS, ManagedResource, instance_status_schemas, whole_seconds};
 pub use vocabulary::{
     ConditionType, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX, KUBECONFIG_KEY,
     KUBECONFIG_NAME_SUFFIX, NodeState, Operation, PROTECTION_FINALIZER, Reason, ResourceState,

@@ -74,6 +74,9 @@ impl ManagedResource {
     }
 }
 
+/// The end of the name of the entry of `status.clusters` that sums up the clusters that are not listed: `1900 more clusters`.
+pub const MORE_CLUSTERS: &str = " more clusters";
+
 /// An entry of `status.clusters`: one cluster of the graph.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

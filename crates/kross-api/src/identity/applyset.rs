@@ -8,7 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use crate::vocabulary::annotations::{
-    APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES, APPLYSET_TOOLING, CLUSTER_INVENTORY, INVENTORY_HASH,
+    ABANDON_CLUSTER, APPLYSET_GROUP_KINDS, APPLYSET_NAMESPACES, APPLYSET_TOOLING, CLUSTER_INVENTORY,
+    INVENTORY_HASH,
 };
 use crate::vocabulary::labels::APPLYSET_ID;
 
@@ -109,6 +110,11 @@ pub enum InventoryError {
     /// The inventory of remote clusters has an unknown version.
     #[error("the annotation `{CLUSTER_INVENTORY}` has version {0}, which this controller does not support")]
     Version(u64),
+    /// The inventory of remote clusters was removed, and the status does not tell everything that it had.
+    #[error(
+        "the annotation `{CLUSTER_INVENTORY}` was removed and cannot be restored from the status: {0}; restore it, or give up the objects there with the annotation `{ABANDON_CLUSTER}`"
+    )]
+    Removed(String),
     /// The inventory of remote clusters is too long for an annotation.
     #[error(
         "the annotation `{CLUSTER_INVENTORY}` would have {size} bytes, but the limit is {limit}; use fewer clusters per instance"

@@ -4,18 +4,23 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::applyset::{GroupKind, Inventory, InventoryError, digest, entries, namespace};
+use super::applyset::{Inventory, InventoryError, digest};
+use super::compact_inventory::{self, Compact, read_contents};
 
 /// The version of the format.
 const VERSION: u64 = 1;
-/// Maximum length of the annotation. Kubernetes limits all annotations of an object to twice as much.
-const MAX_LENGTH: usize = 128 << 10;
+/// Length from which the annotation is written in the compact form. Shorter ones stay as earlier versions wrote them.
+const COMPACT_LENGTH: usize = 16 << 10;
+/// Maximum length of the annotation. Kubernetes limits all annotations of an object to 256 KiB.
+const MAX_LENGTH: usize = 160 << 10;
 
 /// The inventory of an instance's objects in remote clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterInventory {
-    /// The clusters by reference, sorted.
+    /// The clusters by reference and UID, sorted.
     clusters: Vec<RecordedCluster>,
+    /// Whether there may be objects in clusters that it does not have: its annotation was removed and could not be restored.
+    incomplete: bool,
 }
 
 /// A remote cluster in an inventory.
@@ -38,6 +43,8 @@ pub struct RecordedCluster {
 struct Wire {
     version: u64,
     clusters: Vec<WireCluster>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    incomplete: bool,
     hash: String,
 }
 
@@ -56,7 +63,7 @@ struct WireCluster {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_false(value: &bool) -> bool {
+pub(super) fn is_false(value: &bool) -> bool {
     !*value
 }
 
@@ -69,25 +76,16 @@ impl ClusterInventory {
         if text.len() > MAX_LENGTH {
             return Err(InventoryError::TooLarge { size: text.len(), limit: MAX_LENGTH });
         }
-        let malformed = |error: serde_json::Error| InventoryError::Clusters(error.to_string());
-        let version: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
-        let version = version.get("version").and_then(serde_json::Value::as_u64);
-        if let Some(version) = version.filter(|version| *version != VERSION) {
-            return Err(InventoryError::Version(version));
-        }
-        let wire: Wire = serde_json::from_str(text).map_err(malformed)?;
-        let clusters =
-            wire.clusters.into_iter().map(RecordedCluster::from_wire).collect::<Result<Vec<_>, _>>()?;
-        let mut inventory = Self::default();
-        for cluster in clusters {
-            if inventory.find(&cluster.reference, &cluster.uid).is_some() {
-                return Err(InventoryError::Clusters(format!("duplicate reference `{}`", cluster.reference)));
-            }
-            inventory.clusters.push(cluster);
-        }
+        let (clusters, incomplete) = match Stored::read(text)? {
+            Stored::Plain(wire) => wire.clusters(id)?,
+            Stored::Compact(compact) => compact.clusters(id)?,
+        };
+        let mut inventory = Self { clusters, incomplete };
         inventory.clusters.sort();
-        if inventory.hash(id) != wire.hash {
-            return Err(InventoryError::Hash);
+        let is_same = |pair: &[RecordedCluster]| matches!(pair, [a, b] if a.identity() == b.identity());
+        if let Some([duplicate, _]) = inventory.clusters.windows(2).find(|pair| is_same(pair)) {
+            let reference = &duplicate.reference;
+            return Err(InventoryError::Clusters(format!("duplicate reference `{reference}`")));
         }
         Ok(inventory)
     }
@@ -98,8 +96,12 @@ impl ClusterInventory {
         if text.len() > MAX_LENGTH {
             return None;
         }
-        let wire: Wire = serde_json::from_str(text).ok()?;
-        Some(wire.clusters.into_iter().map(|cluster| cluster.reference).collect())
+        match Stored::read(text).ok()? {
+            Stored::Plain(wire) => Some(wire.clusters.into_iter().map(|cluster| cluster.reference).collect()),
+            Stored::Compact(compact) => {
+                Some(compact.read().ok()?.into_iter().map(|cluster| cluster.reference).collect())
+            }
+        }
     }
 
     /// The value of the annotation; `None` if the inventory is empty.
@@ -107,16 +109,38 @@ impl ClusterInventory {
     /// # Errors
     /// The annotation would be too long.
     pub fn text(&self, id: &str) -> Result<Option<String>, InventoryError> {
-        if self.clusters.is_empty() {
+        if self.clusters.is_empty() && !self.incomplete {
             return Ok(None);
         }
-        let wire = Wire { version: VERSION, clusters: self.wire(), hash: self.hash(id) };
-        let text =
-            serde_json::to_string(&wire).map_err(|error| InventoryError::Clusters(error.to_string()))?;
+        self.explicit_text(id).map(Some)
+    }
+
+    /// The value of the annotation, also of an empty inventory: one that is missing was removed by somebody.
+    ///
+    /// # Errors
+    /// The annotation would be too long.
+    pub fn explicit_text(&self, id: &str) -> Result<String, InventoryError> {
+        let unwritable = |error: serde_json::Error| InventoryError::Clusters(error.to_string());
+        let mut text = serde_json::to_string(&Wire::new(id, self)).map_err(unwritable)?;
+        if text.len() > COMPACT_LENGTH {
+            let compact = Compact::new(id, &self.clusters, self.incomplete);
+            text = serde_json::to_string(&compact).map_err(unwritable)?;
+        }
         if text.len() > MAX_LENGTH {
             return Err(InventoryError::TooLarge { size: text.len(), limit: MAX_LENGTH });
         }
-        Ok(Some(text))
+        Ok(text)
+    }
+
+    /// Whether there may be objects in clusters that it does not have.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.incomplete
+    }
+
+    /// Sets whether there may be objects in clusters that it does not have.
+    pub fn set_incomplete(&mut self, incomplete: bool) {
+        self.incomplete = incomplete;
     }
 
     /// The clusters.
@@ -128,32 +152,32 @@ impl ClusterInventory {
     /// The cluster with this reference and UID.
     #[must_use]
     pub fn find(&self, reference: &str, uid: &str) -> Option<&RecordedCluster> {
-        self.clusters.iter().find(|cluster| cluster.reference == reference && cluster.uid == uid)
+        self.position(reference, uid).ok().and_then(|at| self.clusters.get(at))
+    }
+
+    /// Where the cluster with this reference and UID is, or would be.
+    fn position(&self, reference: &str, uid: &str) -> Result<usize, usize> {
+        self.clusters.binary_search_by(|cluster| cluster.identity().cmp(&(reference, uid)))
     }
 
     /// The cluster that a reference resolved to; if there are several, the one with the most kinds.
     #[must_use]
     pub fn by_reference(&self, reference: &str) -> Option<&RecordedCluster> {
-        let matching = self.clusters.iter().filter(|cluster| cluster.reference == reference);
+        let first = self.clusters.partition_point(|cluster| cluster.reference.as_str() < reference);
+        let matching = self.clusters.iter().skip(first).take_while(|cluster| cluster.reference == reference);
         matching.max_by_key(|cluster| cluster.contents.group_kinds.len())
     }
 
     /// Adds objects that are, or are about to be, in a cluster.
     pub fn add(&mut self, cluster: RecordedCluster) {
-        let known = self
-            .clusters
-            .iter_mut()
-            .find(|known| known.reference == cluster.reference && known.uid == cluster.uid);
-        match known {
-            Some(known) => {
+        match self.position(&cluster.reference, &cluster.uid) {
+            Ok(at) => {
+                let Some(known) = self.clusters.get_mut(at) else { return };
                 known.contents.extend(&cluster.contents);
                 known.name = cluster.name;
                 known.unverified = cluster.unverified;
             }
-            None => {
-                self.clusters.push(cluster);
-                self.clusters.sort();
-            }
+            Err(at) => self.clusters.insert(at, cluster),
         }
     }
 
@@ -162,8 +186,10 @@ impl ClusterInventory {
         self.clusters.retain_mut(keep);
         self.clusters.sort();
     }
+}
 
-    fn wire(&self) -> Vec<WireCluster> {
+impl Wire {
+    fn new(id: &str, inventory: &ClusterInventory) -> Self {
         let write = |cluster: &RecordedCluster| WireCluster {
             reference: cluster.reference.clone(),
             name: cluster.name.clone(),
@@ -172,33 +198,75 @@ impl ClusterInventory {
             kinds: cluster.contents.kinds_text(),
             namespaces: cluster.contents.namespaces_text(),
         };
-        self.clusters.iter().map(write).collect()
+        let clusters: Vec<WireCluster> = inventory.clusters.iter().map(write).collect();
+        let hash = hash(id, &clusters, inventory.incomplete);
+        Self { version: VERSION, clusters, incomplete: inventory.incomplete, hash }
     }
 
-    fn hash(&self, id: &str) -> String {
-        let clusters = serde_json::to_string(&self.wire()).unwrap_or_default();
-        format!("sha256:{}", digest(&[id, &clusters].join("\0")))
+    /// The clusters, and whether there may be others.
+    fn clusters(self, id: &str) -> Result<(Vec<RecordedCluster>, bool), InventoryError> {
+        let read = self.clusters.into_iter().map(RecordedCluster::from_wire);
+        let mut read = read.collect::<Result<Vec<_>, _>>()?;
+        read.sort();
+        let inventory = ClusterInventory { clusters: read, incomplete: self.incomplete };
+        if Self::new(id, &inventory).hash != self.hash {
+            return Err(InventoryError::Hash);
+        }
+        Ok((inventory.clusters, inventory.incomplete))
+    }
+}
+
+fn hash(id: &str, clusters: &[WireCluster], incomplete: bool) -> String {
+    let mut clusters = serde_json::to_string(clusters).unwrap_or_default();
+    if incomplete {
+        clusters.push_str("incomplete");
+    }
+    format!("sha256:{}", digest(&[id, &clusters].join("\0")))
+}
+
+/// An annotation as it is stored.
+enum Stored {
+    Plain(Wire),
+    Compact(Compact),
+}
+
+impl Stored {
+    fn read(text: &str) -> Result<Self, InventoryError> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: Option<u64>,
+        }
+        let malformed = |error: serde_json::Error| InventoryError::Clusters(error.to_string());
+        let Versioned { version } = serde_json::from_str(text).map_err(malformed)?;
+        match version {
+            Some(compact_inventory::VERSION) => {
+                serde_json::from_str(text).map(Self::Compact).map_err(malformed)
+            }
+            Some(version) if version != VERSION => Err(InventoryError::Version(version)),
+            _ => serde_json::from_str(text).map(Self::Plain).map_err(malformed),
+        }
     }
 }
 
 impl RecordedCluster {
+    /// What no other cluster of an inventory has.
+    fn identity(&self) -> (&str, &str) {
+        (&self.reference, &self.uid)
+    }
+
     fn from_wire(wire: WireCluster) -> Result<Self, InventoryError> {
         let WireCluster { reference, name, uid, unverified, kinds, namespaces } = wire;
         if reference.is_empty() || uid.is_empty() {
             return Err(InventoryError::Clusters("a cluster has no reference or UID".to_owned()));
         }
-        let kind =
-            |entry: &str| GroupKind::parse(entry).ok_or_else(|| InventoryError::GroupKind(entry.to_owned()));
-        let contents = Inventory {
-            group_kinds: entries(Some(&kinds)).map(kind).collect::<Result<_, _>>()?,
-            namespaces: entries(Some(&namespaces)).map(namespace).collect::<Result<_, _>>()?,
-        };
+        let contents = read_contents(&kinds, &namespaces)?;
         Ok(Self { reference, uid, unverified, name, contents })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::applyset::GroupKind;
     use super::*;
 
     const ID: &str = "applyset-x-v1";
@@ -232,6 +300,8 @@ mod tests {
         );
         assert_eq!(ClusterInventory::parse(ID, &text), Ok(inventory()));
         assert_eq!(ClusterInventory::default().text(ID), Ok(None));
+        let empty = ClusterInventory::default().explicit_text(ID).unwrap();
+        assert_eq!(ClusterInventory::parse(ID, &empty), Ok(ClusterInventory::default()));
     }
 
     #[test]
@@ -243,7 +313,7 @@ mod tests {
         };
         assert_eq!(parse("uid-of-eu", "uid-of-us"), InventoryError::Hash);
         assert_eq!(parse("ConfigMap,", ""), InventoryError::Hash);
-        assert_eq!(parse("\"version\":1", "\"version\":2"), InventoryError::Version(2));
+        assert_eq!(parse("\"version\":1", "\"version\":3"), InventoryError::Version(3));
         assert_eq!(parse("ConfigMap,", "Config Map,"), InventoryError::GroupKind("Config Map".to_owned()));
         assert_eq!(parse("\"a\"", "\"A\""), InventoryError::Namespace("A".to_owned()));
         for (from, to) in [
@@ -265,11 +335,65 @@ mod tests {
         assert_eq!(grown.by_reference("secret/shop/eu/kubeconfig").unwrap().contents.group_kinds.len(), 1);
         grown.retain(|cluster| cluster.uid == "uid-of-eu");
         assert_eq!(grown.clusters().len(), 1);
-        for at in 0..2_000 {
+        for at in 0..20_000 {
             grown.add(cluster(&format!("cluster-{at}"), "uid", &["ConfigMap"]));
         }
         assert!(matches!(grown.text(ID), Err(InventoryError::TooLarge { .. })));
         let long = " ".repeat(MAX_LENGTH + 1);
         assert!(matches!(ClusterInventory::parse(ID, &long), Err(InventoryError::TooLarge { .. })));
+    }
+
+    /// An inventory of many clusters with UIDs as Kubernetes has them.
+    fn large(count: u32) -> ClusterInventory {
+        let mut inventory = ClusterInventory::default();
+        for at in 0..count {
+            let (high, low) = (at.wrapping_mul(2_654_435_761), at.wrapping_mul(40_503));
+            let uid = format!("{high:08x}-8a42-4c85-a7a6-{low:012x}");
+            let mut entry =
+                cluster(&format!("edge-{at:05}-kubeconfig"), &uid, &["ConfigMap", "Deployment.apps"]);
+            if at % 100 == 0 {
+                entry.name = format!("edge {at} ({})", entry.name);
+                entry.contents.namespaces.insert("b".to_owned());
+            }
+            inventory.add(entry);
+        }
+        inventory.add(cluster("url", "https://us:6443", &["Secret"]));
+        inventory.add(cluster("ünïcode", "not-a-uuid", &[]));
+        inventory
+    }
+
+    #[test]
+    fn thousands_of_clusters_fit_into_the_annotation() {
+        let inventory = large(2_000);
+        let text = inventory.text(ID).unwrap().unwrap();
+        assert!(text.starts_with("{\"version\":2,"), "{}", text.get(..100).unwrap());
+        assert!(text.len() < 96 << 10, "{} bytes", text.len());
+        assert_eq!(ClusterInventory::parse(ID, &text), Ok(inventory.clone()));
+        assert_eq!(ClusterInventory::references(&text).unwrap().len(), 2_002);
+        assert_eq!(ClusterInventory::parse("other", &text), Err(InventoryError::Hash));
+        for (from, to) in
+            [("\"edge", "\"edgy"), ("ConfigMap,", ""), ("\"incomplete\":false", "\"incomplete\":true")]
+        {
+            let changed = text.replacen(from, to, 1);
+            assert!(changed == text || ClusterInventory::parse(ID, &changed).is_err(), "{from}");
+        }
+        for (from, to) in
+            [("[0,0,", "[1,0,"), ("[0,0,", "[0,99,"), (",1]", ",99]"), ("\"contents\"", "\"content\"")]
+        {
+            assert!(text.contains(from), "{from}");
+            let error = ClusterInventory::parse(ID, &text.replacen(from, to, 1)).unwrap_err();
+            assert!(matches!(error, InventoryError::Clusters(_) | InventoryError::Hash), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_inventory_that_may_lack_clusters_says_so() {
+        for mut inventory in [ClusterInventory::default(), inventory(), large(500)] {
+            inventory.set_incomplete(true);
+            let text = inventory.text(ID).unwrap().unwrap();
+            assert_eq!(ClusterInventory::parse(ID, &text), Ok(inventory.clone()));
+            let hidden = text.replace("\"incomplete\":true,", "");
+            assert_eq!(ClusterInventory::parse(ID, &hidden), Err(InventoryError::Hash));
+        }
     }
 }

@@ -18,6 +18,22 @@ pub struct SecretAddress {
     pub key: String,
 }
 
+impl SecretAddress {
+    /// The address as the status has it: the key only if it is not the default.
+    #[must_use]
+    pub fn status_text(&self) -> String {
+        if self.key == KUBECONFIG_KEY { self.to_string() } else { format!("{self}/{}", self.key) }
+    }
+
+    /// The address that a status has.
+    #[must_use]
+    pub fn from_status(text: &str) -> Option<Self> {
+        let (namespace, rest) = text.split_once('/')?;
+        let (name, key) = rest.split_once('/').unwrap_or((rest, KUBECONFIG_KEY));
+        Some(Self { namespace: namespace.to_owned(), name: name.to_owned(), key: key.to_owned() })
+    }
+}
+
 impl fmt::Display for SecretAddress {
     /// `namespace/name`, as shown in messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

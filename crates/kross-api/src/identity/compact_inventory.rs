@@ -1,0 +1,147 @@
+//! The compact form of an inventory of remote clusters: contents once, references by what they do not share with the one before,
+//! UIDs packed. Thousands of clusters fit into the annotation, at about 40 bytes each.
+
+use serde::{Deserialize, Serialize};
+
+use super::applyset::{GroupKind, Inventory, InventoryError, digest, entries, namespace};
+use super::cluster_inventory::{RecordedCluster, is_false};
+use super::uids::{pack_uid, unpack_uid};
+
+/// The version of the format.
+pub(super) const VERSION: u64 = 2;
+
+/// A UID that is not packed.
+const PLAIN: char = '=';
+/// A URL in place of a UID.
+const URL: char = '~';
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Compact {
+    version: u64,
+    /// Kinds and namespaces.
+    contents: Vec<(String, String)>,
+    clusters: Vec<Cluster>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    incomplete: bool,
+    hash: String,
+}
+
+/// How many bytes the reference shares with that of the cluster before at its start and at its end, what is between them, the UID,
+/// the index of the contents, and the name if it does not follow from the reference.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Cluster {
+    Unnamed(usize, usize, String, String, usize),
+    Named(usize, usize, String, String, usize, String),
+}
+
+impl Compact {
+    pub(super) fn new(id: &str, clusters: &[RecordedCluster], incomplete: bool) -> Self {
+        let mut contents: Vec<(String, String)> = Vec::new();
+        let mut before = "";
+        let mut written = Vec::with_capacity(clusters.len());
+        for cluster in clusters {
+            let RecordedCluster { reference, uid, unverified, name, contents: owned } = cluster;
+            let texts = (owned.kinds_text(), owned.namespaces_text());
+            let at = contents.iter().position(|known| *known == texts).unwrap_or_else(|| {
+                contents.push(texts);
+                contents.len() - 1
+            });
+            let uid = match pack_uid(uid).filter(|_| !unverified) {
+                Some(packed) => packed,
+                None => format!("{}{uid}", if *unverified { URL } else { PLAIN }),
+            };
+            let (start, end) = shared(before, reference);
+            let middle = reference.get(start..reference.len() - end).unwrap_or_default().to_owned();
+            written.push(if *name == name_of(reference) {
+                Cluster::Unnamed(start, end, middle, uid, at)
+            } else {
+                Cluster::Named(start, end, middle, uid, at, name.clone())
+            });
+            before = reference;
+        }
+        let mut compact =
+            Self { version: VERSION, contents, clusters: written, incomplete, hash: String::new() };
+        compact.hash = compact.digest(id);
+        compact
+    }
+
+    /// The clusters, and whether there may be others, if they match the hash.
+    pub(super) fn clusters(&self, id: &str) -> Result<(Vec<RecordedCluster>, bool), InventoryError> {
+        let clusters = self.read()?;
+        if self.digest(id) != self.hash {
+            return Err(InventoryError::Hash);
+        }
+        Ok((clusters, self.incomplete))
+    }
+
+    /// The clusters, whether or not they match the hash.
+    pub(super) fn read(&self) -> Result<Vec<RecordedCluster>, InventoryError> {
+        let contents = self.contents.iter().map(|(kinds, namespaces)| read_contents(kinds, namespaces));
+        let contents = contents.collect::<Result<Vec<Inventory>, _>>()?;
+        let malformed = || InventoryError::Clusters("a cluster cannot be read".to_owned());
+        let mut clusters: Vec<RecordedCluster> = Vec::with_capacity(self.clusters.len());
+        for cluster in &self.clusters {
+            let (start, end, middle, uid, at, name) = match cluster {
+                Cluster::Unnamed(start, end, middle, uid, at) => (*start, *end, middle, uid, *at, None),
+                Cluster::Named(start, end, middle, uid, at, name) => {
+                    (*start, *end, middle, uid, *at, Some(name))
+                }
+            };
+            let before = clusters.last().map_or("", |before| before.reference.as_str());
+            let head = before.get(..start).ok_or_else(malformed)?;
+            let tail =
+                before.len().checked_sub(end).and_then(|from| before.get(from..)).ok_or_else(malformed)?;
+            let reference = format!("{head}{middle}{tail}");
+            let (uid, unverified) = match uid.strip_prefix(PLAIN) {
+                Some(plain) => (plain.to_owned(), false),
+                None => match uid.strip_prefix(URL) {
+                    Some(url) => (url.to_owned(), true),
+                    None => (unpack_uid(uid).ok_or_else(malformed)?, false),
+                },
+            };
+            if reference.is_empty() || uid.is_empty() {
+                return Err(malformed());
+            }
+            let name = name.cloned().unwrap_or_else(|| name_of(&reference));
+            let contents = contents.get(at).cloned().ok_or_else(malformed)?;
+            clusters.push(RecordedCluster { reference, uid, unverified, name, contents });
+        }
+        Ok(clusters)
+    }
+
+    fn digest(&self, id: &str) -> String {
+        let payload =
+            serde_json::to_string(&(&self.contents, &self.clusters, self.incomplete)).unwrap_or_default();
+        format!("sha256:{}", digest(&[id, &payload].join("\0")))
+    }
+}
+
+pub(super) fn read_contents(kinds: &str, namespaces: &str) -> Result<Inventory, InventoryError> {
+    let kind =
+        |entry: &str| GroupKind::parse(entry).ok_or_else(|| InventoryError::GroupKind(entry.to_owned()));
+    Ok(Inventory {
+        group_kinds: entries(Some(kinds)).map(kind).collect::<Result<_, _>>()?,
+        namespaces: entries(Some(namespaces)).map(namespace).collect::<Result<_, _>>()?,
+    })
+}
+
+/// How many bytes two texts share at their starts and at their ends, without an overlap.
+fn shared(before: &str, text: &str) -> (usize, usize) {
+    let start = before.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+    let start = text.floor_char_boundary(start).min(before.floor_char_boundary(start));
+    let rest = before.len().min(text.len()) - start;
+    let end = before.bytes().rev().zip(text.bytes().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    let mut end = end;
+    while !text.is_char_boundary(text.len() - end) || !before.is_char_boundary(before.len() - end) {
+        end -= 1;
+    }
+    (start, end)
+}
+
+/// The name of a cluster in the short form of a reference: namespace and name of its Secret.
+fn name_of(reference: &str) -> String {
+    let secret = reference.strip_prefix("secret/").and_then(|rest| rest.rsplit_once('/'));
+    secret.map_or_else(String::new, |(secret, _)| secret.to_owned())
+}
