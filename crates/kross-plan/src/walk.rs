@@ -18,7 +18,7 @@ use crate::deletion::HookRecord;
 use crate::desired::Ownership;
 use crate::instance::Instance;
 use crate::lifecycle::{self, EvaluatedLifecycle};
-use crate::observed::{KindKey, Observed, ObservedObject};
+use crate::observed::{KindKey, Observed, ObservedObject, ReferenceKey};
 use crate::plan::{ExternalRead, MissingHook, NodePlan, PlannedObject, UsedCluster};
 use crate::progress::{Progress, ResourceFailure, Skip};
 use crate::settings::Settings;
@@ -57,6 +57,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) ownership: Ownership,
     pub(crate) nodes: Vec<NodePlan>,
     pub(crate) clusters: Vec<UsedCluster>,
+    /// Where the references with a key are in `clusters`.
+    clusters_by_key: HashMap<ReferenceKey, Vec<usize>>,
     pub(crate) reads: Vec<ExternalRead>,
     /// Kinds whose scope has to be discovered.
     pub(crate) unscoped: RefCell<Vec<(KindKey, Text)>>,
@@ -112,6 +114,7 @@ impl<'a> Walk<'a> {
             ownership,
             nodes,
             clusters,
+            clusters_by_key: HashMap::new(),
             reads,
             unscoped,
             access_paths,

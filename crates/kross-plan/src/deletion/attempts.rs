@@ -10,6 +10,8 @@ use kross_value::Text;
 
 use super::{Deletion, DeletionPlan, HookRecord, Hooks};
 
+mod packed;
+
 /// UIDs by time.
 pub(super) type Moments = BTreeMap<String, Vec<String>>;
 
@@ -37,7 +39,7 @@ pub(super) fn key_of_hook(id: &Text) -> ObjectKey {
 pub(super) fn merged(deletion: &Deletion<'_>) -> BTreeMap<ObjectKey, Timestamp> {
     let mut attempts = deletion.attempts.clone();
     let Some(text) = deletion.persisted else { return attempts };
-    let moments: Moments = serde_json::from_str(text).unwrap_or_default();
+    let moments: Moments = packed::read(text);
     let mut by_name: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for (moment, names) in &moments {
         let Ok(moment) = moment.parse::<Timestamp>() else { continue };
@@ -55,14 +57,14 @@ pub(super) fn merged(deletion: &Deletion<'_>) -> BTreeMap<ObjectKey, Timestamp> 
 /// The UIDs of objects that were reported as orphaned, from [`DeletionPlan::persisted`] of an earlier plan.
 #[must_use]
 pub fn reported_orphans(persisted: Option<&str>) -> BTreeSet<Text> {
-    let moments: Moments = persisted.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let moments: Moments = persisted.map(packed::read).unwrap_or_default();
     moments.get(ORPHANED).into_iter().flatten().map(|uid| Text::from(uid.as_str())).collect()
 }
 
 /// The record of deletion hooks, from [`DeletionPlan::persisted`] of an earlier plan.
 pub(super) fn hook_record(persisted: Option<&str>) -> HookRecord {
     let Some(text) = persisted else { return HookRecord::default() };
-    let mut moments: Moments = serde_json::from_str(text).unwrap_or_default();
+    let mut moments: Moments = packed::read(text);
     let mut entries = |part: &str| moments.remove(part).into_iter().flatten().collect();
     HookRecord { created: entries(HOOKS_CREATED), completed: entries(HOOKS_COMPLETED) }
 }
@@ -70,7 +72,7 @@ pub(super) fn hook_record(persisted: Option<&str>) -> HookRecord {
 /// The text that survives a restart; none where nothing has a limit and no hook is recorded.
 pub(super) fn persisted(plan: &DeletionPlan, deletion: &Deletion<'_>) -> Option<Text> {
     let mut moments = Moments::new();
-    let is_pending = |name: &str| !plan.reported_orphans.iter().any(|uid| *uid == *name);
+    let is_pending = |name: &str| !plan.reported_orphans.contains(&Text::from(name));
     for (key, name) in limited(deletion).into_iter().filter(|(_, name)| is_pending(name)) {
         if let Some(moment) = plan.attempts.get(&key) {
             moments.entry(kross_api::whole_seconds(*moment)).or_default().push(name);
@@ -93,7 +95,7 @@ pub(super) fn text(mut moments: Moments, plan: &DeletionPlan) -> Option<Text> {
     if moments.is_empty() {
         return None;
     }
-    serde_json::to_string(&moments).ok().map(Text::from)
+    packed::write(moments).map(Text::from)
 }
 
 /// The objects and hooks with a limit, with their names in the text.

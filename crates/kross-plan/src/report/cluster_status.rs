@@ -1,15 +1,15 @@
 //! What the status says about the clusters of the instance: one entry each, and the three conditions about them.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use kross_api::{
     ClusterId, ClusterStatus, ConditionSet, ConditionType, ConnectStep, ConnectionFailure, FailureReason,
-    ObjectKey, Reason, ResolvedCredentials, SyncMode, whole_seconds,
+    MORE_CLUSTERS, ObjectKey, Reason, ResolvedCluster, ResolvedCredentials, SyncMode, whole_seconds,
 };
 use kross_graph::Placement;
 
 use super::{cause, set_unknown, since};
-use crate::access_paths::AccessPath;
 use crate::deletion::{DeletionPlan, PendingDeletion};
 use crate::plan::{NodePlan, UsedCluster};
 use crate::progress::Progress;
@@ -18,25 +18,48 @@ use crate::walk::Walk;
 /// The message of `ClusterResolved` when it is True.
 pub(super) const RESOLVED: &str = "every cluster reference is resolved";
 
+/// How many clusters are listed before the rest is summed up.
+const LISTED: usize = 100;
+
 /// Entries of `status.clusters`, in the order of their first use.
 pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ClusterStatus> {
     let before = walk.input.instance.clusters();
-    let unplanned = unplanned(walk, prune);
-    let first = |used: &UsedCluster| walk.clusters.iter().find(|other| other.id == used.id);
-    let counts = |used: &UsedCluster| {
-        let objects = walk.nodes.iter().flat_map(|node| &node.objects);
-        let by = |access_path: &AccessPath| access_path.reference == used.reference;
-        let planned: Vec<_> = objects
-            .filter(|object| {
-                let access_path = walk.access_paths.to(&object.key);
-                object.key.cluster == used.id && access_path.map_or(!used.former, by)
-            })
-            .collect();
-        let is_first = first(used).is_some_and(|first| first.key == used.key);
-        let more = unplanned.get(&used.id).filter(|_| is_first).copied().unwrap_or_default();
-        (planned.iter().filter(|object| object.progress.is_ready()).count(), planned.len() + more)
+    let mut counts = planned(walk);
+    // Counted once, however many references a cluster has.
+    let mut unplanned = unplanned(walk, prune);
+    for used in &walk.clusters {
+        if let Some(more) = unplanned.remove(&used.id) {
+            counts.entry((&used.id, &used.reference.display)).or_default().1 += more;
+        }
+    }
+    let count = |used: &UsedCluster| {
+        counts.get(&(&used.id, used.reference.display.as_str())).copied().unwrap_or_default()
     };
-    stable(walk.clusters.iter().map(|used| entry(used, counts(used))), &before)
+    let entries = walk.clusters.iter().map(|used| (entry(used, count(used)), used.former));
+    stable(entries, &before)
+}
+
+/// How many of the planned objects are ready and how many there are, by cluster and name.
+fn planned<'w>(walk: &'w Walk<'_>) -> HashMap<(&'w ClusterId, &'w str), (usize, usize)> {
+    let mut counts: HashMap<_, (usize, usize)> = HashMap::new();
+    let in_use = walk.clusters.iter().filter(|used| !used.former);
+    let mut by_cluster: HashMap<&ClusterId, Vec<&UsedCluster>> = HashMap::new();
+    for used in in_use {
+        by_cluster.entry(&used.id).or_default().push(used);
+    }
+    for object in walk.nodes.iter().flat_map(|node| &node.objects) {
+        let cluster = &object.key.cluster;
+        let mut count = |reference: &'w Arc<ResolvedCluster>| {
+            let (ready, total) = counts.entry((cluster, reference.display.as_str())).or_default();
+            *ready += usize::from(object.progress.is_ready());
+            *total += 1;
+        };
+        match walk.access_paths.to(&object.key) {
+            Some(access_path) => count(&access_path.reference),
+            None => by_cluster.get(cluster).into_iter().flatten().for_each(|used| count(&used.reference)),
+        }
+    }
+    counts
 }
 
 /// How many observed objects the plan does not have, by cluster: those of nodes that wait, and those to delete in clusters that are
@@ -47,8 +70,9 @@ fn unplanned(walk: &Walk<'_>, prune: &DeletionPlan) -> HashMap<ClusterId, usize>
     let mut observed: HashSet<&ObjectKey> = waiting.map(|(key, _)| *key).collect();
     let awaited = prune.waiting.iter().map(|(pending, _)| pending);
     let deleted = prune.delete.iter().chain(&prune.release).chain(awaited).map(|pending| &pending.key);
-    let former = |key: &&ObjectKey| walk.clusters.iter().any(|used| used.former && used.id == key.cluster);
-    observed.extend(deleted.filter(former));
+    let former = walk.clusters.iter().filter(|used| used.former).map(|used| &used.id);
+    let former: HashSet<&ClusterId> = former.collect();
+    observed.extend(deleted.filter(|key| former.contains(&key.cluster)));
     let mut counts = HashMap::new();
     for key in observed {
         *counts.entry(key.cluster.clone()).or_default() += 1;
@@ -56,29 +80,70 @@ fn unplanned(walk: &Walk<'_>, prune: &DeletionPlan) -> HashMap<ClusterId, usize>
     counts
 }
 
-/// One entry for each name. An entry that differs only in its last contact is not changed.
+/// One entry for each name. An entry that differs only in its last contact is not changed. Where there are too many, those that are
+/// connected and ready are summed up in the last entry, and so are all that are still too many. An entry of a cluster that is not used
+/// any more comes with `true`: these are summed up last.
 pub(super) fn stable(
-    found: impl Iterator<Item = ClusterStatus>,
+    found: impl Iterator<Item = (ClusterStatus, bool)>,
     before: &[ClusterStatus],
 ) -> Vec<ClusterStatus> {
-    let mut entries: Vec<ClusterStatus> = Vec::new();
-    for entry in found {
-        if entries.iter().any(|known| known.name == entry.name) {
+    let before: HashMap<&str, &ClusterStatus> =
+        before.iter().map(|known| (known.name.as_str(), known)).collect();
+    let mut names = HashSet::new();
+    let mut entries: Vec<(ClusterStatus, bool)> = Vec::new();
+    for (entry, former) in found {
+        if !names.insert(entry.name.clone()) {
             continue;
         }
-        let known = before.iter().find(|known| {
-            ClusterStatus { last_contact: entry.last_contact.clone(), ..(*known).clone() } == entry
+        let known = before.get(entry.name.as_str()).filter(|known| {
+            ClusterStatus { last_contact: entry.last_contact.clone(), ..(**known).clone() } == entry
         });
-        entries.push(known.cloned().unwrap_or(entry));
+        entries.push((known.map_or(entry, |known| (*known).clone()), former));
     }
-    entries
+    bounded(entries)
+}
+
+/// At most [`LISTED`] entries, and one that sums up the others.
+fn bounded(mut entries: Vec<(ClusterStatus, bool)>) -> Vec<ClusterStatus> {
+    if entries.len() <= LISTED {
+        return entries.into_iter().map(|(entry, _)| entry).collect();
+    }
+    let weight = |(entry, former): &(ClusterStatus, bool)| {
+        let is_ready = entry.connected && entry.ready == entry.total;
+        (!former, entry.connected, is_ready)
+    };
+    let unready = entries.iter().filter(|entry| weight(entry) != (true, true, true)).count();
+    entries.sort_by_key(weight);
+    let others = entries.split_off(unready.min(LISTED));
+    let mut listed: Vec<ClusterStatus> = entries.into_iter().map(|(entry, _)| entry).collect();
+    let others: Vec<ClusterStatus> = others.into_iter().map(|(entry, _)| entry).collect();
+    listed.extend(summary(&others));
+    listed
+}
+
+/// The entry that stands for clusters that are not listed.
+fn summary(others: &[ClusterStatus]) -> Option<ClusterStatus> {
+    let first = others.first()?;
+    let sum = |count: fn(&ClusterStatus) -> i64| others.iter().map(count).sum();
+    Some(ClusterStatus {
+        name: format!("{}{MORE_CLUSTERS}", others.len()),
+        secret: None,
+        uid: None,
+        unverified: None,
+        mode: first.mode,
+        connected: others.iter().all(|entry| entry.connected),
+        since: None,
+        last_contact: None,
+        ready: sum(|entry| entry.ready),
+        total: sum(|entry| entry.total),
+    })
 }
 
 /// The entry of a cluster, with how many objects are ready and how many there are.
 pub(super) fn entry(used: &UsedCluster, (ready, total): (usize, usize)) -> ClusterStatus {
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let secret = match &used.reference.credentials {
-        ResolvedCredentials::Secret(secret) => Some(secret.to_string()),
+        ResolvedCredentials::Secret(secret) => Some(secret.status_text()),
         _ => None,
     };
     let state = used.state.as_ref();

@@ -1,9 +1,11 @@
 //! The status of an instance that is being deleted. The author's own fields are kept.
 
+use std::collections::{HashMap, HashSet};
+
 use jiff::Timestamp;
 use kross_api::{
-    Condition, ConditionSet, ConditionStatus, ConditionType, FINALIZER, InstanceState, ManagedResource,
-    ObjectKey, Reason, ResourceState, whole_seconds,
+    ClusterId, Condition, ConditionSet, ConditionStatus, ConditionType, FINALIZER, InstanceState,
+    ManagedResource, ObjectKey, Reason, ResourceState, whole_seconds,
 };
 use kross_graph::Graph;
 use kross_value::Value;
@@ -36,12 +38,18 @@ impl DeletionProgress<'_> {
         used.map(|used| used.reference.display.clone())
     }
 
-    /// Every object that still exists.
-    fn remaining(&self) -> impl Iterator<Item = &PendingDeletion> {
-        let failed =
-            |pending: &&PendingDeletion| self.plan.waiting.iter().any(|(other, _)| other == *pending);
-        let deleted = self.plan.delete.iter().filter(move |pending| !failed(pending));
-        deleted.chain(&self.plan.release).chain(self.plan.waiting.iter().map(|(pending, _)| pending))
+    /// How many objects still exist in each cluster.
+    fn remaining_by_cluster(&self) -> HashMap<&ClusterId, usize> {
+        let DeletionPlan { delete, release, waiting, .. } = self.plan;
+        // An object whose deletion failed is also waited for.
+        let failed: HashSet<&ObjectKey> = waiting.iter().map(|(pending, _)| &pending.key).collect();
+        let deleted = delete.iter().filter(|pending| !failed.contains(&pending.key));
+        let awaited = waiting.iter().map(|(pending, _)| pending);
+        let mut remaining = HashMap::new();
+        for pending in deleted.chain(release).chain(awaited) {
+            *remaining.entry(&pending.key.cluster).or_default() += 1;
+        }
+        remaining
     }
 
     /// The entries of the hooks that are not being deleted themselves.
@@ -87,9 +95,8 @@ impl DeletionProgress<'_> {
         if set.get(ConditionType::RemoteClusterConnected).is_none() {
             return;
         }
-        let has_objects =
-            |used: &&UsedCluster| self.remaining().any(|pending| pending.key.cluster == used.id);
-        let mut in_use = self.clusters.iter().filter(has_objects);
+        let remaining = self.remaining_by_cluster();
+        let mut in_use = self.clusters.iter().filter(|used| remaining.contains_key(&used.id));
         match in_use.find_map(|used| Some((used, used.unavailable()?))) {
             Some((used, unavailable)) => {
                 let message = unavailable.failure().map_or_else(String::new, since);
@@ -143,13 +150,13 @@ pub fn deletion_status(
         fields.insert("managedResources", wire(&entries));
     }
     if !is_authors("clusters") && !progress.clusters.is_empty() {
-        let remaining = |used: &UsedCluster| {
-            progress.remaining().filter(|pending| pending.key.cluster == used.id).count()
-        };
-        let clusters = progress.clusters.iter().map(|used| cluster_status::entry(used, (0, remaining(used))));
-        let mut entries = cluster_status::stable(clusters, &instance.clusters());
+        let remaining = progress.remaining_by_cluster();
+        let remaining = |used: &UsedCluster| remaining.get(&used.id).copied().unwrap_or_default();
         // They are sorted by UID; people look for names.
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut clusters: Vec<&UsedCluster> = progress.clusters.iter().collect();
+        clusters.sort_by(|a, b| a.reference.display.cmp(&b.reference.display));
+        let entries = clusters.iter().map(|used| (cluster_status::entry(used, (0, remaining(used))), false));
+        let entries = cluster_status::stable(entries, &instance.clusters());
         fields.insert("clusters", wire(&entries));
     }
     status

@@ -204,8 +204,8 @@ pub(super) fn deletion_entries(
         let message = "retained; ownership labels removed".to_owned();
         entries.push(entry(pending, ResourceState::Retained, Some(message)));
     }
-    let failed = |pending: &PendingDeletion| plan.waiting.iter().any(|(other, _)| other == pending);
-    for pending in plan.delete.iter().filter(|pending| !failed(pending)) {
+    let failed: HashSet<&ObjectKey> = plan.waiting.iter().map(|(pending, _)| &pending.key).collect();
+    for pending in plan.delete.iter().filter(|pending| !failed.contains(&pending.key)) {
         entries.push(entry(pending, ResourceState::Deleting, None));
     }
     for (pending, wait) in &plan.waiting {

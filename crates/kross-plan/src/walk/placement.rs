@@ -1,5 +1,6 @@
 //! Resolves the cluster of a node's objects, and whether it can be used.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use kross_api::{
@@ -106,26 +107,31 @@ impl<'a> Walk<'a> {
     }
 
     fn used(&mut self, resolved: ResolvedCluster) -> ResolvedPlacement {
-        if let Some(known) = self.clusters.iter().find(|known| *known.reference == resolved) {
+        let key = ReferenceKey::of(&resolved);
+        let same_key = self.clusters_by_key.get(&key).into_iter().flatten();
+        let mut same_key = same_key.filter_map(|at| self.clusters.get(*at));
+        if let Some(known) = same_key.find(|known| *known.reference == resolved) {
             return ResolvedPlacement::of(known);
         }
-        let key = ReferenceKey::of(&resolved);
         let state = self.input.observed.clusters.get(&key).cloned();
         let id = state.as_ref().map_or_else(|| ClusterId::new(key.as_str()), |state| state.id.clone());
         let used =
             UsedCluster { reference: Arc::new(resolved), key, id, state, needed: false, former: false };
         let placement = ResolvedPlacement::of(&used);
+        self.clusters_by_key.entry(used.key.clone()).or_default().push(self.clusters.len());
         self.clusters.push(used);
         placement
     }
 
     /// Adds the clusters that no node uses any more, but that have objects of the instance, or may have.
     pub(super) fn add_former_clusters(&mut self) {
+        let mut known: HashSet<ClusterId> = self.clusters.iter().map(|used| used.id.clone()).collect();
         for recorded in &self.input.observed.recorded {
-            let known = |used: &UsedCluster| used.key == recorded.key || used.id == recorded.id;
-            if !recorded.holds_objects || self.clusters.iter().any(known) {
+            let is_known = self.clusters_by_key.contains_key(&recorded.key) || known.contains(&recorded.id);
+            if !recorded.holds_objects || is_known {
                 continue;
             }
+            known.insert(recorded.id.clone());
             let state = self.input.observed.clusters.get(&recorded.key).cloned();
             let mut reference = recorded.key.resolved().unwrap_or_else(|| unknown(&recorded.id));
             reference.display = recorded.display.to_string();
@@ -143,13 +149,13 @@ impl<'a> Walk<'a> {
         ids.sort();
         ids.dedup();
         for id in ids {
-            if self.clusters.iter().any(|used| used.id == id) {
+            if !known.insert(id.clone()) {
                 continue;
             }
-            let mut known: Vec<_> =
+            let mut same: Vec<_> =
                 self.input.observed.clusters.iter().filter(|(_, state)| state.id == id).collect();
-            known.sort_by_key(|(key, _)| *key);
-            let found = known.first().and_then(|(key, state)| Some((key.resolved()?, (*state).clone())));
+            same.sort_by_key(|(key, _)| *key);
+            let found = same.first().and_then(|(key, state)| Some((key.resolved()?, (*state).clone())));
             let (reference, state) = match found {
                 Some((reference, state)) => (reference, Some(state)),
                 None => (unknown(&id), None),
@@ -162,9 +168,10 @@ impl<'a> Walk<'a> {
 
     /// Marks the clusters of a node that is not skipped as needed.
     pub(super) fn mark_needed(&mut self, cluster: Option<&ClusterId>, objects: &[PlannedObject]) {
+        let in_use: HashSet<&ClusterId> =
+            objects.iter().map(|object| &object.key.cluster).chain(cluster).collect();
         for used in self.clusters.iter_mut().filter(|used| !used.needed) {
-            let mut in_use = objects.iter().map(|object| &object.key.cluster).chain(cluster);
-            used.needed = in_use.any(|id| *id == used.id);
+            used.needed = in_use.contains(&used.id);
         }
     }
 
