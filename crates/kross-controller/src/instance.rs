@@ -40,6 +40,7 @@ mod pass;
 mod prune;
 mod reconcile;
 mod release_report;
+mod restored_inventory;
 mod selection;
 mod status;
 

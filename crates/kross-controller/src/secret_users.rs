@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use kross_api::{ClusterInventory, ResolvedCredentials, annotations};
+use kross_api::{ClusterInventory, ResolvedCredentials, SecretAddress, annotations};
 use kross_cluster::{CacheKey, ObjectKey, SecretName, StoredObject};
 use kross_plan::ReferenceKey;
+use kross_value::Value;
 use parking_lot::Mutex;
 
 use crate::finalizer;
@@ -94,8 +95,17 @@ pub(crate) fn secrets_of(instance: &StoredObject) -> BTreeSet<SecretName> {
 /// The Secrets that the inventory of an instance names; none where it cannot be read. Whether it is valid does not matter.
 fn named_by(instance: &StoredObject) -> Option<BTreeSet<SecretName>> {
     // Without the finalizer nothing is cleaned up any more.
-    let text = instance.annotation(annotations::CLUSTER_INVENTORY).filter(|_| finalizer::is_set(instance));
-    let Some(text) = text else { return Some(BTreeSet::new()) };
+    if !finalizer::is_set(instance) {
+        return Some(BTreeSet::new());
+    }
+    let Some(text) = instance.annotation(annotations::CLUSTER_INVENTORY) else {
+        // Somebody removed it, or there never was one. It is restored from the status.
+        let clusters = instance.value().at(&["status", "clusters"]).and_then(Value::as_list);
+        let connected = clusters.unwrap_or_default().iter().filter(|cluster| cluster.get("uid").is_some());
+        let secrets = connected.filter_map(|cluster| cluster.get("secret")?.as_str());
+        let secrets = secrets.filter_map(SecretAddress::from_status);
+        return Some(secrets.map(|secret| SecretName::from(&secret)).collect());
+    };
     Some(ClusterInventory::references(text)?.iter().filter_map(|reference| secret_of(reference)).collect())
 }
 

@@ -19,6 +19,8 @@ mod credential_changes;
 mod deletion;
 #[path = "clusters/existing_types.rs"]
 mod existing_types;
+#[path = "clusters/fleet.rs"]
+mod fleet;
 #[path = "support/instance_api.rs"]
 mod instance_api;
 #[path = "clusters/kubeconfig_secret_ref.rs"]
@@ -33,6 +35,8 @@ mod protected_namespace;
 mod protected_secrets;
 #[path = "clusters/remote_objects.rs"]
 mod remote_objects;
+#[path = "clusters/removed_inventory.rs"]
+mod removed_inventory;
 #[path = "clusters/second_hub.rs"]
 mod second_hub;
 #[path = "clusters/secrets_of_one_cluster.rs"]

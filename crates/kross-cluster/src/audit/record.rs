@@ -97,6 +97,8 @@ pub enum AuditVerb {
     Delete,
     /// Orphan an object: it stays, and is no longer managed.
     Leave,
+    /// The objects in a cluster are given up, as the instance's owner confirmed.
+    Abandon,
 }
 
 /// The outcome of an attempt.
@@ -219,6 +221,7 @@ impl AuditVerb {
             Self::Update => "update",
             Self::Delete => "delete",
             Self::Leave => "leave",
+            Self::Abandon => "abandon",
         }
     }
 }

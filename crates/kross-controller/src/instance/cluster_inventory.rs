@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use kross_api::{ClusterId, ClusterInventory, GroupKind, Inventory, RecordedCluster};
+use kross_api::{ClusterId, ClusterInventory, GroupKind, Inventory, RecordedCluster, annotations};
 use kross_cluster::{ObjectKey, StoredObject};
 use kross_plan::{
     AccessPath, InventoryCluster, ObservedCluster, Plan, PlannedObject, ReferenceKey, UsedCluster,
@@ -38,6 +38,36 @@ pub(super) fn remove_abandoned(
             release_report::abandoned(context, instance, &owned);
         }
     }
+}
+
+/// The UIDs of the clusters whose objects the instance's owner gives up.
+pub(super) fn given_up(instance: &StoredObject) -> HashSet<&str> {
+    let uids = instance.annotation(annotations::ABANDON_CLUSTER).unwrap_or_default().split(',');
+    uids.map(str::trim).filter(|uid| !uid.is_empty()).collect()
+}
+
+/// Removes the clusters whose objects the instance's owner gives up, and reports each of them. A cluster that the plan uses stays.
+/// Returns whether there was one.
+pub(super) fn remove_given_up(
+    context: &Context,
+    instance: &StoredObject,
+    recorded: &mut ClusterInventory,
+    plan: Option<&Plan>,
+) -> bool {
+    let uids = given_up(instance);
+    if uids.is_empty() {
+        return false;
+    }
+    let used = plan.into_iter().flat_map(|plan| &plan.clusters).filter(|used| !used.former);
+    let used: HashSet<&str> = used.map(|used| used.id.as_str()).collect();
+    let is_given_up = |cluster: &RecordedCluster| {
+        uids.contains(cluster.uid.as_str()) && !used.contains(cluster.uid.as_str())
+    };
+    let removed: Vec<RecordedCluster> =
+        recorded.clusters().iter().filter(|cluster| is_given_up(cluster)).cloned().collect();
+    recorded.retain(|cluster| !is_given_up(cluster));
+    removed.iter().for_each(|cluster| release_report::abandoned(context, instance, cluster));
+    !removed.is_empty()
 }
 
 /// Removes the clusters from an observation that the inventory no longer has. Returns whether there were any.

@@ -1,7 +1,7 @@
 //! Resolves the cluster references of an instance: into the observed state of their clusters, and into clients where those are
 //! connected. It never connects and never waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -85,16 +85,15 @@ impl ClusterResolver<'_> {
         for (kind, access_path) in routes {
             clients.route(kind, &access_path.key);
         }
-        let used = || plan.clusters.iter().filter(|used| !used.former);
-        for one in used() {
-            let Some(id) = observation.observed.clusters.get(&one.key).map(|state| state.id.clone()) else {
-                continue;
-            };
+        let mut polls: BTreeMap<ClusterId, Vec<Option<Poll>>> = BTreeMap::new();
+        for used in plan.clusters.iter().filter(|used| !used.former) {
+            if let Some(state) = observation.observed.clusters.get(&used.key) {
+                polls.entry(state.id.clone()).or_default().push(used.reference.poll);
+            }
+        }
+        for (id, polls) in polls {
             // A cluster with several references has one cache for each kind: it watches unless all of them ask for polls.
-            let same = used().filter(|other| {
-                observation.observed.clusters.get(&other.key).is_some_and(|state| state.id == id)
-            });
-            let polls: Option<Vec<Poll>> = same.map(|other| other.reference.poll).collect();
+            let polls: Option<Vec<Poll>> = polls.into_iter().collect();
             let poll = polls.and_then(|polls| polls.into_iter().min_by_key(|poll| poll.interval));
             clients.set_sync(&id, poll.into());
             changed |= poll.is_some() && observation.set_polled(&id);
@@ -227,7 +226,7 @@ impl ClusterResolver<'_> {
     /// the cluster, and expressions that compare `failingFor` would begin to count anew.
     fn restore_times(&self, connection: &mut ClusterConnection, secret: &SecretAddress) {
         let entries = self.instance.value().at(&["status", "clusters"]).and_then(Value::as_list);
-        let secret = secret.to_string();
+        let secret = secret.status_text();
         let text = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).map(str::to_owned);
         let found =
             entries.unwrap_or_default().iter().find(|entry| text(entry, "secret").as_ref() == Some(&secret));
@@ -281,17 +280,19 @@ pub(super) fn release_unused(
     recorded: &ClusterInventory,
     memory: &mut Memory,
 ) {
+    let keys: HashSet<&ReferenceKey> = plan.clusters.iter().map(|used| &used.key).collect();
     memory.cluster_handles.retain(|key, handle| {
-        let wanted = plan.clusters.iter().any(|used| used.key == *key)
-            || recorded.by_reference(key.as_str()).is_some();
+        let wanted = keys.contains(key) || recorded.by_reference(key.as_str()).is_some();
         if !wanted {
             context.instances.leave_cluster(instance, handle.secret());
         }
         wanted
     });
+    let used = plan.clusters.iter().map(|used| used.id.as_str());
+    let ids: HashSet<&str> =
+        used.chain(recorded.clusters().iter().map(|recorded| recorded.uid.as_str())).collect();
     memory.child_caches.retain(|(cluster, ..), child| {
-        let wanted = plan.clusters.iter().any(|used| used.id == *cluster)
-            || recorded.clusters().iter().any(|recorded| recorded.uid == cluster.as_str());
+        let wanted = ids.contains(cluster.as_str());
         if !wanted {
             context.instances.unwatch(instance, child.cache.key());
         }

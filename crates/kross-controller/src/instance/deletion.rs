@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{LifecyclePhase, Operation, PROTECTION_FINALIZER, RecordedCluster, managers};
+use kross_api::{LifecyclePhase, Operation, PROTECTION_FINALIZER, RecordedCluster, annotations, managers};
 use kross_cluster::{SecretName, Selection};
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
@@ -103,7 +103,13 @@ impl<'a> DeletionPass<'a> {
     /// somebody has confirmed.
     async fn scan(&mut self) -> Result<(), InstanceError> {
         let pass = &mut self.pass;
-        pass.inventory = InstanceInventory::read_complete(&pass.instance, &pass.applyset_id())?;
+        pass.inventory = InstanceInventory::read_complete(&pass.instance, &pass.applyset_id(), self.graph)?;
+        let InstanceInventory { remote, .. } = &mut pass.inventory;
+        let is_given_up = cluster_inventory::remove_given_up(pass.context, &pass.instance, remote, None);
+        let is_restored = pass.instance.annotation(annotations::CLUSTER_INVENTORY).is_none();
+        if is_given_up || (is_restored && !remote.clusters().is_empty()) {
+            pass.write_inventory().await?;
+        }
         self.scan = pass.scan_inventory(self.graph).await?;
         if !pass.observation.abandoned.is_empty() {
             let remote = &mut pass.inventory.remote;

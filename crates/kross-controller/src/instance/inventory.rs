@@ -9,12 +9,14 @@ use kross_api::{
     tooling,
 };
 use kross_cluster::{SecretName, StoredObject};
+use kross_graph::Graph;
 use kross_plan::{Plan, ReferenceKey};
 use kross_value::{Object, Text, Value};
 
 use super::cluster_inventory;
 use super::error::InstanceError;
 use super::pass::Pass;
+use super::restored_inventory;
 use crate::context::Context;
 use crate::finalizer;
 use crate::graphs::Served;
@@ -25,6 +27,9 @@ use crate::secret_protection;
 pub(super) struct InstanceInventory {
     pub(super) local: Inventory,
     pub(super) remote: ClusterInventory,
+    /// Whether the instance has, or had, an inventory of remote clusters. Then it keeps one even if that is empty: a missing one
+    /// would be restored.
+    has_remote: bool,
     /// When the deletion of objects with a deadline was first attempted, and which deletion hooks ran.
     pub(super) attempts: Option<Text>,
 }
@@ -36,39 +41,65 @@ impl InstanceInventory {
     ///
     /// # Errors
     /// The inventory cannot be trusted.
-    pub(super) fn read(instance: &StoredObject, applyset: &str) -> Result<Self, InstanceError> {
+    pub(super) fn read(
+        instance: &StoredObject,
+        applyset: &str,
+        graph: Option<&Graph>,
+    ) -> Result<Self, InstanceError> {
         let (labels, annotations) = (texts(instance, "labels"), texts(instance, "annotations"));
         let local = if !finalizer::is_set(instance) && Inventory::is_present(&labels, &annotations) {
             Inventory::parse_complete(applyset, &labels, &annotations)?
         } else {
             Inventory::parse(applyset, &annotations)?.unwrap_or_default()
         };
-        Self::with_remote(instance, applyset, local)
+        Self::with_remote(instance, applyset, graph, local)
     }
 
     /// The inventory of an instance whose objects would be orphaned if it were incomplete.
     ///
     /// # Errors
     /// The inventory cannot be trusted, or is incomplete.
-    pub(super) fn read_complete(instance: &StoredObject, applyset: &str) -> Result<Self, InstanceError> {
+    pub(super) fn read_complete(
+        instance: &StoredObject,
+        applyset: &str,
+        graph: Option<&Graph>,
+    ) -> Result<Self, InstanceError> {
         let (labels, annotations) = (texts(instance, "labels"), texts(instance, "annotations"));
-        Self::with_remote(instance, applyset, Inventory::parse_complete(applyset, &labels, &annotations)?)
+        let local = Inventory::parse_complete(applyset, &labels, &annotations)?;
+        let mut inventory = Self::with_remote(instance, applyset, graph, local)?;
+        // What it may lack may have been given up since.
+        let is_incomplete =
+            inventory.remote.is_incomplete() && restored_inventory::restore(instance, graph).is_incomplete();
+        inventory.remote.set_incomplete(is_incomplete);
+        restored_inventory::check_complete(&inventory.remote)?;
+        Ok(inventory)
     }
 
-    fn with_remote(instance: &StoredObject, applyset: &str, local: Inventory) -> Result<Self, InstanceError> {
+    fn with_remote(
+        instance: &StoredObject,
+        applyset: &str,
+        graph: Option<&Graph>,
+        local: Inventory,
+    ) -> Result<Self, InstanceError> {
         let remote = match instance.annotation(annotations::CLUSTER_INVENTORY) {
             Some(text) => ClusterInventory::parse(applyset, text)?,
-            None => ClusterInventory::default(),
+            None => restored_inventory::restore(instance, graph),
         };
         let attempts = instance.annotation(annotations::DELETE_ATTEMPTS).map(Text::from);
-        Ok(Self { local, remote, attempts })
+        let has_remote =
+            instance.annotation(annotations::CLUSTER_INVENTORY).is_some() || !remote.clusters().is_empty();
+        Ok(Self { local, remote, has_remote, attempts })
     }
 
     /// The annotations that it is kept in; none for one that is to be removed.
     fn annotations(&self, applyset: &str) -> Result<BTreeMap<String, Option<String>>, InstanceError> {
         let local = self.local.annotations(applyset).into_iter().map(|(key, text)| (key, Some(text)));
         let mut annotations: BTreeMap<String, Option<String>> = local.collect();
-        annotations.insert(annotations::CLUSTER_INVENTORY.to_owned(), self.remote.text(applyset)?);
+        let remote = match self.has_remote {
+            true => Some(self.remote.explicit_text(applyset)?),
+            false => self.remote.text(applyset)?,
+        };
+        annotations.insert(annotations::CLUSTER_INVENTORY.to_owned(), remote);
         let attempts = self.attempts.as_ref().map(ToString::to_string);
         annotations.insert(annotations::DELETE_ATTEMPTS.to_owned(), attempts);
         Ok(annotations)

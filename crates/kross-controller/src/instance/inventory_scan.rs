@@ -258,7 +258,7 @@ fn is_collection(
         && node.is_none_or(|node| node.is_list() && !node.is_external() && remote(node))
 }
 
-fn kind_of(entry: &ManagedResource) -> Option<GroupKind> {
+pub(super) fn kind_of(entry: &ManagedResource) -> Option<GroupKind> {
     let api_version = entry.api_version.as_deref().unwrap_or_default();
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     Some(GroupKind::new(group, entry.kind.as_deref()?))

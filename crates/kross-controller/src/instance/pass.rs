@@ -16,6 +16,7 @@ use kross_plan::{
 use kross_value::Text;
 
 use super::clients::InstanceClients;
+use super::cluster_inventory;
 use super::cluster_resolver;
 use super::error::{InstanceError, Next, SOON, until};
 use super::inventory::InstanceInventory;
@@ -79,7 +80,7 @@ impl<'a> Pass<'a> {
         if is_suspended(&self.instance) {
             return self.report_suspended(graph).await;
         }
-        self.inventory = InstanceInventory::read(&self.instance, &self.applyset_id())?;
+        self.inventory = InstanceInventory::read(&self.instance, &self.applyset_id(), Some(graph))?;
         self.retry_skipped_nodes();
 
         // Observe.
@@ -94,6 +95,12 @@ impl<'a> Pass<'a> {
         if self.observation.connecting {
             // The controller has just started. Whether the cluster is reachable is known in a moment.
             return Ok(Next::After(SOON));
+        }
+        let remote = &mut self.inventory.remote;
+        if cluster_inventory::remove_given_up(self.context, &self.instance, remote, Some(&plan)) {
+            self.write_inventory().await?;
+            // What the plan still has of these clusters is not observed any more.
+            return Ok(Next::After(Duration::ZERO));
         }
         if let Some(message) = self.unlisted_leftovers(&plan) {
             let (kind, now) = (ConditionType::GraphResolved, Timestamp::now());
@@ -128,9 +135,9 @@ impl<'a> Pass<'a> {
     async fn report_suspended(&mut self, graph: &Graph) -> Result<Next, InstanceError> {
         let (applyset, has_finalizer) = (self.applyset_id(), finalizer::is_set(&self.instance));
         let inventory = if has_finalizer {
-            InstanceInventory::read_complete(&self.instance, &applyset)
+            InstanceInventory::read_complete(&self.instance, &applyset, Some(graph))
         } else {
-            InstanceInventory::read(&self.instance, &applyset)
+            InstanceInventory::read(&self.instance, &applyset, Some(graph))
         };
         match inventory {
             Ok(inventory) => {

@@ -51,6 +51,8 @@ impl Pass<'_> {
     pub(super) async fn prune_inventory(&mut self, graph: &Graph, plan: Plan) -> Result<Plan, InstanceError> {
         if plan.is_fully_applied() && plan.prune.unfinished_hooks.is_empty() {
             self.prune_remote_inventory(&plan).await;
+            // Every cluster that the plan uses is in the inventory now, and the others are in the status.
+            self.inventory.remote.set_incomplete(false);
             self.write_inventory().await?;
         }
         if plan.prune.is_done()

@@ -1,7 +1,7 @@
 //! Reports the objects that an instance releases or orphans instead of deleting them, in Events, in the audit log and in the
 //! log. Each is reported once, and none that is deleted after all.
 
-use kross_api::{FailureReason, RecordedCluster};
+use kross_api::{ClusterId, FailureReason, RecordedCluster};
 use kross_cluster::{
     AuditCluster, AuditObject, AuditOutcome, AuditRecord, AuditVerb, ObjectKey, Regarding, Report, Severity,
     StoredObject,
@@ -12,6 +12,7 @@ use super::delete::Released;
 use super::memory::Memory;
 use super::pass::Pass;
 use crate::context::Context;
+use crate::secret_users;
 
 /// The longest note of an Event.
 const MAX_NOTE: usize = 900;
@@ -71,6 +72,7 @@ pub(super) fn abandoned(context: &Context, instance: &StoredObject, cluster: &Re
         kinds = kinds.join(","),
         "orphaned the objects in a cluster, as confirmed"
     );
+    audit_abandoned(context, instance, cluster);
     if let Some(events) = &context.events {
         events.report(Report {
             regarding: Regarding::from(instance),
@@ -79,6 +81,31 @@ pub(super) fn abandoned(context: &Context, instance: &StoredObject, cluster: &Re
             action: "Reconcile".to_owned(),
             note,
         });
+    }
+}
+
+/// Records in the audit log that the objects in a cluster are given up: one record for each kind, or one without an object.
+fn audit_abandoned(context: &Context, instance: &StoredObject, cluster: &RecordedCluster) {
+    let owner = instance.key(context.client.cluster());
+    let mut named = AuditCluster::named(cluster.name.as_str());
+    named.uid = cluster.uid.as_str().into();
+    let secret = secret_users::secret_of(&cluster.reference).map(|secret| secret.to_string());
+    let record = AuditRecord::new(named, AuditVerb::Abandon)
+        .with(secret.unwrap_or_default(), None)
+        .on_behalf_of(Some(&owner));
+    let audit = &context.settings.clusters.audit;
+    if cluster.contents.group_kinds.is_empty() {
+        return audit.record(record);
+    }
+    for kind in &cluster.contents.group_kinds {
+        let key = ObjectKey {
+            cluster: ClusterId::new(&cluster.uid),
+            group: kind.group.as_str().into(),
+            kind: kind.kind.as_str().into(),
+            namespace: None,
+            name: "".into(),
+        };
+        audit.record(record.clone().on(AuditObject::from(&key)));
     }
 }
 

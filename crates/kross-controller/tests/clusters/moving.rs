@@ -68,10 +68,10 @@ async fn cleanup_of_a_cluster_that_no_longer_exists_can_be_abandoned() {
     world.until_condition("x", ("RemoteClusterConnected", "False", "SecretNotAvailable")).await;
     world.patch("x", json!({"spec": {"region": "us"}})).await;
     wait::until_object(&us.config_maps, "x-app", |_| true).await;
-    world.until("x", |instance| cluster_entry(instance, "eu-kubeconfig")["connected"] == false).await;
-    world
-        .patch("x", json!({"metadata": {"annotations": {"internal.kro.run/cluster-inventory": null}}}))
-        .await;
+    let moved =
+        world.until("x", |instance| cluster_entry(instance, "eu-kubeconfig")["connected"] == false).await;
+    let uid = cluster_entry(&moved, "eu-kubeconfig")["uid"].as_str().unwrap().to_owned();
+    world.patch("x", json!({"metadata": {"annotations": {"kro.run/abandon-cluster": uid}}})).await;
     let abandoned = wait::woken(world.until("x", |instance| {
         let inventory = instance["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string();
         cluster_entry(instance, "eu-kubeconfig").is_null() && inventory.contains("us-kubeconfig")
