@@ -39,6 +39,7 @@
 //! ```
 
 mod access_paths;
+mod defaults;
 mod deletion;
 mod desired;
 mod instance;

@@ -10,6 +10,7 @@ use kross_cel::value::Value as CelValue;
 use kross_graph::{Graph, Node, NodeIndex, Scope};
 use kross_value::{Text, Value};
 
+use crate::defaults::defaulted;
 use crate::deletion::{
     Deletion, DeletionPlan, Hook, HookRecord, Hooks, OwnedObject, plan_deletion, reported_orphans,
 };
@@ -68,7 +69,8 @@ fn planned(
     settings: &Settings,
     (now, phase): (Timestamp, LifecyclePhase),
 ) -> Plan {
-    let instance = Instance::new(graph, instance);
+    let defaulted = defaulted(graph, instance);
+    let instance = Instance::new(graph, defaulted.as_ref().unwrap_or(instance));
     let from_status: Vec<ManagedResource>;
     let previous = if observed.previous.is_empty() {
         from_status = instance.resources();
