@@ -26,6 +26,7 @@ mod key;
 mod metadata;
 mod poll;
 mod reflector;
+mod relist;
 mod shared;
 mod store;
 mod sync_policy;
@@ -110,6 +111,9 @@ pub enum Change {
     },
     /// The cache is in sync again; events for what it missed follow.
     Resumed,
+    /// The objects were listed again because the cached ones could be wrong in ways that no event shows: the schema of the
+    /// kind has changed. What depends on the cache has to be checked again.
+    Relisted,
 }
 
 /// The caches of a process. Clones share them.
@@ -286,6 +290,14 @@ impl Caches {
         let entries = self.registry.lock();
         for entry in entries.get(&(cluster.clone(), group.into(), kind.into())).into_iter().flatten() {
             entry.shared.retry.notify_one();
+        }
+    }
+
+    /// Lists the objects of a kind again, because its CustomResourceDefinition has changed.
+    pub fn schema_changed(&self, cluster: &ClusterId, group: &str, kind: &str) {
+        let entries = self.registry.lock();
+        for entry in entries.get(&(cluster.clone(), group.into(), kind.into())).into_iter().flatten() {
+            entry.shared.relist.schema_changed();
         }
     }
 

@@ -496,7 +496,7 @@ async fn resumes_a_watch_from_the_last_bookmark() {
             Change::Deleted { old } => names.push(format!("-{}", old.name())),
             Change::Synced => names.push("synced".to_owned()),
             Change::Failed { error } => panic!("{error}"),
-            Change::Resumed => {}
+            Change::Resumed | Change::Relisted => {}
         }
     }
     assert_eq!(names, ["+a", "synced", "+b", "-a"]);

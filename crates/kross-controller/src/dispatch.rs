@@ -100,6 +100,7 @@ impl Dispatch {
                 tracing::info!(%cache, "watch resumed");
                 self.requeue_users(cache);
             }
+            Change::Relisted => self.requeue_all(cache),
         }
         [Subject::Definition, Subject::Revision, Subject::Crd].iter().all(|own| self.synced.contains(own))
     }
@@ -142,6 +143,9 @@ impl Dispatch {
             established != was_established || old.and_then(StoredObject::generation) != new.generation();
         if schema_changed {
             self.context.schemas.sync_crd(&self.context.crds, new);
+        }
+        if let (true, true, Some(kind)) = (schema_changed, was_established, kinds::served_by(new.value())) {
+            self.context.caches.schema_changed(self.context.client.cluster(), &kind.group, &kind.kind);
         }
         if let (true, false, Some(kind)) = (established, was_established, kinds::served_by(new.value())) {
             self.context.caches.retry(self.context.client.cluster(), &kind.group, &kind.kind);
@@ -248,6 +252,16 @@ impl Dispatch {
         for instance in self.context.instances.watchers(cache) {
             self.requeue_instance(instance);
         }
+    }
+
+    /// Requeues everything that a cache concerns: its instances, and those that use it.
+    fn requeue_all(&self, cache: &CacheKey) {
+        for served in self.context.graphs.serving(&cache.group, &cache.kind) {
+            if **served.instances.key() == *cache {
+                self.context.requeue_instances_of(&served);
+            }
+        }
+        self.requeue_users(cache);
     }
 
     fn requeue_instance(&self, instance: ObjectKey) {

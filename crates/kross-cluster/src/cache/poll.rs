@@ -89,7 +89,7 @@ impl Poller<'_> {
             let result = self.list_all().await;
             pending.finish(&result);
             result?
-        } else if self.full_lists {
+        } else if self.full_lists || self.reflector.writer.relist().is_due() {
             self.list_all().await?
         } else {
             self.list_changed().await?

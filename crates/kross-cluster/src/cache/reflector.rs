@@ -41,7 +41,7 @@ pub(super) const SHORT_DELAY: Duration = Duration::from_millis(100);
 enum WatchEnd {
     /// Normally: resume from the last resource version.
     Resume,
-    /// The resource version has expired: list again.
+    /// The resource version has expired, or the schema of the kind has changed: list again.
     Expired,
     /// With an error.
     Failed(ApiError),
@@ -170,13 +170,17 @@ impl Reflector {
                 self.failures = 0;
             }
             match end {
+                WatchEnd::Resume if self.writer.relist().is_due() => {
+                    self.pause(SHORT_DELAY).await;
+                    return;
+                }
                 // Do not hammer a server that closes every watch at once.
                 WatchEnd::Resume if started.elapsed() < HEALTHY_AFTER => self.pause(SHORT_DELAY).await,
                 WatchEnd::Resume => {}
                 WatchEnd::Expired => return,
                 WatchEnd::Failed(error) => {
                     self.back_off(&error).await;
-                    if error.missing() == Some(&Missing::Kind) {
+                    if error.missing() == Some(&Missing::Kind) || self.writer.relist().is_due() {
                         return;
                     }
                 }
@@ -214,7 +218,11 @@ impl Reflector {
     async fn read(&self, mut body: ResponseBody, deadline: Instant, version: &mut String) -> WatchEnd {
         let mut lines = Lines::default();
         loop {
-            let chunk = match timeout_at(deadline, body.chunk()).await {
+            let chunk = tokio::select! {
+                chunk = timeout_at(deadline, body.chunk()) => chunk,
+                () = self.writer.relist().overdue() => return WatchEnd::Expired,
+            };
+            let chunk = match chunk {
                 Ok(Ok(Some(chunk))) => chunk,
                 Ok(Ok(None)) | Err(_) => return WatchEnd::Resume,
                 // A connection that breaks under a healthy watch does not mean that the cluster is unreachable: resume

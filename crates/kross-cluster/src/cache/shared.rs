@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::metadata::ObjectVersion;
 use super::poll::PollResult;
+use super::relist::Relist;
 use super::store::{Lookup, NamespacedName, Store};
 use super::{CacheEvent, CacheKey, CacheOptions, CacheRegistry, Change, Subscribers};
 use crate::error::{ApiError, Attempt};
@@ -69,6 +70,7 @@ pub(super) struct SharedCache {
     pub(super) key: Arc<CacheKey>,
     /// Wakes the reflector while it backs off.
     pub(super) retry: Notify,
+    pub(super) relist: Relist,
     synced: Notify,
     inner: Mutex<Inner>,
     /// The subscribers to all caches.
@@ -96,6 +98,7 @@ impl SharedCache {
         Self {
             key: Arc::new(key),
             retry: Notify::new(),
+            relist: Relist::default(),
             synced: Notify::new(),
             inner: Mutex::new(Inner {
                 store: Store::new(options.indexed_labels.clone()),
@@ -269,9 +272,15 @@ impl WriterToken {
         self.shared.has_synced()
     }
 
+    /// Whether the objects have to be listed again.
+    pub(super) fn relist(&self) -> &Relist {
+        &self.shared.relist
+    }
+
     /// Called before the requests of a poll are sent.
     pub(super) fn begin_poll(&self) {
         if let Some(mut inner) = self.lock() {
+            self.shared.relist.begin();
             inner.store.begin_poll();
         }
     }
@@ -279,6 +288,7 @@ impl WriterToken {
     /// Called when a list begins.
     pub(super) fn listing(&self) {
         let Some(mut inner) = self.lock() else { return };
+        self.shared.relist.begin();
         if inner.failure.is_none() {
             inner.enter(CachePhase::Listing);
         }
@@ -296,6 +306,9 @@ impl WriterToken {
         inner.failure = None;
         inner.enter(CachePhase::Live);
         self.shared.emit(&mut inner, Change::Synced);
+        if self.shared.relist.end() {
+            self.shared.emit(&mut inner, Change::Relisted);
+        }
         drop(inner);
         self.shared.synced.notify_waiters();
     }
@@ -326,6 +339,9 @@ impl WriterToken {
         inner.enter(CachePhase::Live);
         if first {
             self.shared.emit(&mut inner, Change::Synced);
+        }
+        if self.shared.relist.end() {
+            self.shared.emit(&mut inner, Change::Relisted);
         }
         drop(inner);
         self.shared.synced.notify_waiters();

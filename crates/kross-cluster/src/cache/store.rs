@@ -43,6 +43,31 @@ pub(super) struct Store {
     unreadable: usize,
 }
 
+/// Where an object comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    List {
+        /// The resource versions went backwards.
+        rolled_back: bool,
+    },
+    Watch,
+    /// The response to a write of ours.
+    OwnWrite,
+}
+
+impl Origin {
+    /// Whether an object from here replaces the cached one.
+    fn replaces(self, old: &StoredObject, new: &StoredObject) -> bool {
+        let same = old.resource_version() == new.resource_version() && old.uid() == new.uid();
+        match self {
+            // The same version has another content after the schema of its kind has changed.
+            Self::List { .. } if same => old.value() != new.value(),
+            Self::List { rolled_back: true } => true,
+            Self::List { .. } | Self::Watch | Self::OwnWrite => !same && !is_newer(old, new),
+        }
+    }
+}
+
 struct Listing {
     seen: HashSet<NamespacedName>,
     version: Option<u64>,
@@ -116,7 +141,7 @@ impl Store {
             }
             None => false,
         };
-        self.put(name, object, rolled_back, false)
+        self.put(name, object, Origin::List { rolled_back })
     }
 
     /// An object of the list that is cached in the same version.
@@ -155,7 +180,7 @@ impl Store {
     /// A watch event: an object was added or modified.
     pub(super) fn applied(&mut self, object: StoredObject) -> Option<Change> {
         self.advance(object.version());
-        self.put(namespaced_name(&object), object, false, false)
+        self.put(namespaced_name(&object), object, Origin::Watch)
     }
 
     /// A watch event: an object was deleted.
@@ -185,7 +210,7 @@ impl Store {
             return None;
         }
         let fresh = object.version().is_some_and(|version| version > self.progress);
-        if fresh { self.put(name, object.clone(), false, true) } else { None }
+        if fresh { self.put(name, object.clone(), Origin::OwnWrite) } else { None }
     }
 
     /// Replaces an object by a part of it, if this version is still cached.
@@ -218,13 +243,9 @@ impl Store {
         names.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old }).collect()
     }
 
-    fn put(&mut self, name: NamespacedName, object: StoredObject, force: bool, ours: bool) -> Option<Change> {
-        let old = self.objects.get(&name);
-        if let Some(old) = old {
-            let unchanged = old.resource_version() == object.resource_version() && old.uid() == object.uid();
-            if unchanged || (!force && is_newer(old, &object)) {
-                return None;
-            }
+    fn put(&mut self, name: NamespacedName, object: StoredObject, origin: Origin) -> Option<Change> {
+        if self.objects.get(&name).is_some_and(|old| !origin.replaces(old, &object)) {
+            return None;
         }
         let old = self.remove(&name);
         let new = Arc::new(object);
@@ -235,7 +256,7 @@ impl Store {
             }
         }
         self.objects.insert(name, Arc::clone(&new));
-        Some(Change::Applied { old, new, ours })
+        Some(Change::Applied { old, new, ours: origin == Origin::OwnWrite })
     }
 
     fn remove(&mut self, name: &NamespacedName) -> Option<Arc<StoredObject>> {

@@ -106,6 +106,7 @@ fn describe(event: &CacheEvent) -> String {
         Change::Synced => "synced".to_owned(),
         Change::Failed { error } => format!("failed {}", error.reason()),
         Change::Resumed => "resumed".to_owned(),
+        Change::Relisted => "relisted".to_owned(),
     }
 }
 
@@ -348,7 +349,7 @@ async fn a_write_of_ours_is_cached_before_the_watch_reports_it() {
         let object = match &event.change {
             Change::Applied { new, .. } => Some(new),
             Change::Deleted { old } => Some(old),
-            Change::Synced | Change::Failed { .. } | Change::Resumed => None,
+            Change::Synced | Change::Failed { .. } | Change::Resumed | Change::Relisted => None,
         };
         if object.is_none_or(|object| {
             object.namespace().map(ToString::to_string) == Some(scene.setup.fixture.namespace.clone())

@@ -130,7 +130,7 @@ async fn watch(
             Change::Failed { error } => {
                 output.note(format_args!("cannot watch {}/{name}: {error}", kind.kind));
             }
-            Change::Synced | Change::Resumed => {}
+            Change::Synced | Change::Resumed | Change::Relisted => {}
         }
     }
 }

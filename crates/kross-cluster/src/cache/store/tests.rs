@@ -53,6 +53,17 @@ fn a_relist_emits_only_the_differences() {
 }
 
 #[test]
+fn a_list_replaces_the_same_version_with_another_content_and_a_watch_does_not() {
+    let mut store = listed(&[("a", 1), ("b", 2)], 5);
+    let labelled = || object("a", 1, "other");
+    assert!(store.applied(labelled()).is_none() && store.observed(&labelled()).is_none());
+    store.begin_list(Some(6));
+    let changes = [store.listed(labelled()), store.listed(object("b", 2, "i"))];
+    assert_eq!(changes.iter().flatten().map(describe).collect::<Vec<_>>(), ["~a@1"]);
+    assert_eq!(store.by_label(LABEL, "other").len(), 1);
+}
+
+#[test]
 fn trims_the_given_version_of_an_object_and_no_other() {
     let mut store = listed(&[("a", 1)], 5);
     let (old, new) = (object("a", 1, "i"), object("a", 7, "i"));
