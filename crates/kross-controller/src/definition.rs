@@ -7,6 +7,7 @@
 //! | check the clusters that a spec names | `cluster_checks.rs` |
 //! | issue, adopt and delete revisions | `revisions.rs` |
 //! | create or update the CRD, publish the graph | `serve.rs`, `crd.rs` |
+//! | find the revision that instances stay on while the CRD of the latest is refused | `refused.rs` |
 //! | write the status | `status.rs` |
 //! | delete a definition | `deletion.rs` |
 //! | serve the instances of a definition that was deleted | `orphan.rs` |
@@ -19,6 +20,7 @@ mod error;
 mod object;
 mod orphan;
 mod reconcile;
+mod refused;
 mod revisions;
 mod serve;
 mod status;

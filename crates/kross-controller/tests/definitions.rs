@@ -23,6 +23,8 @@ mod exclusive_plane;
 mod leadership;
 #[path = "definitions/reconcile_metrics.rs"]
 mod reconcile_metrics;
+#[path = "definitions/refused_changes.rs"]
+mod refused_changes;
 #[path = "definitions/restart.rs"]
 mod restart;
 #[path = "definitions/revisions.rs"]

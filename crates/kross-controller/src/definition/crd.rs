@@ -5,7 +5,7 @@ use kross_cluster::StoredObject;
 use kross_schema::compatibility::compare_crds;
 use kross_value::{Object, Value};
 
-use super::error::DefinitionError;
+use super::error::{DefinitionError, Followed};
 
 /// What to do with a CRD.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,9 +67,42 @@ pub(super) fn decide(
         return Ok(Action::Keep);
     }
     if !report.is_compatible() && !allow_breaking {
-        return Err(DefinitionError::Breaking { crd, report: report.to_string() });
+        let (report, followed) = (report.to_string(), Followed::default());
+        return Err(DefinitionError::Breaking { crd, report, followed });
     }
     Ok(Action::Update(merge_patch(existing, desired)))
+}
+
+/// Whether a desired CRD is the one that exists, without breaking changes.
+pub(super) fn fits(existing: &StoredObject, desired: &Value) -> bool {
+    desired.at(&["metadata", "name"]).and_then(Value::as_str) == Some(existing.name())
+        && compare_crds(existing.value(), desired).is_compatible()
+}
+
+/// Replaces the schema of the status in a desired CRD by that of the one that exists. If the schemas of a cluster are
+/// unknown, the types of status fields are unknown, and that is no reason to change them. Nothing else depends on clusters.
+pub(super) fn keep_status(desired: &mut Value, existing: &Value) {
+    const PROPERTIES: [&str; 3] = ["schema", "openAPIV3Schema", "properties"];
+    let existing = existing.at(&["spec", "versions"]).and_then(Value::as_list).unwrap_or_default();
+    let Some(spec) = desired.as_object_mut().and_then(|crd| crd.get_mut("spec")?.as_object_mut()) else {
+        return;
+    };
+    let mut versions = spec.get("versions").and_then(Value::as_list).unwrap_or_default().to_vec();
+    for version in &mut versions {
+        let Some(same) = existing.iter().find(|existing| existing.get("name") == version.get("name")) else {
+            continue;
+        };
+        let mut properties = version.as_object_mut();
+        for field in PROPERTIES {
+            properties = properties.and_then(|object| object.get_mut(field)?.as_object_mut());
+        }
+        let Some(properties) = properties else { continue };
+        match same.at(&PROPERTIES).and_then(|all| all.get("status")) {
+            Some(status) => properties.insert("status", status.clone()),
+            None => properties.remove("status"),
+        };
+    }
+    spec.insert("versions", versions.into());
 }
 
 /// A merge patch of all fields that a graph sets. Names that it does not set are removed.
@@ -179,6 +212,28 @@ mod tests {
         let Action::Update(patch) = decide(Some(&existing), &desired, "web", true).unwrap() else { panic!() };
         assert_eq!(patch.at(&["metadata", "resourceVersion"]), Some(&"5".into()));
         assert_eq!(patch.at(&["spec", "names", "shortNames"]), Some(&Value::Null));
+    }
+
+    #[test]
+    fn an_unknown_status_is_no_breaking_change_but_a_removed_field_is() {
+        let status = |crd: &mut Json, schema: Json| {
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] = schema;
+        };
+        let existing = stored(&labelled(&json!({"size": {"type": "integer"}})), |crd| {
+            status(crd, json!({"type": "object", "properties": {"ready": {"type": "boolean"}}}));
+        });
+        let unknown = |fields: Json| {
+            let mut crd = Json::from(&labelled(&fields));
+            status(&mut crd, json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+            Value::from(crd)
+        };
+        let mut same = unknown(json!({"size": {"type": "integer"}}));
+        assert!(matches!(decide(Some(&existing), &same, "web", false), Ok(Action::Update(_))));
+        keep_status(&mut same, existing.value());
+        assert_eq!(decide(Some(&existing), &same, "web", false).unwrap(), Action::Keep);
+        let mut renamed = unknown(json!({"width": {"type": "integer"}}));
+        keep_status(&mut renamed, existing.value());
+        assert!(!fits(&existing, &renamed));
     }
 
     #[test]

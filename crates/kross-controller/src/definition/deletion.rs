@@ -14,6 +14,7 @@ use super::crd;
 use super::error::{DefinitionError, Next};
 use super::object::{Definition, kinds_of, named_kinds, own_crd};
 use super::reconcile::compiled;
+use super::refused::{CompiledRevision, Found, find};
 use super::revisions::Revisions;
 use super::status::StatusReport;
 use crate::context::Context;
@@ -47,7 +48,7 @@ pub(super) async fn proceed(context: &Context, definition: Definition) -> Result
     }
     let dependents = dependents(context, &definition)?;
     if let Some(dependents) = &dependents {
-        compile_latest(context, &definition).await;
+        compile_followed(context, &definition, dependents.crd.as_deref()).await;
         let message = format!("definition `{name}` is being deleted; no objects are created or updated");
         publish_without_graph(context, &definition, &dependents.kind, Some(NoGraph::Deleted(message.into())));
         let instances = list_instances(context, &definition, dependents).await?;
@@ -139,15 +140,22 @@ fn no_graph_message(latest: Option<i64>, error: &DefinitionError) -> Option<Text
     Some(message.into())
 }
 
-/// Compiles the latest revision after a restart: the graph has the deletion hooks of instances, such as a backup. If it does
-/// not compile any more, they are deleted without hooks, or wait where a hook is required.
-async fn compile_latest(context: &Context, definition: &Definition) {
+/// Compiles the revision that instances follow after a restart: the graph has their deletion hooks, such as a backup. If it
+/// does not compile any more, they are deleted without hooks, or wait where a hook is required.
+async fn compile_followed(context: &Context, definition: &Definition, crd: Option<&StoredObject>) {
     if context.graphs.get(definition.name()).is_some() || context.graphs.compiled(definition.name()).is_some()
     {
         return;
     }
     let known = context.revisions.list_readable().unwrap_or_default();
-    let Some(latest) = Revisions::of(definition.name(), &known).latest().cloned() else { return };
+    let revisions = Revisions::of(definition.name(), &known);
+    if let Ok(Found::Fitting(CompiledRevision { number, compiled })) =
+        find(context, definition, revisions.all(), crd).await
+    {
+        context.graphs.store_compiled(definition.name(), compiled.revision(number));
+        return;
+    }
+    let Some(latest) = revisions.latest().cloned() else { return };
     if let Err(error) = compiled(context, definition, &latest, None).await {
         tracing::warn!(rgd = %definition.name(), %error, "cannot compile the graph that instances are deleted by");
     }
@@ -169,7 +177,9 @@ fn publish_without_graph(
         Selection::Labels { namespace: None, selector: format!("{}=", labels::DEFINITION_NAME).into() };
     let selection = definition.spec.as_ref().ok().and_then(|spec| selector::instances(spec).ok());
     let selection = selection.unwrap_or(nothing);
-    let children = current.map(|current| current.children.clone()).unwrap_or_default();
+    let children = current.as_ref().map(|current| current.children.clone()).unwrap_or_default();
+    // The latest revision that was compiled may be one that instances never followed.
+    let followed = current.and_then(|current| current.revision.clone().or(current.deletion_revision.clone()));
     context.graphs.publish(Served {
         definition: definition.name().clone(),
         uid: definition.object.uid().clone(),
@@ -178,7 +188,7 @@ fn publish_without_graph(
         children,
         external: definition.spec.as_ref().is_ok_and(|spec| spec.schema.external_ref.is_some()),
         revision: None,
-        deletion_revision: context.graphs.compiled(definition.name()),
+        deletion_revision: followed.or_else(|| context.graphs.compiled(definition.name())),
         no_graph,
         orphaned: false,
     });

@@ -1,5 +1,6 @@
 //! What can fail in a reconcile of a definition, each with the reason of its condition and when it is retried.
 
+use std::fmt;
 use std::time::Duration;
 
 use kross_api::Reason;
@@ -21,6 +22,25 @@ pub(super) enum Next {
     Done,
     /// On an event that is expected, or after this time should it not come.
     Wait(Duration),
+}
+
+/// The revision that instances stay on while a newer one is refused, as the end of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Followed(Option<i64>);
+
+impl From<Option<i64>> for Followed {
+    fn from(number: Option<i64>) -> Self {
+        Self(number)
+    }
+}
+
+impl fmt::Display for Followed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(number) => write!(formatter, "; instances stay on revision {number}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A definition that cannot be served as it is.
@@ -75,7 +95,7 @@ pub(super) enum DefinitionError {
     /// The CRD has breaking changes, which the definition does not allow.
     #[error(
         "cannot update CRD {crd}: breaking changes detected: {report}; set the annotation `{annotation}: \"true\"` to \
-         apply them anyway",
+         apply them anyway{followed}",
         annotation = kross_api::annotations::ALLOW_BREAKING_CHANGES
     )]
     Breaking {
@@ -83,6 +103,8 @@ pub(super) enum DefinitionError {
         crd: String,
         /// What breaks.
         report: String,
+        /// The revision that instances stay on.
+        followed: Followed,
     },
     /// The API server rejects the names of the CRD.
     #[error("CRD {crd} is not established: {message}")]
@@ -123,6 +145,11 @@ impl DefinitionError {
             | Self::CrdDeleting { .. } => Reason::Failed.as_str(),
             Self::Api(error) => error.reason().as_str(),
         }
+    }
+
+    /// Whether the definition has no instances, since its kind is not its own.
+    pub(super) fn has_no_instances(&self) -> bool {
+        matches!(self, Self::ForeignCrd { .. } | Self::OtherOwner { .. } | Self::NamesRefused { .. })
     }
 
     /// When to reconcile again.

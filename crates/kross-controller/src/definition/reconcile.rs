@@ -13,8 +13,8 @@ use super::cluster_checks::{self, ClusterChecks, Verdict};
 use super::compile::{Compiled, compile_for};
 use super::error::{CHANGED, CONNECTING, DefinitionError, Next, outcome};
 use super::object::{Definition, hash, kinds_of, named_kinds};
+use super::refused::{self, CompiledRevision, serve_or_stay};
 use super::revisions::{self, Revision, Revisions};
-use super::serve::serve;
 use super::status::{StatusReport, ready_message};
 use super::{deletion, orphan};
 use crate::context::Context;
@@ -105,7 +105,7 @@ async fn run(
     let now = Timestamp::now();
     let known = context.revisions.list_readable().ok_or(DefinitionError::NotSynced { what: "revisions" })?;
     let revisions = Revisions::of(definition.name(), &known);
-    store_named_kinds(context, definition, revisions.latest());
+    store_named_kinds(context, definition, &revisions);
     if !revisions.is_settled() {
         report.settling();
         count(context, Resolution::wait);
@@ -126,11 +126,14 @@ async fn run(
             return Err(error);
         }
     };
-    let ended = serve(context, definition, resolved.revision.number, &resolved.compiled, report).await;
+    let ended = serve_or_stay(context, definition, &revisions, &resolved.revision, report).await;
     count(context, if ended.is_ok() { Resolution::serve } else { Resolution::failed });
     let known = context.revisions.list_readable().unwrap_or_default();
     let revisions = Revisions::of(definition.name(), &known);
-    revisions::delete_surplus(context, &revisions).await;
+    let followed = refused::active(context, definition).map(|active| active.number);
+    if followed.is_some() || ended.as_ref().is_err_and(DefinitionError::has_no_instances) {
+        revisions::delete_surplus(context, &revisions, followed).await;
+    }
     verify_old_revisions(context, definition, &revisions, now).await;
     match ended {
         Ok(Next::Done) if resolved.is_connecting => Ok(Next::Wait(CONNECTING)),
@@ -140,8 +143,7 @@ async fn run(
 
 /// The revision to serve.
 struct ResolvedRevision {
-    revision: Revision,
-    compiled: Compiled,
+    revision: CompiledRevision,
     /// Whether one of its clusters is still being connected.
     is_connecting: bool,
 }
@@ -174,12 +176,12 @@ async fn resolve(
     let current = hash(spec);
     let Some(latest) = revisions.latest().filter(|latest| latest.hash == current) else {
         let change = SpecChange { context, definition, spec, hash: &current, revisions };
-        let (revision, compiled) = change.issue(clusters.as_ref(), report, now).await?;
-        return Ok(ResolvedRevision { revision, compiled, is_connecting: false });
+        let revision = change.issue(clusters.as_ref(), report, now).await?;
+        return Ok(ResolvedRevision { revision, is_connecting: false });
     };
     let compiled = compile_latest(context, definition, latest, clusters.as_ref(), report, now).await?;
     let is_connecting = clusters.is_some_and(|clusters| clusters.is_connecting());
-    Ok(ResolvedRevision { revision: latest.clone(), compiled, is_connecting })
+    Ok(ResolvedRevision { revision: CompiledRevision { number: latest.number, compiled }, is_connecting })
 }
 
 /// A spec that is not the latest revision's.
@@ -199,7 +201,7 @@ impl SpecChange<'_> {
         clusters: Option<&ClusterChecks>,
         report: &mut StatusReport,
         now: Timestamp,
-    ) -> Result<(Revision, Compiled), DefinitionError> {
+    ) -> Result<CompiledRevision, DefinitionError> {
         let Self { context, definition, revisions, .. } = self;
         let latest = revisions.latest();
         if let Some(latest) = latest {
@@ -209,7 +211,7 @@ impl SpecChange<'_> {
             Ok(compiled) => compiled,
             Err(error) => {
                 if matches!(error, DefinitionError::Invalid { .. } | DefinitionError::Clusters { .. }) {
-                    serve_latest(context, definition, latest, report, now).await;
+                    serve_latest(context, definition, revisions, report, now).await;
                 }
                 return Err(error);
             }
@@ -220,7 +222,7 @@ impl SpecChange<'_> {
             Err(error) => {
                 if is_rejected(&error) {
                     report.invalid(&error.to_string());
-                    serve_latest(context, definition, latest, report, now).await;
+                    serve_latest(context, definition, revisions, report, now).await;
                 }
                 return Err(error);
             }
@@ -234,7 +236,7 @@ impl SpecChange<'_> {
         revisions::record(context, &revision, Ok(&compiled.graph), now).await?;
         store_compiled(context, definition, number, &compiled);
         report.resolved(number);
-        Ok((revision, compiled))
+        Ok(CompiledRevision { number, compiled })
     }
 
     /// Compiles the spec, and checks it against the clusters that it names.
@@ -321,10 +323,7 @@ pub(super) async fn compiled(
     revision: &Revision,
     clusters: Option<&ClusterChecks>,
 ) -> Result<Compiled, DefinitionError> {
-    let spec = revision
-        .spec
-        .as_ref()
-        .map_err(|message| DefinitionError::Invalid { message: message.clone(), unknown_kinds: false })?;
+    let spec = revision.spec()?;
     let kinds = named_kinds(spec);
     let known = context.graphs.compiled(definition.name()).filter(|known| {
         known.number == revision.number
@@ -357,11 +356,11 @@ fn store_compiled(context: &Context, definition: &Definition, number: i64, compi
 async fn serve_latest(
     context: &Context,
     definition: &Definition,
-    latest: Option<&Revision>,
+    revisions: &Revisions,
     report: &mut StatusReport,
     now: Timestamp,
 ) {
-    let Some(revision) = latest else { return };
+    let Some(revision) = revisions.latest() else { return };
     let compiled = match compiled(context, definition, revision, None).await {
         Ok(compiled) => compiled,
         Err(DefinitionError::Invalid { message, .. }) => {
@@ -378,7 +377,8 @@ async fn serve_latest(
         }
     };
     let mut discarded = report.clone();
-    if let Err(error) = serve(context, definition, revision.number, &compiled, &mut discarded).await {
+    let latest = CompiledRevision { number: revision.number, compiled };
+    if let Err(error) = serve_or_stay(context, definition, revisions, &latest, &mut discarded).await {
         report.kind_failed(&error.to_string());
     }
 }
@@ -407,13 +407,12 @@ async fn verify_old_revisions(
     }
 }
 
-/// Stores the kinds whose CRDs concern a definition: those that its spec and its latest revision name.
-fn store_named_kinds(context: &Context, definition: &Definition, latest: Option<&Revision>) {
+/// Stores the kinds whose CRDs concern a definition: those that its spec and its revisions name.
+fn store_named_kinds(context: &Context, definition: &Definition, revisions: &Revisions) {
     let of = |spec: &ResourceGraphDefinitionSpec| kinds_of(spec, &named_kinds(spec));
     let mut kinds = definition.spec.as_ref().map_or_else(|_| NamedKinds::default(), of);
-    if let Some(Ok(spec)) = latest.map(|latest| latest.spec.as_ref()) {
-        kinds.extend(of(spec));
-    }
+    // Instances may follow an older revision than the latest.
+    kinds.extend(revisions.all().iter().filter_map(|revision| revision.spec.as_ref().ok()).flat_map(of));
     context.graphs.store_named_kinds(definition.name(), kinds);
 }
 

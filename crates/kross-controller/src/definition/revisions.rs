@@ -79,15 +79,26 @@ impl Revisions {
         last_issued.max(latest).max(self.terminating.unwrap_or(0)) + 1
     }
 
-    /// Those beyond the newest `keep`.
-    pub(super) fn surplus(&self, keep: usize) -> &[Revision] {
-        let count = self.live.len().saturating_sub(keep.max(1));
+    /// All of them, in ascending order.
+    pub(super) fn all(&self) -> &[Revision] {
+        &self.live
+    }
+
+    /// Those that are older than the one of this number, in ascending order.
+    pub(super) fn before(&self, number: i64) -> &[Revision] {
+        let count = self.live.partition_point(|revision| revision.number < number);
         self.live.get(..count).unwrap_or_default()
+    }
+
+    /// Those beyond the newest `keep`, except the one that instances follow.
+    pub(super) fn surplus(&self, keep: usize, followed: Option<i64>) -> impl Iterator<Item = &Revision> {
+        let count = self.live.len().saturating_sub(keep.max(1));
+        self.live.iter().take(count).filter(move |revision| Some(revision.number) != followed)
     }
 
     /// Those that are kept, are not the latest, and have no status.
     pub(super) fn unverified(&self, keep: Option<usize>) -> impl Iterator<Item = &Revision> {
-        let surplus = keep.map_or(0, |keep| self.surplus(keep).len());
+        let surplus = keep.map_or(0, |keep| self.surplus(keep, None).count());
         let old = self.live.iter().take(self.live.len().saturating_sub(1)).skip(surplus);
         old.filter(|revision| revision.object.value().at(&["status", "conditions"]).is_none())
     }
@@ -103,6 +114,16 @@ impl Revision {
         let spec = part::<kross_api::GraphRevisionSpec>(&object, "spec").map(|spec| spec.snapshot.spec);
         let hash = spec.as_ref().map_or_else(|_| Text::from(""), hash);
         Self { object, number, hash, spec }
+    }
+
+    /// Its snapshot.
+    ///
+    /// # Errors
+    /// It cannot be parsed.
+    pub(super) fn spec(&self) -> Result<&ResourceGraphDefinitionSpec, DefinitionError> {
+        let invalid =
+            |message: &String| DefinitionError::Invalid { message: message.clone(), unknown_kinds: false };
+        self.spec.as_ref().map_err(invalid)
     }
 }
 
@@ -279,10 +300,11 @@ fn status(
     GraphRevisionStatus { topological_order, resources: dependencies, conditions: conditions.into_list() }
 }
 
-/// Deletes the surplus of old revisions. Those that cannot be deleted stay until the next reconcile.
-pub(super) async fn delete_surplus(context: &Context, revisions: &Revisions) {
+/// Deletes the surplus of old revisions, except the one that instances follow. Those that cannot be deleted stay until the
+/// next reconcile.
+pub(super) async fn delete_surplus(context: &Context, revisions: &Revisions, followed: Option<i64>) {
     let Some(keep) = context.settings.max_revisions else { return };
-    for revision in revisions.surplus(keep) {
+    for revision in revisions.surplus(keep, followed) {
         let options = Delete { uid: Some(revision.object.uid()), ..Delete::default() };
         match context.client.delete(&context.revision_kind, None, revision.object.name(), options).await {
             Ok(kross_cluster::Deleted::Terminating(object)) => {
@@ -354,8 +376,8 @@ mod tests {
         Arc::new(read_object(object.to_string().as_bytes()).unwrap())
     }
 
-    fn numbers(revisions: &[Revision]) -> Vec<i64> {
-        revisions.iter().map(|revision| revision.number).collect()
+    fn numbers<'a>(revisions: impl IntoIterator<Item = &'a Revision>) -> Vec<i64> {
+        revisions.into_iter().map(|revision| revision.number).collect()
     }
 
     #[test]
@@ -386,9 +408,19 @@ mod tests {
     fn the_newest_revisions_are_kept() {
         let known: Vec<_> = (1..=7).map(|number| revision(number, false, "a")).collect();
         let revisions = Revisions::of("web", &known);
-        assert_eq!(numbers(revisions.surplus(5)), [1, 2]);
-        assert_eq!(numbers(revisions.surplus(7)), [0; 0]);
-        assert_eq!(numbers(revisions.surplus(0)).len(), 6, "the latest is always kept");
+        assert_eq!(numbers(revisions.surplus(5, None)), [1, 2]);
+        assert_eq!(numbers(revisions.surplus(5, Some(7))), [1, 2]);
+        assert_eq!(numbers(revisions.surplus(7, None)), [0; 0]);
+        assert_eq!(numbers(revisions.surplus(0, None)).len(), 6, "the latest is always kept");
+    }
+
+    #[test]
+    fn the_revision_that_instances_follow_is_kept() {
+        let known: Vec<_> = (1..=7).map(|number| revision(number, false, "a")).collect();
+        let revisions = Revisions::of("web", &known);
+        assert_eq!(numbers(revisions.surplus(5, Some(1))), [2]);
+        assert_eq!(numbers(revisions.surplus(1, Some(3))), [1, 2, 4, 5, 6]);
+        assert_eq!(numbers(revisions.before(3)), [1, 2]);
     }
 
     #[test]

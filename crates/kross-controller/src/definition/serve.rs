@@ -44,10 +44,6 @@ pub(super) async fn serve(
         Ok(crd) => crd,
         Err(error) => {
             report.kind_failed(&error.to_string());
-            if matches!(error, DefinitionError::Breaking { .. } | DefinitionError::CrdDeleting { .. }) {
-                // The CRD that exists is still ours, and so are its instances.
-                publish(context, definition, number, compiled, instance_kind(&compiled.graph));
-            }
             return Err(error);
         }
     };
@@ -72,25 +68,28 @@ pub(super) async fn serve(
 }
 
 /// Creates or updates the CRD, and returns it as it is then.
-async fn ensure_crd(
+///
+/// # Errors
+/// A request fails, or the CRD that exists does not allow it.
+pub(super) async fn ensure_crd(
     context: &Context,
     definition: &Definition,
     crd: &Value,
     provisional: bool,
 ) -> Result<Arc<StoredObject>, DefinitionError> {
-    let desired = crd::desired(crd, &context.ownership_labels(), &definition.object);
-    let name = desired.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
+    let mut desired = crd::desired(crd, &context.ownership_labels(), &definition.object);
+    let name = crd.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
     let existing = match context.crds.get(None, name) {
         Lookup::Found(existing) => Some(existing),
         Lookup::Absent => None,
         Lookup::Unknown => return Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" }),
     };
+    if let (true, Some(existing)) = (provisional, &existing) {
+        // It was created with the schemas of all clusters.
+        crd::keep_status(&mut desired, existing.value());
+    }
     let allow_breaking = definition.allows_breaking_changes();
-    let action = match crd::decide(existing.as_deref(), &desired, definition.name(), allow_breaking) {
-        // It was created with the schemas of all clusters. Unknown schemas are no reason to change it.
-        Ok(Action::Update(_)) | Err(DefinitionError::Breaking { .. }) if provisional => Action::Keep,
-        action => action?,
-    };
+    let action = crd::decide(existing.as_deref(), &desired, definition.name(), allow_breaking)?;
     let written = match (&action, existing) {
         (Action::Keep, Some(existing)) => return Ok(existing),
         (Action::Create(body), _) => {
@@ -132,13 +131,19 @@ fn accepted_kind(crd: &StoredObject) -> Result<Option<String>, DefinitionError> 
 }
 
 /// The kind of a graph's instances.
-fn instance_kind(graph: &Graph) -> ApiKind {
+pub(super) fn instance_kind(graph: &Graph) -> ApiKind {
     let instance = &graph.instance;
     ApiKind::custom(&instance.group, &instance.version, &instance.kind, &instance.plural, instance.namespaced)
 }
 
 /// Publishes a revision: its instances are reconciled by it from now on.
-fn publish(context: &Context, definition: &Definition, number: i64, compiled: &Compiled, kind: ApiKind) {
+pub(super) fn publish(
+    context: &Context,
+    definition: &Definition,
+    number: i64,
+    compiled: &Compiled,
+    kind: ApiKind,
+) {
     let current = context.graphs.get(definition.name());
     let same = current.as_ref().is_some_and(|current| {
         *current.kind == kind
