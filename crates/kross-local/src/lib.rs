@@ -28,7 +28,7 @@ pub use assets::{Assets, AssetsError, Binary, BuildError, DownloadError, Kro, So
 pub use certificates::{CertificateAuthority, CertificateError, Identity, Validity};
 pub use kubeconfig::{ClientError, Credential, Kubeconfig};
 pub use mint::MintError;
-pub use plane::{ControlPlane, DirectoryError, Options, SpawnError, StartError};
+pub use plane::{ControlPlane, DirectoryError, Options, Snapshot, SpawnError, StartError};
 pub use program::{Program, ProgramError};
 pub use progress::Progress;
 pub use token::TokenError;

@@ -17,17 +17,19 @@ mod identity;
 mod options;
 pub(crate) mod processes;
 pub(crate) mod ready;
+mod snapshot;
 mod start;
 
 pub use directory::DirectoryError;
 pub use error::StartError;
 pub use options::Options;
 pub use processes::SpawnError;
+pub use snapshot::Snapshot;
 
 use directory::RunDirectory;
 use forwarder::Forwarder;
 use options::Files;
-use processes::ProcessGroup;
+use processes::{Member, ProcessGroup};
 
 /// A running control plane. Its processes are killed and its directory is removed when this is dropped, and when the process
 /// that started it dies.
@@ -39,6 +41,8 @@ pub struct ControlPlane {
     // Fields are dropped in this order: no process may write into the directory when it is removed.
     _forwarder: Option<Forwarder>,
     processes: ProcessGroup,
+    etcd: Member,
+    api_server: Member,
     directory: RunDirectory,
     authority: CertificateAuthority,
     account_key: KeyPair,

@@ -191,6 +191,8 @@ impl Files {
     pub(super) const CONTROLLER_MANAGER: &'static str = "kube-controller-manager.kubeconfig";
     pub(super) const ADMIN: &'static str = "admin.kubeconfig";
 
+    pub(super) const ETCD_DATA: &'static str = "etcd";
+
     /// etcd creates these two in its working directory. Before 3.6 it accepts only sockets that look like a host and a port.
     const ETCD_SOCKET: &'static str = "etcd.sock:0";
     const PEER_SOCKET: &'static str = "peer.sock:0";
@@ -216,7 +218,7 @@ impl Files {
         // The advertised URLs are never used: there is one member, and the API server connects to its socket.
         vec![
             "--name=kross".to_owned(),
-            format!("--data-dir={}", self.path("etcd").display()),
+            format!("--data-dir={}", self.path(Self::ETCD_DATA).display()),
             format!("--listen-client-urls=unix://{}", Self::ETCD_SOCKET),
             "--advertise-client-urls=http://localhost:2379".to_owned(),
             format!("--listen-peer-urls=unix://{}", Self::PEER_SOCKET),

@@ -4,7 +4,7 @@
 //! whatever reason, the pipe closes, and the shell removes the directory and kills the group. If the shell was killed as well,
 //! the next start kills the recorded processes (see [`super::directory`]).
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -31,7 +31,16 @@ pub(crate) struct ProcessGroup {
     directory: PathBuf,
     leader: Child,
     group: i32,
-    members: Vec<Child>,
+    members: Vec<Process>,
+}
+
+/// A program of a group, and how it was started.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    program: PathBuf,
+    arguments: Vec<String>,
+    log: PathBuf,
 }
 
 /// A member of a group.
@@ -66,31 +75,60 @@ impl ProcessGroup {
         log: &Path,
     ) -> Result<Member, SpawnError> {
         let error = |source| SpawnError { program: program.to_owned(), source };
-        let output = File::create(log).map_err(error)?;
-        let errors = output.try_clone().map_err(error)?;
+        let child = self.start(program, arguments, File::create(log)).map_err(error)?;
+        let (arguments, log) = (arguments.to_vec(), log.to_owned());
+        self.members.push(Process { child, program: program.to_owned(), arguments, log });
+        Ok(Member(self.members.len() - 1))
+    }
+
+    /// Kills a member and waits for its end.
+    pub(crate) fn stop(&mut self, member: Member) {
+        if let Some(process) = self.members.get_mut(member.0) {
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+        }
+    }
+
+    /// Starts a member that was stopped, as it was started before.
+    pub(crate) fn start_again(&mut self, member: Member) -> Result<(), SpawnError> {
+        let Some(process) = self.members.get(member.0) else { return Ok(()) };
+        let log = OpenOptions::new().append(true).open(&process.log);
+        let child = self
+            .start(&process.program, &process.arguments, log)
+            .map_err(|source| SpawnError { program: process.program.clone(), source })?;
+        if let Some(process) = self.members.get_mut(member.0) {
+            process.child = child;
+        }
+        Ok(())
+    }
+
+    fn start(
+        &self,
+        program: &Path,
+        arguments: &[String],
+        log: std::io::Result<File>,
+    ) -> std::io::Result<Child> {
+        let output = log?;
         let child = Command::new(program)
             .args(arguments)
             .current_dir(&self.directory)
             .stdin(Stdio::null())
+            .stderr(output.try_clone()?)
             .stdout(output)
-            .stderr(errors)
             .process_group(self.group)
-            .spawn()
-            .map_err(error)?;
-        let pid = child.id();
-        self.members.push(child);
-        self.record(pid).map_err(error)?;
-        Ok(Member(self.members.len() - 1))
+            .spawn()?;
+        self.record(child.id())?;
+        Ok(child)
     }
 
     /// The exit status of a member, if it has exited.
     pub(crate) fn exit_status(&mut self, member: Member) -> Option<ExitStatus> {
-        self.members.get_mut(member.0)?.try_wait().ok().flatten()
+        self.members.get_mut(member.0)?.child.try_wait().ok().flatten()
     }
 
     /// The process IDs of all members.
     pub(crate) fn pids(&self) -> Vec<u32> {
-        self.members.iter().map(Child::id).collect()
+        self.members.iter().map(|process| process.child.id()).collect()
     }
 
     fn record(&self, pid: u32) -> std::io::Result<()> {
@@ -106,7 +144,8 @@ impl ProcessGroup {
             // The data is discarded, so no orderly shutdown is needed.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        for child in self.members.iter_mut().chain([&mut self.leader]) {
+        let members = self.members.iter_mut().map(|process| &mut process.child);
+        for child in members.chain([&mut self.leader]) {
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -8,7 +8,7 @@ use rcgen::KeyPair;
 use super::directory::RunDirectory;
 use super::forwarder::Forwarder;
 use super::options::{Files, LOOPBACK};
-use super::processes::ProcessGroup;
+use super::processes::{Member, ProcessGroup};
 use super::ready::{self, Outcome, StartedProgram};
 use super::{ControlPlane, Options, StartError, log_name};
 use crate::certificates::{CertificateAuthority, Validity};
@@ -34,13 +34,13 @@ impl ControlPlane {
         .map_err(cancelled)?;
         let Prepared { assets, directory, files, authority, account_key, mut processes } = prepared?;
 
-        processes.spawn(
+        let etcd = processes.spawn(
             &assets.path(Binary::Etcd)?,
             &files.etcd_arguments(),
             &files.path(&log_name(Binary::Etcd)),
         )?;
         let admin = authority.client("kross-admin", Some("system:masters"), Validity::Current)?;
-        let (address, admin) = start_api_server(
+        let (address, admin, api_server) = start_api_server(
             &options,
             &assets,
             &files,
@@ -68,6 +68,8 @@ impl ControlPlane {
             second_url: forwarder.as_ref().map(|forwarder| format!("https://{}", forwarder.address())),
             _forwarder: forwarder,
             processes,
+            etcd,
+            api_server,
             directory,
             authority,
             account_key,
@@ -123,7 +125,7 @@ async fn start_api_server(
     authority: &CertificateAuthority,
     processes: &mut ProcessGroup,
     credential: Credential,
-) -> Result<(SocketAddr, Kubeconfig), StartError> {
+) -> Result<(SocketAddr, Kubeconfig, Member), StartError> {
     let program = assets.path(Binary::ApiServer)?;
     let log = files.path(&log_name(Binary::ApiServer));
     let mut attempt = 0;
@@ -147,7 +149,7 @@ async fn start_api_server(
         let client = admin.client().await?;
         let started = StartedProgram { name: &options.name, binary: Binary::ApiServer, member, log: &log };
         match started.wait_until(processes, || ready::api_server(&client)).await {
-            Outcome::Ready => return Ok((address, admin)),
+            Outcome::Ready => return Ok((address, admin, member)),
             Outcome::Exited(StartError::Exited { log, .. })
                 if attempt < PORT_ATTEMPTS && log.contains("address already in use") => {}
             Outcome::Exited(error) | Outcome::TimedOut(error) => return Err(error),
