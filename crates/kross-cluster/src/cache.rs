@@ -27,6 +27,7 @@ mod metadata;
 mod poll;
 mod reflector;
 mod relist;
+mod rollback;
 mod shared;
 mod store;
 mod sync_policy;
@@ -112,7 +113,7 @@ pub enum Change {
     /// The cache is in sync again; events for what it missed follow.
     Resumed,
     /// The objects were listed again because the cached ones could be wrong in ways that no event shows: the schema of the
-    /// kind has changed. What depends on the cache has to be checked again.
+    /// kind has changed, or the cluster was restored from an older state. What depends on the cache has to be checked again.
     Relisted,
 }
 

@@ -24,6 +24,8 @@ mod kubeconfigs;
 mod leader_election;
 #[path = "control_plane/rest.rs"]
 mod rest;
+#[path = "control_plane/restore.rs"]
+mod restore;
 #[path = "control_plane/server_side_apply.rs"]
 mod server_side_apply;
 #[path = "control_plane/setup.rs"]

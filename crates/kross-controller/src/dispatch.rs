@@ -100,7 +100,7 @@ impl Dispatch {
                 tracing::info!(%cache, "watch resumed");
                 self.requeue_users(cache);
             }
-            Change::Relisted => self.requeue_all(cache),
+            Change::Relisted => self.requeue_all(subject, cache),
         }
         [Subject::Definition, Subject::Revision, Subject::Crd].iter().all(|own| self.synced.contains(own))
     }
@@ -254,8 +254,13 @@ impl Dispatch {
         }
     }
 
-    /// Requeues everything that a cache concerns: its instances, and those that use it.
-    fn requeue_all(&self, cache: &CacheKey) {
+    /// Requeues everything that a cache concerns: all definitions, its instances, or those that use it.
+    fn requeue_all(&self, subject: Subject, cache: &CacheKey) {
+        if subject != Subject::Other {
+            for definition in self.context.definitions.list_readable().unwrap_or_default() {
+                self.requeue(definition.name());
+            }
+        }
         for served in self.context.graphs.serving(&cache.group, &cache.kind) {
             if **served.instances.key() == *cache {
                 self.context.requeue_instances_of(&served);

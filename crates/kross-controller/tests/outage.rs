@@ -23,6 +23,8 @@ mod examples;
 mod instance_api;
 #[path = "outage/restart.rs"]
 mod restart;
+#[path = "outage/restore.rs"]
+mod restore;
 #[path = "support/setup.rs"]
 mod setup;
 #[path = "support/cluster_world.rs"]

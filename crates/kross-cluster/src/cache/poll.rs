@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::metadata::{MetadataPage, ObjectVersion};
 use super::reflector::{Reflector, SHORT_DELAY};
-use super::store::NamespacedName;
+use super::store::{NamespacedName, Store};
 use super::sync_policy::PollInterval;
 use crate::audit::AuditVerb;
 use crate::client::{MAX_PAGES, PageSize};
@@ -83,7 +83,7 @@ impl Poller<'_> {
         let _permit = lists.acquire().await;
         let started = Instant::now();
         self.reflector.writer.begin_poll();
-        let synced = self.reflector.writer.has_synced();
+        let synced = self.reflector.writer.read(Store::has_synced);
         let result = if !synced {
             let pending = self.reflector.begin_audit(AuditVerb::List);
             let result = self.list_all().await;
@@ -122,6 +122,10 @@ impl Poller<'_> {
             }
             listed => listed?,
         };
+        if self.reflector.writer.read(|store| store.is_rollback(version.parse().ok())) {
+            // The same version may have another content.
+            return self.list_all().await;
+        }
         let all = listed.len();
         let (unchanged, changed) = self.reflector.writer.compare(listed);
         if changed.len() > ALWAYS_READ_ONE_BY_ONE && changed.len() > all / 2 {

@@ -15,15 +15,16 @@ use tokio::time::{Instant, timeout_at};
 
 use super::decoder::{Event, Lines};
 use super::metadata::{self, MetadataPage};
-use super::poll;
 use super::shared::WriterToken;
 use super::sync_policy::SyncMethod;
 use super::{CacheKey, CacheOptions, Change, Selection};
+use super::{poll, rollback};
 use crate::audit::AuditVerb;
 use crate::client::{ApiResponse, ClusterClient, PendingAudit};
 use crate::client::{MAX_PAGES, PageSize, Query};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Retry, Status};
+use crate::object::StoredObject;
 use crate::supervisor::Panicked;
 use crate::transport::{ResponseBody, TransportError};
 use crate::workqueue::Backoff;
@@ -59,6 +60,8 @@ pub(super) struct Reflector {
     failures: u32,
     /// Whether the last response was that the kind is not served.
     missing: bool,
+    /// An object whose deletion the watch has to report.
+    pub(super) missing_object: Option<rollback::MissingObject>,
 }
 
 impl Reflector {
@@ -70,7 +73,17 @@ impl Reflector {
         options: &CacheOptions,
     ) -> Self {
         let CacheOptions { backoff, persistent_backoff, .. } = *options;
-        Self { writer, client, kind, lists, backoff, persistent_backoff, failures: 0, missing: false }
+        Self {
+            writer,
+            client,
+            kind,
+            lists,
+            backoff,
+            persistent_backoff,
+            failures: 0,
+            missing: false,
+            missing_object: None,
+        }
     }
 
     /// Keeps the cache in sync until the task is aborted.
@@ -147,10 +160,27 @@ impl Reflector {
         let selection = &self.writer.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
-        let page = self
-            .client
-            .list_page_as(&self.kind, selection.namespace(), &query, next, size, metadata::ACCEPT)
-            .await?;
+        self.metadata_list(selection.namespace(), &query, next, size).await
+    }
+
+    /// A list of the metadata of one object.
+    pub(super) async fn metadata_of(&self, object: &StoredObject) -> Result<MetadataPage, ApiError> {
+        let field = format!("metadata.name={}", object.name());
+        let labels = self.writer.key().selection.labels();
+        let query = Query { labels: labels.as_deref(), fields: Some(&field) };
+        let namespace = object.namespace().map(|namespace| &**namespace);
+        self.metadata_list(namespace, &query, None, &mut PageSize::ONE.clone()).await
+    }
+
+    async fn metadata_list(
+        &self,
+        namespace: Option<&str>,
+        query: &Query<'_>,
+        next: Option<&str>,
+        size: &mut PageSize,
+    ) -> Result<MetadataPage, ApiError> {
+        let page =
+            self.client.list_page_as(&self.kind, namespace, query, next, size, metadata::ACCEPT).await?;
         MetadataPage::read(&page).map_err(|_| {
             let problem = "cannot parse the metadata list";
             ApiError::new(self.attempt(), FailureReason::ServerError, problem)
@@ -163,9 +193,27 @@ impl Reflector {
 
     /// Watches from a resource version until it has expired or the kind is not served.
     async fn watch_from(&mut self, mut version: String) {
+        let mut interrupted = false;
+        self.missing_object = None;
         loop {
+            if interrupted {
+                match self.has_rolled_back().await {
+                    Ok(false) => {}
+                    Ok(true) => return,
+                    Err(error) => {
+                        self.back_off(&error).await;
+                        if error.missing() == Some(&Missing::Kind) {
+                            return;
+                        }
+                        continue;
+                    }
+                }
+            }
             let started = Instant::now();
-            let end = self.watch_once(&mut version).await;
+            let timeout = WATCH_TIMEOUT.mul_f64(1.0 + fastrand::f64());
+            let end = self.watch_once(&mut version, timeout).await;
+            interrupted =
+                matches!(end, WatchEnd::Failed(_)) || rollback::is_interruption(timeout, started.elapsed());
             if started.elapsed() > HEALTHY_AFTER {
                 self.failures = 0;
             }
@@ -188,8 +236,7 @@ impl Reflector {
         }
     }
 
-    async fn watch_once(&mut self, version: &mut String) -> WatchEnd {
-        let timeout = WATCH_TIMEOUT.mul_f64(1.0 + fastrand::f64());
+    async fn watch_once(&mut self, version: &mut String, timeout: Duration) -> WatchEnd {
         let deadline = Instant::now() + timeout + WATCH_TIMEOUT_GRACE;
         let pending = self.begin_audit(AuditVerb::Watch);
         let response = match self.client.open_watch(self.watch_path(version, timeout)).await {
@@ -221,6 +268,10 @@ impl Reflector {
             let chunk = tokio::select! {
                 chunk = timeout_at(deadline, body.chunk()) => chunk,
                 () = self.writer.relist().overdue() => return WatchEnd::Expired,
+                () = self.unreported_deletion() => {
+                    self.roll_back();
+                    return WatchEnd::Expired;
+                }
             };
             let chunk = match chunk {
                 Ok(Ok(Some(chunk))) => chunk,

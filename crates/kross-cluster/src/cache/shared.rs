@@ -268,8 +268,9 @@ impl WriterToken {
         self.shared.compare(listed)
     }
 
-    pub(super) fn has_synced(&self) -> bool {
-        self.shared.has_synced()
+    /// Reads the store.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
+        read(&self.shared.lock().store)
     }
 
     /// Whether the objects have to be listed again.
@@ -281,6 +282,7 @@ impl WriterToken {
     pub(super) fn begin_poll(&self) {
         if let Some(mut inner) = self.lock() {
             self.shared.relist.begin();
+            inner.store.request_list();
             inner.store.begin_poll();
         }
     }
@@ -289,24 +291,34 @@ impl WriterToken {
     pub(super) fn listing(&self) {
         let Some(mut inner) = self.lock() else { return };
         self.shared.relist.begin();
+        inner.store.request_list();
         if inner.failure.is_none() {
             inner.enter(CachePhase::Listing);
         }
     }
 
+    /// Ends a list. Returns whether what was cached before could be wrong in ways that no event shows.
+    fn end_list(&self, inner: &mut Inner) -> bool {
+        let rolled_back = inner.store.is_rolled_back();
+        if rolled_back {
+            tracing::warn!(cache = %self.key(), "listed again: the cluster was restored from an older state");
+        }
+        for change in inner.store.end_list() {
+            self.shared.emit(inner, change);
+        }
+        self.shared.relist.end() || rolled_back
+    }
+
     /// Called when the last page of a list has been stored.
     pub(super) fn synced(&self) {
         let Some(mut inner) = self.lock() else { return };
-        let deleted = inner.store.end_list();
-        for change in deleted {
-            self.shared.emit(&mut inner, change);
-        }
+        let relisted = self.end_list(&mut inner);
         inner.lists += 1;
         inner.listed_by = self.number;
         inner.failure = None;
         inner.enter(CachePhase::Live);
         self.shared.emit(&mut inner, Change::Synced);
-        if self.shared.relist.end() {
+        if relisted {
             self.shared.emit(&mut inner, Change::Relisted);
         }
         drop(inner);
@@ -330,17 +342,14 @@ impl WriterToken {
                 self.shared.emit(&mut inner, change);
             }
         }
-        let deleted = inner.store.end_list();
-        for change in deleted {
-            self.shared.emit(&mut inner, change);
-        }
+        let relisted = self.end_list(&mut inner);
         inner.lists += 1;
         inner.listed_by = self.number;
         inner.enter(CachePhase::Live);
         if first {
             self.shared.emit(&mut inner, Change::Synced);
         }
-        if self.shared.relist.end() {
+        if relisted {
             self.shared.emit(&mut inner, Change::Relisted);
         }
         drop(inner);

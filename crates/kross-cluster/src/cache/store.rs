@@ -32,6 +32,12 @@ pub(super) struct Store {
     indexes: Vec<HashMap<Text, HashSet<NamespacedName>>>,
     /// The highest resource version up to which everything is known.
     progress: u64,
+    /// The highest resource version that a write of ours returned.
+    written: u64,
+    /// The highest resource version that was known when the list was requested.
+    known: u64,
+    /// Whether the next list is of another history: the cluster was restored from an older state.
+    rolled_back: bool,
     /// The list that is being read.
     listing: Option<Listing>,
     synced: bool,
@@ -47,6 +53,8 @@ pub(super) struct Store {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     List {
+        /// Its resource version, if that is a number.
+        version: Option<u64>,
         /// The resource versions went backwards.
         rolled_back: bool,
     },
@@ -60,10 +68,14 @@ impl Origin {
     fn replaces(self, old: &StoredObject, new: &StoredObject) -> bool {
         let same = old.resource_version() == new.resource_version() && old.uid() == new.uid();
         match self {
-            // The same version has another content after the schema of its kind has changed.
+            // The same version has another content after the schema of its kind has changed, or in another history.
             Self::List { .. } if same => old.value() != new.value(),
-            Self::List { rolled_back: true } => true,
-            Self::List { .. } | Self::Watch | Self::OwnWrite => !same && !is_newer(old, new),
+            // A list has every object as it was then: only what we wrote after is newer.
+            Self::List { version, rolled_back } => {
+                let written_since = old.version().zip(version).is_none_or(|(own, list)| own > list);
+                rolled_back || !(written_since && is_newer(old, new))
+            }
+            Self::Watch | Self::OwnWrite => !same && !is_newer(old, new),
         }
     }
 }
@@ -117,9 +129,47 @@ impl Store {
         self.indexes.get(at)
     }
 
+    /// A list is requested: it cannot be older than what is known now.
+    pub(super) fn request_list(&mut self) {
+        self.known = self.highest();
+    }
+
+    /// Whether a list is older than what was known when it was requested.
+    pub(super) fn is_rollback(&self, version: Option<u64>) -> bool {
+        version.is_some_and(|version| version < self.progress.max(self.known))
+    }
+
+    /// The next list is of another history.
+    pub(super) fn roll_back(&mut self) {
+        self.rolled_back = true;
+    }
+
+    /// Whether the list that is being read is of another history than the cached objects.
+    pub(super) fn is_rolled_back(&self) -> bool {
+        self.listing.as_ref().is_some_and(|listing| listing.rolled_back)
+    }
+
+    /// Everything up to this resource version is known.
+    pub(super) fn progress(&self) -> u64 {
+        self.progress
+    }
+
+    /// The highest resource version that was seen.
+    pub(super) fn highest(&self) -> u64 {
+        self.progress.max(self.written)
+    }
+
+    /// The object that changed last.
+    pub(super) fn newest(&self) -> Option<&Arc<StoredObject>> {
+        self.objects
+            .values()
+            .filter(|object| object.version().is_some())
+            .max_by_key(|object| object.version())
+    }
+
     /// A list begins, with its resource version if that is a number.
     pub(super) fn begin_list(&mut self, version: Option<u64>) {
-        let rolled_back = version.is_some_and(|version| version < self.progress);
+        let rolled_back = std::mem::take(&mut self.rolled_back) || self.is_rollback(version);
         self.listing = Some(Listing { seen: HashSet::new(), version, rolled_back });
     }
 
@@ -134,14 +184,14 @@ impl Store {
             return None;
         }
         let name = namespaced_name(&object);
-        let rolled_back = match &mut self.listing {
+        let origin = match &mut self.listing {
             Some(listing) => {
                 listing.seen.insert(name.clone());
-                listing.rolled_back
+                Origin::List { version: listing.version, rolled_back: listing.rolled_back }
             }
-            None => false,
+            None => Origin::Watch,
         };
-        self.put(name, object, Origin::List { rolled_back })
+        self.put(name, object, origin)
     }
 
     /// An object of the list that is cached in the same version.
@@ -169,6 +219,9 @@ impl Store {
             Some(version) => self.progress.max(version),
             None => self.progress,
         };
+        if listing.rolled_back {
+            (self.written, self.known) = (0, 0);
+        }
         self.synced = true;
         let written_before_sync = std::mem::take(&mut self.written_before_sync);
         let deleted = deleted.iter().filter_map(|name| self.remove(name)).map(|old| Change::Deleted { old });
@@ -209,6 +262,7 @@ impl Store {
             }
             return None;
         }
+        self.written = self.written.max(object.version().unwrap_or(0));
         let fresh = object.version().is_some_and(|version| version > self.progress);
         if fresh { self.put(name, object.clone(), Origin::OwnWrite) } else { None }
     }

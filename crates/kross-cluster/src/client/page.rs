@@ -10,6 +10,9 @@ const PAGE_SIZE: usize = 500;
 pub(crate) struct PageSize(usize);
 
 impl PageSize {
+    /// A single object.
+    pub(crate) const ONE: Self = Self(1);
+
     /// CustomResourceDefinitions are large, and clusters that have many of them are common.
     pub(crate) fn of(kind: &ApiKind) -> Self {
         Self(if &*kind.group == "apiextensions.k8s.io" { PAGE_SIZE / 10 } else { PAGE_SIZE })

@@ -90,6 +90,12 @@ impl Scene {
         Requests::any().verb(Verb::Watch).resource("configmaps")
     }
 
+    /// How often the objects were listed. A request for a single one checks whether a watch can be resumed.
+    fn lists(&self) -> usize {
+        let sent = self.proxy.requests(&self.listing());
+        sent.iter().filter(|record| !record.request.query.starts_with("limit=1&")).count()
+    }
+
     pub fn listing(&self) -> Requests {
         Requests::any().verb(Verb::List).resource("configmaps")
     }
@@ -201,7 +207,7 @@ async fn resumes_a_watch_without_a_relist_after_its_connection_was_cut() {
     scene.delete("before").await;
     let seen = until(&mut events, "-before").await;
     assert!(seen.contains(&"+after=1".to_owned()), "{seen:?}");
-    assert_eq!(scene.proxy.count(&scene.listing()), 1);
+    assert_eq!(scene.lists(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -263,7 +269,7 @@ async fn a_relist_after_an_expired_version_emits_only_the_differences() {
     seen.sort();
     seen.retain(|event| !event.starts_with("failed"));
     assert_eq!(seen, ["+new=1", "-deleted", "synced", "~changed=2"]);
-    assert_eq!(scene.proxy.count(&scene.listing()), 2);
+    assert_eq!(scene.lists(), 2);
     // The watch continues from there.
     scene.apply("new", "2").await;
     until(&mut events, "~new=2").await;

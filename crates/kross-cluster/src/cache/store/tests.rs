@@ -64,6 +64,28 @@ fn a_list_replaces_the_same_version_with_another_content_and_a_watch_does_not() 
 }
 
 #[test]
+fn a_list_is_right_about_everything_that_is_not_newer_than_it() {
+    let mut store = listed(&[("a", 1)], 5);
+    store.applied(object("a", 7, "i"));
+    store.observed(&object("b", 8, "i"));
+    // Without any other sign of a restore: the list is newer than all that was seen.
+    assert_eq!(relist(&mut store, &[("a", 3)], 20), ["~a@3", "-b@8"]);
+}
+
+#[test]
+fn a_list_that_is_older_than_a_write_before_it_is_of_another_history() {
+    let mut store = listed(&[("a", 1)], 5);
+    store.observed(&object("b", 8, "i"));
+    store.request_list();
+    store.observed(&object("c", 9, "i"));
+    assert!(store.is_rollback(Some(7)) && !store.is_rollback(Some(8)));
+    assert_eq!(relist(&mut store, &[("a", 1)], 7), ["-b@8", "-c@9"]);
+    assert_eq!((store.progress(), store.highest()), (7, 7));
+    store.observed(&object("b", 8, "i"));
+    assert_eq!(names(&store), ["a", "b"]);
+}
+
+#[test]
 fn trims_the_given_version_of_an_object_and_no_other() {
     let mut store = listed(&[("a", 1)], 5);
     let (old, new) = (object("a", 1, "i"), object("a", 7, "i"));
