@@ -25,6 +25,7 @@ pub mod wait;
 pub use audit::{AuditLog, AuditedAnswer, AuditedObject, AuditedRequest};
 pub use fixture::{Cluster, Fixture, shared};
 pub use proxy::{
-    Action, Answer, Counts, Fault, FaultProxy, ProxyError, Record, Request, Requests, RuleId, TlsError, Verb,
+    Action, Answer, Counts, Diverted, Fault, FaultProxy, ProxyError, Record, Request, Requests, RuleId,
+    TlsError, Verb,
 };
 pub use stopwatch::Stopwatch;

@@ -56,6 +56,15 @@ pub enum Fault {
     CutAfter(u64),
 }
 
+/// Which connections a diversion affects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Diverted {
+    /// Those that are opened from now on, as after a change of DNS.
+    New,
+    /// All, as after a change behind a load balancer that forwards requests.
+    All,
+}
+
 /// Why a proxy did not start or a kubeconfig cannot be used through it.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
@@ -168,6 +177,26 @@ impl FaultProxy {
         self.send(Command::Cut);
     }
 
+    /// From now on connections lead to the API server of another kubeconfig and act as its user, whatever credential they
+    /// present: another cluster that accepts the same credential took over the address.
+    ///
+    /// # Errors
+    /// The kubeconfig's address or client certificate cannot be read.
+    pub fn divert(&self, connections: Diverted, other: &Kubeconfig) -> Result<(), ProxyError> {
+        let identity = match &other.credential {
+            Credential::Certificate(identity) => Some(identity),
+            _ => None,
+        };
+        let upstream = Upstream::new(tls::client(&other.authority, identity)?, address_of(other)?);
+        *lock(&self.shared.diversion) = Some((connections, upstream));
+        Ok(())
+    }
+
+    /// Ends the diversion: new connections lead to the proxy's own API server again.
+    pub fn end_diversion(&self) {
+        *lock(&self.shared.diversion) = None;
+    }
+
     /// Adds a rule that does `action` to all `requests`. Of several rules that match, the oldest applies.
     pub fn on(&self, requests: Requests, action: Action) -> RuleId {
         self.shared.rules().add(requests, action, None)
@@ -245,6 +274,8 @@ struct Shared {
     anonymous: Upstream,
     /// The upstream for each known client certificate.
     identities: Mutex<HashMap<Vec<u8>, Upstream>>,
+    /// Where connections lead instead.
+    diversion: Mutex<Option<(Diverted, Upstream)>>,
     fault: watch::Sender<Fault>,
     rules: Mutex<Rules>,
     request_log: Mutex<RequestLog>,
@@ -252,14 +283,13 @@ struct Shared {
 
 impl Shared {
     fn new(kubeconfig: &Kubeconfig) -> Result<Self, ProxyError> {
-        let invalid = || ProxyError::Address(kubeconfig.server.clone());
-        let uri: Uri = kubeconfig.server.parse().map_err(|_| invalid())?;
-        let address = uri.authority().cloned().ok_or_else(invalid)?;
+        let address = address_of(kubeconfig)?;
         Ok(Self {
             anonymous: Upstream::new(tls::client(&kubeconfig.authority, None)?, address.clone()),
             address,
             authority: kubeconfig.authority.clone(),
             identities: Mutex::default(),
+            diversion: Mutex::default(),
             fault: watch::Sender::new(Fault::Pass),
             rules: Mutex::default(),
             request_log: Mutex::default(),
@@ -286,12 +316,26 @@ impl Shared {
         lock(&self.request_log)
     }
 
+    /// The upstream of a diversion of these connections, if there is one.
+    fn diverted(&self, connections: Diverted) -> Option<Upstream> {
+        let diversion = lock(&self.diversion);
+        let (affected, upstream) = diversion.as_ref()?;
+        (*affected == connections || *affected == Diverted::All).then(|| upstream.clone())
+    }
+
     /// The upstream for a client that presents this certificate; anonymous if it presents none or an unknown one.
     fn upstream(&self, presented: Option<&[u8]>) -> Upstream {
         presented
             .and_then(|certificate| lock(&self.identities).get(certificate).cloned())
             .unwrap_or_else(|| self.anonymous.clone())
     }
+}
+
+/// The address of a kubeconfig's API server.
+fn address_of(kubeconfig: &Kubeconfig) -> Result<Authority, ProxyError> {
+    let invalid = || ProxyError::Address(kubeconfig.server.clone());
+    let uri: Uri = kubeconfig.server.parse().map_err(|_| invalid())?;
+    uri.authority().cloned().ok_or_else(invalid)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

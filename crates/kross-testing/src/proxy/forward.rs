@@ -23,7 +23,7 @@ use super::request::Request;
 use super::request_log::Record;
 use super::rules::{Action, Answer};
 use super::virtual_cluster;
-use super::{Fault, Shared};
+use super::{Diverted, Fault, Shared};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type AnswerBody = BoxBody<Bytes, BoxError>;
@@ -77,6 +77,8 @@ fn strip(headers: &mut HeaderMap) {
 pub(super) struct Forwarder {
     pub(super) shared: Arc<Shared>,
     pub(super) upstream: Upstream,
+    /// Where the connection leads instead, if it was opened during a diversion.
+    pub(super) diverted: Option<Upstream>,
     /// Notified to reset the connection.
     pub(super) cut: Arc<Notify>,
 }
@@ -94,7 +96,8 @@ impl Forwarder {
         }
         let parsed = Request::parse(request.method(), request.uri(), request.headers());
         let action = self.shared.rules().take(&parsed);
-        let record = Arc::new(Record::new(parsed, request.version() == Version::HTTP_2));
+        let diverted = self.diverted.clone().or_else(|| self.shared.diverted(Diverted::All));
+        let record = Arc::new(Record::new(parsed, request.version() == Version::HTTP_2, diverted.is_some()));
         self.shared.request_log().add(&record);
 
         let mut limit = None;
@@ -120,7 +123,7 @@ impl Forwarder {
             let body = Full::new(Bytes::from(answer)).map_err(|never| match never {}).boxed();
             return Ok(Response::builder().header(header::CONTENT_TYPE, "application/json").body(body)?);
         }
-        let response = self.upstream.forward(request).await?;
+        let response = diverted.as_ref().unwrap_or(&self.upstream).forward(request).await?;
         record.answered(response.status().as_u16());
         let cut = Arc::clone(&self.cut);
         Ok(response.map(|body| BodyExt::boxed(LimitedBody { body, left: limit, cut })))

@@ -18,12 +18,14 @@ pub struct Record {
     pub at: Instant,
     /// Whether it used HTTP/2.
     pub http2: bool,
+    /// Whether it went to another API server ([`super::FaultProxy::divert`]).
+    pub diverted: bool,
     status: AtomicU16,
 }
 
 impl Record {
-    pub(super) fn new(request: Request, http2: bool) -> Self {
-        Self { request, at: Instant::now(), http2, status: AtomicU16::new(0) }
+    pub(super) fn new(request: Request, http2: bool, diverted: bool) -> Self {
+        Self { request, at: Instant::now(), http2, diverted, status: AtomicU16::new(0) }
     }
 
     /// The HTTP status of the response; none if there was no response yet.

@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::forward::Forwarder;
 use super::throttle::ThrottledStream;
-use super::{Fault, Shared};
+use super::{Diverted, Fault, Shared};
 
 /// The API server's limit of concurrent streams per connection, so that clients hit the same limit here.
 const MAX_CONCURRENT_STREAMS: u32 = 100;
@@ -215,8 +215,9 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, cu
     let _ = stream.set_nodelay(true);
     let Ok(stream) = acceptor.accept(ThrottledStream::new(stream, &shared.faults())).await else { return };
     let presented = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let diverted = shared.diverted(Diverted::New);
     let upstream = shared.upstream(presented.map(|certificate| certificate.as_ref()));
-    let forwarder = Arc::new(Forwarder { shared, upstream, cut });
+    let forwarder = Arc::new(Forwarder { shared, upstream, diverted, cut });
     let service = service_fn(move |request| Arc::clone(&forwarder).answer(request));
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http2().max_concurrent_streams(MAX_CONCURRENT_STREAMS);
