@@ -1,13 +1,13 @@
-//! The client of one cluster: an endpoint, a credential, and one transport each for requests and watches, so that
-//! neither delays the other. It retries nothing; its callers know when to retry.
+//! The client of one cluster: an endpoint, a credential, and one transport each for requests, watches and probes, so that
+//! none delays the others. It retries nothing; its callers know when to retry.
 //!
-//! The REST verbs are in `client/rest.rs`, the circuit breaker in `client/breaker.rs`, the audit in
-//! `client/audit_trail.rs`.
+//! The REST verbs are in `client/rest.rs`, the circuit breaker in `client/breaker.rs`, the check of new
+//! connections in `client/identity.rs`, the audit in `client/audit_trail.rs`.
 
 use std::fmt;
 use std::io::Read;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,12 +20,13 @@ use crate::discovery::Discovery;
 use crate::fence::Fence;
 use crate::object::{ClusterId, ObjectKey};
 use crate::transport::{
-    Call, Endpoint, ResponseBody, Transport, TransportError, TransportOptions, TransportStats,
+    Call, Endpoint, ResponseBody, Timeouts, Transport, TransportError, TransportOptions, TransportStats,
 };
 
 mod audit_trail;
 mod breaker;
 mod credential;
+mod identity;
 mod local;
 mod page;
 mod release;
@@ -41,9 +42,12 @@ pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 
 pub(crate) use audit_trail::{AuditTrail, PendingAudit};
 pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
+pub(crate) use identity::{ExpectedIdentity, IDENTITY_PATH, IdentityAnswer};
 pub(crate) use page::{PageSize, Query};
 pub(crate) use rest::MAX_PAGES;
 pub(crate) use route::Route;
+
+use identity::IdentityRequest;
 
 /// Timeouts and limits of a client.
 #[derive(Clone, Debug)]
@@ -107,6 +111,9 @@ impl Default for ClientOptions {
     }
 }
 
+/// The largest answer to the request for a cluster's identity, in bytes.
+const MAX_IDENTITY_ANSWER: usize = 1 << 20;
+
 /// The number of the next client.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
@@ -138,22 +145,53 @@ struct SharedClient {
     discovery: Discovery,
     /// `None` if nobody probes the connection.
     breaker: Option<Arc<CircuitBreaker>>,
+    /// Whether the credential now leads to another cluster, which has a client of its own.
+    replaced: AtomicBool,
 }
 
 /// The transports of a client, and its credential.
 pub(crate) struct Transports {
     requests: Transport,
     watches: Transport,
+    /// Its own connection: a probe must not wait for requests, nor they for it.
+    probes: Transport,
     credential: Credential,
+    identity_request: Arc<IdentityRequest>,
+    /// Which cluster new connections must lead to.
+    expected: Arc<OnceLock<ExpectedIdentity>>,
 }
 
 impl Transports {
     pub(crate) fn new(endpoint: &Endpoint, credential: Credential, options: &ClientOptions) -> Arc<Self> {
+        let identity_request = IdentityRequest::new(&options.user_agent, &credential);
+        let expected = Arc::new(OnceLock::new());
+        let transport = |options: &TransportOptions| {
+            let check = identity_request.check(&expected);
+            Transport::with_check(endpoint.clone(), options.clone(), Some(check))
+        };
         Arc::new(Self {
-            requests: Transport::new(endpoint.clone(), options.requests.clone()),
-            watches: Transport::new(endpoint.clone(), options.watches.clone()),
+            requests: transport(&options.requests),
+            watches: transport(&options.watches),
+            // Its only request tells which cluster it is, so its connections need no check.
+            probes: Transport::new(endpoint.clone(), options.requests.clone()),
             credential,
+            identity_request,
+            expected,
         })
+    }
+
+    /// Asks the server which cluster it is. Waits for no permit, and not for other requests.
+    pub(crate) async fn identify(&self, limit: Duration) -> Result<IdentityAnswer, TransportError> {
+        let call = Call { deadline: Some(Instant::now() + limit), ..self.identity_request.call().await? };
+        let (head, body) = self.probes.send(&call).await?.into_parts();
+        self.check_status(head.status);
+        let body = body.read_all(MAX_IDENTITY_ANSWER, limit).await?;
+        Ok(IdentityAnswer::read(head.status, &body))
+    }
+
+    /// Refuses new connections to any other cluster from now on. Only the first call has an effect.
+    pub(crate) fn expect(&self, identity: ExpectedIdentity) {
+        let _ = self.expected.set(identity);
     }
 
     /// When connections of these transports stop working because the client certificate expires.
@@ -261,6 +299,7 @@ impl ClusterClient {
                 default_namespace: "default".to_owned(),
                 discovery: Discovery::default(),
                 breaker,
+                replaced: AtomicBool::new(false),
             }),
             route: None,
             requester: None,
@@ -328,6 +367,11 @@ impl ClusterClient {
         let replaced = std::mem::replace(&mut *self.shared.transports.write(), transports);
         // Outside the lock: this may close sockets.
         drop(replaced);
+    }
+
+    /// Rejects requests, or no longer: whether the credential leads to another cluster, which has a client of its own.
+    pub(crate) fn set_replaced(&self, replaced: bool) {
+        self.shared.replaced.store(replaced, Ordering::Release);
     }
 
     /// The client that the next request uses.
@@ -402,6 +446,7 @@ impl SharedClient {
     }
 
     async fn exchange_through_breaker(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
+        self.check_replaced()?;
         // Boxed to keep the futures of callers small.
         let exchange = Box::pin(self.exchange(request));
         match &self.breaker {
@@ -410,7 +455,12 @@ impl SharedClient {
         }
     }
 
+    fn check_replaced(&self) -> Result<(), TransportError> {
+        if self.replaced.load(Ordering::Acquire) { Err(route::another_cluster()) } else { Ok(()) }
+    }
+
     async fn watch_through_breaker(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
+        self.check_replaced()?;
         let open = Box::pin(self.open_watch(path));
         let Some(breaker) = &self.breaker else { return open.await };
         let opened = breaker.run(open, Response::status).await?;
@@ -421,9 +471,10 @@ impl SharedClient {
         let options = &self.options;
         let limit = if request.is_list { options.list_timeout } else { options.request_timeout };
         let transports = self.transports();
-        let call = self.call(&transports, request, Some(Instant::now() + limit)).await?;
+        let call = self.call(&transports, request).await?;
         let read = options.read_timeout;
-        let (head, body) = within(read, transports.requests.send(&call)).await?.into_parts();
+        let timeouts = Timeouts { head: Some(read.min(limit)), total: Some(limit) };
+        let (head, body) = transports.requests.send(&Call { timeouts, ..call }).await?.into_parts();
         transports.check_status(head.status);
         let body = body.read_all(options.max_response, read).await?;
         let body = if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
@@ -436,20 +487,16 @@ impl SharedClient {
 
     async fn open_watch(&self, path: String) -> Result<Response<ResponseBody>, TransportError> {
         let transports = self.transports();
-        let call = self.call(&transports, ApiRequest::get(path), None).await?;
+        let call = self.call(&transports, ApiRequest::get(path)).await?;
         // The head of the response must arrive in time; the body may take as long as it wants.
-        let response = within(self.options.request_timeout, transports.watches.send(&call)).await?;
+        let timeouts = Timeouts { head: Some(self.options.request_timeout), total: None };
+        let response = transports.watches.send(&Call { timeouts, ..call }).await?;
         transports.check_status(response.status());
         Ok(response)
     }
 
     /// Adds the headers to a request.
-    async fn call(
-        &self,
-        transports: &Transports,
-        request: ApiRequest,
-        deadline: Option<Instant>,
-    ) -> Result<Call, TransportError> {
+    async fn call(&self, transports: &Transports, request: ApiRequest) -> Result<Call, TransportError> {
         let mut headers = self.headers.clone();
         transports.credential.add_to(&mut headers).await?;
         headers.insert(header::ACCEPT, HeaderValue::from_static(request.accept));
@@ -460,15 +507,17 @@ impl SharedClient {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
         let path: Uri = request.path.parse().map_err(|_| TransportError::Address)?;
-        Ok(Call { method: request.method, path, headers, body: request.body, deadline, fence: request.fence })
+        let (timeouts, fence) = (Timeouts::default(), request.fence);
+        Ok(Call {
+            method: request.method,
+            path,
+            headers,
+            body: request.body,
+            deadline: None,
+            timeouts,
+            fence,
+        })
     }
-}
-
-async fn within<T>(
-    limit: Duration,
-    step: impl Future<Output = Result<T, TransportError>>,
-) -> Result<T, TransportError> {
-    tokio::time::timeout(limit, step).await.unwrap_or(Err(TransportError::Timeout { after: limit }))
 }
 
 impl fmt::Debug for ClusterClient {

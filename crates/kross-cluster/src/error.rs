@@ -111,7 +111,10 @@ impl ApiError {
             TransportError::Timeout { .. } => (FailureReason::Timeout, false),
             TransportError::Credentials { .. } => (FailureReason::Credentials, true),
             TransportError::Tls { certificate: true, .. } => (FailureReason::Credentials, true),
-            TransportError::NotConnected { reason, .. } => (*reason, true),
+            TransportError::NotConnected { reason, .. } | TransportError::Unverified { reason, .. } => {
+                (*reason, true)
+            }
+            TransportError::OtherCluster { .. } => (FailureReason::Credentials, true),
             TransportError::TooLarge { .. } => (FailureReason::ServerError, false),
             // The cluster is fine: another process leads.
             TransportError::Fenced => (FailureReason::Conflict, false),

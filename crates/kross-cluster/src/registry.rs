@@ -48,7 +48,7 @@ pub struct ClusterOptions {
     pub attempt_timeout: Duration,
     /// The delays between connection attempts.
     pub backoff: Backoff,
-    /// How long a connected cluster may be silent before it is probed.
+    /// The time between two probes of a connected cluster.
     pub probe_interval: Duration,
     /// How long a probe may take before the cluster counts as lost.
     pub probe_timeout: Duration,

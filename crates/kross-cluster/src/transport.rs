@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::fence::Fence;
 
 mod body;
+mod check;
 mod dial;
 mod error;
 mod pool;
@@ -26,6 +27,8 @@ pub use body::ResponseBody;
 pub use dial::Endpoint;
 pub use error::TransportError;
 pub use stats::TransportStats;
+
+pub(crate) use check::ConnectionCheck;
 
 use pool::{Pool, SendError};
 use stats::Counters;
@@ -73,10 +76,21 @@ pub(crate) struct Call {
     pub(crate) path: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// When the whole response must have arrived; `None` for watches.
+    /// When the whole response must have arrived, including the time to open a connection.
     pub(crate) deadline: Option<Instant>,
     /// Checked before it is sent.
     pub(crate) fence: Fence,
+    /// The timeouts that begin when the request is sent.
+    pub(crate) timeouts: Timeouts,
+}
+
+/// How long a request may take. The clock starts when a connection is open and verified.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timeouts {
+    /// Until the head of the response has arrived. Also limits the check of a new connection.
+    pub(crate) head: Option<Duration>,
+    /// Until the whole response has arrived; `None` for watches.
+    pub(crate) total: Option<Duration>,
 }
 
 /// The connections to one server. Clones share them.
@@ -96,9 +110,18 @@ impl Transport {
     /// A transport that opens its first connection with the first request.
     #[must_use]
     pub fn new(endpoint: Endpoint, options: TransportOptions) -> Self {
+        Self::with_check(endpoint, options, None)
+    }
+
+    /// The same, which checks every new connection before it sends requests over it.
+    pub(crate) fn with_check(
+        endpoint: Endpoint,
+        options: TransportOptions,
+        check: Option<ConnectionCheck>,
+    ) -> Self {
         let counters = Arc::new(Counters::default());
         let permits = Arc::new(Semaphore::new(options.max_streams.min(Semaphore::MAX_PERMITS)));
-        let pool = Pool::new(endpoint.clone(), options, Arc::clone(&counters));
+        let pool = Pool::new(endpoint.clone(), options, check, Arc::clone(&counters));
         Self { shared: Arc::new(Shared { endpoint, pool, permits, counters }) }
     }
 
@@ -128,39 +151,50 @@ impl Transport {
         let permit =
             Arc::clone(&self.shared.permits).acquire_owned().await.map_err(|_| TransportError::Closed)?;
         let mut attempt = 1;
-        let (response, stream) = loop {
-            let stream = self.shared.pool.stream().await?;
-            let request = self.shared.request(call, stream.is_multiplexed())?;
+        let (response, stream, started) = loop {
+            let stream = self.shared.pool.stream(call.timeouts.head).await?;
+            let request = call.request(&self.shared.endpoint, stream.is_multiplexed())?;
             // After all waiting, for the permit and for a connection: the Lease may have ended meanwhile.
             call.fence.check()?;
-            match stream.send(request).await {
-                Ok(response) => break (response, stream),
+            let started = Instant::now();
+            match within(call.timeouts.head, stream.send(request)).await? {
+                Ok(response) => break (response, stream, started),
                 Err(SendError { sent: false, .. }) if attempt < MAX_ATTEMPTS => attempt += 1,
                 Err(SendError { error, .. }) => return Err(TransportError::broken(&error)),
             }
         };
+        let deadline = call.timeouts.total.map(|total| started + total).or(call.deadline);
         Ok(response.map(|incoming| {
-            ResponseBody::new(incoming, stream, permit, call.deadline, Arc::clone(&self.shared.counters))
+            ResponseBody::new(incoming, stream, permit, deadline, Arc::clone(&self.shared.counters))
         }))
     }
 }
 
-impl Shared {
-    fn request(&self, call: &Call, multiplexed: bool) -> Result<Request<Full<Bytes>>, TransportError> {
-        let path = self.endpoint.path(&call.path);
-        let mut request = Request::builder().method(&call.method);
+async fn within<T>(limit: Option<Duration>, step: impl Future<Output = T>) -> Result<T, TransportError> {
+    let Some(after) = limit else { return Ok(step.await) };
+    tokio::time::timeout(after, step).await.map_err(|_| TransportError::Timeout { after })
+}
+
+impl Call {
+    fn request(
+        &self,
+        endpoint: &Endpoint,
+        multiplexed: bool,
+    ) -> Result<Request<Full<Bytes>>, TransportError> {
+        let path = endpoint.path(&self.path);
+        let mut request = Request::builder().method(&self.method);
         if let Some(headers) = request.headers_mut() {
-            headers.clone_from(&call.headers);
+            headers.clone_from(&self.headers);
             headers.remove(header::HOST);
         }
         // HTTP/2 has the server in the URI, HTTP/1 in a header.
         request = if multiplexed {
-            let parts = Uri::builder().scheme(self.endpoint.scheme()).authority(self.endpoint.authority());
+            let parts = Uri::builder().scheme(endpoint.scheme()).authority(endpoint.authority());
             request.uri(parts.path_and_query(path).build().map_err(|_| TransportError::Address)?)
         } else {
-            request.uri(path).header(header::HOST, self.endpoint.authority())
+            request.uri(path).header(header::HOST, endpoint.authority())
         };
-        request.body(Full::new(call.body.clone())).map_err(|_| TransportError::Address)
+        request.body(Full::new(self.body.clone())).map_err(|_| TransportError::Address)
     }
 }
 

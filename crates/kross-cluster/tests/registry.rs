@@ -12,6 +12,8 @@
 mod audit;
 #[path = "registry/connection.rs"]
 mod connection;
+#[path = "registry/identity.rs"]
+mod identity;
 #[path = "registry/outages.rs"]
 mod outages;
 #[path = "registry/rotation.rs"]

@@ -11,6 +11,8 @@
     unreachable_pub
 )]
 
+#[path = "clusters/address_changes.rs"]
+mod address_changes;
 #[path = "clusters/cluster_references.rs"]
 mod cluster_references;
 #[path = "clusters/credential_changes.rs"]

@@ -2,15 +2,13 @@
 //! while it is open rejects requests at once, so that an unreachable cluster delays nobody.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use http::StatusCode;
 use jiff::Timestamp;
 use kross_api::FailureReason;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 
 use crate::transport::TransportError;
 
@@ -63,8 +61,10 @@ pub(crate) struct CircuitBreaker {
     state: watch::Sender<BreakerState>,
     /// Asks the connection's task to check whether the cluster is reachable and accepts the credential.
     pub(crate) probe_requested: Notify,
+    /// Whether a new connection led to another cluster since the last check.
+    other_cluster: AtomicBool,
     failures: AtomicU32,
-    last_response: Mutex<Option<(Instant, Timestamp)>>,
+    last_response: Mutex<Option<Timestamp>>,
     in_flight: AtomicUsize,
     /// Counters of this cluster, and of all clusters.
     counters: [Arc<RequestCounters>; 2],
@@ -94,6 +94,7 @@ impl CircuitBreaker {
             threshold: threshold.max(1),
             state: watch::Sender::new(BreakerState::Open(outage)),
             probe_requested: Notify::new(),
+            other_cluster: AtomicBool::new(false),
             failures: AtomicU32::new(0),
             last_response: Mutex::default(),
             in_flight: AtomicUsize::new(0),
@@ -131,18 +132,12 @@ impl CircuitBreaker {
 
     /// Records that the cluster has answered.
     pub(crate) fn record_response(&self) {
-        let now = Some((Instant::now(), Timestamp::now()));
-        *self.last_response.lock() = now;
+        *self.last_response.lock() = Some(Timestamp::now());
     }
 
     /// When the cluster last answered.
     pub(crate) fn last_response(&self) -> Option<Timestamp> {
-        self.last_response.lock().map(|(_, at)| at)
-    }
-
-    /// How long ago the cluster last answered.
-    pub(crate) fn since_last_response(&self) -> Duration {
-        self.last_response.lock().map_or(Duration::MAX, |(instant, _)| instant.elapsed())
+        *self.last_response.lock()
     }
 
     pub(crate) fn counts(&self) -> RequestCounts {
@@ -202,11 +197,26 @@ impl CircuitBreaker {
         }
     }
 
+    /// Whether a new connection led to another cluster since this was last called.
+    pub(crate) fn take_other_cluster(&self) -> bool {
+        self.other_cluster.swap(false, Ordering::AcqRel)
+    }
+
     fn failed(&self, error: &TransportError) {
         self.count(|counters| &counters.failed);
-        if !error.is_connection_failure() {
-            return;
+        match error {
+            TransportError::OtherCluster { .. } => self.other_cluster.store(true, Ordering::Release),
+            TransportError::Unverified { reason: FailureReason::Unauthorized, .. } => {}
+            error if error.is_connection_failure() => self.count_failure(error),
+            _ => return,
         }
+        // After opening the breaker: the check closes it again if the cluster is fine, and would otherwise run too
+        // early.
+        self.probe_requested.notify_one();
+    }
+
+    /// Opens the breaker after several failures in a row.
+    fn count_failure(&self, error: &TransportError) {
         let failures = self.failures.fetch_add(1, Ordering::AcqRel).saturating_add(1);
         if failures >= self.threshold {
             let problem = format!("{failures} requests in a row failed; last error: {error}");
@@ -218,9 +228,6 @@ impl CircuitBreaker {
                 first
             });
         }
-        // After opening the breaker: the check closes it again if the cluster is fine, and would otherwise run too
-        // early.
-        self.probe_requested.notify_one();
     }
 }
 
@@ -253,6 +260,8 @@ impl Drop for InFlight<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn breaker(threshold: u32) -> Arc<CircuitBreaker> {

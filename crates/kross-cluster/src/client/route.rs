@@ -44,14 +44,19 @@ impl Route {
     pub(super) fn resolve(&self, initial: &Arc<SharedClient>) -> Result<Arc<SharedClient>, TransportError> {
         match &*self.0.read() {
             RouteState::Open(shared) if shared.cluster == initial.cluster => Ok(Arc::clone(shared)),
-            RouteState::Open(_) => Err(TransportError::NotConnected {
-                reason: FailureReason::Credentials,
-                problem: "the Secret now points to another cluster".to_owned(),
-            }),
+            RouteState::Open(_) => Err(another_cluster()),
             RouteState::Closed(reason, problem) => {
                 Err(TransportError::NotConnected { reason: *reason, problem: problem.clone() })
             }
         }
+    }
+}
+
+/// The error of a client whose credential now leads to another cluster.
+pub(super) fn another_cluster() -> TransportError {
+    TransportError::NotConnected {
+        reason: FailureReason::Credentials,
+        problem: "the Secret now points to another cluster".to_owned(),
     }
 }
 

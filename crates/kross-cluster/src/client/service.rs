@@ -5,12 +5,11 @@ use std::task::{Context, Poll};
 use futures::future::BoxFuture;
 use http::{Request, Response, header};
 use kube::client::Body;
-use tokio::time::Instant;
 use tower::{BoxError, Service};
 
 use super::{ClusterClient, SharedClient};
 use crate::fence::Fence;
-use crate::transport::{Call, ResponseBody, TransportError};
+use crate::transport::{Call, ResponseBody, Timeouts, TransportError};
 
 #[derive(Clone)]
 pub(super) struct ClientService {
@@ -36,6 +35,7 @@ impl Service<Request<Body>> for ClientService {
         let client = self.client.clone();
         Box::pin(async move {
             let shared = client.current()?;
+            shared.check_replaced()?;
             match &shared.breaker {
                 Some(breaker) => {
                     let sent = send(&shared, client.fence(), request);
@@ -61,10 +61,11 @@ async fn send(
     headers.extend(shared.headers.clone());
     let transports = shared.transports();
     transports.credential.add_to(&mut headers).await?;
-    let deadline = (!is_stream).then(|| Instant::now() + shared.options.list_timeout);
     let body = body.collect_bytes().await.map_err(|_| TransportError::Closed)?;
+    let limit = (!is_stream).then_some(shared.options.list_timeout);
+    let timeouts = Timeouts { head: limit, total: limit };
     let fence = if head.method.is_safe() { Fence::default() } else { fence.clone() };
-    let call = Call { method: head.method, path: head.uri, headers, body, deadline, fence };
+    let call = Call { method: head.method, path: head.uri, headers, body, deadline: None, timeouts, fence };
     let transport = if is_stream { &transports.watches } else { &transports.requests };
     transport.send(&call).await
 }

@@ -7,7 +7,7 @@ use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason,
 use kross_value::Text;
 use serde::Serialize;
 
-use crate::client::ClusterClient;
+use crate::client::{ClusterClient, ExpectedIdentity};
 use crate::object::ClusterId;
 
 /// Which cluster a credential gives access to.
@@ -33,6 +33,11 @@ impl ClusterIdentity {
     /// A cluster identified by its server's URL alone.
     pub(super) fn unverified(server: &str) -> Self {
         Self { id: ClusterId::new(server), uid: server.into(), verified: false }
+    }
+
+    /// What new connections to the cluster must answer.
+    pub(super) fn expected(&self) -> ExpectedIdentity {
+        if self.verified { ExpectedIdentity::Uid(self.uid.clone()) } else { ExpectedIdentity::Hidden }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One credential and the task that keeps it connected: it connects, probes, notices a loss and retries. Secrets with the same
 //! kubeconfig share it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -29,6 +29,9 @@ const MIN_PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long before its expiry a client certificate is replaced.
 const RENEWAL: Duration = Duration::from_secs(30);
+
+/// How many clients of clusters that a credential led to before are kept.
+const MAX_FORMER_CLIENTS: usize = 4;
 
 /// A credential in use: its task runs until this is dropped.
 pub(super) struct CredentialEntry {
@@ -84,12 +87,30 @@ struct State {
     since: Timestamp,
     /// The client, with its discovery cache. It is kept while the cluster is lost, and reused when it is back.
     client: Option<ClusterClient>,
+    /// The clients of other clusters that the credential led to before: their caches continue when it leads there again.
+    former: VecDeque<ClusterClient>,
     /// The identity as of the last connection.
     identity: Option<ClusterIdentity>,
     endpoint: Option<Endpoint>,
     /// Whether another cluster than the hub accepts a token of the hub.
     hub_token_exposed: bool,
     attempts: Attempts,
+}
+
+impl State {
+    /// Uses a client. If it is that of another cluster, the previous one stops: its caches must not reach this cluster. Returns
+    /// what is no longer needed, to be dropped without the lock.
+    fn replace_client(&mut self, client: &ClusterClient) -> Option<ClusterClient> {
+        let previous = self.client.replace(client.clone())?;
+        if previous.cluster() == client.cluster() {
+            return Some(previous);
+        }
+        previous.set_replaced(true);
+        client.set_replaced(false);
+        self.former.retain(|former| former.cluster() != client.cluster());
+        self.former.push_back(previous);
+        if self.former.len() > MAX_FORMER_CLIENTS { self.former.pop_front() } else { None }
+    }
 }
 
 /// What a connector has achieved.
@@ -147,6 +168,7 @@ impl Connector {
                 connection: ConnectorState::Connecting,
                 since: Timestamp::now(),
                 client: None,
+                former: VecDeque::new(),
                 identity: None,
                 endpoint: None,
                 hub_token_exposed: false,
@@ -247,8 +269,8 @@ impl Connector {
             }
             (answer, _) => answer?,
         };
-        let known = self.state.lock().identity.clone();
-        let identity = answer.identity(&self.server, known.as_ref())?;
+        let identity = answer.identity(&self.server)?;
+        transports.expect(identity.expected());
         if let Some(registry) = registry
             && registry.is_hub_token(&self.source).await
         {
@@ -269,46 +291,40 @@ impl Connector {
     }
 
     /// Identifies the cluster over these sockets, whether or not the circuit breaker is open.
-    async fn identify(&self, transports: &Arc<Transports>) -> Result<Answer, ConnectionFailure> {
-        let id = ClusterId::new(&self.server);
-        let client = self.client(id, Arc::clone(transports), None)?;
-        let answer = identify(&client, self.options.attempt_timeout).await?;
+    async fn identify(&self, transports: &Transports) -> Result<Answer, ConnectionFailure> {
+        let answer = identify(transports, self.options.attempt_timeout).await?;
         self.breaker.record_response();
         Ok(answer)
     }
 
-    fn client(
-        &self,
-        id: ClusterId,
-        transports: Arc<Transports>,
-        breaker: Option<Arc<CircuitBreaker>>,
-    ) -> Result<ClusterClient, ConnectionFailure> {
-        let options = self.options.client.clone();
-        let client = ClusterClient::with_transports(id, self.access.clone(), transports, options, breaker)
-            .map_err(|error| {
-                let reason = FailureReason::Unreachable;
-                failed(ConnectStep::Reach, reason, error.to_string(), ConnectionAdvice::None)
-            })?;
+    /// A client of a cluster over these transports.
+    fn client(&self, id: ClusterId, transports: Arc<Transports>) -> Result<ClusterClient, ConnectionFailure> {
+        let (options, access) = (self.options.client.clone(), self.access.clone());
+        let breaker = Some(Arc::clone(&self.breaker));
+        let client = ClusterClient::with_transports(id, access, transports, options, breaker);
+        let client = client.map_err(|error| {
+            let reason = FailureReason::Unreachable;
+            failed(ConnectStep::Reach, reason, error.to_string(), ConnectionAdvice::None)
+        })?;
         Ok(client.fenced(&self.fence))
     }
 
     /// Makes a cluster that accepted the credential available to users.
     fn connected(&self, reached: Reached) -> Result<(), ConnectionFailure> {
         let Reached { transports, identity } = reached;
-        let known = self.state.lock().client.clone();
-        let client = match known.filter(|client| *client.cluster() == identity.id) {
+        let client = match self.known_client(&identity.id) {
             Some(client) => {
                 client.replace_transports(transports);
                 client
             }
             // Another cluster: nothing that was discovered about the previous one applies.
-            None => self.client(identity.id.clone(), transports, Some(Arc::clone(&self.breaker)))?,
+            None => self.client(identity.id.clone(), transports)?,
         };
         let mut state = self.state.lock();
         if !matches!(state.connection, ConnectorState::Connected(..)) {
             state.since = Timestamp::now();
         }
-        let replaced_client = state.client.replace(client.clone());
+        let replaced_client = state.replace_client(&client);
         state.identity = Some(identity.clone());
         let connected = ConnectorState::Connected(client, identity.clone());
         let replaced = std::mem::replace(&mut state.connection, connected);
@@ -322,6 +338,12 @@ impl Connector {
             registry.caches.retry_cluster(&identity.id);
         }
         Ok(())
+    }
+
+    /// The client of a cluster that the credential led to before.
+    fn known_client(&self, id: &ClusterId) -> Option<ClusterClient> {
+        let state = self.state.lock();
+        state.client.iter().chain(&state.former).find(|client| client.cluster() == id).cloned()
     }
 
     /// Records a failure and stops all requests until the next success.
@@ -359,20 +381,18 @@ impl Connector {
         self.failed(&failure, self.options.backoff.base);
     }
 
-    /// Probes a connected cluster and returns when it is lost.
+    /// Probes a connected cluster and returns when it is lost. Other answers do not postpone a probe: they do not tell which
+    /// cluster answers.
     async fn monitor(&self) -> ConnectionFailure {
         loop {
             let interval = self.options.probe_interval.mul_f64(0.75 + fastrand::f64() / 4.0);
-            let quiet = self.breaker.since_last_response();
             let probed = tokio::select! {
-                () = self.breaker.probe_requested.notified() => self.probe().await,
-                () = self.certificate_expiry() => self.renew().await,
-                () = sleep(interval.saturating_sub(quiet)) => {
-                    if self.breaker.since_last_response() < interval {
-                        continue;
-                    }
-                    self.probe().await
+                () = self.breaker.probe_requested.notified() => {
+                    // Open connections may still lead to the previous cluster: only new ones show the other one.
+                    if self.breaker.take_other_cluster() { self.renew().await } else { self.probe().await }
                 }
+                () = self.certificate_expiry() => self.renew().await,
+                () = sleep(interval) => self.probe().await,
             };
             if let Err(failure) = probed {
                 return failure;
@@ -394,14 +414,31 @@ impl Connector {
 
     async fn try_probe(&self) -> Result<(), ConnectionFailure> {
         let transports = self.state.lock().client.as_ref().map(ClusterClient::transports);
-        if let Some(transports) = &transports {
-            match timeout(self.options.probe_timeout / 2, self.identify(transports)).await {
-                Ok(Ok(Answer::Uid(uid))) if self.is_same_cluster(&uid) => return Ok(()),
-                Ok(Ok(Answer::Unidentified | Answer::Busy(_))) => return Ok(()),
-                Ok(Ok(Answer::Uid(_)) | Err(_)) | Err(_) => {}
-            }
+        let Some(transports) = transports else { return self.renew().await };
+        let existing = self.is_same_cluster(&transports);
+        tokio::pin!(existing);
+        match timeout(self.options.probe_timeout / 2, &mut existing).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => return self.renew().await,
+            Err(_) => {}
         }
-        self.renew().await
+        // The cluster may be slow, or the socket broken.
+        tokio::select! {
+            true = &mut existing => Ok(()),
+            renewed = self.renew() => renewed,
+        }
+    }
+
+    /// Whether these sockets still lead to the same cluster. One that is busy does not tell.
+    async fn is_same_cluster(&self, transports: &Transports) -> bool {
+        match self.identify(transports).await {
+            Ok(Answer::Busy(_)) => true,
+            Ok(answer) => {
+                let answered = answer.identity(&self.server).ok();
+                answered.is_some() && self.state.lock().identity == answered
+            }
+            Err(_) => false,
+        }
     }
 
     /// Connects again, with a fresh token or certificate of the kubeconfig.
@@ -419,10 +456,6 @@ impl Connector {
         let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
         // A certificate that has expired already is replaced at once, but not in a busy loop.
         sleep(left.saturating_sub(RENEWAL).max(MIN_PROBE_INTERVAL)).await;
-    }
-
-    fn is_same_cluster(&self, uid: &str) -> bool {
-        self.state.lock().identity.as_ref().is_some_and(|identity| identity.uid == uid)
     }
 
     /// Waits for the next attempt: until the delay is over, or until the liveness check gets an answer. Returns whether such an

@@ -10,8 +10,7 @@ use tokio::time::timeout;
 
 use super::Inner;
 use super::connection_state::{ClusterIdentity, failed};
-use super::probe::{Answer, identify};
-use crate::client::ApiRequest;
+use crate::client::{ApiRequest, IDENTITY_PATH, IdentityAnswer};
 use crate::kubeconfig::Accepted;
 
 /// The keys with which an API server signs tokens; every ServiceAccount may read them.
@@ -55,9 +54,12 @@ impl Inner {
             let request = ApiRequest { accept: KEYS_TYPE, ..ApiRequest::get(KEYS.to_owned()) };
             let answer = self.hub.exchange(request).await.map_err(drop)?;
             let keys: Keys = serde_json::from_slice(&answer.body).map_err(drop)?;
-            let uid = match identify(&self.hub, HUB_TIMEOUT).await {
-                Ok(Answer::Uid(uid)) => Some(uid),
-                _ => None,
+            let uid = match self.hub.exchange(ApiRequest::get(IDENTITY_PATH.to_owned())).await {
+                Ok(answer) => match IdentityAnswer::read(answer.status, &answer.body) {
+                    IdentityAnswer::Uid(uid) => Some(uid),
+                    _ => None,
+                },
+                Err(_) => None,
             };
             let key_ids = keys.keys.into_iter().map(|key| key.kid).collect();
             Ok::<_, ()>(HubIdentity { key_ids, uid })

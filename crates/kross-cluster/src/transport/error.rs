@@ -82,6 +82,20 @@ pub enum TransportError {
     /// This process does not hold the Lease, so it may not write; nothing was sent.
     #[error("this process does not hold the lease any more")]
     Fenced,
+    /// A new connection cannot be verified; nothing was sent over it.
+    #[error("cannot verify the cluster: {problem}")]
+    Unverified {
+        /// The class of the failure.
+        reason: FailureReason,
+        /// The cause.
+        problem: String,
+    },
+    /// A new connection leads to another cluster; nothing was sent over it.
+    #[error("{problem}")]
+    OtherCluster {
+        /// Which one, as far as it is known.
+        problem: String,
+    },
     /// The connection is no longer used; nothing was sent.
     #[error("the connection is closed because it is no longer used")]
     Closed,

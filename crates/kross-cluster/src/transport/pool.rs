@@ -4,19 +4,24 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
+use super::check::ConnectionCheck;
 use super::dial::{Endpoint, Http1Connection, Http2Connection, Opened, dial};
 use super::stats::Counters;
-use super::{TransportError, TransportOptions};
+use super::{TransportError, TransportOptions, within};
+
+/// The largest answer to the check of a connection that is read, in bytes.
+const MAX_CHECK_ANSWER: usize = 1 << 20;
 
 /// The connections to one server.
 ///
@@ -25,6 +30,7 @@ use super::{TransportError, TransportOptions};
 pub(super) struct Pool {
     endpoint: Endpoint,
     options: TransportOptions,
+    check: Option<ConnectionCheck>,
     connections: Mutex<Vec<Arc<PooledConnection>>>,
     /// Held while a connection is opened, across awaits.
     dialing: tokio::sync::Mutex<()>,
@@ -65,10 +71,16 @@ pub(super) struct SendError {
 }
 
 impl Pool {
-    pub(super) fn new(endpoint: Endpoint, options: TransportOptions, counters: Arc<Counters>) -> Self {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        options: TransportOptions,
+        check: Option<ConnectionCheck>,
+        counters: Arc<Counters>,
+    ) -> Self {
         Self {
             endpoint,
             options,
+            check,
             connections: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
             last_dial: Mutex::default(),
@@ -76,13 +88,13 @@ impl Pool {
         }
     }
 
-    /// A stream on a connection that is open as far as we know.
-    pub(super) async fn stream(&self) -> Result<Stream, TransportError> {
+    /// A stream on a connection that is open as far as we know. The check of a new one may take `check_timeout`.
+    pub(super) async fn stream(&self, check_timeout: Option<Duration>) -> Result<Stream, TransportError> {
         if let Some(stream) = self.free_stream() {
             return Ok(stream);
         }
         let before = self.last_dial.lock().count;
-        let _dialing = self.dialing.lock().await;
+        let dialing = self.dialing.lock().await;
         if let Some(stream) = self.free_stream() {
             return Ok(stream);
         }
@@ -95,11 +107,41 @@ impl Pool {
         // Boxed: it is large and rarely needed, and would make the future of every request larger.
         let opened = Box::pin(dial(&self.endpoint, &self.options)).await;
         self.counters.dialed(opened.is_ok());
+        let stream = self.dialed(opened.map(|opened| self.start(opened)))?;
+        // Others wait for a connection that has room for them, and open their own if it has not.
+        let dialing = stream.is_multiplexed().then_some(dialing);
+        let checked = within(check_timeout, Box::pin(self.check(&stream))).await.flatten();
+        if dialing.is_some() {
+            self.dialed(checked)?;
+        } else {
+            checked?;
+        }
+        self.connections.lock().push(Arc::clone(&stream.connection));
+        Ok(stream)
+    }
+
+    /// Notes whether opening a connection failed, for requests that wait for it.
+    fn dialed<T>(&self, outcome: Result<T, TransportError>) -> Result<T, TransportError> {
         let mut last = self.last_dial.lock();
         last.count += 1;
-        last.error = opened.as_ref().err().cloned();
+        last.error = outcome.as_ref().err().cloned();
         drop(last);
-        Ok(self.add(opened?))
+        outcome
+    }
+
+    /// Checks a new connection, which nobody else can use yet.
+    async fn check(&self, stream: &Stream) -> Result<(), TransportError> {
+        let Some((check, call)) = self.check.as_ref().and_then(|check| Some((check, (check.call)()?))) else {
+            return Ok(());
+        };
+        let request = call.await?.request(&self.endpoint, stream.is_multiplexed())?;
+        let response = stream.send(request).await.map_err(|failed| TransportError::broken(&failed.error))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, MAX_CHECK_ANSWER)
+            .collect()
+            .await
+            .map_err(|error| TransportError::Broken { problem: error.to_string() })?;
+        (check.verdict)(head.status, &body.to_bytes())
     }
 
     /// The number of open connections, and of streams on them.
@@ -125,7 +167,8 @@ impl Pool {
         stream
     }
 
-    fn add(&self, opened: Opened) -> Stream {
+    /// Starts to drive a connection, with one stream in use.
+    fn start(&self, opened: Opened) -> Stream {
         let limit = self.options.streams_per_connection.max(1);
         let connection = match opened {
             Opened::SecureHttp2(sender, driver) => {
@@ -137,7 +180,6 @@ impl Pool {
             Opened::PlainHttp1(sender, driver) => http1_connection(sender, driver),
         };
         connection.streams.store(1, Ordering::Release);
-        self.connections.lock().push(Arc::clone(&connection));
         Stream { connection }
     }
 }

@@ -169,6 +169,24 @@ async fn a_cluster_that_responds_503_to_a_probe_stays_connected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_answers_just_within_the_probe_timeout_stays_connected() {
+    let options = ClusterOptions {
+        probe_interval: Duration::from_millis(200),
+        probe_timeout: Duration::from_secs(4),
+        ..ClusterOptions::default()
+    };
+    let setup = Setup::with(options).await;
+    let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
+    let live = setup.connected(&hold).await;
+    let probes = Requests::any().resource("namespaces").name("kube-system");
+    setup.proxy.on(probes.clone(), Action::Delay(Duration::from_millis(2500)));
+    setup.proxy.clear_requests();
+    let answered = || setup.proxy.requests(&probes).iter().filter(|probe| probe.status().is_some()).count();
+    wait::until_true("probes to be answered", || answered() >= 2).await;
+    assert_eq!(setup.connected(&hold).await.since, live.since);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_that_time_out_do_not_disconnect_a_cluster_that_responds() {
     let mut options = ClusterOptions { probe_interval: PROBE_INTERVAL, ..ClusterOptions::default() };
     options.client.request_timeout = Duration::from_secs(2);

@@ -76,11 +76,7 @@ pub(super) const FLAGS: [Flag; 60] = [
         FlagDefault::Integer(128),
         "Maximum concurrent requests per remote cluster; excess requests queue",
     ),
-    flag(
-        "cluster-probe-interval",
-        seconds(8),
-        "Time without an answer after which a remote cluster is probed",
-    ),
+    flag("cluster-probe-interval", seconds(8), "Time between two probes of a remote cluster"),
     flag(
         "cluster-probe-timeout",
         seconds(5),
