@@ -477,7 +477,9 @@ mod tests {
         let endpoint = Endpoint::new(&address, tls, None).unwrap();
         let options = ClientOptions::default();
         let transports = Transports::new(&endpoint, Credential::none(), &options);
-        ClusterClient::with_transports(ClusterId::new("eu"), "one".into(), transports, options, None).unwrap()
+        let limit = crate::client::RequestLimit::new(1);
+        let (cluster, access) = (ClusterId::new("eu"), "one".into());
+        ClusterClient::with_transports(cluster, access, transports, options, limit, None).unwrap()
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! The client of one cluster: an endpoint, a credential, and one transport each for requests, watches and probes, so that
 //! none delays the others. It retries nothing; its callers know when to retry.
 //!
-//! The REST verbs are in `client/rest.rs`, the circuit breaker in `client/breaker.rs`, the check of new
-//! connections in `client/identity.rs`, the audit in `client/audit_trail.rs`.
+//! The REST verbs are in `client/rest.rs`, the limit of requests in `client/request_limit.rs`, the circuit breaker in
+//! `client/breaker.rs`, the check of new connections in `client/identity.rs`, the audit in `client/audit_trail.rs`.
 
 use std::fmt;
 use std::io::Read;
@@ -30,6 +30,7 @@ mod identity;
 mod local;
 mod page;
 mod release;
+mod request_limit;
 mod rest;
 mod route;
 mod self_review;
@@ -44,6 +45,7 @@ pub(crate) use audit_trail::{AuditTrail, PendingAudit};
 pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
 pub(crate) use identity::{ExpectedIdentity, IDENTITY_PATH, IdentityAnswer};
 pub(crate) use page::{PageSize, Query};
+pub(crate) use request_limit::{RequestLimit, RequestPermit};
 pub(crate) use rest::MAX_PAGES;
 pub(crate) use route::Route;
 
@@ -54,7 +56,8 @@ use identity::IdentityRequest;
 pub struct ClientOptions {
     /// The user agent, as the API server logs it.
     pub user_agent: String,
-    /// How long a request may take, from the first byte sent to the last one received.
+    /// How long a request may take, from the first byte sent to the last one received. Waiting for a permit does not
+    /// count.
     pub request_timeout: Duration,
     /// The same for a page of a list.
     pub list_timeout: Duration,
@@ -145,6 +148,7 @@ struct SharedClient {
     discovery: Discovery,
     /// `None` if nobody probes the connection.
     breaker: Option<Arc<CircuitBreaker>>,
+    limit: Arc<RequestLimit>,
     /// Whether the credential now leads to another cluster, which has a client of its own.
     replaced: AtomicBool,
 }
@@ -274,15 +278,17 @@ impl ClusterClient {
         options: ClientOptions,
     ) -> Result<Self, TransportError> {
         let transports = Transports::new(endpoint, credential, &options);
-        Self::with_transports(cluster, Text::from(""), transports, options, None)
+        let limit = RequestLimit::new(options.requests.max_streams);
+        Self::with_transports(cluster, Text::from(""), transports, options, limit, None)
     }
 
-    /// A client over existing transports, with a circuit breaker.
+    /// A client over existing transports, with the permits of its credential and a circuit breaker.
     pub(crate) fn with_transports(
         cluster: ClusterId,
         access: Text,
         transports: Arc<Transports>,
         options: ClientOptions,
+        limit: Arc<RequestLimit>,
         breaker: Option<Arc<CircuitBreaker>>,
     ) -> Result<Self, TransportError> {
         let mut headers = HeaderMap::new();
@@ -299,6 +305,7 @@ impl ClusterClient {
                 default_namespace: "default".to_owned(),
                 discovery: Discovery::default(),
                 breaker,
+                limit,
                 replaced: AtomicBool::new(false),
             }),
             route: None,
@@ -416,9 +423,10 @@ impl ClusterClient {
     /// Sends a request and reads the whole response.
     pub(crate) async fn exchange(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
         let shared = self.current()?;
-        match shared.exchange_through_breaker(request.clone()).await {
+        let requester = self.requester.as_ref();
+        match shared.exchange_in_turn(request.clone(), requester).await {
             Err(TransportError::Closed) => {
-                self.replacement_of(&shared)?.exchange_through_breaker(request).await
+                self.replacement_of(&shared)?.exchange_in_turn(request, requester).await
             }
             outcome => outcome,
         }
@@ -445,14 +453,32 @@ impl SharedClient {
         Arc::clone(&self.transports.read())
     }
 
-    async fn exchange_through_breaker(&self, request: ApiRequest) -> Result<ApiResponse, TransportError> {
-        self.check_replaced()?;
+    /// Waits for a permit, then sends a request. All timeouts begin when it is sent.
+    async fn exchange_in_turn(
+        &self,
+        request: ApiRequest,
+        requester: Option<&Arc<ObjectKey>>,
+    ) -> Result<ApiResponse, TransportError> {
+        let permit = self.permit(requester).await?;
         // Boxed to keep the futures of callers small.
         let exchange = Box::pin(self.exchange(request));
-        match &self.breaker {
+        let outcome = match &self.breaker {
             Some(breaker) => breaker.run(exchange, |response| response.status).await,
             None => exchange.await,
-        }
+        };
+        permit.adapt(&outcome, |response| response.status);
+        outcome
+    }
+
+    /// Waits for a permit. Fails as soon as the request could not be sent with it.
+    async fn permit(&self, requester: Option<&Arc<ObjectKey>>) -> Result<RequestPermit, TransportError> {
+        let permit = self.limit.acquire(requester);
+        let permit = match &self.breaker {
+            Some(breaker) => breaker.wait(permit).await?,
+            None => permit.await?,
+        };
+        self.check_replaced()?;
+        Ok(permit)
     }
 
     fn check_replaced(&self) -> Result<(), TransportError> {

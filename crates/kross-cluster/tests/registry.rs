@@ -16,6 +16,8 @@ mod connection;
 mod identity;
 #[path = "registry/outages.rs"]
 mod outages;
+#[path = "registry/request_queue.rs"]
+mod request_queue;
 #[path = "registry/rotation.rs"]
 mod rotation;
 #[path = "registry/setup.rs"]

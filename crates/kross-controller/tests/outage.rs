@@ -27,5 +27,7 @@ mod restart;
 mod restore;
 #[path = "support/setup.rs"]
 mod setup;
+#[path = "outage/slow_cluster.rs"]
+mod slow_cluster;
 #[path = "support/cluster_world.rs"]
 mod world;

@@ -161,6 +161,21 @@ impl CircuitBreaker {
         until(self.state.subscribe(), BreakerState::rejection)
     }
 
+    /// Waits for the permit of a request, at most until requests are rejected.
+    pub(super) async fn wait<T>(
+        &self,
+        permit: impl Future<Output = Result<T, TransportError>>,
+    ) -> Result<T, TransportError> {
+        tokio::select! {
+            biased;
+            rejection = self.opened() => {
+                self.count(|counters| &counters.refused);
+                Err(rejection)
+            }
+            permit = permit => permit,
+        }
+    }
+
     /// Runs a request unless the breaker is open, and cancels it when the breaker opens.
     pub(super) async fn run<T>(
         &self,
@@ -206,7 +221,9 @@ impl CircuitBreaker {
         self.count(|counters| &counters.failed);
         match error {
             TransportError::OtherCluster { .. } => self.other_cluster.store(true, Ordering::Release),
-            TransportError::Unverified { reason: FailureReason::Unauthorized, .. } => {}
+            // The probe finds out whether the cluster is lost: many requests to a slow one time out together.
+            TransportError::Timeout { .. }
+            | TransportError::Unverified { reason: FailureReason::Unauthorized, .. } => {}
             error if error.is_connection_failure() => self.count_failure(error),
             _ => return,
         }
@@ -306,6 +323,42 @@ mod tests {
         assert_eq!(send(&breaker, Ok(200)).await, Ok(200));
         let counts = breaker.counts();
         assert_eq!((counts.answered, counts.failed, counts.refused, counts.in_flight), (3, 7, 2, 0));
+    }
+
+    #[tokio::test]
+    async fn timeouts_request_a_check_and_do_not_open_the_breaker() {
+        let breaker = breaker(2);
+        breaker.close();
+        for _ in 0..5 {
+            let timeout = Err(TransportError::Timeout { after: Duration::from_secs(1) });
+            assert_eq!(send(&breaker, timeout.clone()).await, timeout);
+        }
+        tokio::time::timeout(Duration::from_secs(1), breaker.probe_requested.notified()).await.unwrap();
+        assert_eq!(send(&breaker, Ok(200)).await, Ok(200));
+    }
+
+    #[tokio::test]
+    async fn a_connection_to_another_cluster_requests_a_check_and_does_not_open_the_breaker() {
+        let breaker = breaker(1);
+        breaker.close();
+        let other = Err(TransportError::OtherCluster { problem: "other".to_owned() });
+        assert_eq!(send(&breaker, other.clone()).await, other);
+        tokio::time::timeout(Duration::from_secs(1), breaker.probe_requested.notified()).await.unwrap();
+        assert!(breaker.take_other_cluster() && !breaker.take_other_cluster());
+        assert_eq!(send(&breaker, Ok(200)).await, Ok(200));
+    }
+
+    #[tokio::test]
+    async fn a_permit_is_waited_for_until_requests_are_rejected() {
+        let breaker = breaker(1);
+        breaker.close();
+        let waiting = tokio::spawn({
+            let breaker = Arc::clone(&breaker);
+            async move { breaker.wait(std::future::pending::<Result<u16, TransportError>>()).await }
+        });
+        breaker.retire();
+        assert_eq!(waiting.await.unwrap(), Err(TransportError::Closed));
+        assert_eq!(breaker.wait(std::future::ready(Ok(1))).await, Err(TransportError::Closed));
     }
 
     #[tokio::test]

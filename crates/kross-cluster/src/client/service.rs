@@ -35,15 +35,27 @@ impl Service<Request<Body>> for ClientService {
         let client = self.client.clone();
         Box::pin(async move {
             let shared = client.current()?;
-            shared.check_replaced()?;
-            match &shared.breaker {
-                Some(breaker) => {
-                    let sent = send(&shared, client.fence(), request);
-                    let response = breaker.run(sent, Response::status).await?;
-                    Ok(response.map(|body| body.until(breaker.opened())))
-                }
-                None => Ok(send(&shared, client.fence(), request).await?),
+            let is_stream = request.uri().query().is_some_and(is_stream_request);
+            // Streams do not end, so they need no permit.
+            let permit = if is_stream {
+                shared.check_replaced()?;
+                None
+            } else {
+                Some(shared.permit(client.requester.as_ref()).await?)
+            };
+            let sent = send(&shared, client.fence(), request, is_stream);
+            let response = match &shared.breaker {
+                Some(breaker) => breaker.run(sent, Response::status).await,
+                None => sent.await,
+            };
+            if let Some(permit) = &permit {
+                permit.adapt(&response, Response::status);
             }
+            let opened = shared.breaker.as_ref().map(|breaker| breaker.opened());
+            Ok(response?.map(|body| match opened {
+                Some(opened) => body.holding(permit).until(opened),
+                None => body.holding(permit),
+            }))
         })
     }
 }
@@ -52,9 +64,9 @@ async fn send(
     shared: &SharedClient,
     fence: &Fence,
     request: Request<Body>,
+    is_stream: bool,
 ) -> Result<Response<ResponseBody>, TransportError> {
     let (head, body) = request.into_parts();
-    let is_stream = head.uri.query().is_some_and(is_stream_request);
     let mut headers = head.headers;
     // Responses are not decompressed here.
     headers.remove(header::ACCEPT_ENCODING);

@@ -17,7 +17,7 @@ use super::hub_identity::{HUB_TOKEN_ACCEPTED, hub_token_refused};
 use super::probe::{Answer, identify, is_answering};
 use super::{ClusterOptions, Inner, secret_content};
 use crate::audit::{AuditCluster, AuditVerb};
-use crate::client::{AuditTrail, CircuitBreaker, ClusterClient, Outage, Transports};
+use crate::client::{AuditTrail, CircuitBreaker, ClusterClient, Outage, RequestLimit, Transports};
 use crate::fence::Fence;
 use crate::kubeconfig::Accepted;
 use crate::object::ClusterId;
@@ -74,6 +74,8 @@ pub(super) struct Connector {
     /// The Secret in which the kubeconfig was first found.
     secret: SecretAddress,
     pub(super) breaker: Arc<CircuitBreaker>,
+    /// The permits of the credential, whatever connections and clients it has.
+    limit: Arc<RequestLimit>,
     options: Arc<ClusterOptions>,
     /// That of the hub's client: who may write there may write here.
     fence: Fence,
@@ -160,6 +162,7 @@ impl Connector {
             source: Arc::clone(source),
             server: source.server().to_string().trim_end_matches('/').into(),
             breaker: CircuitBreaker::new(inner.options.breaker_threshold, outage, &inner.requests),
+            limit: RequestLimit::new(inner.options.client.requests.max_streams),
             secret: secret.clone(),
             options: Arc::clone(&inner.options),
             fence: inner.hub.fence().clone(),
@@ -300,8 +303,8 @@ impl Connector {
     /// A client of a cluster over these transports.
     fn client(&self, id: ClusterId, transports: Arc<Transports>) -> Result<ClusterClient, ConnectionFailure> {
         let (options, access) = (self.options.client.clone(), self.access.clone());
-        let breaker = Some(Arc::clone(&self.breaker));
-        let client = ClusterClient::with_transports(id, access, transports, options, breaker);
+        let (limit, breaker) = (Arc::clone(&self.limit), Some(Arc::clone(&self.breaker)));
+        let client = ClusterClient::with_transports(id, access, transports, options, limit, breaker);
         let client = client.map_err(|error| {
             let reason = FailureReason::Unreachable;
             failed(ConnectStep::Reach, reason, error.to_string(), ConnectionAdvice::None)

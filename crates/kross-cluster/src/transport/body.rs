@@ -28,6 +28,8 @@ pub struct ResponseBody {
     counters: Arc<Counters>,
     _stream: Stream,
     _permit: OwnedSemaphorePermit,
+    /// Released with the body.
+    held: Option<Box<dyn Send>>,
 }
 
 impl ResponseBody {
@@ -47,7 +49,14 @@ impl ResponseBody {
             counters,
             _stream: stream,
             _permit: permit,
+            held: None,
         }
+    }
+
+    /// Keeps something until the body is dropped.
+    pub(crate) fn holding(mut self, held: Option<impl Send + 'static>) -> Self {
+        self.held = held.map(|held| Box::new(held) as Box<dyn Send>);
+        self
     }
 
     /// Ends the body with the error of `end` when that resolves.
