@@ -20,6 +20,7 @@ use crate::key::{InstanceKey, Key};
 use crate::kinds;
 use crate::metrics::{Metrics, Sources};
 use crate::openapi::DocumentStore;
+use crate::permits::ClusterPermits;
 use crate::preflight::{Preflights, Requesters};
 use crate::secret_users::SecretUsers;
 use crate::settings::Settings;
@@ -60,6 +61,8 @@ pub(crate) struct Context {
     pub(crate) instances: Instances,
     /// The instances by the Secrets that their inventories name.
     pub(crate) secret_users: SecretUsers,
+    /// Limits the reconciles of instances that write to one cluster.
+    pub(crate) cluster_writers: ClusterPermits,
     pub(crate) definition_queue: WorkQueue<Key>,
     pub(crate) instance_queue: WorkQueue<InstanceKey>,
     /// Settings of the planner.
@@ -116,6 +119,7 @@ impl Context {
             graphs,
             instances: Instances::default(),
             secret_users: SecretUsers::default(),
+            cluster_writers: ClusterPermits::default(),
             definition_queue,
             instance_queue,
             planning: planner_settings(&settings, hub_uid),

@@ -140,9 +140,10 @@ pub(super) async fn concurrently<'f, T>(
         by_cluster.entry(cluster).or_default().push(operation);
     }
     let clusters: Vec<&ClusterId> = by_cluster.keys().copied().collect();
-    let all = by_cluster
-        .into_values()
-        .map(|operations| stream::iter(operations).buffer_unordered(CONCURRENT_WRITES).collect::<Vec<T>>());
+    let all = by_cluster.into_iter().map(|(cluster, operations)| {
+        let operations = stream::iter(operations).buffer_unordered(CONCURRENT_WRITES).collect::<Vec<T>>();
+        clients.write(cluster, operations)
+    });
     clients.request(clusters, join_all(all)).await.into_iter().flatten().collect()
 }
 

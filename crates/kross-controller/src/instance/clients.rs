@@ -10,13 +10,15 @@ use kross_value::Text;
 
 use crate::context::Context;
 use crate::graphs::Served;
-use crate::permits::Permit;
+use crate::permits::{ClusterPermits, Permit};
 
 /// The clients of the clusters that are connected, and the caches of an instance's objects there.
 pub(super) struct InstanceClients<'a> {
     local: &'a ClusterClient,
     local_caches: &'a [Cache],
     permit: &'a Permit,
+    /// Limits the reconciles that write to one cluster.
+    writers: &'a ClusterPermits,
     remotes: BTreeMap<ClusterId, RemoteClients>,
     /// The reference whose credential is used for a kind in a cluster, where several references resolve to that cluster.
     routes: BTreeMap<KindKey, ReferenceKey>,
@@ -66,7 +68,8 @@ impl<'a> InstanceClients<'a> {
     /// The client of the hub alone. Remote clusters are added as their references are resolved.
     pub(super) fn local(context: &'a Context, served: &'a Served, permit: &'a Permit) -> Self {
         let (local, local_caches) = (&context.client, &*served.children);
-        Self { local, local_caches, permit, remotes: BTreeMap::new(), routes: BTreeMap::new() }
+        let writers = &context.cluster_writers;
+        Self { local, local_caches, permit, writers, remotes: BTreeMap::new(), routes: BTreeMap::new() }
     }
 
     /// Awaits requests to clusters. If one of them is remote the permit is released meanwhile, since that cluster may not
@@ -81,6 +84,11 @@ impl<'a> InstanceClients<'a> {
         } else {
             self.permit.release_during(requests).await
         }
+    }
+
+    /// Awaits writes to a cluster, after those of instances that asked before if there are many of them.
+    pub(super) async fn write<T>(&self, cluster: &ClusterId, writes: impl Future<Output = T>) -> T {
+        self.writers.write(cluster, writes).await
     }
 
     /// Adds the client of a remote cluster that a reference resolves to.
