@@ -25,6 +25,7 @@ use crate::transport::{
 
 mod audit_trail;
 mod breaker;
+mod changed_fields;
 mod credential;
 mod identity;
 mod local;

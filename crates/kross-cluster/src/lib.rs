@@ -73,7 +73,8 @@ pub use kubeconfig::{
 };
 pub use leader_election::{LeaderElection, Leadership, LeaseOptions};
 pub use object::{
-    ClusterId, Digest, ObjectKey, ObjectList, StoredObject, UnreadableObject, read_list, read_object,
+    ChangedFields, ClusterId, Digest, ObjectKey, ObjectList, StoredObject, UnreadableObject, read_list,
+    read_object,
 };
 pub use registry::{
     ClusterChange, ClusterEvent, ClusterHandle, ClusterIdentity, ClusterOptions, ClusterRegistry,

@@ -8,6 +8,8 @@ mod fields;
 mod parse;
 
 pub use digest::Digest;
+pub use fields::ChangedFields;
+pub(crate) use fields::changed_fields;
 pub use kross_api::{ClusterId, ObjectKey};
 pub(crate) use parse::read_object_or_outline;
 pub use parse::{ObjectList, UnreadableObject, read_list, read_object};
@@ -144,6 +146,16 @@ impl StoredObject {
     #[must_use]
     pub fn is_applied(&self, desired: &Value) -> bool {
         self.ownership.as_ref().is_some_and(|ownership| ownership.fields.cover(&self.value, desired))
+    }
+
+    /// The value of this object with the fields that we own in `applied`, an earlier version, as they were there. Fields of
+    /// others stay as they are.
+    #[must_use]
+    pub fn with_fields_of(&self, applied: &Self) -> Value {
+        match &applied.ownership {
+            Some(ownership) => ownership.fields.overlay(Some(&self.value), &applied.value),
+            None => self.value.clone(),
+        }
     }
 
     /// The same object with another value.

@@ -11,6 +11,12 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::digest::{Digest, Digester, whole};
 
+mod changes;
+mod overlay;
+
+pub use changes::ChangedFields;
+pub(crate) use changes::changed_fields;
+
 /// The maximum number of cached field sets. Objects of one template have the same set, so there are about as many as
 /// templates.
 const MAX_CACHED: usize = 2048;
