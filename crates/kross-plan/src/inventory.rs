@@ -57,7 +57,7 @@ fn upcoming<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Node> + use<'a> {
         // A node with `readyWhen` may not be ready within this reconcile.
         let at_once = node.ready_when.is_empty();
         let is_applied = match plan.progress {
-            Progress::Ready => true,
+            Progress::Ready | Progress::Contested(_) => true,
             Progress::Applying => at_once,
             Progress::Blocked { .. } if follows() => {
                 next.push(node);

@@ -39,6 +39,7 @@
 //! ```
 
 mod access_paths;
+mod contest;
 mod defaults;
 mod deletion;
 mod desired;
@@ -65,8 +66,8 @@ pub use deletion::{
 pub use instance::Instance;
 pub use lifecycle::EvaluatedLifecycle;
 pub use observed::{
-    ClusterConnection, CollectionQuery, InventoryCluster, KindKey, Observed, ObservedCluster, ObservedObject,
-    OperationFailure, ReferenceKey,
+    ClusterConnection, CollectionQuery, Contest, InventoryCluster, KindKey, Observed, ObservedCluster,
+    ObservedObject, OperationFailure, ReferenceKey,
 };
 pub use plan::{
     ApplyAction, ExternalRead, MissingCause, MissingHook, NodePlan, Plan, PlannedObject, UsedCluster,

@@ -24,6 +24,10 @@ pub struct Observed {
     pub collections: HashMap<CollectionQuery, Vec<ObservedObject>>,
     /// The last failure of each object. The caller removes it when the operation succeeds.
     pub failures: BTreeMap<ObjectKey, OperationFailure>,
+    /// Objects that another client changes again after every repair.
+    pub contested: BTreeMap<ObjectKey, Contest>,
+    /// Who removes finalizer, labels or annotations of the instance itself again and again.
+    pub contested_metadata: Option<Text>,
     /// Clusters by reference: no entry before the first attempt to connect.
     pub clusters: HashMap<ReferenceKey, ObservedCluster>,
     /// Whether kinds are namespaced, where the graph does not know.
@@ -42,6 +46,15 @@ pub struct Observed {
     pub namespace_terminating: BTreeSet<ObjectKey>,
     /// The resources as they were last reported; if empty, those in the instance's status.
     pub previous: Vec<ManagedResource>,
+}
+
+/// An object that another client changes or deletes again after every repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contest {
+    /// Who changes which fields, how often the object was repaired, and when it is next.
+    pub message: Text,
+    /// Whether the next repair is not due yet.
+    pub waiting: bool,
 }
 
 /// A kind in a cluster: cluster, group, kind.

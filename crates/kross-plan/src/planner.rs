@@ -10,6 +10,7 @@ use kross_cel::value::Value as CelValue;
 use kross_graph::{Graph, Node, NodeIndex, Scope};
 use kross_value::{Text, Value};
 
+use crate::contest;
 use crate::defaults::defaulted;
 use crate::deletion::{
     Deletion, DeletionPlan, Hook, HookRecord, Hooks, OwnedObject, plan_deletion, reported_orphans,
@@ -123,6 +124,7 @@ fn walk_until_stable<'a>(input: Input<'a>, budget: &'a RefCell<Budget>) -> (Walk
     }
     order::mark_conflicts(&mut walk);
     order::hold_back(&mut walk);
+    contest::mark(&mut walk);
     (walk, scope, tracked)
 }
 

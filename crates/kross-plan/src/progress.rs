@@ -15,7 +15,10 @@ pub enum Progress {
     Skipped(Skip),
     /// Applied but not ready, or an external object that does not exist.
     Waiting(Text),
-    /// Waits for its namespace or for the CustomResourceDefinition of its kind.
+    /// Ready, but another client changes it again after every repair. Repairs back off, and nodes that depend on it continue.
+    Contested(Text),
+    /// Waits for its namespace, for the CustomResourceDefinition of its kind, or to be created again after another client
+    /// has deleted it repeatedly.
     Held(Text),
     /// Differs from the desired object and is to be applied now.
     Applying,
@@ -130,7 +133,7 @@ impl Progress {
     /// Whether all of its objects are applied.
     #[must_use]
     pub fn is_applied(&self) -> bool {
-        matches!(self, Self::Ready | Self::Skipped(_) | Self::Waiting(_))
+        matches!(self, Self::Ready | Self::Skipped(_) | Self::Waiting(_) | Self::Contested(_))
     }
 
     /// Whether its desired objects are not known, so that none may be pruned.
@@ -147,7 +150,7 @@ impl Progress {
             Self::Skipped(_) => ResourceState::Skipped,
             Self::Waiting(_) | Self::Unresolved(_) | Self::NotConnected(_) => ResourceState::Pending,
             Self::Held(_) | Self::Blocked { .. } => ResourceState::Blocked,
-            Self::Applying => ResourceState::Applying,
+            Self::Applying | Self::Contested(_) => ResourceState::Applying,
             Self::Deleting(_) => ResourceState::Deleting,
             Self::Failed(_) => ResourceState::Error,
         }
@@ -175,6 +178,7 @@ impl Progress {
             Self::Ready | Self::Applying => return None,
             Self::Skipped(skip) => skip.message(),
             Self::Waiting(message)
+            | Self::Contested(message)
             | Self::Held(message)
             | Self::Unresolved(message)
             | Self::Deleting(message) => message.clone(),
@@ -188,14 +192,15 @@ impl Progress {
         match self {
             Self::Ready => 0,
             Self::Skipped(_) => 1,
-            Self::Waiting(_) => 2,
-            Self::Held(_) => 3,
-            Self::Applying => 4,
-            Self::Blocked { .. } => 5,
-            Self::Unresolved(_) => 6,
-            Self::NotConnected(_) => 7,
-            Self::Deleting(_) => 8,
-            Self::Failed(_) => 9,
+            Self::Contested(_) => 2,
+            Self::Waiting(_) => 3,
+            Self::Held(_) => 4,
+            Self::Applying => 5,
+            Self::Blocked { .. } => 6,
+            Self::Unresolved(_) => 7,
+            Self::NotConnected(_) => 8,
+            Self::Deleting(_) => 9,
+            Self::Failed(_) => 10,
         }
     }
 }

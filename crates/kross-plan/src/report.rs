@@ -107,7 +107,9 @@ fn state(walk: &Walk<'_>, prune: &DeletionPlan) -> InstanceState {
     let undeletable = prune.waiting.iter().any(|(_, wait)| matches!(wait, Wait::Failed(_)));
     if undeletable || walk.nodes.iter().any(failed) {
         InstanceState::Error
-    } else if walk.nodes.iter().all(|node| node.progress.is_complete()) {
+    } else if walk.nodes.iter().all(|node| node.progress.is_complete())
+        && walk.input.observed.contested_metadata.is_none()
+    {
         InstanceState::Active
     } else {
         InstanceState::InProgress
@@ -127,7 +129,13 @@ fn conditions(walk: &Walk<'_>, prune: &DeletionPlan) -> ConditionSet {
         &before,
         now,
     );
-    set.set_true(ConditionType::InstanceManaged, Reason::Managed, MANAGED, now);
+    match &input.observed.contested_metadata {
+        None => set.set_true(ConditionType::InstanceManaged, Reason::Managed, MANAGED, now),
+        Some(message) => {
+            let message = format!("instance metadata: {message}");
+            set.set_false(ConditionType::InstanceManaged, Reason::ManagementFailed, message, now)
+        }
+    };
     set.set_true(ConditionType::GraphResolved, Reason::Resolved, RESOLVED, now);
     match cause::of_resources(walk, prune) {
         None => set.set_true(ConditionType::ResourcesReady, Reason::AllResourcesReady, READY, now),

@@ -36,7 +36,8 @@ pub(super) fn nodes(walk: &Walk<'_>, selected: &dyn Fn(&NodePlan) -> bool) -> Op
     if let Some(first) = failed.first() {
         let message = first.progress.failure().map_or_else(String::new, since);
         let more = if failed.len() > 1 { format!(" (and {} more)", failed.len() - 1) } else { String::new() };
-        return Some((Reason::NotReady, format!("resource error: `{}`: {message}{more}", first.id)));
+        let also = contested(walk, selected).map_or_else(String::new, |contested| format!("; {contested}"));
+        return Some((Reason::NotReady, format!("resource error: `{}`: {message}{more}{also}", first.id)));
     }
     let deleting = open.iter().find_map(|node| match &node.progress {
         Progress::Deleting(message) => Some(message.to_string()),
@@ -44,6 +45,9 @@ pub(super) fn nodes(walk: &Walk<'_>, selected: &dyn Fn(&NodePlan) -> bool) -> Op
     });
     if let Some(message) = deleting {
         return Some((Reason::ResourceDeleting, message));
+    }
+    if let Some(contested) = contested(walk, selected) {
+        return Some((Reason::NotReady, format!("awaiting resource readiness: {contested}")));
     }
     if let Some(first) = open.iter().find(|node| node.progress.is_unresolved()) {
         let message = unresolved(walk, first);
@@ -55,6 +59,21 @@ pub(super) fn nodes(walk: &Walk<'_>, selected: &dyn Fn(&NodePlan) -> bool) -> Op
         Reason::NotReady,
         format!("awaiting resource readiness: `{}`: {}", first.id, described(walk, first)),
     ))
+}
+
+/// The first object of the selected nodes that another client changes again after every repair; none if there is none.
+fn contested(walk: &Walk<'_>, selected: &dyn Fn(&NodePlan) -> bool) -> Option<String> {
+    let contested = &walk.input.observed.contested;
+    let nodes = walk.nodes.iter().filter(|node| selected(node) && !node.external);
+    let objects = nodes.flat_map(|node| node.objects.iter().map(move |object| (node, object)));
+    let open = objects.filter(|(_, object)| !object.progress.is_complete());
+    let mut found = open.filter_map(|(node, object)| Some((node, object, contested.get(&object.key)?)));
+    let (node, object, contest) = found.next()?;
+    let more = match found.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    Some(format!("`{}`: {}: {}{more}", node.id, walk.describe(&object.key), contest.message))
 }
 
 /// The chain from a blocked node to the one that blocks all of them.

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kross_api::{ManagedResource, ObjectKey, Operation, ResourceState, whole_seconds};
+use kross_api::{FailureReason, ManagedResource, ObjectKey, Operation, ResourceState, whole_seconds};
 use kross_graph::Node;
 
 use super::{bounded, since};
@@ -161,6 +161,7 @@ fn described(id: &str, api_version: &str, progress: &Progress, limit: usize) -> 
         Some(failure) => Some(since(failure)),
         None => progress.message().map(|message| message.to_string()),
     };
+    let is_contested = matches!(progress, Progress::Contested(_));
     ManagedResource {
         id: id.to_owned(),
         cluster: None,
@@ -170,9 +171,11 @@ fn described(id: &str, api_version: &str, progress: &Progress, limit: usize) -> 
         name: None,
         uid: None,
         state: progress.state(),
-        reason: failure.map(|failure| failure.reason),
+        reason: failure.map(|failure| failure.reason).or(is_contested.then_some(FailureReason::Conflict)),
         message: message.map(|message| bounded(&message, limit)),
-        operation: failure.and_then(|failure| failure.operation),
+        operation: failure
+            .and_then(|failure| failure.operation)
+            .or(is_contested.then_some(Operation::Update)),
         observed_generation: None,
         last_update_time: None,
     }

@@ -194,7 +194,12 @@ impl<'a> Walk<'a> {
             Some(failure) if differs || is_unlisted(failure) => {
                 Progress::Failed(resource_failure(key, placement, failure))
             }
-            _ if differs => Progress::Applying,
+            _ if differs => match self.input.observed.contested.get(key) {
+                Some(contest) if contest.waiting && found.is_none() => {
+                    Progress::Held(contest.message.clone())
+                }
+                _ => Progress::Applying,
+            },
             _ => Progress::Ready,
         }
     }
