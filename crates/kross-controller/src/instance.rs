@@ -13,6 +13,7 @@
 //! | check schemas and permissions before the first write | `admission.rs` |
 //! | write finalizer, labels and inventory | `inventory.rs` |
 //! | apply; delete and release | `apply.rs`; `delete.rs`, with `release_report.rs` |
+//! | back off where others undo repairs; honour `Retry-After` | `repair_backoff.rs`, with `repairs.rs`; `throttle.rs` |
 //! | prune | `prune.rs` |
 //! | write the status | `status.rs` |
 //! | remember between reconciles | `memory.rs` |
@@ -40,9 +41,12 @@ mod pass;
 mod prune;
 mod reconcile;
 mod release_report;
+mod repair_backoff;
+mod repairs;
 mod restored_inventory;
 mod selection;
 mod status;
+mod throttle;
 
 pub(crate) use memory::Instances;
 pub(crate) use reconcile::{instance_of, reconcile};

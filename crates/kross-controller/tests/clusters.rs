@@ -39,6 +39,8 @@ mod protected_secrets;
 mod remote_objects;
 #[path = "clusters/removed_inventory.rs"]
 mod removed_inventory;
+#[path = "clusters/repairs.rs"]
+mod repairs;
 #[path = "clusters/second_hub.rs"]
 mod second_hub;
 #[path = "clusters/secrets_of_one_cluster.rs"]

@@ -39,6 +39,8 @@ mod ownership_conflicts;
 mod prune;
 #[path = "instances/rejected_objects.rs"]
 mod rejected_objects;
+#[path = "instances/repairs.rs"]
+mod repairs;
 #[path = "instances/rollout.rs"]
 mod rollout;
 #[path = "instances/scale.rs"]

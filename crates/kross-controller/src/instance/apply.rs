@@ -10,6 +10,7 @@ use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
 use kross_cluster::{ApiError, ApiKind, Apply, ClusterClient, Missing, ObjectKey, StoredObject};
 use kross_plan::{AccessPath, ApplyAction, NodePlan, OperationFailure, Plan, PlannedObject};
 use kross_value::Text;
+use tokio::time::Instant;
 
 use super::clients::{ClientError, InstanceClients};
 use super::observation::version_of;
@@ -24,6 +25,10 @@ struct Written {
     key: ObjectKey,
     node: Text,
     operation: Operation,
+    /// The hash of the desired object.
+    hash: Text,
+    /// Whether others had changed or deleted the object after it was applied.
+    is_repair: bool,
     result: Result<WriteResult, ClientError>,
 }
 
@@ -50,6 +55,7 @@ impl Pass<'_> {
                 access_path: plan.access_paths.to(&object.key),
                 create: action.create,
                 contested: self.memory.contested.contains(&object.key),
+                is_repair: self.is_repair(&object.key),
             };
             Some((&object.key.cluster, write.run(node, applyset, self.memory.writes_before).boxed()))
         });
@@ -59,17 +65,20 @@ impl Pass<'_> {
         }
     }
 
-    fn observe_written(&mut self, Written { key, node, operation, result }: Written) {
+    fn observe_written(&mut self, written: Written) {
+        let Written { key, node, operation, hash, is_repair, result } = written;
         match result {
             Ok(WriteResult::Applied(object)) => {
                 tracing::debug!(%node, object = %key, "applied object");
+                let object = Arc::from(object);
                 self.succeed(&key);
+                self.observe_repair(&key, &hash, &object, is_repair);
                 self.memory.contested.remove(&key);
                 match object.owned_digest() {
                     Some(digest) => self.memory.digests.insert(key.clone(), digest),
                     None => self.memory.digests.remove(&key),
                 };
-                self.observation.add(key, Arc::from(object), self.memory);
+                self.observation.add(key, object, self.memory);
             }
             Ok(WriteResult::Taken(object)) => {
                 self.memory.contested.insert(key.clone());
@@ -85,6 +94,7 @@ impl Pass<'_> {
                 if matches!(&error, ClientError::Api(api) if api.namespace_terminating()) {
                     self.observation.observed.namespace_terminating.insert(key.clone());
                 }
+                self.memory.throttle.failed(&key, &error, Instant::now());
                 self.fail(&key, &node, operation, error.reason(), &message);
             }
         }
@@ -92,6 +102,7 @@ impl Pass<'_> {
 
     /// Records that the last operation on an object succeeded.
     pub(super) fn succeed(&mut self, key: &ObjectKey) {
+        self.memory.throttle.succeeded(key);
         self.memory.failures.remove(key);
         self.observation.observed.failures.remove(key);
     }
@@ -157,6 +168,8 @@ struct Write<'a> {
     create: bool,
     /// Whether it may be another instance's, though the caches do not have it.
     contested: bool,
+    /// Whether others have changed or deleted it after it was applied.
+    is_repair: bool,
 }
 
 impl Write<'_> {
@@ -176,7 +189,8 @@ impl Write<'_> {
                 result
             }
         };
-        Written { key: key.clone(), node: node.id.clone(), operation, result }
+        let (hash, is_repair) = (self.object.hash.clone(), self.is_repair);
+        Written { key: key.clone(), node: node.id.clone(), operation, hash, is_repair, result }
     }
 
     /// Applies the object. The first apply of an object that the caches do not have is sent without force: if the object is

@@ -7,6 +7,7 @@ use kross_api::LifecyclePhase;
 use kross_cluster::ObjectKey;
 use kross_graph::Graph;
 use kross_plan::{ApplyAction, Plan};
+use tokio::time::Instant;
 
 use super::child_caches::{WantedKind, inventory_kinds};
 use super::cluster_inventory;
@@ -22,6 +23,7 @@ impl Pass<'_> {
     /// The inventory cannot be written.
     pub(super) async fn converge(&mut self, graph: &Graph) -> Result<Plan, InstanceError> {
         let inventory = self.observe_inventory_clusters(graph);
+        self.observe_contested();
         let mut attempted: HashSet<ObjectKey> = HashSet::new();
         let mut plan = self.evaluate(graph);
         // Each round applies a wave, resolves a cluster, reads a reference, or is the last one.
@@ -33,15 +35,16 @@ impl Pass<'_> {
             if self.observation.connecting {
                 break;
             }
-            let wave = next_wave(&plan, &attempted);
+            let wave = self.next_wave(&plan, &attempted);
             if wave.is_empty() && self.phase == LifecyclePhase::Deletion {
                 break;
             }
             self.expand_inventory(&plan);
-            self.write_inventory().await?;
             if wave.is_empty() {
+                self.write_inventory().await?;
                 break;
             }
+            self.write_inventory_before_apply().await?;
             let keys = wave.iter().filter_map(|action| plan.object(action)).map(|object| object.key.clone());
             attempted.extend(keys);
             let admitted = self.admit(&plan, wave);
@@ -63,6 +66,7 @@ impl Pass<'_> {
             self.find_contenders(plan),
             self.detect_drift(plan),
             self.confirm_missing_hooks(plan).await,
+            self.hold_repairs(plan).await,
         ];
         learned.contains(&true)
     }
@@ -106,11 +110,12 @@ impl Pass<'_> {
         };
         resolver.resolve_planned(plan, &mut self.clients, &mut self.observation, self.memory)
     }
-}
 
-/// The objects to apply next: those that this pass has not attempted yet.
-fn next_wave<'p>(plan: &'p Plan, attempted: &HashSet<ObjectKey>) -> Vec<&'p ApplyAction> {
-    let is_new =
-        |action: &&ApplyAction| plan.object(action).is_some_and(|object| !attempted.contains(&object.key));
-    plan.apply.iter().filter(is_new).collect()
+    /// The objects to apply next: those that this pass has not attempted yet, and that their API server accepts writes of.
+    fn next_wave<'p>(&self, plan: &'p Plan, attempted: &HashSet<ObjectKey>) -> Vec<&'p ApplyAction> {
+        let now = Instant::now();
+        let is_new = |key: &ObjectKey| !attempted.contains(key) && !self.memory.throttle.holds(key, now);
+        let is_next = |action: &&ApplyAction| plan.object(action).is_some_and(|object| is_new(&object.key));
+        plan.apply.iter().filter(is_next).collect()
+    }
 }

@@ -7,6 +7,7 @@ use futures::future::FutureExt;
 use kross_api::{FailureReason, Operation, labels, managers};
 use kross_cluster::{Delete, Deleted, OwnershipMarks, Propagation, StoredObject};
 use kross_plan::PendingDeletion;
+use tokio::time::Instant;
 
 use super::apply::concurrently;
 use super::clients::{ClientError, InstanceClients};
@@ -27,13 +28,14 @@ pub(super) struct Released {
 impl Pass<'_> {
     /// Deletes objects. Returns false if one of the deletions failed.
     pub(super) async fn delete(&mut self, deletions: &[PendingDeletion]) -> bool {
-        let clients = &self.clients;
-        let deletes = deletions.iter().map(|pending| {
+        let (clients, throttle, now) = (&self.clients, &self.memory.throttle, Instant::now());
+        let due: Vec<_> = deletions.iter().filter(|pending| !throttle.holds(&pending.key, now)).collect();
+        let mut succeeded = due.len() == deletions.len();
+        let deletes = due.into_iter().map(|pending| {
             let delete = async move { (pending, delete_one(clients, pending).await) };
             (&pending.key.cluster, delete.boxed())
         });
         let results = concurrently(clients, deletes).await;
-        let mut succeeded = true;
         for (pending, result) in results {
             succeeded &= self.observe_deleted(pending, result);
         }
@@ -70,6 +72,7 @@ impl Pass<'_> {
             }
             Err(error) => {
                 tracing::debug!(%node, object = %key, error = error.message(), "cannot delete object");
+                self.memory.throttle.failed(key, &error, Instant::now());
                 self.fail(key, node, Operation::Delete, error.reason(), error.message());
                 false
             }
@@ -78,17 +81,19 @@ impl Pass<'_> {
 
     /// Releases objects: removes the labels, annotations and field ownership that make them ours.
     pub(super) async fn release(&mut self, deletions: &[PendingDeletion]) -> Released {
-        let clients = &self.clients;
-        let releases = deletions.iter().map(|pending| {
+        let (clients, throttle, now) = (&self.clients, &self.memory.throttle, Instant::now());
+        let due: Vec<_> = deletions.iter().filter(|pending| !throttle.holds(&pending.key, now)).collect();
+        let mut released = Released { retry: due.len() < deletions.len(), ..Released::default() };
+        let releases = due.into_iter().map(|pending| {
             let release = async move { (pending, release_one(clients, pending).await) };
             (&pending.key.cluster, release.boxed())
         });
         let results = concurrently(clients, releases).await;
-        let mut released = Released::default();
         for (pending, result) in results {
             let key = &pending.key;
             match result {
                 Ok(()) => {
+                    self.memory.throttle.succeeded(key);
                     self.memory.digests.remove(key);
                     self.memory.failures.remove(key);
                     self.observation.remove(key);
@@ -101,6 +106,7 @@ impl Pass<'_> {
                 }
                 Err(error) => {
                     released.retry = true;
+                    self.memory.throttle.failed(key, &error, Instant::now());
                     self.fail(key, &pending.node, Operation::Update, error.reason(), error.message());
                 }
             }

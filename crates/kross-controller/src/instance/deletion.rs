@@ -94,7 +94,7 @@ impl<'a> DeletionPass<'a> {
             self.pass.report_released(&released, &self.scan.clusters);
             if !deleted || released.retry {
                 self.write_attempts(&plan).await?;
-                return Ok(Next::Retry);
+                return Ok(self.pass.retry_writes());
             }
         }
     }

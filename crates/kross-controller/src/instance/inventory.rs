@@ -8,10 +8,10 @@ use kross_api::{
     ClusterId, ClusterInventory, Inventory, annotations, applyset_id, labels, managers, remote_applyset_id,
     tooling,
 };
-use kross_cluster::{SecretName, StoredObject};
+use kross_cluster::{Digest, SecretName, StoredObject};
 use kross_graph::Graph;
 use kross_plan::{Plan, ReferenceKey};
-use kross_value::{Object, Text, Value};
+use kross_value::{Key, Object, Text, Value};
 
 use super::cluster_inventory;
 use super::error::InstanceError;
@@ -133,16 +133,34 @@ impl Pass<'_> {
         }
     }
 
-    /// Makes sure that the instance has our finalizer, its labels and the inventory. Sends no request if it has.
+    /// Makes sure that the instance has our finalizer, its labels and the inventory. Sends no request if it has, or if others
+    /// remove the same again and again and it is not time yet to write it again.
     ///
     /// # Errors
     /// The request fails, the instance was changed meanwhile, or the inventory is too large.
     pub(super) async fn write_inventory(&mut self) -> Result<(), InstanceError> {
+        self.write_metadata(false).await
+    }
+
+    /// As [`Pass::write_inventory`], without backing off: no object is applied before the inventory covers it.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) async fn write_inventory_before_apply(&mut self) -> Result<(), InstanceError> {
+        self.write_metadata(true).await
+    }
+
+    async fn write_metadata(&mut self, at_once: bool) -> Result<(), InstanceError> {
         let applyset = self.applyset_id();
         let annotations = self.inventory.annotations(&applyset)?;
-        let Some(patch) = patch(self.context, self.served, &self.instance, &applyset, annotations) else {
+        let (labels, annotations) = wanted(self.context, self.served, &applyset, annotations);
+        let Some(patch) = patch(&self.instance, &labels, &annotations) else { return Ok(()) };
+        let metadata = Value::object([("labels", labels.into()), ("annotations", annotations.into())]);
+        let metadata = Value::object([("metadata", metadata)]);
+        let digest = Digest::of(&metadata);
+        if !self.may_write_metadata(at_once, (digest, &metadata), managers::LABELLER).await {
             return Ok(());
-        };
+        }
         let (kind, name) = (&self.served.kind, self.instance.name());
         let namespace = self.instance.namespace().map(|namespace| &**namespace);
         let client = &self.context.client;
@@ -151,6 +169,7 @@ impl Pass<'_> {
         self.served.instances.observe(&written);
         let has_new_secret = self.context.observe_inventory(self.key, &written);
         self.instance = Arc::new(written);
+        self.observe_metadata(digest, managers::LABELLER);
         if has_new_secret {
             self.protect_secrets().await;
         }
@@ -184,7 +203,7 @@ pub(super) fn release_patch(instance: &StoredObject) -> Value {
 }
 
 fn nulls(keys: impl Iterator<Item = &'static str>) -> Value {
-    Value::Object(keys.map(|key| (kross_value::Key::new(key), Value::Null)).collect())
+    Value::Object(keys.map(|key| (Key::new(key), Value::Null)).collect())
 }
 
 /// The labels of an instance that are ours.
@@ -203,29 +222,35 @@ const OWN_ANNOTATIONS: [&str; 8] = [
     annotations::MESSAGE,
 ];
 
-/// A merge patch of what is missing; none if nothing is.
-fn patch(
+/// The labels and annotations that an instance should have; null for an annotation that is to be removed.
+fn wanted(
     context: &Context,
     served: &Served,
-    instance: &StoredObject,
     applyset: &Text,
     mut annotations: BTreeMap<String, Option<String>>,
-) -> Option<Value> {
+) -> (Object, Object) {
     let mut own_labels = context.ownership_labels();
     own_labels.insert(labels::DEFINITION_ID, served.uid.clone().into());
     own_labels.insert(labels::DEFINITION_NAME, served.definition.clone().into());
     own_labels.insert(labels::APPLYSET_ID, applyset.clone().into());
+    annotations
+        .insert(annotations::APPLYSET_TOOLING.to_owned(), Some(tooling(&context.settings.kro_version)));
+    let annotations =
+        annotations.into_iter().map(|(key, text)| (Key::new(&key), text.map_or(Value::Null, Value::from)));
+    (own_labels, annotations.collect())
+}
+
+/// A merge patch of what is missing; none if nothing is.
+fn patch(instance: &StoredObject, own_labels: &Object, annotations: &Object) -> Option<Value> {
     let missing_labels: Object = own_labels
         .iter()
         .filter(|(key, value)| instance.label(key.as_str()) != value.as_str())
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    annotations
-        .insert(annotations::APPLYSET_TOOLING.to_owned(), Some(tooling(&context.settings.kro_version)));
     let missing_annotations: Object = annotations
         .iter()
-        .filter(|(key, text)| instance.annotation(key) != text.as_deref())
-        .map(|(key, text)| (kross_value::Key::new(key), text.as_deref().map_or(Value::Null, Value::from)))
+        .filter(|(key, text)| instance.annotation(key.as_str()) != text.as_str())
+        .map(|(key, text)| (key.clone(), text.clone()))
         .collect();
     let has_finalizer = finalizer::is_set(instance);
     if has_finalizer && missing_labels.is_empty() && missing_annotations.is_empty() {

@@ -13,6 +13,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::child_caches::ChildCache;
 use super::claims::{Claim, Claims, PassGuard};
+use super::repairs::Repairs;
+use super::throttle::Throttle;
 
 /// What is remembered of one instance.
 #[derive(Debug, Default)]
@@ -23,6 +25,14 @@ pub(super) struct Memory {
     pub(super) digests: HashMap<ObjectKey, Digest>,
     /// The objects whose last operation failed.
     pub(super) failures: BTreeMap<ObjectKey, OperationFailure>,
+    /// The objects that others changed or deleted, and that were applied again.
+    pub(super) repairs: Repairs,
+    /// What was written into the instance's own metadata: finalizer, labels and inventory.
+    pub(super) metadata: OwnMetadata,
+    /// The same for the state of an instance of an existing kind.
+    pub(super) state_metadata: OwnMetadata,
+    /// The objects that an API server asked to write later.
+    pub(super) throttle: Throttle,
     /// When the deletion of an object was first attempted.
     pub(super) attempts: BTreeMap<ObjectKey, Timestamp>,
     /// The caches of external objects.
@@ -49,6 +59,14 @@ pub(super) struct Memory {
     pub(super) writes_before: u64,
     /// The instance of this UID has lost its finalizer. The cache will learn of it; until then nothing is done again.
     pub(super) released: Option<Text>,
+}
+
+/// What was written into the instance's own metadata, and how often others removed it.
+#[derive(Debug, Default)]
+pub(super) struct OwnMetadata {
+    /// The digest of what was written last.
+    pub(super) written: Option<Digest>,
+    pub(super) repairs: Repairs,
 }
 
 /// Nodes that failed and whose `includeWhen` skips them now. They are retried only when somebody changes the instance:

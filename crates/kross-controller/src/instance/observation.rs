@@ -19,6 +19,8 @@ pub(super) struct Observation {
     pub(super) observed: Observed,
     /// The same objects with their managed fields.
     pub(super) stored: HashMap<ObjectKey, Arc<StoredObject>>,
+    /// The objects whose repair is held back in this pass.
+    pub(super) held: HashSet<ObjectKey>,
     /// The cluster references that were resolved.
     pub(super) resolved: HashSet<ReferenceKey>,
     /// The kinds in remote clusters that were observed.

@@ -14,6 +14,7 @@ use kross_plan::{
     plan_for_deletion, suspended_status,
 };
 use kross_value::Text;
+use tokio::time::Instant;
 
 use super::clients::InstanceClients;
 use super::cluster_inventory;
@@ -150,6 +151,7 @@ impl<'a> Pass<'a> {
         }
         let status = suspended_status(graph, self.instance.value(), Timestamp::now());
         self.report(status).await?;
+        self.requeue_for_repairs();
         Ok(Next::Done)
     }
 
@@ -204,6 +206,8 @@ impl<'a> Pass<'a> {
             planned.contains(key) || pending.contains(key) || skipped.contains(&failure.node)
         });
         self.memory.contested.retain(|key| planned.contains(key));
+        self.memory.repairs.retain(|key| planned.contains(key));
+        self.memory.throttle.retain(|key| planned.contains(key) || pending.contains(key));
         self.memory.skipped.nodes = skipped;
         let unlisted = &self.observation.observed.unlisted;
         self.memory.unlisted.retain(|kind, _| unlisted.contains_key(kind));
@@ -235,7 +239,8 @@ impl<'a> Pass<'a> {
     /// When the instance is reconciled next without an event.
     fn next(&self, plan: &Plan) -> Next {
         let recheck = plan.recheck_at.map(until);
-        if let Some(wait) = recheck {
+        self.requeue_for_repairs();
+        for wait in recheck.into_iter().chain(self.memory.throttle.wait(Instant::now())) {
             self.requeue_after(wait);
         }
         let applying = plan.nodes.iter().any(|node| node.progress == Progress::Applying);
@@ -249,12 +254,26 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// When to try writes again of which some failed: later, where API servers asked for that for all of them.
+    pub(super) fn retry_writes(&self) -> Next {
+        let (throttle, now) = (&self.memory.throttle, Instant::now());
+        match throttle.wait(now) {
+            Some(wait) if self.memory.failures.keys().all(|key| throttle.holds(key, now)) => {
+                Next::After(wait)
+            }
+            _ => Next::Retry,
+        }
+    }
+
     /// Whether something failed that no event will end. A failure in a cluster that is not connected is retried when it is,
     /// which requeues the instance.
     fn has_retryable_failure(&self, plan: &Plan) -> bool {
         let is_connected = |cluster: &ClusterId| self.clients.client(cluster).is_ok();
         let skipped = &self.memory.skipped.nodes;
-        let is_retried = |(_, failure): &(&ObjectKey, &OperationFailure)| !skipped.contains(&failure.node);
+        let (throttle, now) = (&self.memory.throttle, Instant::now());
+        let is_retried = |(key, failure): &(&ObjectKey, &OperationFailure)| {
+            !skipped.contains(&failure.node) && !throttle.holds(key, now)
+        };
         // An object without an owner may be deleted without an event in our caches.
         let is_blocked = |object: &PlannedObject| {
             let failure = object.progress.failure();

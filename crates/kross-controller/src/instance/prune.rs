@@ -8,7 +8,7 @@ use kross_graph::Graph;
 use kross_plan::Plan;
 
 use super::cluster_inventory;
-use super::error::{InstanceError, SOON};
+use super::error::{InstanceError, Next, SOON};
 use super::pass::Pass;
 
 impl Pass<'_> {
@@ -32,7 +32,7 @@ impl Pass<'_> {
             failed = !deleted || released.retry;
             plan = self.evaluate(graph);
         }
-        if failed {
+        if failed && self.retry_writes() == Next::Retry {
             self.requeue_after(SOON);
         }
         self.report_orphaned(&plan.prune.orphaned, &plan.clusters);

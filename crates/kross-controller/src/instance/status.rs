@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kross_api::{Condition, ConditionStatus, ConditionType, InstanceState, annotations, managers};
-use kross_cluster::{Regarding, Report, Severity, StoredObject};
+use kross_cluster::{Digest, Regarding, Report, Severity, StoredObject};
 use kross_plan::is_minor_change;
 use kross_value::Value;
 
@@ -84,6 +84,12 @@ impl Pass<'_> {
             (annotations::STATE, Value::from(state)),
             (annotations::MESSAGE, Value::from(message)),
         ]);
+        let metadata = Value::object([("metadata", Value::object([("annotations", annotations.clone())]))]);
+        let digest = Digest::of(&metadata);
+        if !self.may_write_metadata(false, (digest, &metadata), managers::STATE).await {
+            return Ok(());
+        }
+        let instance = &self.instance;
         // With the resource version: the response goes into the cache as our own write, and would hide a change that
         // somebody else made in between.
         let version = ("resourceVersion", Value::from(instance.resource_version().clone()));
@@ -95,6 +101,7 @@ impl Pass<'_> {
         let written = client.merge_patch(kind, namespace, name, None, managers::STATE, &patch).await?;
         self.served.instances.observe(&written);
         self.instance = Arc::new(written);
+        self.observe_metadata(digest, managers::STATE);
         Ok(())
     }
 
