@@ -135,7 +135,7 @@ fn respond(record: &Record, answer: &Answer) -> Result<Response<AnswerBody>, Box
     let body = Full::new(Bytes::from(answer.body())).map_err(|never| match never {}).boxed();
     let mut response = Response::builder()
         .status(answer.code())
-        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONTENT_TYPE, answer.content_type())
         .body(body)?;
     if let Some(seconds) = answer.retry_after_seconds() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -65,7 +65,7 @@ impl Requests {
 /// What the proxy does to a request that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Responds with an error; the API server never receives the request.
+    /// Responds; the API server never receives the request.
     Answer(Answer),
     /// Forwards the request after a delay.
     Delay(Duration),
@@ -77,19 +77,41 @@ pub enum Action {
     CutAfter(u64),
 }
 
-/// An error response as the API server would send it.
+/// A response of the proxy: an error as the API server would send it, or one that no API server sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     code: u16,
     retry_after: Option<u32>,
     message: Option<String>,
+    /// The content type and the body; none for a Kubernetes `Status`.
+    content: Option<(&'static str, String)>,
 }
 
 impl Answer {
     /// An error response with this HTTP status.
     #[must_use]
     pub fn status(code: u16) -> Self {
-        Self { code, retry_after: None, message: None }
+        Self { code, retry_after: None, message: None, content: None }
+    }
+
+    /// The response of a load balancer that does not know the path: plain text. API servers answer a 404 like this too if they do
+    /// not serve the kind.
+    #[must_use]
+    pub fn bare(code: u16) -> Self {
+        Self { content: Some(("text/plain", format!("{code} page not found\n"))), ..Self::status(code) }
+    }
+
+    /// The response of a login page or an error page: HTML.
+    #[must_use]
+    pub fn html(code: u16) -> Self {
+        let page = "<!doctype html><html><body><h1>Welcome</h1></body></html>".to_owned();
+        Self { content: Some(("text/html", page)), ..Self::status(code) }
+    }
+
+    /// A response with this JSON.
+    #[must_use]
+    pub fn json(code: u16, body: &serde_json::Value) -> Self {
+        Self { content: Some(("application/json", body.to_string())), ..Self::status(code) }
     }
 
     /// Adds `Retry-After`.
@@ -114,8 +136,15 @@ impl Answer {
         self.retry_after
     }
 
-    /// The body, a Kubernetes `Status`.
+    pub(super) fn content_type(&self) -> &'static str {
+        self.content.as_ref().map_or("application/json", |(content_type, _)| content_type)
+    }
+
+    /// The body: a Kubernetes `Status`, unless the answer has another one.
     pub(super) fn body(&self) -> String {
+        if let Some((_, body)) = &self.content {
+            return body.clone();
+        }
         let (reason, default) = match self.code {
             401 => ("Unauthorized", "Unauthorized"),
             403 => ("Forbidden", "forbidden by the fault proxy"),
