@@ -48,7 +48,10 @@ impl FailureReason {
                 "The cluster responds with 403: the credentials do not permit the operation, a quota is exceeded, or \
                  the namespace is being deleted."
             }
-            Self::NotFound => "The namespace or the kind of the object does not exist.",
+            Self::NotFound => {
+                "The namespace or the kind of the object does not exist, or something in front of the API server \
+                 answered."
+            }
             Self::Invalid => {
                 "The cluster rejects the object: it violates the schema, changes an immutable field, or is denied by an \
                  admission policy or webhook."
@@ -86,7 +89,9 @@ impl FailureReason {
                 "Grant the permission that the message names in the cluster that it names, or raise the quota."
             }
             Self::NotFound => {
-                "Create the namespace, or install the CRD of the kind, in the cluster that the message names."
+                "Create the namespace, or install the CRD of the kind, in the cluster that the message names. If the \
+                 message says that the answer proves nothing, check the load balancer or proxy in front of the API \
+                 server."
             }
             Self::Invalid => {
                 "The message quotes the API server. Correct the template or the spec of the instance. If an immutable \

@@ -47,7 +47,7 @@ pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
 pub(crate) use identity::{ExpectedIdentity, IDENTITY_PATH, IdentityAnswer};
 pub(crate) use page::{PageSize, Query};
 pub(crate) use request_limit::{RequestLimit, RequestPermit};
-pub(crate) use rest::MAX_PAGES;
+pub(crate) use rest::{MAX_PAGES, Target};
 pub(crate) use route::Route;
 
 use identity::IdentityRequest;

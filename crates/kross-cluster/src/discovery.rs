@@ -39,63 +39,87 @@ struct Known {
     table: Table,
     /// When the last successful refresh began and ended.
     refreshed: Option<(Instant, Instant)>,
-    /// Kinds from CustomResourceDefinitions, which discovery may show only later.
-    learned: HashMap<(Text, Text), Vec<ApiKind>>,
+    /// Kinds from CustomResourceDefinitions, which discovery may show only later. They are no proof of anything.
+    learned: Kinds,
+}
+
+impl Known {
+    fn find(&self, group: &str, version: Option<&str>, kind: &str) -> Option<Arc<ApiKind>> {
+        let Some(found) = self.table.find(group, version, kind) else {
+            return find(&self.learned, group, version, kind);
+        };
+        // A kind that was learned since the last refresh may have another plural or scope.
+        find(&self.learned, group, Some(&found.version), kind).or(Some(found))
+    }
 }
 
 /// Kinds by group and name, the preferred version first.
+type Kinds = HashMap<(Text, Text), Vec<Arc<ApiKind>>>;
+
+/// What a refresh fetched.
 #[derive(Clone, Debug, Default)]
 struct Table {
-    kinds: HashMap<(Text, Text), Vec<Arc<ApiKind>>>,
+    kinds: Kinds,
+    /// Kinds of unavailable groups, as they were last known.
+    stale: Kinds,
     /// Groups whose API server is unavailable, so that their kinds are not known.
     unavailable: HashSet<Text>,
 }
 
 impl Table {
-    fn add(&mut self, kind: ApiKind) {
-        let versions = self.kinds.entry((kind.group.clone(), kind.kind.clone())).or_default();
-        // Of several resources with the same kind, the first one is preferred by the API server.
-        if versions.iter().all(|known| known.version != kind.version) {
-            versions.push(Arc::new(kind));
-        }
-    }
-
     fn find(&self, group: &str, version: Option<&str>, kind: &str) -> Option<Arc<ApiKind>> {
-        let versions = self.kinds.get(&(group.into(), kind.into()))?;
-        let found = match version {
-            Some(version) => versions.iter().find(|known| known.version == version),
-            None => versions.first(),
-        };
-        found.cloned()
+        find(&self.kinds, group, version, kind).or_else(|| find(&self.stale, group, version, kind))
     }
+}
+
+/// Adds a kind.
+fn add(kinds: &mut Kinds, kind: ApiKind) {
+    let versions = kinds.entry((kind.group.clone(), kind.kind.clone())).or_default();
+    // Of several resources with the same kind, the first one is preferred by the API server.
+    if versions.iter().all(|known| known.version != kind.version) {
+        versions.push(Arc::new(kind));
+    }
+}
+
+fn find(kinds: &Kinds, group: &str, version: Option<&str>, kind: &str) -> Option<Arc<ApiKind>> {
+    let versions = kinds.get(&(group.into(), kind.into()))?;
+    let found = match version {
+        Some(version) => versions.iter().find(|known| known.version == version),
+        None => versions.first(),
+    };
+    found.cloned()
+}
+
+/// What a refresh says about a kind.
+enum Listed {
+    Kind(Arc<ApiKind>),
+    /// Its group is unavailable.
+    Unknown,
+    Nothing,
 }
 
 impl Discovery {
     /// A known kind. Without a version: in the preferred one.
     #[must_use]
     pub fn cached(&self, group: &str, version: Option<&str>, kind: &str) -> Option<Arc<ApiKind>> {
-        self.known.read().table.find(group, version, kind)
+        self.known.read().find(group, version, kind)
     }
 
     /// All known kinds, each in its preferred version.
     #[must_use]
     pub fn kinds(&self) -> Vec<Arc<ApiKind>> {
         let known = self.known.read();
-        known.table.kinds.values().filter_map(|versions| versions.first().cloned()).collect()
+        let Known { table: Table { kinds, stale, .. }, learned, .. } = &*known;
+        let names: HashSet<&(Text, Text)> = kinds.keys().chain(stale.keys()).chain(learned.keys()).collect();
+        names.into_iter().filter_map(|(group, kind)| known.find(group, None, kind)).collect()
     }
 
     /// Adds a kind from its CustomResourceDefinition, which saves a refresh.
     pub fn learn(&self, kind: ApiKind) {
         let mut known = self.known.write();
-        let Known { table, learned, .. } = &mut *known;
-        let key = (kind.group.clone(), kind.kind.clone());
-        if let Some(versions) = table.kinds.get_mut(&key) {
-            versions.retain(|old| old.version != kind.version);
-        }
-        let versions = learned.entry(key).or_default();
+        let versions = known.learned.entry((kind.group.clone(), kind.kind.clone())).or_default();
         versions.retain(|old| old.version != kind.version);
-        versions.push(kind.clone());
-        table.add(kind);
+        versions.push(Arc::new(kind));
     }
 
     /// Removes a kind that turned out to be not served.
@@ -104,6 +128,7 @@ impl Discovery {
         let key = (group.into(), kind.into());
         known.learned.remove(&key);
         known.table.kinds.remove(&key);
+        known.table.stale.remove(&key);
     }
 
     /// Stores the result of a refresh that began at this time.
@@ -112,13 +137,29 @@ impl Discovery {
         let before = std::mem::replace(&mut known.table, table);
         let Known { table, learned, refreshed } = &mut *known;
         // An unavailable group keeps the kinds that were known before.
-        for (key, versions) in before.kinds {
+        for (key, versions) in before.kinds.into_iter().chain(before.stale) {
             if table.unavailable.contains(&key.0) {
-                table.kinds.entry(key).or_insert(versions);
+                table.stale.entry(key).or_insert(versions);
             }
         }
-        learned.values().flatten().for_each(|kind| table.add(kind.clone()));
+        // What discovery lists by now was learned.
+        let is_listed =
+            |kind: &ApiKind| find(&table.kinds, &kind.group, Some(&kind.version), &kind.kind).is_some();
+        learned.retain(|_, versions| {
+            versions.retain(|kind| !is_listed(kind));
+            !versions.is_empty()
+        });
         *refreshed = Some((began, Instant::now()));
+    }
+
+    /// A kind as the last refresh found it; none if that proves that the cluster does not serve it.
+    fn listed(&self, group: &str, kind: &str) -> Listed {
+        let table = &self.known.read().table;
+        match find(&table.kinds, group, None, kind) {
+            Some(found) => Listed::Kind(found),
+            None if table.unavailable.contains(group) => Listed::Unknown,
+            None => Listed::Nothing,
+        }
     }
 
     fn refreshed(&self) -> Option<(Instant, Instant)> {
@@ -145,18 +186,46 @@ impl ClusterClient {
         self.find_kind(MIN_REFRESH_INTERVAL, group, version, kind).await
     }
 
-    /// Like [`ClusterClient::kind`], for callers that would lose something if the kind were served after all: a missing
-    /// kind is only reported by a refresh that began after this call.
+    /// A kind in its preferred version, as a discovery lists it that began after `asked`; none if it is complete and does not
+    /// list the kind. What is cached proves nothing.
     ///
     /// # Errors
-    /// As [`ClusterClient::kind`].
-    pub async fn discover_kind(
+    /// Discovery fails, or does not know the kinds of the group.
+    pub async fn served_kind(
         &self,
         group: &str,
-        version: Option<&str>,
         kind: &str,
-    ) -> Result<Arc<ApiKind>, ApiError> {
-        self.find_kind(Duration::ZERO, group, version, kind).await
+        asked: Instant,
+    ) -> Result<Option<Arc<ApiKind>>, ApiError> {
+        self.refresh_since(asked, Duration::ZERO).await?;
+        match self.discovery().listed(group, kind) {
+            Listed::Kind(found) => Ok(Some(found)),
+            Listed::Nothing => {
+                self.discovery().forget(group, kind);
+                Ok(None)
+            }
+            Listed::Unknown => Err(self.not_served(group, None, kind)),
+        }
+    }
+
+    /// Finds out what a 404 means that does not say what is missing: an API server sends it if it does not serve the kind,
+    /// which discovery confirms then.
+    pub(crate) async fn explain_not_found(&self, kind: &ApiKind, error: ApiError) -> ApiError {
+        if !error.may_be_unserved() {
+            return error.without_proof("the response does not name the requested object");
+        }
+        match self.served_kind(&kind.group, &kind.kind, Instant::now()).await {
+            Ok(Some(served)) if served.version != kind.version => {
+                let problem = format!("discovery lists the kind in version `{}`", served.version);
+                error.without_proof(&problem)
+            }
+            Ok(Some(_)) => error.without_proof("that proves nothing, since discovery lists the kind"),
+            Ok(None) => error.of_unserved_kind(),
+            Err(unknown) => {
+                let problem = format!("whether the kind is served is not known: {}", unknown.message());
+                error.without_proof(&problem)
+            }
+        }
     }
 
     /// A kind. A refresh that ended up to `max_age` ago is enough to report it as missing.
@@ -185,10 +254,14 @@ impl ClusterClient {
 
     /// Refreshes, unless another refresh began after this call or ended up to `max_age` ago.
     async fn refresh(&self, max_age: Duration) -> Result<(), ApiError> {
-        let called = Instant::now();
+        self.refresh_since(Instant::now(), max_age).await
+    }
+
+    /// Refreshes, unless another refresh began after `asked` or ended up to `max_age` ago.
+    async fn refresh_since(&self, asked: Instant, max_age: Duration) -> Result<(), ApiError> {
         let discovery = self.discovery();
         let _refreshing = discovery.refreshing.lock().await;
-        if discovery.refreshed().is_some_and(|(began, ended)| began >= called || ended.elapsed() < max_age) {
+        if discovery.refreshed().is_some_and(|(began, ended)| began >= asked || ended.elapsed() < max_age) {
             return Ok(());
         }
         let began = Instant::now();
@@ -209,7 +282,7 @@ impl ClusterClient {
             target: format!("kind `{name}`"),
         };
         if self.discovery().is_unavailable(group) {
-            let problem = format!("the API server of group `{group}` is unavailable");
+            let problem = format!("the API server of group `{group}` is unavailable; check its APIService");
             return ApiError::new(attempt, kross_api::FailureReason::ServerError, &problem);
         }
         ApiError::unknown_kind(

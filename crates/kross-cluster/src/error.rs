@@ -24,6 +24,8 @@ const MAX_MESSAGE: usize = 1024;
 /// How much of the end of a longer message is kept, and what replaces its middle.
 const MAX_END: usize = 256;
 const ELLIPSIS: &str = " … ";
+/// What to do about a response that no API server sends.
+const CHECK_PROXY: &str = "check the load balancer or proxy in front of the API server";
 /// The longest delay that a server can ask for.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
@@ -99,6 +101,29 @@ impl ApiError {
         }))
     }
 
+    /// From a response that no API server sends: what is wrong with it, and what to check.
+    pub(crate) fn unexpected_response(attempt: Attempt, problem: &str) -> Self {
+        Self::new(attempt, FailureReason::ServerError, &format!("{problem}; {CHECK_PROXY}"))
+    }
+
+    /// Adds what proves nothing about a response, and what to check.
+    pub(crate) fn without_proof(mut self, problem: &str) -> Self {
+        self.0.message = sanitise(&format!("{}; {problem}; {CHECK_PROXY}", self.0.message));
+        self
+    }
+
+    /// The same error, now that a complete discovery does not list the kind.
+    pub(crate) fn of_unserved_kind(mut self) -> Self {
+        self.0.message = sanitise(&format!("{}; discovery does not list the kind", self.0.message));
+        self.0.status.missing = Some(Missing::Kind);
+        self
+    }
+
+    /// Whether the path of the request may be one that the cluster does not serve.
+    pub(crate) fn may_be_unserved(&self) -> bool {
+        self.missing() == Some(&Missing::Unexplained) && !self.0.status.names_object()
+    }
+
     /// Adds a reason to the message.
     pub(crate) fn with_reason(mut self, reason: &str) -> Self {
         self.0.message = sanitise(&format!("{} {reason}", self.0.message));
@@ -147,6 +172,9 @@ impl ApiError {
 
     /// From a response that cannot be parsed.
     pub(crate) fn unreadable(attempt: Attempt, error: &UnreadableObject) -> Self {
+        if error.is_foreign() {
+            return Self::unexpected_response(attempt, &error.to_string());
+        }
         Self::new(attempt, FailureReason::ServerError, &error.to_string())
     }
 
@@ -207,6 +235,10 @@ impl ApiError {
         if let Some(wait) = self.0.retry_after {
             return Retry::After(wait);
         }
+        // Nothing has to change in the cluster before the API server answers again.
+        if self.missing() == Some(&Missing::Unexplained) {
+            return Retry::Backoff;
+        }
         match self.0.reason.retry() {
             RetryClass::Transient => Retry::Backoff,
             RetryClass::NeedsChange => Retry::WhenChanged,
@@ -217,6 +249,12 @@ impl ApiError {
     #[must_use]
     pub fn missing(&self) -> Option<&Missing> {
         if self.0.reason == FailureReason::NotFound { self.0.status.missing.as_ref() } else { None }
+    }
+
+    /// Whether the cluster does not serve the kind, as a complete discovery says that was fetched since the request.
+    #[must_use]
+    pub fn is_kind_not_served(&self) -> bool {
+        self.missing() == Some(&Missing::Kind)
     }
 
     /// Whether the API server says that the object, or its namespace, does not exist.

@@ -388,16 +388,16 @@ async fn legacy_discovery_reads_each_group_and_kinds_of_unavailable_groups_are_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn discover_kind_reports_a_missing_kind_only_from_a_refresh_that_began_after_the_call() {
+async fn served_kind_reports_a_missing_kind_only_from_a_refresh_that_began_after_the_call() {
     let (served, requested) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
     let (state, notify) = (Arc::clone(&served), Arc::clone(&requested));
     let server = Server::plain(move |path| {
         let kinds = match path {
             // This response was generated some time before it arrives.
-            "/apis" if state.load(Ordering::SeqCst) == 0 => json!([]),
+            "/apis" if state.load(Ordering::SeqCst) == 0 => json!([{"metadata": {"name": "apps"}, "versions": []}]),
             "/apis" => json!([{"metadata": {"name": "late.example.com"}, "versions": [{"version": "v1", "resources": [
                 {"resource": "oxen", "responseKind": {"kind": "Ox"}, "scope": "Namespaced", "verbs": []}]}]}]),
-            _ => json!([]),
+            _ => json!([{"metadata": {"name": ""}, "versions": []}]),
         };
         if path == "/apis" {
             notify.notify_one();
@@ -412,13 +412,13 @@ async fn discover_kind_reports_a_missing_kind_only_from_a_refresh_that_began_aft
     });
     requested.notified().await;
     served.store(1, Ordering::SeqCst);
-    let found = client.discover_kind("late.example.com", Some("v1"), "Ox").await;
+    let found = client.served_kind("late.example.com", "Ox", tokio::time::Instant::now()).await;
     assert_eq!(
         first.await.unwrap().unwrap_err().missing(),
         Some(&Missing::Kind),
         "its request was sent before"
     );
-    assert_eq!(found.unwrap().plural, "oxen");
+    assert_eq!(found.unwrap().unwrap().plural, "oxen");
 }
 
 /// A server with scripted lists and watches: the items of each list, and the events of each watch.

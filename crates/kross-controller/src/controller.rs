@@ -258,7 +258,7 @@ async fn hub_uid(client: &ClusterClient) -> Text {
     let mut wait = Duration::from_millis(200);
     loop {
         let found = match client.get(&namespaces, None, "kube-system").await {
-            Err(error) if matches!(error.reason(), FailureReason::Forbidden | FailureReason::NotFound) => {
+            Err(error) if error.reason() == FailureReason::Forbidden || error.is_object_not_found() => {
                 client.get(&kinds::crd(), None, "resourcegraphdefinitions.kro.run").await
             }
             found => found,

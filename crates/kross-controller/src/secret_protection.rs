@@ -7,8 +7,8 @@ use kross_api::{FailureReason, labels};
 use kross_cluster::{
     ApiError, ApiKind, KubeconfigSecret, Outcome, Report, SecretName, Selection, Severity, StoredObject,
 };
-
 use kross_value::Value;
+use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::graphs::Served;
@@ -154,24 +154,24 @@ async fn is_named(context: &Context, name: &SecretName) -> Result<Option<bool>, 
     let unserved = definitions
         .iter()
         .filter(|definition| !served.iter().any(|served| served.definition == *definition.name()));
-    for (group, version, kind) in unserved.filter_map(|definition| existing_kind(definition)) {
-        match context.client.discover_kind(group, Some(version), kind).await {
-            Ok(kind) if names_in(context, &kind, name).await? => return Ok(Some(true)),
-            Ok(_) => {}
-            Err(error) if error.missing().is_some() => {}
-            Err(error) => return Err(error),
+    for (group, kind) in unserved.filter_map(|definition| existing_kind(definition)) {
+        let served = context.client.served_kind(group, kind, Instant::now()).await?;
+        if let Some(kind) = served
+            && names_in(context, &kind, name).await?
+        {
+            return Ok(Some(true));
         }
     }
     Ok(Some(false))
 }
 
-/// The existing kind whose objects are the instances of a definition: group, version and kind.
-fn existing_kind(definition: &StoredObject) -> Option<(&str, &str, &str)> {
+/// The existing kind whose objects are the instances of a definition: group and kind.
+fn existing_kind(definition: &StoredObject) -> Option<(&str, &str)> {
     let reference = definition.value().at(&["spec", "schema", "externalRef"])?;
     let text = |field| reference.get(field).and_then(Value::as_str);
     let api_version = text("apiVersion")?;
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    Some((group, version, text("kind")?))
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    Some((group, text("kind")?))
 }
 
 /// Indexes the instances in a cache, unless its events have done that.
@@ -196,7 +196,7 @@ async fn names_in(context: &Context, kind: &ApiKind, name: &SecretName) -> Resul
     match context.client.list_with_outlines(kind, None, Some(&selector)).await {
         Ok(instances) => Ok(instances.iter().any(|instance| secrets_of(instance).contains(name))),
         // Its CRD was deleted, and its objects with it.
-        Err(error) if error.missing().is_some() => Ok(false),
+        Err(error) if error.is_kind_not_served() => Ok(false),
         Err(error) => Err(error),
     }
 }

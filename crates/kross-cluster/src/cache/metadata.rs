@@ -34,6 +34,8 @@ pub(super) struct ObjectVersion {
 struct Page {
     #[serde(default)]
     metadata: PageMetadata,
+    /// Some servers write `null` for an empty list. Without the field it is no list.
+    #[serde(deserialize_with = "Option::deserialize")]
     items: Option<Vec<Item>>,
 }
 
@@ -104,6 +106,7 @@ mod tests {
         assert!(page.items[0].has_labels_of(&object("8", "web")));
         assert!(!page.items[0].has_labels_of(&object("8", "db")));
         assert!(MetadataPage::read(b"<html>").is_err());
+        assert!(MetadataPage::read(b"{}").is_err());
         assert!(MetadataPage::read(br#"{"items":null}"#).unwrap().items.is_empty());
     }
 }

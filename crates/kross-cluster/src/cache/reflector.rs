@@ -21,9 +21,9 @@ use super::{CacheKey, CacheOptions, Change, Selection};
 use super::{poll, rollback};
 use crate::audit::AuditVerb;
 use crate::client::{ApiResponse, ClusterClient, PendingAudit};
-use crate::client::{MAX_PAGES, PageSize, Query};
+use crate::client::{MAX_PAGES, PageSize, Query, Target};
 use crate::discovery::{ApiKind, push_encoded};
-use crate::error::{ApiError, Attempt, Missing, Retry, Status};
+use crate::error::{ApiError, Attempt, Retry, Status};
 use crate::object::StoredObject;
 use crate::supervisor::Panicked;
 use crate::transport::{ResponseBody, TransportError};
@@ -228,7 +228,8 @@ impl Reflector {
                 WatchEnd::Expired => return,
                 WatchEnd::Failed(error) => {
                     self.back_off(&error).await;
-                    if error.missing() == Some(&Missing::Kind) || self.writer.relist().is_due() {
+                    // Whether the kind is still served, the next list finds out.
+                    if error.missing().is_some() || self.writer.relist().is_due() {
                         return;
                     }
                 }
@@ -346,8 +347,10 @@ impl Reflector {
         let read =
             timeout_at(Instant::now() + WATCH_TIMEOUT_GRACE, body.read_all(LIMIT, WATCH_TIMEOUT_GRACE)).await;
         let body = read.ok().and_then(Result::ok).unwrap_or_default();
-        let error =
-            self.client.response_error(&self.kind, self.attempt(), &ApiResponse { status, headers, body });
+        let namespace = self.writer.key().selection.namespace();
+        let target = Target { kind: &self.kind, namespace, name: "", operation: Operation::Watch };
+        let response = ApiResponse { status, headers, body };
+        let error = self.client.response_error(&target, self.attempt(), &response);
         let reason = error.reason();
         (if error.is_expired() { WatchEnd::Expired } else { WatchEnd::Failed(error) }, reason)
     }
@@ -361,8 +364,8 @@ impl Reflector {
     /// Reports a failure and waits before the next attempt.
     pub(super) async fn back_off(&mut self, error: &ApiError) {
         tracing::debug!(cache = %self.writer.key(), %error, "cannot sync cache");
-        // The server has said twice that it does not serve the kind, so its objects were deleted.
-        let missing = error.missing() == Some(&Missing::Kind);
+        // Discovery has said twice that the kind is not served, so its objects were deleted.
+        let missing = error.is_kind_not_served();
         if missing && self.missing {
             self.writer.change(super::store::Store::clear);
         }

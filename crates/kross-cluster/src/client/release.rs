@@ -68,6 +68,8 @@ impl ClusterClient {
         let target = Target { kind, namespace, name, operation: Operation::Update };
         // From the server: cached objects have no managed fields.
         let response = self.perform(&target, ApiRequest::get(target.path(self, None)?)).await?;
+        // A response that is not the object does not prove that another one has its name.
+        self.object_or_outline(&target, &response)?;
         let object: Json = serde_json::from_slice(&response.body).unwrap_or_default();
         let Some(metadata) =
             object.get("metadata").filter(|metadata| metadata.get("uid") == Some(&uid.into()))

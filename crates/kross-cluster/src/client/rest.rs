@@ -150,13 +150,15 @@ impl ClusterClient {
         selector: Option<&str>,
     ) -> Result<Vec<StoredObject>, ApiError> {
         let listed = self.list_with_outlines(kind, namespace, selector).await?;
-        let readable = |object: StoredObject| {
-            let (namespace, name) = (object.namespace().cloned(), object.name().clone());
-            let target =
-                Target { kind, namespace: namespace.as_deref(), name: &name, operation: Operation::Get };
-            self.readable(&target, object)
-        };
-        listed.into_iter().map(readable).collect()
+        listed.into_iter().map(|object| self.readable_item(kind, &object).map(|()| object)).collect()
+    }
+
+    /// Fails if an object of a list is an outline.
+    pub(super) fn readable_item(&self, kind: &ApiKind, object: &StoredObject) -> Result<(), ApiError> {
+        let Some(error) = object.unreadable() else { return Ok(()) };
+        let (namespace, name) = (object.namespace().map(|namespace| &**namespace), object.name());
+        let target = Target { kind, namespace, name, operation: Operation::Get };
+        Err(ApiError::unreadable(target.attempt(self), error))
     }
 
     /// Like [`ClusterClient::list`], with the outlines of objects that cannot be read ([`StoredObject::unreadable`]).
@@ -332,11 +334,15 @@ impl ClusterClient {
             delete_options.to_string().into(),
         );
         let response = self.perform(&target, request).await?;
-        // A `Status` has no name, so it does not parse as an object: then the object was deleted.
-        Ok(read_object_or_outline(&response.body)
-            .ok()
-            .filter(|object| object.kind() == kind.kind.as_str() && object.deletion_timestamp().is_some())
-            .map_or(Deleted::Removed, Deleted::Terminating))
+        // A `Status` of success, or the object as it was: then the object was deleted. Anything else proves nothing.
+        if Status::read(&response.body).is_some_and(|status| status.is_success()) {
+            return Ok(Deleted::Removed);
+        }
+        let object = self.object_or_outline(&target, &response)?;
+        Ok(match object.deletion_timestamp() {
+            Some(_) => Deleted::Terminating(object),
+            None => Deleted::Removed,
+        })
     }
 
     /// Reads a path that is not an object, such as an OpenAPI document, a version or a health check.
@@ -384,8 +390,14 @@ impl ClusterClient {
     ) -> Result<ObjectList, ApiError> {
         let body = self.list_page_as(kind, namespace, query, next, size, JSON).await?;
         let target = Target { kind, namespace, name: "", operation: Operation::Get };
-        read_list(&body, &kind.api_version(), &kind.kind)
-            .map_err(|error| ApiError::unreadable(target.attempt(self), &error))
+        let page = read_list(&body, &kind.api_version(), &kind.kind)
+            .map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
+        // API servers always say as of which version nothing exists.
+        if page.items.is_empty() && page.resource_version.is_empty() {
+            let problem = "the list has neither objects nor a resource version";
+            return Err(ApiError::unexpected_response(target.attempt(self), problem));
+        }
+        Ok(page)
     }
 
     /// A page of a list in another representation, unparsed. A page that is too large is requested again in a smaller
@@ -448,30 +460,33 @@ impl ClusterClient {
         if response.status.is_success() {
             return Ok(response);
         }
-        Err(self
-            .explain_forbidden(target, self.response_error(target.kind, target.attempt(self), &response))
-            .await)
+        let error = self.response_error(target, target.attempt(self), &response);
+        Err(match error.missing() {
+            Some(Missing::Unexplained) => self.explain_not_found(target.kind, error).await,
+            _ => self.explain_forbidden(target, error).await,
+        })
     }
 
     /// The error of a response without success. A 404 is classified by what was not found.
     pub(crate) fn response_error(
         &self,
-        kind: &ApiKind,
+        target: &Target<'_>,
         attempt: Attempt,
         response: &ApiResponse,
     ) -> ApiError {
         if response.status != StatusCode::NOT_FOUND {
             return ApiError::from_response(attempt, response);
         }
-        let mut status = Status::read(&response.body).unwrap_or_else(Status::no_such_path);
-        if kind.plural == "namespaces" && kind.group.is_empty() {
+        let mut status = Status::read(&response.body).unwrap_or_else(Status::unexplained);
+        if target.kind.plural == "namespaces" && target.kind.group.is_empty() {
             status = status.about_namespaces();
         }
-        let error = ApiError::from_status(attempt, response.status, Some(status), None);
-        if error.missing() == Some(&Missing::Kind) {
-            self.discovery().forget(&kind.group, &kind.kind);
-        }
-        error
+        ApiError::from_status(
+            attempt,
+            response.status,
+            Some(status.about(target.namespace, target.name)),
+            None,
+        )
     }
 
     /// Parses a response and checks that it is about the requested object.
@@ -489,7 +504,7 @@ impl ClusterClient {
     }
 
     /// Parses a response and checks that it is about the requested object: a hostile server can answer anything.
-    fn object_or_outline(
+    pub(super) fn object_or_outline(
         &self,
         target: &Target<'_>,
         response: &ApiResponse,
@@ -502,18 +517,17 @@ impl ClusterClient {
         if matches {
             Ok(object)
         } else {
-            let problem = "the response is about another object";
-            Err(ApiError::new(target.attempt(self), FailureReason::ServerError, problem))
+            Err(ApiError::unexpected_response(target.attempt(self), "the response is about another object"))
         }
     }
 }
 
 /// The object or objects that a request is about.
-pub(super) struct Target<'a> {
-    pub(super) kind: &'a ApiKind,
-    pub(super) namespace: Option<&'a str>,
-    pub(super) name: &'a str,
-    pub(super) operation: Operation,
+pub(crate) struct Target<'a> {
+    pub(crate) kind: &'a ApiKind,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: &'a str,
+    pub(crate) operation: Operation,
 }
 
 impl Target<'_> {

@@ -5,13 +5,16 @@ use kross_api::Operation;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::Table;
 use super::kind::ApiKind;
+use super::{Table, add};
 use crate::client::{ApiRequest, ClusterClient, JSON};
 use crate::error::{ApiError, Attempt};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
 application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+
+/// The kind of an aggregated document.
+const AGGREGATED_KIND: &str = "APIGroupDiscoveryList";
 
 /// Aggregated or legacy discovery: a server that does not support the former returns the latter.
 #[derive(Deserialize)]
@@ -92,6 +95,8 @@ struct LegacyVersion {
 #[derive(Deserialize)]
 struct LegacyResources {
     #[serde(default)]
+    kind: String,
+    #[serde(default)]
     resources: Vec<LegacyResource>,
 }
 
@@ -104,10 +109,10 @@ struct LegacyResource {
 }
 
 pub(super) async fn table(client: &ClusterClient) -> Result<Table, ApiError> {
-    let (core, groups) = futures::try_join!(fetch::<Root>(client, "/api"), fetch::<Root>(client, "/apis"))?;
+    let (core, groups) = futures::try_join!(fetch_root(client, "/api"), fetch_root(client, "/apis"))?;
     let mut table = Table::default();
     for root in [core, groups] {
-        if root.kind == "APIGroupDiscoveryList" {
+        if root.kind == AGGREGATED_KIND {
             root.items.into_iter().for_each(|group| add_group(&mut table, group));
         } else {
             add_legacy_groups(client, &mut table, root).await;
@@ -116,22 +121,43 @@ pub(super) async fn table(client: &ClusterClient) -> Result<Table, ApiError> {
     Ok(table)
 }
 
+/// A document that lists nothing, or is of another kind, is not that of an API server: every one of them serves something.
+fn is_complete(root: &Root, path: &str) -> bool {
+    match (root.kind.as_str(), path) {
+        (AGGREGATED_KIND, _) => !root.items.is_empty(),
+        ("APIVersions", "/api") => !root.versions.is_empty(),
+        ("APIGroupList", "/apis") => !root.groups.is_empty(),
+        _ => false,
+    }
+}
+
+async fn fetch_root(client: &ClusterClient, path: &str) -> Result<Root, ApiError> {
+    let root: Root = fetch(client, path).await?;
+    if is_complete(&root, path) {
+        return Ok(root);
+    }
+    Err(ApiError::unexpected_response(attempt(client, path), "the discovery document lists nothing"))
+}
+
 fn add_group(table: &mut Table, group: Group) {
     let name = group.metadata.name;
     for version in group.versions {
-        if version.freshness == "Stale" {
+        let is_stale = version.freshness == "Stale";
+        if is_stale {
             table.unavailable.insert(name.as_str().into());
         }
+        let kinds = if is_stale { &mut table.stale } else { &mut table.kinds };
         for resource in version.resources {
             let Some(kind) = resource.response_kind.filter(|kind| !kind.kind.is_empty()) else { continue };
-            table.add(ApiKind {
+            let kind = ApiKind {
                 group: name.as_str().into(),
                 version: version.version.as_str().into(),
                 kind: kind.kind.into(),
                 plural: resource.resource.into(),
                 namespaced: resource.scope == "Namespaced",
                 has_status: resource.subresources.iter().any(|sub| sub.subresource == "status"),
-            });
+            };
+            add(kinds, kind);
         }
     }
 }
@@ -149,8 +175,10 @@ async fn add_legacy_groups(client: &ClusterClient, table: &mut Table, root: Root
         let path =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         match fetch::<LegacyResources>(client, &path).await {
-            Ok(list) => add_legacy_resources(table, &group, &version, list),
-            Err(_) => drop(table.unavailable.insert(group.into())),
+            Ok(list) if list.kind == "APIResourceList" => {
+                add_legacy_resources(table, &group, &version, list);
+            }
+            Ok(_) | Err(_) => drop(table.unavailable.insert(group.into())),
         }
     }
 }
@@ -165,31 +193,37 @@ fn add_legacy_resources(table: &mut Table, group: &str, version: &str, list: Leg
         if resource.name.contains('/') {
             continue;
         }
-        table.add(ApiKind {
+        let kind = ApiKind {
             group: group.into(),
             version: version.into(),
             kind: resource.kind.into(),
             has_status: statuses.contains(&resource.name),
             plural: resource.name.into(),
             namespaced: resource.namespaced,
-        });
+        };
+        add(&mut table.kinds, kind);
+    }
+}
+
+fn attempt(client: &ClusterClient, path: &str) -> Attempt {
+    Attempt {
+        cluster: client.cluster().clone(),
+        operation: Operation::Get,
+        target: format!("discovery document `{path}`"),
     }
 }
 
 async fn fetch<T: DeserializeOwned>(client: &ClusterClient, path: &str) -> Result<T, ApiError> {
-    let attempt = || Attempt {
-        cluster: client.cluster().clone(),
-        operation: Operation::Get,
-        target: format!("discovery document `{path}`"),
-    };
     let accept = if matches!(path, "/api" | "/apis") { AGGREGATED } else { JSON };
     let request = ApiRequest { accept, ..ApiRequest::list(path.to_owned()) };
-    let response =
-        client.exchange(request).await.map_err(|error| ApiError::from_transport(attempt(), &error))?;
+    let response = client
+        .exchange(request)
+        .await
+        .map_err(|error| ApiError::from_transport(attempt(client, path), &error))?;
     if response.status != StatusCode::OK {
-        return Err(ApiError::from_response(attempt(), &response));
+        return Err(ApiError::from_response(attempt(client, path), &response));
     }
     serde_json::from_slice(&response.body).map_err(|_| {
-        ApiError::new(attempt(), kross_api::FailureReason::ServerError, "cannot parse the discovery document")
+        ApiError::unexpected_response(attempt(client, path), "cannot parse the discovery document")
     })
 }

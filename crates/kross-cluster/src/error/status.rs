@@ -23,8 +23,11 @@ pub enum Missing {
     Object,
     /// Its namespace.
     Namespace(String),
-    /// The kind: the cluster does not serve it.
+    /// The kind: a complete discovery that was fetched since the request does not list it.
     Kind,
+    /// The server does not say what. An API server answers like this if it does not serve the kind, but so does anything else
+    /// in front of it that does not know the path: it proves nothing.
+    Unexplained,
 }
 
 /// The content of a `Status`. Empty if the response was something else.
@@ -37,11 +40,16 @@ pub(crate) struct Status {
     pub(super) missing: Option<Missing>,
     pub(super) namespace_terminating: bool,
     code: Option<u16>,
+    /// The name of the object that it is about.
+    name: Option<String>,
+    success: bool,
 }
 
 #[derive(Deserialize)]
 struct RawStatus {
     kind: String,
+    #[serde(default)]
+    status: Option<String>,
     #[serde(default)]
     message: Option<String>,
     #[serde(default)]
@@ -99,7 +107,7 @@ impl Status {
         let missing = (reason == "NotFound").then(|| match (details.kind.as_deref(), &details.name) {
             (Some("namespaces"), Some(name)) => Missing::Namespace(name.clone()),
             (Some(_), Some(_)) => Missing::Object,
-            _ => Missing::Kind,
+            _ => Missing::Unexplained,
         });
         Self {
             message: raw.message.unwrap_or_default(),
@@ -110,6 +118,8 @@ impl Status {
                 .iter()
                 .any(|cause| cause.reason.as_deref() == Some("NamespaceTerminating")),
             code: raw.code,
+            name: details.name,
+            success: raw.status.as_deref() == Some("Success"),
             reason,
         }
     }
@@ -122,9 +132,37 @@ impl Status {
         self
     }
 
-    /// A 404 without a `Status` is about the kind: the server does not serve the path.
-    pub(crate) fn no_such_path() -> Self {
-        Self { missing: Some(Missing::Kind), ..Self::default() }
+    /// Whether it reports a success.
+    pub(crate) fn is_success(&self) -> bool {
+        self.success
+    }
+
+    /// Whether it says that the requested object does not exist.
+    pub(crate) fn is_object_missing(&self) -> bool {
+        self.missing == Some(Missing::Object)
+    }
+
+    /// Whether it names an object.
+    pub(super) fn names_object(&self) -> bool {
+        self.name.is_some()
+    }
+
+    /// A 404 that does not name the requested object, or its namespace, explains nothing.
+    pub(crate) fn about(mut self, namespace: Option<&str>, name: &str) -> Self {
+        let is_explained = match &self.missing {
+            Some(Missing::Object) => self.name.as_deref() == Some(name),
+            Some(Missing::Namespace(missing)) => Some(missing.as_str()) == namespace,
+            _ => true,
+        };
+        if !is_explained {
+            self.missing = Some(Missing::Unexplained);
+        }
+        self
+    }
+
+    /// A 404 without a `Status`.
+    pub(crate) fn unexplained() -> Self {
+        Self { missing: Some(Missing::Unexplained), ..Self::default() }
     }
 }
 

@@ -115,7 +115,7 @@ fn conflicts_name_the_manager_of_each_field() {
 }
 
 #[test]
-fn distinguishes_missing_objects_namespaces_and_kinds() {
+fn distinguishes_missing_objects_and_namespaces_from_unexplained_answers() {
     let missing = |details: &str| {
         let body = format!(
             r#"{{"kind":"Status","reason":"NotFound","code":404,"message":"m","details":{details}}}"#
@@ -124,7 +124,22 @@ fn distinguishes_missing_objects_namespaces_and_kinds() {
     };
     assert_eq!(missing(r#"{"name":"web","kind":"configmaps"}"#), Some(Missing::Object));
     assert_eq!(missing(r#"{"name":"shop","kind":"namespaces"}"#), Some(Missing::Namespace("shop".into())));
-    assert_eq!(missing("{}"), Some(Missing::Kind));
+    assert_eq!(missing("{}"), Some(Missing::Unexplained));
+}
+
+#[test]
+fn a_status_explains_a_404_only_if_it_names_the_requested_object() {
+    let missing = |details: &str, namespace, name| {
+        let body = format!(r#"{{"kind":"Status","reason":"NotFound","code":404,"details":{details}}}"#);
+        Status::read(body.as_bytes()).unwrap().about(namespace, name).missing
+    };
+    let web = r#"{"name":"web","kind":"configmaps"}"#;
+    assert_eq!(missing(web, Some("shop"), "web"), Some(Missing::Object));
+    assert_eq!(missing(web, Some("shop"), "other"), Some(Missing::Unexplained));
+    assert_eq!(missing(web, Some("shop"), ""), Some(Missing::Unexplained), "a list is not about an object");
+    let shop = r#"{"name":"shop","kind":"namespaces"}"#;
+    assert_eq!(missing(shop, Some("shop"), "web"), Some(Missing::Namespace("shop".into())));
+    assert_eq!(missing(shop, Some("other"), "web"), Some(Missing::Unexplained));
 }
 
 #[test]

@@ -17,6 +17,9 @@ use super::fields::{FieldSet, Ownership};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// The problem of an object that has more levels than `serde_json` reads.
+const DEEP: &str = "nested too deeply";
+
 /// A response is not an object, or not a list.
 ///
 /// Says where parsing stopped, and never what was there, because that may be a Secret.
@@ -29,10 +32,15 @@ pub struct UnreadableObject {
 }
 
 impl UnreadableObject {
+    /// Whether it is not the response of an API server at all, such as an HTML page.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.problem != DEEP
+    }
+
     fn new(error: &serde_json::Error) -> Self {
         let problem = match error.classify() {
             // There is no category for it.
-            _ if error.to_string().starts_with("recursion limit exceeded") => "nested too deeply",
+            _ if error.to_string().starts_with("recursion limit exceeded") => DEEP,
             serde_json::error::Category::Eof => "unexpected end",
             serde_json::error::Category::Data => "not a Kubernetes object",
             serde_json::error::Category::Syntax | serde_json::error::Category::Io => "not JSON",

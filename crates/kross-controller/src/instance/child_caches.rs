@@ -114,7 +114,7 @@ impl Pass<'_> {
             match self.open_cache(&client, &key, version.as_ref()).await {
                 Ok(()) => self.observe_kind(&key),
                 // Nobody wants the kind any more, and its objects were deleted with its CRD.
-                Err(error) if version.is_none() && error.missing().is_some() => {}
+                Err(error) if version.is_none() && error.is_kind_not_served() => {}
                 Err(error) => {
                     let failure = self.unlisted(&key, Operation::Get, &error);
                     self.observation.observed.unlisted.insert(key, Some(failure));

@@ -18,6 +18,7 @@ use kross_plan::{
     EvaluatedLifecycle, Instance, ObservedObject, OwnedObject, ReferenceKey, ResourceFailure, UsedCluster,
 };
 use kross_value::{Object, Text, Value};
+use tokio::time::Instant;
 
 use super::child_caches::inventory_kinds;
 use super::cluster_inventory;
@@ -205,12 +206,13 @@ impl Pass<'_> {
     ) -> Result<Observation, ApiError> {
         let mut kinds: Vec<(Arc<ApiKind>, &ClusterClient)> = Vec::new();
         for (kind, client) in wanted {
-            match client.discover_kind(&kind.group, None, &kind.kind).await {
-                Ok(kind) => kinds.push((kind, client)),
-                // The CRD was deleted, and its objects with it.
-                Err(error) if error.missing().is_some() => {}
-                Err(error) => return Err(error),
-            }
+            let known = client.discovery().cached(&kind.group, None, &kind.kind);
+            let found = match known {
+                Some(known) => Some(known),
+                None => client.served_kind(&kind.group, &kind.kind, Instant::now()).await?,
+            };
+            // A kind that is not served has no objects: they were deleted with its CRD.
+            kinds.extend(found.map(|kind| (kind, client)));
         }
         let home = self.instance.namespace().map(|namespace| &**namespace);
         let mut places: Vec<(&ClusterClient, &ApiKind, Option<&str>)> = Vec::new();
@@ -233,7 +235,7 @@ impl Pass<'_> {
         let listed: Vec<_> = stream::iter(lists).buffer_unordered(CONCURRENT_LISTS).collect().await;
         let mut observation = Observation::default();
         for (cluster, objects) in listed {
-            for object in empty_if_missing(objects)? {
+            for object in empty_if_not_served(objects)? {
                 observation.add(object.key(cluster), Arc::new(object), self.memory);
             }
         }
@@ -397,9 +399,9 @@ fn unlisted(name: &Text, error: &ApiError) -> ResourceFailure {
     }
 }
 
-fn empty_if_missing(objects: Result<Vec<StoredObject>, ApiError>) -> Result<Vec<StoredObject>, ApiError> {
+fn empty_if_not_served(objects: Result<Vec<StoredObject>, ApiError>) -> Result<Vec<StoredObject>, ApiError> {
     match objects {
-        Err(error) if error.missing().is_some() => Ok(Vec::new()),
+        Err(error) if error.is_kind_not_served() => Ok(Vec::new()),
         objects => objects,
     }
 }

@@ -94,7 +94,7 @@ async fn read(
 ) -> Result<Option<Arc<StoredObject>>, ApiError> {
     match context.client.get(&served.kind, key.namespace.as_deref(), &key.name).await {
         Ok(found) => Ok(Some(Arc::new(found))),
-        Err(error) if error.missing().is_some() => Ok(None),
+        Err(error) if error.is_object_not_found() || error.is_kind_not_served() => Ok(None),
         Err(error) => Err(error),
     }
 }
