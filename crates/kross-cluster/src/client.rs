@@ -36,6 +36,7 @@ mod rest;
 mod route;
 mod self_review;
 mod service;
+mod shared_list;
 
 pub use credential::Credential;
 pub use local::{LocalCluster, LocalError};
@@ -51,6 +52,7 @@ pub(crate) use rest::{MAX_PAGES, Target};
 pub(crate) use route::Route;
 
 use identity::IdentityRequest;
+use shared_list::SharedLists;
 
 /// Timeouts and limits of a client.
 #[derive(Clone, Debug)]
@@ -147,6 +149,7 @@ struct SharedClient {
     options: ClientOptions,
     default_namespace: String,
     discovery: Discovery,
+    lists: Arc<SharedLists>,
     /// `None` if nobody probes the connection.
     breaker: Option<Arc<CircuitBreaker>>,
     limit: Arc<RequestLimit>,
@@ -305,6 +308,7 @@ impl ClusterClient {
                 options,
                 default_namespace: "default".to_owned(),
                 discovery: Discovery::default(),
+                lists: Arc::default(),
                 breaker,
                 limit,
                 replaced: AtomicBool::new(false),

@@ -202,7 +202,7 @@ impl Reflector {
                     Ok(true) => return,
                     Err(error) => {
                         self.back_off(&error).await;
-                        if error.missing() == Some(&Missing::Kind) {
+                        if error.missing().is_some() {
                             return;
                         }
                         continue;
