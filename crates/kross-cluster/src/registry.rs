@@ -249,6 +249,16 @@ impl ClusterHandle {
     }
 }
 
+impl ClusterHandle {
+    /// Makes sure that the cluster was identified within the probe interval, so that what it does not list does not exist.
+    ///
+    /// # Errors
+    /// It is another cluster than the one that was connected, it does not tell, or it does not answer.
+    pub async fn verify(&self) -> Result<(), ConnectionFailure> {
+        self.secret.verify().await
+    }
+}
+
 impl Clone for ClusterHandle {
     fn clone(&self) -> Self {
         self.secret.add_user();

@@ -10,6 +10,7 @@ use kross_value::Text;
 
 use super::{Credential, JSON};
 use crate::error::Status;
+use crate::fence::Fence;
 use crate::object::read_object;
 use crate::transport::{Call, ConnectionCheck, Timeouts, TransportError};
 
@@ -21,7 +22,7 @@ pub(crate) const IDENTITY_PATH: &str = "/api/v1/namespaces/kube-system?resourceV
 pub(crate) enum IdentityAnswer {
     /// The UID.
     Uid(String),
-    /// It accepts the credential, which may not read the UID.
+    /// It accepts the credential, which may not read the UID, or it has no `kube-system` namespace.
     Hidden,
     /// It does not accept the credential.
     Unauthorized,
@@ -41,7 +42,8 @@ impl IdentityAnswer {
                 _ => Self::Foreign(status),
             },
             StatusCode::FORBIDDEN if is_anonymous(body) => Self::Anonymous,
-            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Self::Hidden,
+            StatusCode::FORBIDDEN => Self::Hidden,
+            StatusCode::NOT_FOUND if is_without_uid(body) => Self::Hidden,
             StatusCode::UNAUTHORIZED => Self::Unauthorized,
             status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
                 Self::Busy(status)
@@ -55,6 +57,12 @@ impl IdentityAnswer {
 /// request as one of this user.
 fn is_anonymous(body: &[u8]) -> bool {
     Status::read(body).is_some_and(|status| status.message().contains("User \"system:anonymous\""))
+}
+
+/// Whether an API server says that there is no `kube-system` namespace.
+fn is_without_uid(body: &[u8]) -> bool {
+    Status::read(body)
+        .is_some_and(|status| status.about_namespaces().about(None, "kube-system").is_object_missing())
 }
 
 /// Whether a text looks like a UID that Kubernetes generated. A hostile server could answer with the id of the local cluster.
@@ -120,8 +128,8 @@ impl IdentityRequest {
         headers.insert(header::ACCEPT, HeaderValue::from_static(JSON));
         self.credential.add_to(&mut headers).await?;
         let path = Uri::from_static(IDENTITY_PATH);
-        let (body, timeouts) = (bytes::Bytes::new(), Timeouts::default());
-        Ok(Call { method: Method::GET, path, headers, body, deadline: None, timeouts })
+        let (body, timeouts, fence) = (bytes::Bytes::new(), Timeouts::default(), Fence::default());
+        Ok(Call { method: Method::GET, path, headers, body, deadline: None, timeouts, fence })
     }
 
     /// The check of new connections. Until the expected identity is known it accepts everything.
@@ -171,6 +179,7 @@ mod tests {
             IdentityAnswer::Hidden,
             IdentityAnswer::Foreign(StatusCode::OK),
             IdentityAnswer::Foreign(StatusCode::FOUND),
+            IdentityAnswer::read(StatusCode::NOT_FOUND, b"404 page not found"),
         ] {
             assert!(is_other(verified.check(answer)));
         }

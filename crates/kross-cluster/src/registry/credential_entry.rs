@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::future::{BoxFuture, FutureExt, WeakShared};
 use jiff::Timestamp;
 use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
 use kross_value::Text;
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::connection_state::{ClusterIdentity, failed};
 use super::hub_identity::{HUB_TOKEN_ACCEPTED, hub_token_refused};
@@ -97,6 +98,10 @@ struct State {
     /// Whether another cluster than the hub accepts a token of the hub.
     hub_token_exposed: bool,
     attempts: Attempts,
+    /// When the cluster was last identified.
+    verified_at: Option<Instant>,
+    /// The identification that somebody waits for.
+    verification: Option<WeakShared<BoxFuture<'static, Result<(), ConnectionFailure>>>>,
 }
 
 impl State {
@@ -176,6 +181,8 @@ impl Connector {
                 endpoint: None,
                 hub_token_exposed: false,
                 attempts: Attempts::default(),
+                verified_at: None,
+                verification: None,
             }),
         }
     }
@@ -329,6 +336,7 @@ impl Connector {
         }
         let replaced_client = state.replace_client(&client);
         state.identity = Some(identity.clone());
+        state.verified_at = Some(Instant::now());
         let connected = ConnectorState::Connected(client, identity.clone());
         let replaced = std::mem::replace(&mut state.connection, connected);
         // Inside the lock: a user who sees the state connected must not be refused by the circuit breaker.
@@ -436,10 +444,11 @@ impl Connector {
     async fn is_same_cluster(&self, transports: &Transports) -> bool {
         match self.identify(transports).await {
             Ok(Answer::Busy(_)) => true,
-            Ok(answer) => {
-                let answered = answer.identity(&self.server).ok();
-                answered.is_some() && self.state.lock().identity == answered
+            Ok(answer) if self.is_known(&answer) => {
+                self.verified();
+                true
             }
+            Ok(_) => false,
             Err(_) => false,
         }
     }
@@ -459,6 +468,68 @@ impl Connector {
         let left = Duration::try_from(Timestamp::now().until(ends).unwrap_or_default()).unwrap_or_default();
         // A certificate that has expired already is replaced at once, but not in a busy loop.
         sleep(left.saturating_sub(RENEWAL).max(MIN_PROBE_INTERVAL)).await;
+    }
+
+    /// Whether an answer is that of the cluster that was connected.
+    fn is_known(&self, answer: &Answer) -> bool {
+        let answered = answer.identity(&self.server).ok();
+        answered.is_some() && self.state.lock().identity == answered
+    }
+
+    /// The cluster was identified just now.
+    fn verified(&self) {
+        self.state.lock().verified_at = Some(Instant::now());
+    }
+
+    /// Makes sure that the cluster was identified within the probe interval. Callers share the request for it.
+    ///
+    /// # Errors
+    /// It is another cluster, it does not tell, or it does not answer.
+    pub(super) async fn verify(self: &Arc<Self>) -> Result<(), ConnectionFailure> {
+        let verification = {
+            let mut state = self.state.lock();
+            if state.verified_at.is_some_and(|at| at.elapsed() < self.options.probe_interval) {
+                return Ok(());
+            }
+            let running = state.verification.as_ref().and_then(WeakShared::upgrade);
+            running.unwrap_or_else(|| {
+                let started = Arc::clone(self).verify_now().boxed().shared();
+                state.verification = started.downgrade();
+                started
+            })
+        };
+        verification.await
+    }
+
+    async fn verify_now(self: Arc<Self>) -> Result<(), ConnectionFailure> {
+        let transports = self.state.lock().client.as_ref().map(ClusterClient::transports);
+        let answer = match &transports {
+            Some(transports) => self.identify(transports).await,
+            None => Err(failed(
+                ConnectStep::Attempt,
+                FailureReason::Unreachable,
+                "the cluster is not connected",
+                ConnectionAdvice::None,
+            )),
+        };
+        let failure = match answer {
+            Ok(answer) if self.is_known(&answer) => {
+                self.verified();
+                self.state.lock().verification = None;
+                return Ok(());
+            }
+            Ok(Answer::Busy(failure)) | Err(failure) => failure,
+            Ok(_) => failed(
+                ConnectStep::Identify,
+                FailureReason::Credentials,
+                "the server does not answer as the cluster that was connected",
+                ConnectionAdvice::CheckServer,
+            ),
+        };
+        // The task of the credential finds out what the cluster is now.
+        self.breaker.probe_requested.notify_one();
+        self.state.lock().verification = None;
+        Err(failure)
     }
 
     /// Waits for the next attempt: until the delay is over, or until the liveness check gets an answer. Returns whether such an

@@ -48,6 +48,11 @@ pub(super) async fn identify(transports: &Transports, limit: Duration) -> Result
         IdentityAnswer::Foreign(StatusCode::OK) => {
             Err(unexpected("the answer is not that of a Kubernetes API server".to_owned()))
         }
+        // Something in front of the API server does not know the path.
+        IdentityAnswer::Foreign(StatusCode::NOT_FOUND) => Err(unexpected(
+            "the server answered 404 Not Found for namespace `kube-system` without saying that it does not exist"
+                .to_owned(),
+        )),
         IdentityAnswer::Foreign(status) => Err(unexpected(format!("the server answered {status}"))),
     }
 }

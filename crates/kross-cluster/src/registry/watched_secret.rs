@@ -386,6 +386,17 @@ impl WatchedSecret {
         }
     }
 
+    /// Makes sure that the cluster of the credential in use was identified within the probe interval.
+    pub(super) async fn verify(&self) -> Result<(), ConnectionFailure> {
+        let entry = self.state.lock().current.clone();
+        match entry {
+            Some(entry) => entry.connector.verify().await,
+            None => {
+                Err(failed(ConnectStep::Attempt, FailureReason::Unreachable, NOT_YET, ConnectionAdvice::None))
+            }
+        }
+    }
+
     /// Everything that the status page shows.
     pub(super) fn snapshot(&self) -> SecretSnapshot {
         let mut state = self.state.lock();
