@@ -31,6 +31,8 @@ mod kubeconfig_secret_ref;
 mod moving;
 #[path = "clusters/polling.rs"]
 mod polling;
+#[path = "clusters/proof_of_absence.rs"]
+mod proof_of_absence;
 #[path = "clusters/protected_namespace.rs"]
 mod protected_namespace;
 #[path = "clusters/protected_secrets.rs"]

@@ -35,6 +35,8 @@ mod inventory;
 mod nested_instances;
 #[path = "instances/ownership_conflicts.rs"]
 mod ownership_conflicts;
+#[path = "instances/proof_of_absence.rs"]
+mod proof_of_absence;
 #[path = "instances/prune.rs"]
 mod prune;
 #[path = "instances/rejected_objects.rs"]

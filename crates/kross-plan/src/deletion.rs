@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use kross_api::{ClusterId, DeletePolicy, FailureReason, ObjectKey, Operation, ResolvedCredentials};
+use kross_api::{ClusterId, DeletePolicy, FailureReason, ObjectKey, Operation};
 use kross_value::Text;
 
 use crate::lifecycle::EvaluatedLifecycle;
@@ -88,14 +88,9 @@ impl OwnedObject {
     /// The same object with the clusters whose kubeconfig it holds, of those in which the instance may have objects.
     #[must_use]
     pub fn with_credentials_for(mut self, recorded: &[InventoryCluster]) -> Self {
-        let is_secret =
-            self.key.cluster.is_local() && self.key.group.is_empty() && self.key.kind == *"Secret";
-        if is_secret {
-            let opened = recorded
-                .iter()
-                .filter(|recorded| recorded.holds_objects && is_credential_of(&self.key, recorded));
-            self.credentials_for = opened.map(|recorded| recorded.id.clone()).collect();
-        }
+        let opened =
+            recorded.iter().filter(|recorded| recorded.holds_objects && recorded.is_opened_by(&self.key));
+        self.credentials_for = opened.map(|recorded| recorded.id.clone()).collect();
         self
     }
 
@@ -110,16 +105,6 @@ impl OwnedObject {
         self.lifecycle = lifecycle;
         self
     }
-}
-
-/// Whether a Secret holds the kubeconfig of a cluster.
-fn is_credential_of(secret: &ObjectKey, recorded: &InventoryCluster) -> bool {
-    recorded.key.resolved().is_some_and(|reference| match &reference.credentials {
-        ResolvedCredentials::Secret(address) => {
-            *secret.name == *address.name && secret.namespace.as_deref() == Some(&*address.namespace)
-        }
-        _ => false,
-    })
 }
 
 /// The input of [`plan_deletion`].

@@ -73,6 +73,21 @@ pub struct InventoryCluster {
     pub holds_objects: bool,
 }
 
+impl InventoryCluster {
+    /// Whether an object is the Secret with the kubeconfig of this reference.
+    #[must_use]
+    pub fn is_opened_by(&self, object: &ObjectKey) -> bool {
+        let is_secret = object.cluster.is_local() && object.group.is_empty() && object.kind == *"Secret";
+        let is_named = |address: &SecretAddress| {
+            *object.name == *address.name && object.namespace.as_deref() == Some(&*address.namespace)
+        };
+        is_secret
+            && self.key.resolved().is_some_and(|reference| {
+                matches!(&reference.credentials, ResolvedCredentials::Secret(address) if is_named(address))
+            })
+    }
+}
+
 /// An object as an API server returned it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedObject {

@@ -142,6 +142,15 @@ impl<'a> InstanceClients<'a> {
         found.map(|(_, client)| client).ok_or_else(|| ClientError::NotConnected(cluster.clone()))
     }
 
+    /// The references that resolve to a remote cluster.
+    pub(super) fn references(&self, cluster: &ClusterId) -> impl Iterator<Item = &ReferenceKey> {
+        self.remotes
+            .get(cluster)
+            .into_iter()
+            .flat_map(|remote| &remote.clients)
+            .map(|(reference, _)| reference)
+    }
+
     /// The client for objects of a kind in a cluster, with the credential that they were applied with.
     pub(super) fn client_for(
         &self,

@@ -5,16 +5,20 @@
 //! deletion hooks and the deletion policies that are expressions. An object counts as deleted when its cluster says so, not
 //! a cache.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{LifecyclePhase, Operation, PROTECTION_FINALIZER, RecordedCluster, annotations, managers};
-use kross_cluster::{SecretName, Selection};
+use kross_api::{
+    FailureReason, LifecyclePhase, Operation, PROTECTION_FINALIZER, RecordedCluster, annotations, managers,
+};
+use kross_cluster::{ObjectKey, SecretName, Selection};
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
     Deletion, DeletionPlan, DeletionProgress, HookRecord, Hooks, OwnedObject, PendingDeletion, Plan, Wait,
     blocked_deletion_status, deletion_status, plan_deletion, reported_orphans,
 };
+use kross_value::Text;
 
 use super::cluster_inventory;
 use super::error::{InstanceError, Next, SOON, until};
@@ -31,12 +35,16 @@ pub(super) struct DeletionPass<'a> {
     /// The graph that the instance is deleted by, where there is one.
     graph: Option<&'a Graph>,
     scan: InventoryScan,
+    /// Whether the clusters have proven that nothing else exists, and nothing was deleted since.
+    is_proven: bool,
+    /// UIDs of the objects that were deleted in this pass.
+    deleted: HashSet<Text>,
 }
 
 impl<'a> DeletionPass<'a> {
     pub(super) fn new(pass: Pass<'a>) -> Self {
         let graph = pass.served.deletion_graph();
-        Self { pass, graph, scan: InventoryScan::default() }
+        Self { pass, graph, scan: InventoryScan::default(), is_proven: false, deleted: HashSet::new() }
     }
 
     /// Continues the deletion, and writes into the status why it is blocked, if it is.
@@ -71,6 +79,7 @@ impl<'a> DeletionPass<'a> {
             self.release_own_secrets().await?;
             let plan = self.plan(hooks.as_ref());
             self.pass.memory.attempts.clone_from(&plan.attempts);
+            self.scan.orphaned.extend(plan.orphaned.iter().map(|pending| pending.uid.clone()));
             // Before the first deletion, and when something is left to wait for, but not after each wave.
             let is_waiting = plan.delete.is_empty() && plan.release.is_empty();
             if !plan.is_done() && (is_waiting || !reported) {
@@ -78,7 +87,16 @@ impl<'a> DeletionPass<'a> {
                 self.report(&plan, hooks.as_ref()).await?;
             }
             if plan.is_done() {
-                return self.finish(&plan).await;
+                if self.is_proven {
+                    return self.finish(&plan).await;
+                }
+                // What was listed and deleted may not be all that there is.
+                self.pass.prove_absence(self.graph, &mut self.scan).await?;
+                self.is_proven = true;
+                if self.fail_undeleted() {
+                    return self.retry(hooks.as_ref()).await;
+                }
+                continue;
             }
             if is_waiting {
                 self.write_attempts(&plan).await?;
@@ -88,7 +106,15 @@ impl<'a> DeletionPass<'a> {
                 // A deletion cannot be undone, but an object that was not selected may be selected again.
                 self.pass.check_freshness().await?;
             }
+            if !self.pass.release_clusters_of(&plan.delete, self.graph, &mut self.scan).await? {
+                if self.fail_undeleted() {
+                    return self.retry(hooks.as_ref()).await;
+                }
+                continue;
+            }
             self.pass.write_hook_record(&plan).await?;
+            self.is_proven &= plan.delete.is_empty();
+            self.deleted.extend(plan.delete.iter().map(|pending| pending.uid.clone()));
             let deleted = self.pass.delete(&plan.delete).await;
             let released = self.pass.release(&plan.release).await;
             self.pass.report_released(&released, &self.scan.clusters);
@@ -117,6 +143,29 @@ impl<'a> DeletionPass<'a> {
             pass.write_inventory().await?;
         }
         Ok(())
+    }
+
+    /// Reports what is left, and retries later.
+    async fn retry(&mut self, hooks: Option<&Plan>) -> Result<Next, InstanceError> {
+        let plan = self.plan(hooks);
+        self.report(&plan, hooks).await?;
+        Ok(Next::Retry)
+    }
+
+    /// Marks objects as failed that their cluster lists although it confirmed their deletion. Returns whether there are any.
+    fn fail_undeleted(&mut self) -> bool {
+        let listed = self.pass.observation.observed.objects.iter();
+        let listed = listed.filter(|(key, _)| !self.scan.is_blocked(&key.cluster));
+        let undeleted: Vec<(ObjectKey, Text)> = listed
+            .filter(|(_, object)| self.deleted.contains(object.uid()) && !object.terminating())
+            .map(|(key, object)| (key.clone(), object.node().unwrap_or_default().into()))
+            .collect();
+        let message = "the cluster confirmed the deletion and still lists the object; check the load balancer or proxy \
+                       in front of its API server";
+        for (key, node) in &undeleted {
+            self.pass.fail(key, node, Operation::Delete, FailureReason::ServerError, message);
+        }
+        !undeleted.is_empty()
     }
 
     /// Applies the nodes that exist for the deletion, such as a backup, and evaluates the deletion policies. None where the
@@ -245,13 +294,21 @@ impl<'a> DeletionPass<'a> {
             Wait::Dependents => false,
             Wait::Deletion(_) => !self.is_watched(pending),
             // A cluster that is connected requeues the instances that use it.
-            Wait::Connection(failure) => failure.operation != Some(Operation::Connect),
+            Wait::Connection(_) => false,
             Wait::Hook(_) | Wait::Failed(_) => true,
         });
         let has_no_event = has_no_event || !plan.unfinished_hooks.is_empty();
         let interval = self.pass.context.settings.instance_interval.unwrap_or(Duration::from_secs(60));
         let recheck = hooks.and_then(|hooks| hooks.recheck_at);
         let due = plan.recheck_at.into_iter().chain(recheck).min().map(until);
+        // A cluster that is connected and gives no usable answer: nothing tells when it does again.
+        let is_unlisted = |wait: &Wait| matches!(wait, Wait::Connection(failure) if failure.operation != Some(Operation::Connect));
+        if plan.waiting.iter().any(|(_, wait)| is_unlisted(wait)) {
+            if let Some(wait) = due {
+                self.pass.requeue_after(wait);
+            }
+            return Next::Retry;
+        }
         match due.into_iter().chain(has_no_event.then_some(interval)).min() {
             Some(wait) => Next::After(wait),
             None => Next::Done,

@@ -1,20 +1,21 @@
 //! The inventory of an instance: which kinds it owns in which clusters, kept in its annotations. One write adds what is
 //! missing of the finalizer, the labels and the inventory; no object is applied before the inventory covers it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kross_api::{
-    ClusterId, ClusterInventory, Inventory, annotations, applyset_id, labels, managers, remote_applyset_id,
-    tooling,
+    ClusterId, ClusterInventory, GroupKind, Inventory, annotations, applyset_id, labels, managers,
+    remote_applyset_id, tooling,
 };
-use kross_cluster::{Digest, SecretName, StoredObject};
+use kross_cluster::{Digest, ObjectKey, SecretName, StoredObject};
 use kross_graph::Graph;
 use kross_plan::{Plan, ReferenceKey};
 use kross_value::{Key, Object, Text, Value};
 
 use super::cluster_inventory;
-use super::error::InstanceError;
+use super::error::{InstanceError, SOON};
+use super::inventory_scan::Proof;
 use super::pass::Pass;
 use super::restored_inventory;
 use crate::context::Context;
@@ -130,6 +131,34 @@ impl Pass<'_> {
         cluster_inventory::remove_abandoned(self.context, &self.instance, remote, &mut self.observation);
         for cluster in cluster_inventory::required_entries(plan) {
             remote.add(cluster);
+        }
+    }
+
+    /// Whether the hub proves that everything the instance has there is of the kinds and in the namespaces of this inventory.
+    /// Otherwise the inventory has to stay as it is.
+    pub(super) async fn is_nothing_left_beside(&self, kept: &Inventory) -> bool {
+        let Inventory { group_kinds, namespaces } = &self.inventory.local;
+        let leaving: BTreeSet<&GroupKind> = group_kinds.difference(&kept.group_kinds).collect();
+        let left: BTreeSet<&String> = namespaces.difference(&kept.namespaces).collect();
+        // Of the kinds that stay there is something to prove only in the namespaces that leave.
+        let is_listed = |kind: &&GroupKind| leaving.contains(kind) || !left.is_empty();
+        let kinds = group_kinds.iter().filter(is_listed).map(|kind| (kind, &self.context.client)).collect();
+        let is_beside = |key: &ObjectKey| {
+            leaving.iter().any(|kind| kind.group == key.group.as_str() && kind.kind == key.kind.as_str())
+                || left.iter().any(|namespace| key.namespace.as_deref() == Some(namespace.as_str()))
+        };
+        match self.list_members(kinds, &self.applyset_id(), &self.inventory.local, Proof::Absence).await {
+            Ok(found) => {
+                let is_left = found.stored.keys().any(is_beside);
+                if is_left {
+                    self.requeue_after(SOON);
+                }
+                !is_left
+            }
+            Err(error) => {
+                tracing::debug!(%error, "cannot prove that pruned objects were deleted");
+                false
+            }
         }
     }
 

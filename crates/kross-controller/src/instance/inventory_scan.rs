@@ -9,18 +9,20 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use kross_api::{
-    ClusterId, ClusterInventory, GroupKind, Inventory, ManagedResource, Operation, ResourceState, SyncMode,
-    annotations, labels,
+    ClusterId, ClusterInventory, ConnectionFailure, GroupKind, Inventory, ManagedResource, Operation,
+    ResourceState, SyncMode, annotations, labels,
 };
 use kross_cluster::{ApiError, ApiKind, ClusterClient, ObjectKey, StoredObject};
 use kross_graph::{Graph, Node, Placement};
 use kross_plan::{
-    EvaluatedLifecycle, Instance, ObservedObject, OwnedObject, ReferenceKey, ResourceFailure, UsedCluster,
+    EvaluatedLifecycle, Instance, InventoryCluster, ObservedObject, OwnedObject, PendingDeletion,
+    ReferenceKey, ResourceFailure, UsedCluster,
 };
 use kross_value::{Object, Text, Value};
 use tokio::time::Instant;
 
 use super::child_caches::inventory_kinds;
+use super::clients::ClientError;
 use super::cluster_inventory;
 use super::error::InstanceError;
 use super::memory::Memory;
@@ -29,6 +31,16 @@ use super::pass::Pass;
 
 /// How many lists of one instance run at once.
 const CONCURRENT_LISTS: usize = 8;
+
+/// What a list has to prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// That the objects in it exist.
+    Presence,
+    /// That no other objects exist: it is complete, of a version that the cluster serves now, and from the cluster that the
+    /// inventory names. A kind that a complete discovery does not list has no objects.
+    Absence,
+}
 
 /// What an instance owns, beside the objects in the observation of its pass.
 #[derive(Default)]
@@ -41,6 +53,8 @@ pub(super) struct InventoryScan {
     pub(super) from_status: bool,
     /// The remote clusters.
     pub(super) clusters: Vec<UsedCluster>,
+    /// UIDs of objects that are left where they are, as their lifecycle says.
+    pub(super) orphaned: BTreeSet<Text>,
 }
 
 /// A remote cluster, the name that messages call it by, and what the inventory has there.
@@ -51,6 +65,11 @@ struct RemoteInventory {
 }
 
 impl InventoryScan {
+    /// Whether nothing can be deleted in a cluster. What is observed of it is what was last known.
+    pub(super) fn is_blocked(&self, cluster: &ClusterId) -> bool {
+        self.blocked.contains_key(cluster)
+    }
+
     /// Everything that is to be deleted.
     pub(super) fn objects(&self, observation: &Observation, memory: &Memory) -> Vec<OwnedObject> {
         let observed = observation.observed.objects.iter().map(|(key, object)| {
@@ -75,9 +94,7 @@ impl Pass<'_> {
         &mut self,
         graph: Option<&Graph>,
     ) -> Result<InventoryScan, InstanceError> {
-        let local = &self.inventory.local;
-        let kinds = local.group_kinds.iter().map(|kind| (kind, &self.context.client)).collect();
-        self.observation = self.list_members(kinds, &self.applyset_id(), local).await?;
+        self.observation = self.list_local(Proof::Presence).await?;
         self.resolve_inventory_clusters();
         let mut remaining = self.inventory.remote.clone();
         cluster_inventory::record_uids(&mut remaining, &self.observation);
@@ -88,7 +105,7 @@ impl Pass<'_> {
         for (cluster, (name, contents)) in cluster_inventory::contents_by_cluster(&remaining) {
             scan.clusters.extend(used_cluster(&self.observation, &remaining, &cluster));
             let remote = RemoteInventory { cluster, name, contents };
-            match self.list_remote(&remote, &remaining).await {
+            match self.list_remote(&remote, &remaining, Proof::Presence).await {
                 Ok(found) => {
                     self.watch_deletions(&remote, graph).await;
                     self.observation.extend(found);
@@ -102,19 +119,144 @@ impl Pass<'_> {
         Ok(scan)
     }
 
+    /// Lists once more what the instance owns, as proof that nothing else exists. What is found is observed. A cluster that
+    /// proves nothing is blocked; one that was blocked before is not listed, since its objects are known to be left there.
+    ///
+    /// # Errors
+    /// As [`Pass::scan_inventory`].
+    pub(super) async fn prove_absence(
+        &mut self,
+        graph: Option<&Graph>,
+        scan: &mut InventoryScan,
+    ) -> Result<(), InstanceError> {
+        let found = self.list_local(Proof::Absence).await?;
+        self.observation.extend(found.without(&scan.orphaned));
+        let remaining = self.inventory.remote.clone();
+        for (cluster, (name, contents)) in cluster_inventory::contents_by_cluster(&remaining) {
+            let remote = RemoteInventory { cluster, name, contents };
+            self.prove_absence_in(&remote, &remaining, graph, scan).await;
+        }
+        Ok(())
+    }
+
+    /// Proves that a remote cluster has nothing else. Returns whether it has nothing at all.
+    async fn prove_absence_in(
+        &mut self,
+        remote: &RemoteInventory,
+        remaining: &ClusterInventory,
+        graph: Option<&Graph>,
+        scan: &mut InventoryScan,
+    ) -> bool {
+        if scan.is_blocked(&remote.cluster) {
+            return false;
+        }
+        match self.list_remote(remote, remaining, Proof::Absence).await {
+            Ok(found) => {
+                let found = found.without(&scan.orphaned);
+                let is_empty = found.stored.is_empty();
+                self.observation.extend(found);
+                is_empty
+            }
+            Err(failure) => {
+                scan.blocked.insert(remote.cluster.clone(), failure);
+                self.recall_objects(remote, graph, scan);
+                false
+            }
+        }
+    }
+
+    /// Before Secrets are deleted: proves that the clusters whose kubeconfig they hold have nothing else, and removes those
+    /// clusters from the inventory. Returns false if one of them has objects, or does not prove that it has none.
+    ///
+    /// # Errors
+    /// The inventory cannot be written.
+    pub(super) async fn release_clusters_of(
+        &mut self,
+        deletions: &[PendingDeletion],
+        graph: Option<&Graph>,
+        scan: &mut InventoryScan,
+    ) -> Result<bool, InstanceError> {
+        let recorded = self.observation.observed.recorded.iter();
+        let is_deleted = |recorded: &&InventoryCluster| {
+            recorded.holds_objects && deletions.iter().any(|pending| recorded.is_opened_by(&pending.key))
+        };
+        let closing: Vec<InventoryCluster> = recorded.filter(is_deleted).cloned().collect();
+        let remaining = self.inventory.remote.clone();
+        let contents = cluster_inventory::contents_by_cluster(&remaining);
+        for InventoryCluster { key, id, .. } in &closing {
+            if scan.is_blocked(id) {
+                // Its objects are orphaned, as their lifecycle says.
+                continue;
+            }
+            if let Some((name, contents)) = contents.get(id).cloned() {
+                let remote = RemoteInventory { cluster: id.clone(), name, contents };
+                if !self.prove_absence_in(&remote, &remaining, graph, scan).await {
+                    return Ok(false);
+                }
+            }
+            let is_closed = |reference: &str, uid: &str| reference == key.as_str() && uid == id.as_str();
+            self.inventory.remote.retain(|cluster| !is_closed(&cluster.reference, &cluster.uid));
+            self.observation
+                .observed
+                .recorded
+                .retain(|cluster| !is_closed(cluster.key.as_str(), cluster.id.as_str()));
+        }
+        if !closing.is_empty() {
+            self.write_inventory().await?;
+        }
+        Ok(true)
+    }
+
+    /// Lists what the hub has of the instance.
+    async fn list_local(&self, proof: Proof) -> Result<Observation, ApiError> {
+        let local = &self.inventory.local;
+        let kinds = local.group_kinds.iter().map(|kind| (kind, &self.context.client)).collect();
+        self.list_members(kinds, &self.applyset_id(), local, proof).await
+    }
+
     /// Lists what a remote cluster has of the instance.
     async fn list_remote(
         &self,
         remote: &RemoteInventory,
         remaining: &ClusterInventory,
+        proof: Proof,
     ) -> Result<Observation, ResourceFailure> {
         let RemoteInventory { cluster, name, contents } = remote;
-        let Ok(kinds) = self.clients.clients_for(cluster, contents) else {
+        if self.clients.client(cluster).is_err() {
             return Err(not_connected(&self.observation, remaining, cluster, name));
+        }
+        self.list_remote_members(cluster, name, contents, proof).await
+    }
+
+    /// Lists what a connected remote cluster has of the instance, of the kinds and in the namespaces of an inventory.
+    pub(super) async fn list_remote_members(
+        &self,
+        cluster: &ClusterId,
+        name: &str,
+        contents: &Inventory,
+        proof: Proof,
+    ) -> Result<Observation, ResourceFailure> {
+        let listed = async {
+            if proof == Proof::Absence {
+                self.verify_cluster(cluster, name).await?;
+            }
+            let kinds =
+                self.clients.clients_for(cluster, contents).map_err(|error| unlisted(name, &error))?;
+            let listed = self.list_members(kinds, &self.remote_applyset_id(), contents, proof).await;
+            listed.map_err(|error| unlisted(name, &error.into()))
         };
-        let applyset = self.remote_applyset_id();
-        let listed = self.clients.request([cluster], self.list_members(kinds, &applyset, contents)).await;
-        listed.map_err(|error| unlisted(name, &error))
+        self.clients.request([cluster], listed).await
+    }
+
+    /// Makes sure that each reference to a cluster still leads to it.
+    async fn verify_cluster(&self, cluster: &ClusterId, name: &str) -> Result<(), ResourceFailure> {
+        for reference in self.clients.references(cluster) {
+            let Some(handle) = self.memory.cluster_handles.get(reference) else { continue };
+            if let Err(failure) = handle.verify().await {
+                return Err(unverified(name, &failure));
+            }
+        }
+        Ok(())
     }
 
     /// Watches the kinds of a remote cluster, so that the instance is requeued when an object is deleted. Not if the cluster
@@ -148,13 +290,16 @@ impl Pass<'_> {
         let entries = Instance::of(self.instance.value()).resources();
         let there: Vec<&ManagedResource> =
             entries.iter().filter(|entry| entry.cluster.as_deref() == Some(name.as_str())).collect();
-        for (key, object) in there.iter().filter_map(|entry| from_entry(cluster, entry, graph, &applyset)) {
+        let recalled: Vec<_> =
+            there.iter().filter_map(|entry| from_entry(cluster, entry, graph, &applyset)).collect();
+        let is_unknown = recalled.is_empty();
+        for (key, object) in recalled {
             scan.from_status = true;
             self.observation.observed.objects.insert(key, object);
         }
         let collections: Vec<&ManagedResource> =
             entries.iter().filter(|entry| is_collection(entry, name, contents, graph)).collect();
-        if there.is_empty() && collections.is_empty() {
+        if is_unknown && collections.is_empty() {
             let blocked = scan.blocked.get(cluster);
             let unnamed = contents.group_kinds.iter().map(|kind| any_of_kind(cluster, kind, "", blocked));
             scan.unnamed.extend(unnamed.collect::<Vec<_>>());
@@ -197,38 +342,40 @@ impl Pass<'_> {
     }
 
     /// Lists the members of an apply set in a cluster: the objects of each kind of an inventory, with the client of that
-    /// kind.
+    /// kind. Instances that do so at the same time share the lists.
     pub(super) async fn list_members(
         &self,
         wanted: Vec<(&GroupKind, &ClusterClient)>,
         applyset: &str,
         inventory: &Inventory,
+        proof: Proof,
     ) -> Result<Observation, ApiError> {
+        let asked = Instant::now();
         let mut kinds: Vec<(Arc<ApiKind>, &ClusterClient)> = Vec::new();
         for (kind, client) in wanted {
             let known = client.discovery().cached(&kind.group, None, &kind.kind);
-            let found = match known {
+            let found = match known.filter(|_| proof == Proof::Presence) {
                 Some(known) => Some(known),
-                None => client.served_kind(&kind.group, &kind.kind, Instant::now()).await?,
+                None => client.served_kind(&kind.group, &kind.kind, asked).await?,
             };
             // A kind that is not served has no objects: they were deleted with its CRD.
             kinds.extend(found.map(|kind| (kind, client)));
         }
         let home = self.instance.namespace().map(|namespace| &**namespace);
-        let mut places: Vec<(&ClusterClient, &ApiKind, Option<&str>)> = Vec::new();
+        let namespaces: BTreeSet<&str> =
+            inventory.namespaces.iter().map(String::as_str).chain(home).collect();
+        let mut places: Vec<(&ClusterClient, &Arc<ApiKind>, Option<&str>)> = Vec::new();
         for (kind, client) in &kinds {
             if kind.namespaced {
-                let namespaces = inventory.namespaces.iter().map(String::as_str).chain(home);
-                places.extend(namespaces.map(|namespace| (*client, &**kind, Some(namespace))));
+                places.extend(namespaces.iter().map(|namespace| (*client, kind, Some(*namespace))));
             } else {
                 places.push((client, kind, None));
             }
         }
-        let selector = format!("{}={applyset}", labels::APPLYSET_PART_OF);
         let lists: Vec<BoxFuture<'_, _>> = places
             .iter()
             .map(|(client, kind, namespace)| {
-                let listed = client.list(kind, *namespace, Some(&selector));
+                let listed = client.list_shared(kind, *namespace, labels::APPLYSET_PART_OF, applyset);
                 async move { (client.cluster(), listed.await) }.boxed()
             })
             .collect();
@@ -236,7 +383,7 @@ impl Pass<'_> {
         let mut observation = Observation::default();
         for (cluster, objects) in listed {
             for object in empty_if_not_served(objects)? {
-                observation.add(object.key(cluster), Arc::new(object), self.memory);
+                observation.add(object.key(cluster), object, self.memory);
             }
         }
         Ok(observation)
@@ -387,7 +534,7 @@ fn not_connected(
 }
 
 /// The failure to list what a connected cluster has.
-fn unlisted(name: &Text, error: &ApiError) -> ResourceFailure {
+fn unlisted(name: &str, error: &ClientError) -> ResourceFailure {
     ResourceFailure {
         operation: Some(Operation::Get),
         reason: error.reason(),
@@ -399,7 +546,26 @@ fn unlisted(name: &Text, error: &ApiError) -> ResourceFailure {
     }
 }
 
-fn empty_if_not_served(objects: Result<Vec<StoredObject>, ApiError>) -> Result<Vec<StoredObject>, ApiError> {
+/// The failure to verify that a cluster is the one that has the objects.
+fn unverified(name: &str, failure: &ConnectionFailure) -> ResourceFailure {
+    let advice = failure.advice.to_string();
+    let advice = if advice.is_empty() { advice } else { format!("; {advice}") };
+    let message =
+        format!("cannot verify that cluster `{name}` is the one with the objects: {}{advice}", failure.cause);
+    ResourceFailure {
+        operation: Some(Operation::Get),
+        reason: failure.reason,
+        message: message.into(),
+        error: failure.cause.clone(),
+        since: None,
+        connection: None,
+    }
+}
+
+/// The objects of a list; none if the kind stopped being served meanwhile, as its objects were deleted with it.
+fn empty_if_not_served(
+    objects: Result<Vec<Arc<StoredObject>>, ApiError>,
+) -> Result<Vec<Arc<StoredObject>>, ApiError> {
     match objects {
         Err(error) if error.is_kind_not_served() => Ok(Vec::new()),
         objects => objects,

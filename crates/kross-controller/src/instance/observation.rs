@@ -1,6 +1,6 @@
 //! Observe: what is known of an instance's objects, from the caches. No request is sent for what a cache has.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use kross_api::{ClusterId, GroupKind, Operation, SyncMode, labels};
@@ -9,6 +9,7 @@ use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey};
 use kross_value::Text;
 
 use super::error::InstanceError;
+use super::inventory_scan::Proof;
 use super::memory::Memory;
 use super::pass::Pass;
 
@@ -50,6 +51,13 @@ impl Observation {
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         self.observed.objects.remove(key);
         self.stored.remove(key);
+    }
+
+    /// The same observation without the objects of these UIDs.
+    pub(super) fn without(mut self, uids: &BTreeSet<Text>) -> Self {
+        self.stored.retain(|_, object| !uids.contains(object.uid()));
+        self.observed.objects.retain(|_, object| !uids.contains(object.uid()));
+        self
     }
 
     /// Adds the objects of another observation.
@@ -100,7 +108,7 @@ impl Pass<'_> {
             return Ok(());
         }
         let kinds = inventory.group_kinds.iter().map(|kind| (kind, &self.context.client)).collect();
-        let leftovers = self.list_members(kinds, &self.applyset_id(), &inventory).await?;
+        let leftovers = self.list_members(kinds, &self.applyset_id(), &inventory, Proof::Presence).await?;
         self.observation.extend(leftovers);
         Ok(())
     }

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use kross_api::{ClusterId, Inventory, RecordedCluster};
+use jiff::Timestamp;
+use kross_api::{ClusterId, GroupKind, Inventory, Operation, RecordedCluster};
 use kross_graph::Graph;
-use kross_plan::Plan;
+use kross_plan::{KindKey, OperationFailure, Plan, ResourceFailure};
 
 use super::cluster_inventory;
 use super::error::{InstanceError, Next, SOON};
+use super::inventory_scan::Proof;
 use super::pass::Pass;
 
 impl Pass<'_> {
@@ -37,8 +39,11 @@ impl Pass<'_> {
         }
         self.report_orphaned(&plan.prune.orphaned, &plan.clusters);
         if pruned && !failed && plan.prune.is_done() {
-            self.inventory.local = plan.inventory.get(&ClusterId::local()).cloned().unwrap_or_default();
-            self.write_inventory().await?;
+            let kept = plan.inventory.get(&ClusterId::local()).cloned().unwrap_or_default();
+            if self.is_nothing_left_beside(&kept).await {
+                self.inventory.local = kept;
+                self.write_inventory().await?;
+            }
         }
         Ok(plan)
     }
@@ -49,8 +54,12 @@ impl Pass<'_> {
     /// # Errors
     /// The inventory cannot be written.
     pub(super) async fn prune_inventory(&mut self, graph: &Graph, plan: Plan) -> Result<Plan, InstanceError> {
+        let mut plan = plan;
         if plan.is_fully_applied() && plan.prune.unfinished_hooks.is_empty() {
-            self.prune_remote_inventory(&plan).await;
+            if self.prune_remote_inventory(&plan).await {
+                // The status says which cleanup is pending, and why.
+                plan = self.evaluate(graph);
+            }
             // Every cluster that the plan uses is in the inventory now, and the others are in the status.
             self.inventory.remote.set_incomplete(false);
             self.write_inventory().await?;
@@ -65,20 +74,31 @@ impl Pass<'_> {
     }
 
     /// Removes the clusters and kinds from the inventory that the plan does not need and that have no object of the
-    /// instance.
-    async fn prune_remote_inventory(&mut self, plan: &Plan) {
+    /// instance. Returns whether that could not be proven of one of them.
+    async fn prune_remote_inventory(&mut self, plan: &Plan) -> bool {
         let waiting = plan.prune.waiting.iter().map(|(pending, _)| pending);
         let pending = waiting.chain(&plan.prune.delete).chain(&plan.prune.release);
         let pending: BTreeSet<&ClusterId> = pending.map(|pending| &pending.key.cluster).collect();
         let made = cluster_inventory::PlannedContents::of(plan);
         let mut remote = self.inventory.remote.clone();
+        let mut unproven = Vec::new();
         for cluster in self.inventory.remote.clusters() {
             if pending.contains(&ClusterId::new(&cluster.uid)) {
                 continue;
             }
             let is_used =
                 plan.clusters.iter().any(|used| !used.former && used.key.as_str() == cluster.reference);
-            let Some(kept) = self.confirmed_contents(cluster, is_used, &made).await else { continue };
+            let kept = match self.confirmed_contents(cluster, is_used, &made).await {
+                Ok(Some(kept)) => kept,
+                Ok(None) => continue,
+                Err(failure) => {
+                    let (kept, elsewhere) = made.kept(cluster);
+                    let kinds = cluster.contents.group_kinds.difference(&kept.group_kinds);
+                    let kinds = kinds.filter(|kind| !elsewhere.contains(*kind)).cloned().collect();
+                    unproven.push((ClusterId::new(&cluster.uid), kinds, failure));
+                    continue;
+                }
+            };
             let is_same =
                 |other: &RecordedCluster| other.reference == cluster.reference && other.uid == cluster.uid;
             remote.retain(|other| {
@@ -89,18 +109,47 @@ impl Pass<'_> {
             });
         }
         self.inventory.remote = remote;
+        for (cluster, kinds, failure) in &unproven {
+            self.observe_unproven(cluster, kinds, failure);
+        }
+        !unproven.is_empty()
     }
 
-    /// What the inventory has to keep of a cluster, once the cluster confirms that it has nothing else; none if nothing
-    /// changes, or if the cluster does not confirm it.
+    /// Observes that it cannot be proven whether a cluster has objects of these kinds. The instance is retried.
+    fn observe_unproven(
+        &mut self,
+        cluster: &ClusterId,
+        kinds: &BTreeSet<GroupKind>,
+        failure: &ResourceFailure,
+    ) {
+        for kind in kinds {
+            let key: KindKey = (cluster.clone(), kind.group.as_str().into(), kind.kind.as_str().into());
+            let before = self.memory.unlisted.get(&key).filter(|before| before.reason == failure.reason);
+            let failure = OperationFailure {
+                node: "".into(),
+                operation: Operation::Get,
+                reason: failure.reason,
+                message: failure.message.clone(),
+                since: before.map_or_else(Timestamp::now, |before| before.since),
+            };
+            self.memory.unlisted.insert(key.clone(), failure.clone());
+            self.observation.observed.unlisted.insert(key, Some(failure));
+        }
+    }
+
+    /// What the inventory has to keep of a cluster, once the cluster proves that it has nothing else; none if nothing
+    /// changes.
+    ///
+    /// # Errors
+    /// The cluster does not prove it.
     async fn confirmed_contents(
         &self,
         cluster: &RecordedCluster,
         is_used: bool,
         made: &cluster_inventory::PlannedContents<'_>,
-    ) -> Option<Inventory> {
+    ) -> Result<Option<Inventory>, ResourceFailure> {
         if !is_used && cluster.contents.group_kinds.is_empty() {
-            return Some(Inventory::default());
+            return Ok(Some(Inventory::default()));
         }
         let (kept, elsewhere) = made.kept(cluster);
         let mut unused = Inventory {
@@ -108,24 +157,26 @@ impl Pass<'_> {
             namespaces: cluster.contents.namespaces.clone(),
         };
         if is_used && unused.group_kinds.is_empty() {
-            return None;
+            return Ok(None);
         }
         // Objects that are applied with another credential are in the inventory under that reference.
         unused.group_kinds.retain(|kind| !elsewhere.contains(kind));
         let id = ClusterId::new(&cluster.uid);
-        let kinds = self.clients.clients_for(&id, &unused).ok()?;
-        let applyset = self.remote_applyset_id();
-        let found = self.clients.request([&id], self.list_members(kinds, &applyset, &unused)).await;
-        found.is_ok_and(|found| found.stored.is_empty()).then_some(kept)
+        if self.clients.client(&id).is_err() {
+            // It is reported as not connected.
+            return Ok(None);
+        }
+        let found = self.list_remote_members(&id, &cluster.name, &unused, Proof::Absence).await?;
+        Ok(found.stored.is_empty().then_some(kept))
     }
 
     /// Whether a cluster confirms that it has nothing of what the inventory has there.
     pub(super) async fn is_confirmed_empty(&self, cluster: &RecordedCluster) -> bool {
         let id = ClusterId::new(&cluster.uid);
-        let contents = &cluster.contents;
-        let Ok(kinds) = self.clients.clients_for(&id, contents) else { return false };
-        let applyset = self.remote_applyset_id();
-        let found = self.clients.request([&id], self.list_members(kinds, &applyset, contents)).await;
+        if self.clients.client(&id).is_err() {
+            return false;
+        }
+        let found = self.list_remote_members(&id, &cluster.name, &cluster.contents, Proof::Absence).await;
         found.is_ok_and(|found| found.stored.is_empty())
     }
 

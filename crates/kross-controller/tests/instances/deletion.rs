@@ -51,6 +51,8 @@ async fn deletes_a_chain_without_finalizers_in_one_pass() {
         format!("delete configmaps {ns}/x-c"),
         format!("delete configmaps {ns}/x-b"),
         format!("delete configmaps {ns}/x-a"),
+        // The proof that nothing is left.
+        format!("list configmaps {ns}"),
         format!("patch swifts.kro.run {ns}/x"),
     ];
     assert_eq!(sent.get(before..).unwrap(), expected);

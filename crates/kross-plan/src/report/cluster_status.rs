@@ -11,7 +11,8 @@ use kross_graph::Placement;
 
 use super::{cause, set_unknown, since};
 use crate::deletion::{DeletionPlan, PendingDeletion};
-use crate::plan::{NodePlan, UsedCluster};
+use crate::observed::KindKey;
+use crate::plan::{NodePlan, PlannedObject, UsedCluster};
 use crate::progress::Progress;
 use crate::walk::Walk;
 
@@ -243,7 +244,7 @@ fn connected_message(walk: &Walk<'_>, prune: &DeletionPlan) -> String {
     let mut unavailable = walk.clusters.iter().filter_map(|used| Some((used, used.unavailable()?)));
     // A cluster that was not tried yet is not worth a message.
     let Some((used, unavailable)) = unavailable.find(|(used, _)| used.state.is_some()) else {
-        return all.to_owned();
+        return unproven_cleanup(walk).unwrap_or_else(|| all.to_owned());
     };
     let why = unavailable.failure().map_or_else(String::new, since);
     let name = &used.reference.display;
@@ -258,6 +259,25 @@ fn connected_message(walk: &Walk<'_>, prune: &DeletionPlan) -> String {
         return format!("{all}; cleanup pending in cluster `{name}`: {why}");
     }
     format!("every cluster in use is connected; cluster `{name}` is not in use: {why}")
+}
+
+/// The message when a connected cluster does not prove that objects were deleted: no node has objects of their kind there.
+fn unproven_cleanup(walk: &Walk<'_>) -> Option<String> {
+    let is_planned = |(cluster, group, kind): &KindKey| {
+        let mut objects = walk.nodes.iter().flat_map(|node| &node.objects);
+        objects.any(|PlannedObject { key, .. }| {
+            key.cluster == *cluster && key.group == *group && key.kind == *kind
+        })
+    };
+    let unlisted = &walk.input.observed.unlisted;
+    let mut unproven: Vec<_> =
+        unlisted.iter().filter(|(kind, _)| !kind.0.is_local() && !is_planned(kind)).collect();
+    unproven.sort_by_key(|(kind, _)| *kind);
+    unproven.into_iter().find_map(|(kind, failure)| {
+        let used = walk.clusters.iter().find(|used| used.id == kind.0)?;
+        let (name, why) = (&used.reference.display, &failure.as_ref()?.message);
+        Some(format!("every cluster is connected; cleanup pending in cluster `{name}`: {why}"))
+    })
 }
 
 /// Sets `ClusterResolved` for a node without a cluster. Returns whether it counts as resolved.

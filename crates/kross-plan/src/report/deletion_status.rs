@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use kross_api::{
     ClusterId, Condition, ConditionSet, ConditionStatus, ConditionType, FINALIZER, InstanceState,
-    ManagedResource, ObjectKey, Reason, ResourceState, whole_seconds,
+    ManagedResource, ObjectKey, Operation, Reason, ResourceState, whole_seconds,
 };
 use kross_graph::Graph;
 use kross_value::Value;
@@ -249,7 +249,11 @@ fn deletion_advice(pending: &PendingDeletion, wait: &Wait) -> String {
     if undecided || pending.until.is_some() {
         return String::new();
     }
+    let condition = match failure.operation {
+        Some(Operation::Get) => "proves that it has none of the objects, or lists them",
+        _ => "is reachable",
+    };
     format!(
-        "; deletion resumes once the cluster is reachable; to force deletion, remove the finalizer `{FINALIZER}` (remote objects stay)"
+        "; deletion resumes once the cluster {condition}; to force deletion, remove the finalizer `{FINALIZER}` (remote objects stay)"
     )
 }
