@@ -21,6 +21,8 @@ mod deletion;
 mod exclusive_plane;
 #[path = "definitions/leadership.rs"]
 mod leadership;
+#[path = "definitions/proof_of_absence.rs"]
+mod proof_of_absence;
 #[path = "definitions/reconcile_metrics.rs"]
 mod reconcile_metrics;
 #[path = "definitions/refused_changes.rs"]

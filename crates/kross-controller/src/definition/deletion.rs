@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::{annotations, labels, managers};
-use kross_cluster::{ApiKind, Delete, Lookup, Selection, StoredObject};
+use kross_cluster::{ApiError, ApiKind, Delete, Lookup, Selection, StoredObject};
 use kross_schema::SchemaResolver;
 use kross_value::Text;
+use tokio::time::Instant;
 
 use super::cluster_checks;
 use super::crd;
@@ -51,13 +52,18 @@ pub(super) async fn proceed(context: &Context, definition: Definition) -> Result
         compile_followed(context, &definition, dependents.crd.as_deref()).await;
         let message = format!("definition `{name}` is being deleted; no objects are created or updated");
         publish_without_graph(context, &definition, &dependents.kind, Some(NoGraph::Deleted(message.into())));
-        let instances = list_instances(context, &definition, dependents).await?;
+        let instances = match list_instances(context, &definition, dependents).await {
+            Ok(instances) => instances,
+            Err(error) => return report_unproven(context, &definition, error).await,
+        };
         if !instances.is_empty() {
             return wait_for_instances(context, &definition, dependents, &instances).await;
         }
         if let (Some(crd), true) = (&dependents.crd, context.settings.allow_crd_deletion) {
             delete_crd(context, crd).await?;
         }
+    } else if let Err(error) = prove_absence_of_crd(context, &definition).await {
+        return report_unproven(context, &definition, error).await;
     }
     context.graphs.withdraw(&name);
     let (kind, patch) = (&context.definition_kind, finalizer::removal(&definition.object));
@@ -197,25 +203,85 @@ fn publish_without_graph(
     }
 }
 
-/// The instances that still exist, listed from the API server: a cache may lack one, which would be orphaned.
+/// The instances that still exist, listed from the API server: a cache may lack one, which would be orphaned, or deleted
+/// with the CRD. That there are none is only believed from a list of a kind that discovery lists now.
 async fn list_instances(
     context: &Context,
     definition: &Definition,
     dependents: &Dependents,
 ) -> Result<Vec<StoredObject>, DefinitionError> {
+    let (asked, kind) = (Instant::now(), &dependents.kind);
     let labelled = format!("{}={}", labels::DEFINITION_NAME, definition.name());
     let selector = dependents.crd.is_none().then_some(labelled.as_str());
-    let mut instances = match context.client.list_with_outlines(&dependents.kind, None, selector).await {
+    let mut instances = match context.client.list_with_outlines(kind, None, selector).await {
         Ok(instances) => instances,
         // The CRD was deleted meanwhile, and its objects with it.
-        Err(error) if error.missing().is_some() => Vec::new(),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.is_kind_not_served() => {
+            if let Some(crd) = &dependents.crd {
+                prove_deleted(context, crd.name()).await?;
+            }
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(unproven(&error)),
     };
+    if instances.is_empty() {
+        let served = context.client.served_kind(&kind.group, &kind.kind, asked).await;
+        if served.map_err(|error| unproven(&error))?.is_none() {
+            let message = format!("the API server lists {} objects, but not their kind", kind.kind);
+            return Err(DefinitionError::Unproven { message });
+        }
+    }
     if dependents.crd.is_none() {
         instances.retain(finalizer::is_set);
     }
     instances.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
     Ok(instances)
+}
+
+/// Makes sure that a CRD whose kind is not served does not exist.
+async fn prove_deleted(context: &Context, crd: &str) -> Result<(), DefinitionError> {
+    match context.client.get(&context.crd_kind, None, crd).await {
+        Ok(_) => {
+            let message = format!("CustomResourceDefinition `{crd}` exists, but its kind is not served");
+            Err(DefinitionError::Unproven { message })
+        }
+        Err(error) if error.is_object_not_found() => Ok(()),
+        Err(error) => Err(unproven(&error)),
+    }
+}
+
+/// Makes sure that a definition without instances to wait for has no CRD that only the cache lacks.
+async fn prove_absence_of_crd(context: &Context, definition: &Definition) -> Result<(), DefinitionError> {
+    let Some(crd) = definition.spec.as_ref().ok().and_then(own_crd) else { return Ok(()) };
+    if context.crds.get(None, &crd) != Lookup::Absent {
+        return Ok(());
+    }
+    match context.client.get(&context.crd_kind, None, &crd).await {
+        // The cache will have it in a moment.
+        Ok(found) if crd::is_owned_by(&found, definition.name()) => {
+            Err(DefinitionError::NotSynced { what: "CustomResourceDefinitions" })
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.is_object_not_found() => Ok(()),
+        Err(error) => Err(unproven(&error)),
+    }
+}
+
+fn unproven(error: &ApiError) -> DefinitionError {
+    DefinitionError::Unproven { message: error.to_string() }
+}
+
+/// Writes into the status why the deletion waits although no instance is known.
+async fn report_unproven(
+    context: &Context,
+    definition: &Definition,
+    error: DefinitionError,
+) -> Result<Next, DefinitionError> {
+    let refers = definition.spec.as_ref().is_ok_and(|spec| cluster_checks::has_references(context, spec));
+    let mut report = StatusReport::new(definition, refers, Timestamp::now());
+    report.waiting_for_instances(&error.to_string());
+    report.write(context, definition).await?;
+    Err(error)
 }
 
 /// Deletes the instances, if the definition asks for that, and reports those that are left.

@@ -120,6 +120,12 @@ pub(super) enum DefinitionError {
         /// The CRD.
         crd: String,
     },
+    /// It is being deleted, and the hub does not prove that it has no instances.
+    #[error("cannot prove that no instance exists: {message}")]
+    Unproven {
+        /// What the hub answered.
+        message: String,
+    },
     /// The schemas of the hub could not be fetched.
     #[error(transparent)]
     Schemas(#[from] SchemaError),
@@ -133,9 +139,10 @@ impl DefinitionError {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => Reason::InvalidResourceGraph.as_str(),
-            Self::NotSynced { .. } | Self::Schemas(_) | Self::Clusters { connecting: true, .. } => {
-                Reason::AwaitingReconciliation.as_str()
-            }
+            Self::NotSynced { .. }
+            | Self::Unproven { .. }
+            | Self::Schemas(_)
+            | Self::Clusters { connecting: true, .. } => Reason::AwaitingReconciliation.as_str(),
             Self::RevisionFailed { .. }
             | Self::Clusters { .. }
             | Self::ForeignCrd { .. }
@@ -162,7 +169,7 @@ impl DefinitionError {
                     Retry::OnChange
                 }
             }
-            Self::NotSynced { .. } | Self::Schemas(_) => Retry::Backoff,
+            Self::NotSynced { .. } | Self::Unproven { .. } | Self::Schemas(_) => Retry::Backoff,
             Self::Clusters { connecting: true, .. } => Retry::After(CONNECTING),
             // A change in a cluster causes an event.
             Self::Clusters { .. }

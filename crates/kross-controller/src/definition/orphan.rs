@@ -42,9 +42,8 @@ pub(super) async fn proceed(context: &Context, name: &Text) -> Result<Next, Defi
 async fn is_needed(context: &Context, kind: &ApiKind) -> Result<bool, DefinitionError> {
     match context.client.list_with_outlines(kind, None, None).await {
         Ok(instances) => Ok(instances.iter().any(finalizer::is_set)),
-        // The CRD was deleted meanwhile, and its objects with it.
-        Err(error) if error.missing().is_some() => Ok(false),
-        Err(error) => Err(error.into()),
+        // Also if the kind is not served: if its CRD was deleted, the cache will say so.
+        Err(error) => Err(DefinitionError::Unproven { message: error.to_string() }),
     }
 }
 
