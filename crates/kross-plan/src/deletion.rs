@@ -13,7 +13,9 @@ use crate::progress::ResourceFailure;
 use rank::ranks;
 
 pub use attempts::reported_orphans;
+pub(crate) use attempts::{replacements, with_replacements};
 pub use hook_record::HookRecord;
+pub(crate) use rank::{contains, is_container};
 
 mod attempts;
 mod hook_record;
@@ -54,6 +56,8 @@ pub struct OwnedObject {
     pub unavailable: Option<ResourceFailure>,
     /// Why the last operation on it failed, if it did.
     pub failure: Option<OperationFailure>,
+    /// Whether all objects of lower rank wait until it is deleted. Otherwise those that it may depend on are not in the plan.
+    pub blocks: bool,
 }
 
 impl OwnedObject {
@@ -81,6 +85,7 @@ impl OwnedObject {
             lifecycle,
             unavailable: None,
             failure: None,
+            blocks: true,
             key,
         }
     }
@@ -172,7 +177,8 @@ pub struct DeletionPlan {
     pub hook_record: HookRecord,
     /// When the deletion of each object was first attempted: input of the next plan.
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
-    /// `reported_orphans`, `hook_record`, and as much of `attempts` as must survive a restart, as text.
+    /// `reported_orphans`, `hook_record`, and as much of `attempts` as must survive a restart, as text. While objects are not pruned
+    /// yet, it also has the nodes that may replace them.
     pub persisted: Option<Text>,
     /// When time alone changes the plan.
     pub recheck_at: Option<Timestamp>,
@@ -216,6 +222,8 @@ pub enum Wait {
     Connection(ResourceFailure),
     /// Its deletion failed and is retried.
     Failed(ResourceFailure),
+    /// It must not be pruned before this is the case.
+    Until(Text),
 }
 
 impl Wait {
@@ -226,6 +234,7 @@ impl Wait {
             Self::Dependents => "waiting for dependents to be deleted".into(),
             Self::Deletion(message) | Self::Hook(message) => message.clone(),
             Self::Connection(failure) | Self::Failed(failure) => failure.message.clone(),
+            Self::Until(what) => format!("no longer desired; pruned once {what}").into(),
         }
     }
 
@@ -311,7 +320,7 @@ pub fn plan_deletion(deletion: Deletion<'_>) -> DeletionPlan {
         rest = later;
         let mut blocks = false;
         for (_, object) in wave {
-            blocks |= plan_object(object, &deletion, &mut plan);
+            blocks |= plan_object(object, &deletion, &mut plan) && object.blocks;
         }
         if blocks {
             break;
@@ -365,10 +374,9 @@ fn retained(objects: &[OwnedObject]) -> (BTreeSet<usize>, BTreeSet<usize>) {
         return Default::default();
     }
     let contains_retained = |object: &OwnedObject| {
-        !object.terminating
-            && indexed().any(|(at, inner)| retained.contains(&at) && rank::contains(object, inner))
+        !object.terminating && indexed().any(|(at, inner)| retained.contains(&at) && contains(object, inner))
     };
-    let containers = indexed().filter(|(_, object)| rank::is_container(object) && contains_retained(object));
+    let containers = indexed().filter(|(_, object)| is_container(object) && contains_retained(object));
     let containers = containers.map(|(at, _)| at).collect();
     (retained, containers)
 }
@@ -556,7 +564,7 @@ fn resource_failure(object: &OwnedObject, failure: &OperationFailure) -> Resourc
     ResourceFailure { operation: Some(Operation::Delete), ..failure.reported(message) }
 }
 
-fn pending_deletion(object: &OwnedObject) -> PendingDeletion {
+pub(crate) fn pending_deletion(object: &OwnedObject) -> PendingDeletion {
     PendingDeletion {
         key: object.key.clone(),
         api_version: object.api_version.clone(),

@@ -51,6 +51,7 @@ mod order;
 mod plan;
 mod planner;
 mod progress;
+mod prune;
 mod recheck;
 mod report;
 mod settings;

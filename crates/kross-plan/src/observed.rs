@@ -1,7 +1,7 @@
 //! The observed state from which a plan is made: objects, external objects, clusters and earlier failures. The planner has no
 //! other input and reads no clock.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use jiff::Timestamp;
 use kross_api::{
@@ -36,6 +36,8 @@ pub struct Observed {
     pub unlisted: HashMap<KindKey, Option<OperationFailure>>,
     /// External reads that failed.
     pub unreadable: HashMap<ExternalRead, OperationFailure>,
+    /// External reads whose content may be out of date: their cache is not in sync.
+    pub stale: HashSet<ExternalRead>,
     /// The clusters in the instance's inventory, whether or not the graph still uses them.
     pub recorded: Vec<InventoryCluster>,
     /// When the deletion of objects was first attempted.
@@ -71,6 +73,8 @@ pub struct InventoryCluster {
     pub id: ClusterId,
     /// Whether objects may be left there.
     pub holds_objects: bool,
+    /// Whether they were listed: then they are among the observed objects even while the cluster is not connected.
+    pub listed: bool,
 }
 
 impl InventoryCluster {

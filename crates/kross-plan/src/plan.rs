@@ -23,7 +23,7 @@ pub struct Plan {
     pub nodes: Vec<NodePlan>,
     /// What to apply now, in order. All dependencies are met, so they may be applied concurrently.
     pub apply: Vec<ApplyAction>,
-    /// What to prune. Empty while anything is unresolved, failed or not applied yet.
+    /// What to prune, and what must not be pruned yet.
     pub prune: DeletionPlan,
     /// What to read and watch for external references.
     pub reads: Vec<ExternalRead>,
@@ -65,7 +65,7 @@ impl Plan {
         self.apply.is_empty() && self.prune.is_done()
     }
 
-    /// Whether every desired object is known and applied: then all others of the instance can be pruned.
+    /// Whether every desired object is known and applied: then the inventory can lose what the plan does not have.
     #[must_use]
     pub fn is_fully_applied(&self) -> bool {
         self.nodes.iter().all(|node| node.progress.is_applied())
@@ -95,6 +95,8 @@ pub struct NodePlan {
     pub objects: Vec<PlannedObject>,
     /// Its cluster, if that is one remote cluster.
     pub cluster: Option<ClusterId>,
+    /// Whether everything that it was computed from is in sync with the clusters.
+    pub live: bool,
     /// Whether it is an external reference.
     pub external: bool,
 }

@@ -7,21 +7,23 @@ use jiff::Timestamp;
 use kross_api::{DeletePolicy, LifecyclePhase, ManagedResource, ObjectKey, Operation};
 use kross_cel::Budget;
 use kross_cel::value::Value as CelValue;
-use kross_graph::{Graph, Node, NodeIndex, Scope};
+use kross_graph::{Graph, NodeIndex, Scope};
 use kross_value::{Text, Value};
 
 use crate::contest;
 use crate::defaults::defaulted;
 use crate::deletion::{
-    Deletion, DeletionPlan, Hook, HookRecord, Hooks, OwnedObject, plan_deletion, reported_orphans,
+    Deletion, DeletionPlan, Hook, HookRecord, Hooks, OwnedObject, pending_deletion, plan_deletion,
+    reported_orphans, with_replacements,
 };
 use crate::instance::Instance;
 use crate::inventory::inventory;
 use crate::lifecycle::{self, EvaluatedLifecycle};
 use crate::observed::{Observed, ObservedObject};
 use crate::order;
-use crate::plan::{ApplyAction, NodePlan, Plan};
+use crate::plan::{ApplyAction, Plan};
 use crate::progress::{Progress, ResourceFailure};
+use crate::prune::{Leftovers, is_settled, leftovers};
 use crate::recheck::recheck_at;
 use crate::report::{Report, report};
 use crate::settings::Settings;
@@ -35,7 +37,7 @@ use crate::walk::{Input, Walk};
 /// - The same input gives the same plan, and no plan applies an object that is already as desired.
 /// - Everything in [`Plan::apply`] has its dependencies met. With the results of those writes in `observed`, the next plan
 ///   continues, so that a chain of any depth takes one reconcile.
-/// - Nothing is pruned while anything is unresolved, failed or not applied yet. A desired object is never pruned.
+/// - An object is pruned once nothing desired may still need it or turn out to be it; a desired object is never pruned.
 #[must_use]
 pub fn plan(
     graph: &Graph,
@@ -131,7 +133,7 @@ fn walk_until_stable<'a>(input: Input<'a>, budget: &'a RefCell<Budget>) -> (Walk
 fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
     let lifecycles = lifecycles(&walk, scope);
     let hooks = walk.hooks(scope);
-    let prune = prune(&walk, &lifecycles, &hooks);
+    let prune = prune(&walk, scope, &lifecycles, &hooks);
     let inventory = inventory(&walk);
     let apply = apply(&walk);
     let Report { state, conditions, message, resources, status } = report(&walk, &prune, scope);
@@ -196,70 +198,58 @@ fn apply(walk: &Walk<'_>) -> Vec<ApplyAction> {
     actions
 }
 
-/// What to prune: objects of the instance that are not desired, once all desired ones are known and applied.
-fn prune(walk: &Walk<'_>, lifecycles: &BTreeMap<Text, EvaluatedLifecycle>, hooks: &[Hook]) -> DeletionPlan {
-    let mut owned: Vec<OwnedObject> =
-        unwanted(walk).into_iter().map(|(key, object)| owned_object(walk, key, object, lifecycles)).collect();
+/// What to prune: objects of the instance that are not desired, as far as each of them may be pruned now.
+fn prune(
+    walk: &Walk<'_>,
+    scope: &Scope<'_>,
+    lifecycles: &BTreeMap<Text, EvaluatedLifecycle>,
+    hooks: &[Hook],
+) -> DeletionPlan {
+    let mut found = leftovers(walk, scope, lifecycles);
     let persisted = walk.input.instance.annotation(kross_api::annotations::DELETE_ATTEMPTS);
-    let reported_orphans = remaining_orphans(walk, &owned, persisted);
+    let reported_orphans = remaining_orphans(walk, &found, persisted);
     let hook_record = match walk.input.phase {
         LifecyclePhase::Deletion => walk.hook_record_of_deletion(),
-        LifecyclePhase::Active => walk.hook_record_of_prune(can_prune(walk).then_some(&owned)),
+        LifecyclePhase::Active => walk.hook_record_of_prune(&found.decided(), is_settled(walk)),
     };
-    if owned.is_empty() && reported_orphans.is_empty() {
-        return DeletionPlan::with_record(hook_record);
+    let planned = |objects: &[OwnedObject]| {
+        if objects.is_empty() && reported_orphans.is_empty() {
+            return DeletionPlan::with_record(hook_record.clone());
+        }
+        let attempts = crate::report::attempts(walk.input.previous, objects, walk);
+        plan_deletion(Deletion {
+            objects,
+            hooks: Hooks::Planned(hooks),
+            hook_record: &hook_record,
+            attempts: &attempts,
+            persisted,
+            reported_orphans: &reported_orphans,
+            reports_orphans: true,
+            now: walk.input.now,
+        })
+    };
+    let mut plan = planned(&found.free);
+    // Nothing waits for an object that is orphaned.
+    if found.ignore_orphans(walk, &plan.orphaned) {
+        plan = planned(&found.free);
     }
-    owned.sort_by(|a, b| a.key.cmp(&b.key));
-    let attempts = crate::report::attempts(walk.input.previous, &owned, walk);
-    plan_deletion(Deletion {
-        objects: &owned,
-        hooks: Hooks::Planned(hooks),
-        hook_record: &hook_record,
-        attempts: &attempts,
-        persisted,
-        reported_orphans: &reported_orphans,
-        reports_orphans: true,
-        now: walk.input.now,
-    })
+    plan.persisted = with_replacements(plan.persisted, found.replacements);
+    plan.waiting.extend(found.held.iter().map(|(object, hold)| (pending_deletion(object), hold.wait())));
+    plan
 }
 
 /// The objects that were reported as orphaned, may still exist and are not desired again.
-fn remaining_orphans(walk: &Walk<'_>, owned: &[OwnedObject], persisted: Option<&str>) -> BTreeSet<Text> {
+fn remaining_orphans(walk: &Walk<'_>, found: &Leftovers, persisted: Option<&str>) -> BTreeSet<Text> {
     let mut reported_orphans = reported_orphans(persisted);
     if !reported_orphans.is_empty() {
         // After a restart, objects in a cluster that is not connected are not in any cache.
         let unseen = walk.clusters.iter().any(|used| used.unavailable().is_some());
         let known: BTreeSet<&str> = walk.own_objects().map(|(_, object)| object.uid()).collect();
         reported_orphans.retain(|uid| {
-            owned.iter().any(|object| object.uid == *uid) || (unseen && !known.contains(uid.as_str()))
+            found.all().any(|object| object.uid == *uid) || (unseen && !known.contains(uid.as_str()))
         });
     }
     reported_orphans
-}
-
-/// The objects of the instance that are not desired. None before all desired objects are known and applied: the replacement of an
-/// object is created before the object is deleted.
-fn unwanted<'a>(walk: &Walk<'a>) -> Vec<(&'a ObjectKey, &'a ObservedObject)> {
-    if !can_prune(walk) {
-        return Vec::new();
-    }
-    let planned = || walk.nodes.iter().flat_map(|node| &node.objects);
-    let desired: std::collections::HashSet<&ObjectKey> = planned().map(|object| &object.key).collect();
-    let kept: std::collections::HashSet<&Text> = planned().filter_map(|object| object.uid.as_ref()).collect();
-    let unwanted = walk.own_objects().filter(|(key, object)| {
-        !desired.contains(key) && (object.uid().is_empty() || !kept.contains(&Text::from(object.uid())))
-    });
-    unwanted.collect()
-}
-
-/// Whether all desired objects are known and applied.
-fn can_prune(walk: &Walk<'_>) -> bool {
-    // A failed hook does not stop pruning: the objects that wait for it say for how long.
-    let is_applied = |(node, plan): (&Node, &NodePlan)| {
-        plan.progress.is_applied() || (lifecycle::is_hook(node) && plan.progress != Progress::Applying)
-    };
-    let active = walk.input.phase == LifecyclePhase::Active;
-    active && walk.input.graph.nodes.iter().zip(&walk.nodes).all(is_applied)
 }
 
 /// The deletion hooks that objects to prune wait for, and that have not run for them yet.
@@ -268,25 +258,21 @@ fn due_hooks(walk: &Walk<'_>, scope: &Scope<'_>) -> BTreeSet<Text> {
     if !graph.nodes.iter().any(lifecycle::is_hook) {
         return BTreeSet::new();
     }
-    let unwanted = unwanted(walk);
-    if unwanted.is_empty() {
-        return BTreeSet::new();
-    }
-    let lifecycles = lifecycles(walk, scope);
-    let owned = unwanted.into_iter().map(|(key, object)| owned_object(walk, key, object, &lifecycles));
-    let deleted = owned.filter(|object| object.lifecycle.policy == DeletePolicy::Delete);
+    let found = leftovers(walk, scope, &lifecycles(walk, scope));
+    let deleted =
+        found.decided().into_iter().filter(|object| object.lifecycle.policy == DeletePolicy::Delete);
     let record = walk.input.hook_record;
     let awaited = deleted.flat_map(|object| {
-        let is_open = move |id: &String| !record.is_completed_for(id, &object.uid);
-        object.lifecycle.awaits.into_iter().filter(is_open)
+        let is_open = move |id: &&String| !record.is_completed_for(id, &object.uid);
+        object.lifecycle.awaits.iter().filter(is_open)
     });
     awaited
         .filter(|id| graph.find(id).is_some_and(|(_, node)| lifecycle::is_hook(node)))
-        .map(Text::from)
+        .map(|id| Text::from(id.as_str()))
         .collect()
 }
 
-fn owned_object(
+pub(crate) fn owned_object(
     walk: &Walk<'_>,
     key: &ObjectKey,
     object: &ObservedObject,

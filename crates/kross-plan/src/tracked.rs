@@ -50,7 +50,7 @@ pub(crate) fn expressions(graph: &Graph) -> impl Iterator<Item = &Expression> {
 }
 
 /// The expressions of a node.
-fn of_node(node: &Node) -> Vec<&Expression> {
+pub(crate) fn of_node(node: &Node) -> Vec<&Expression> {
     let mut found = match &node.source {
         Source::Object(template) => template.expressions(),
         Source::Collection { axes, template } => {

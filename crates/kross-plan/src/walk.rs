@@ -103,6 +103,7 @@ impl<'a> Walk<'a> {
             progress: Progress::Blocked { by: Vec::new() },
             objects: Vec::new(),
             cluster: None,
+            live: true,
             external: node.is_external(),
         };
         let nodes = graph.nodes.iter().map(unvisited).collect();
@@ -137,6 +138,7 @@ impl<'a> Walk<'a> {
 
     fn step(&mut self, index: NodeIndex, node: &'a Node, scope: &mut Scope<'a>) {
         let cluster = self.preview(node, scope);
+        let reads_before = self.reads.len();
         let visit = if lifecycle::is_hook(node) {
             self.hook(node, scope)
         } else {
@@ -157,11 +159,20 @@ impl<'a> Walk<'a> {
             ),
             (progress, _) => progress,
         };
+        let live = self.is_live(node, reads_before);
         if let Some(plan) = self.nodes.get_mut(index.0) {
+            plan.live = live;
             plan.progress = progress;
             plan.objects = visit.objects;
             plan.cluster = cluster;
         }
+    }
+
+    /// Whether what a node was computed from is in sync: its dependencies, and what it reads itself.
+    fn is_live(&self, node: &Node, reads_before: usize) -> bool {
+        let mut dependencies = node.dependencies.iter().filter_map(|needed| self.nodes.get(needed.node.0));
+        let mut own = self.reads.iter().skip(reads_before);
+        dependencies.all(|needed| needed.live) && !own.any(|read| self.input.observed.stale.contains(read))
     }
 
     /// Why a node is not evaluated, if it is not.

@@ -20,6 +20,10 @@ mod objects;
 mod order;
 #[path = "plan/properties.rs"]
 mod properties;
+#[path = "plan/prune_decisions.rs"]
+mod prune_decisions;
+#[path = "plan/prune_successors.rs"]
+mod prune_successors;
 #[path = "plan/pruning.rs"]
 mod pruning;
 #[path = "plan/remote_clusters.rs"]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_api::{
-    ClusterId, ClusterInventory, ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, Poll,
-    RecordedCluster, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations,
+    ClusterId, ClusterInventory, ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, GroupKind,
+    Poll, RecordedCluster, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations,
 };
 use kross_cluster::{ClusterIdentity, Connection, ConnectionState, ObjectKey, StoredObject};
 use kross_plan::{
@@ -56,11 +56,17 @@ impl ClusterResolver<'_> {
                 let (group, kind) = (kind.group.as_str().into(), kind.kind.as_str().into());
                 clients.route((ClusterId::new(&cluster.uid), group, kind), &key);
             }
+            let id = ClusterId::new(&cluster.uid);
+            let is_listed = |kind: &GroupKind| {
+                let key = (id.clone(), kind.group.as_str().into(), kind.kind.as_str().into());
+                memory.child_caches.get(&key).is_some_and(|child| child.cache.has_synced())
+            };
             observation.observed.recorded.push(InventoryCluster {
                 key,
                 display: cluster.name.as_str().into(),
-                id: ClusterId::new(&cluster.uid),
                 holds_objects: !cluster.contents.group_kinds.is_empty(),
+                listed: cluster.contents.group_kinds.iter().all(is_listed),
+                id,
             });
         }
     }

@@ -291,7 +291,7 @@ impl<'a> DeletionPass<'a> {
     fn next(&self, plan: &DeletionPlan, hooks: Option<&Plan>) -> Next {
         let has_no_event = plan.waiting.iter().any(|(pending, wait)| match wait {
             // The objects that it waits for are in this list too.
-            Wait::Dependents => false,
+            Wait::Dependents | Wait::Until(_) => false,
             Wait::Deletion(_) => !self.is_watched(pending),
             // A cluster that is connected requeues the instances that use it.
             Wait::Connection(_) => false,

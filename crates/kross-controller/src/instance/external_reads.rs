@@ -48,6 +48,9 @@ impl Pass<'_> {
             ExternalRead::Object { key, .. } => observe_object(key, caches, &mut self.observation),
             ExternalRead::Collection(query) => observe_collection(query, caches, &mut self.observation),
         };
+        // What the cache had last is used, but nothing is pruned because of it.
+        let is_stale = caches.iter().any(|cache| cache.failure().is_some());
+        let learned = is_stale && self.observation.observed.stale.insert(read.clone()) || learned;
         let failure = caches.iter().filter(|cache| !cache.is_complete()).find_map(Cache::failure);
         self.observation.listing |= failure.is_none() && caches.iter().any(|cache| !cache.has_synced());
         match failure {

@@ -497,6 +497,7 @@ fn any_of_kind(
         lifecycle: EvaluatedLifecycle::default(),
         unavailable: blocked.cloned(),
         failure: None,
+        blocks: true,
         key,
     }
 }

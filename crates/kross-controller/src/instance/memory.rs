@@ -55,6 +55,8 @@ pub(super) struct Memory {
     pub(super) pruned_statuses: u32,
     /// Objects that turned out to be another instance's when they were to be created: they are read before the next attempt.
     pub(super) contested: HashSet<ObjectKey>,
+    /// Whether objects were pruned since the inventory of the hub last lost what was deleted.
+    pub(super) can_shrink_inventory: bool,
     /// How many objects all instances had written when this pass began.
     pub(super) writes_before: u64,
     /// The instance of this UID has lost its finalizer. The cache will learn of it; until then nothing is done again.

@@ -38,9 +38,13 @@ impl Pass<'_> {
             self.requeue_after(SOON);
         }
         self.report_orphaned(&plan.prune.orphaned, &plan.clusters);
-        if pruned && !failed && plan.prune.is_done() {
+        self.memory.can_shrink_inventory |= pruned;
+        // A kind that cannot be listed is not in the plan's inventory, and may have objects.
+        let can_shrink = self.memory.can_shrink_inventory && plan.is_fully_applied();
+        if can_shrink && !failed && plan.prune.is_done() {
             let kept = plan.inventory.get(&ClusterId::local()).cloned().unwrap_or_default();
             if self.is_nothing_left_beside(&kept).await {
+                self.memory.can_shrink_inventory = false;
                 self.inventory.local = kept;
                 self.write_inventory().await?;
             }
@@ -186,10 +190,7 @@ impl Pass<'_> {
     /// # Errors
     /// The inventory cannot be written.
     pub(super) async fn write_attempts(&mut self, plan: &Plan) -> Result<(), InstanceError> {
-        let is_pending = !plan.prune.waiting.is_empty()
-            || !plan.prune.reported_orphans.is_empty()
-            || !plan.prune.hook_record.is_empty();
-        let attempts = plan.prune.persisted.clone().filter(|_| is_pending);
+        let attempts = plan.prune.persisted.clone();
         if self.inventory.attempts != attempts {
             self.inventory.attempts = attempts;
             self.write_inventory().await?;

@@ -24,6 +24,9 @@ const HOOKS_CREATED: &str = "hooksCreated";
 /// In place of a time: the deletion hooks that have completed.
 const HOOKS_COMPLETED: &str = "hooksCompleted";
 
+/// In place of a time: the nodes that may replace the objects of others, which are not pruned before these are applied.
+const REPLACEMENTS: &str = "replacements";
+
 /// The key of a hook without objects: no object has an empty kind.
 pub(super) fn key_of_hook(id: &Text) -> ObjectKey {
     ObjectKey {
@@ -67,6 +70,23 @@ pub(super) fn hook_record(persisted: Option<&str>) -> HookRecord {
     let mut moments: Moments = packed::read(text);
     let mut entries = |part: &str| moments.remove(part).into_iter().flatten().collect();
     HookRecord { created: entries(HOOKS_CREATED), completed: entries(HOOKS_COMPLETED) }
+}
+
+/// The nodes that may replace the objects of others, from [`DeletionPlan::persisted`] of an earlier plan.
+pub(crate) fn replacements(persisted: Option<&str>) -> BTreeSet<String> {
+    let moments: Moments = persisted.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    moments.get(REPLACEMENTS).into_iter().flatten().cloned().collect()
+}
+
+/// The text with the nodes that may replace the objects of others.
+pub(crate) fn with_replacements(persisted: Option<Text>, replacements: BTreeSet<String>) -> Option<Text> {
+    if replacements.is_empty() {
+        return persisted;
+    }
+    let moments = persisted.and_then(|text| serde_json::from_str(&text).ok());
+    let mut moments: Moments = moments.unwrap_or_default();
+    moments.insert(REPLACEMENTS.to_owned(), replacements.into_iter().collect());
+    serde_json::to_string(&moments).ok().map(Text::from)
 }
 
 /// The text that survives a restart; none where nothing has a limit and no hook is recorded.

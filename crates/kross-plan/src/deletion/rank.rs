@@ -78,12 +78,12 @@ impl Ranking<'_> {
 }
 
 /// Whether an object is a namespace or a CustomResourceDefinition.
-pub(super) fn is_container(object: &OwnedObject) -> bool {
+pub(crate) fn is_container(object: &OwnedObject) -> bool {
     (object.key.group.is_empty() && object.key.kind == *"Namespace") || object.defines.is_some()
 }
 
 /// Whether `outer` is the namespace of `inner`, or defines its kind.
-pub(super) fn contains(outer: &OwnedObject, inner: &OwnedObject) -> bool {
+pub(crate) fn contains(outer: &OwnedObject, inner: &OwnedObject) -> bool {
     if outer.key.cluster != inner.key.cluster {
         return false;
     }

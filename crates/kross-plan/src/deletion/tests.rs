@@ -27,6 +27,7 @@ fn object(kind: &str, namespace: &str, name: &str, order: i64) -> OwnedObject {
         lifecycle: EvaluatedLifecycle::default(),
         unavailable: None,
         failure: None,
+        blocks: true,
     }
 }
 
@@ -247,6 +248,7 @@ fn secret_and_object() -> Vec<OwnedObject> {
         display: "eu".into(),
         id: ClusterId::new("eu"),
         holds_objects: true,
+        listed: true,
     };
     let secret =
         object("Secret", "x", "eu-kubeconfig", 5).with_credentials_for(std::slice::from_ref(&recorded));

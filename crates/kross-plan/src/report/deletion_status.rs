@@ -213,7 +213,7 @@ fn message(progress: &DeletionProgress<'_>) -> String {
     let weight = |wait: &Wait| match wait {
         Wait::Failed(_) => 4,
         Wait::Connection(_) => 3,
-        Wait::Hook(_) => 2,
+        Wait::Hook(_) | Wait::Until(_) => 2,
         Wait::Deletion(_) => 1,
         Wait::Dependents => 0,
     };

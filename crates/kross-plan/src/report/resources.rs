@@ -212,7 +212,12 @@ pub(super) fn deletion_entries(
         entries.push(entry(pending, ResourceState::Deleting, None));
     }
     for (pending, wait) in &plan.waiting {
-        let state = if pending.retained { ResourceState::Retained } else { ResourceState::Deleting };
+        let state = match wait {
+            // Its deletion has not begun: `forceAfter` does not count yet.
+            Wait::Until(_) => ResourceState::Blocked,
+            _ if pending.retained => ResourceState::Retained,
+            _ => ResourceState::Deleting,
+        };
         let message = wait_message(pending, wait, ITEM_MESSAGE);
         entries.push(ManagedResource { reason: wait.reason(), ..entry(pending, state, Some(message)) });
     }

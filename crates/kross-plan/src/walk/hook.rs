@@ -172,9 +172,9 @@ impl<'a> Walk<'a> {
         record
     }
 
-    /// The record of deletion hooks after this walk, for objects to prune: a hook runs once for each of them. None if it is not
-    /// known now what to prune.
-    pub(crate) fn hook_record_of_prune(&self, pruned: Option<&[OwnedObject]>) -> HookRecord {
+    /// The record of deletion hooks after this walk, for objects to prune: a hook runs once for each of them. Unless it is known
+    /// that there are no others (`complete`), a hook that ran for another object is kept.
+    pub(crate) fn hook_record_of_prune(&self, pruned: &[&OwnedObject], complete: bool) -> HookRecord {
         let (before, mut record) = (self.input.hook_record, HookRecord::default());
         if !before.is_empty() {
             let planned = self.nodes.iter().flat_map(|node| &node.objects);
@@ -187,10 +187,10 @@ impl<'a> Walk<'a> {
             let is_pending = |uid: &str| if own.contains(uid) { !desired.contains(uid) } else { unseen };
             record.keep_completed(before, is_pending);
         }
-        let Some(pruned) = pruned else {
-            record.keep_created(before, None);
-            return record;
-        };
+        let hooks = self.input.graph.nodes.iter().filter(|node| lifecycle::is_hook(node));
+        for node in hooks.filter(|node| !complete && !self.is_due(node)) {
+            record.keep_created(before, Some(&node.id));
+        }
         for (node, plan) in self.due_hooks() {
             if self.has_former_objects(node) {
                 continue;
@@ -199,7 +199,7 @@ impl<'a> Walk<'a> {
                 self.record_created(node, &mut record);
                 continue;
             }
-            let is_awaiting = |object: &&OwnedObject| {
+            let is_awaiting = |object: &&&OwnedObject| {
                 let lifecycle = &object.lifecycle;
                 lifecycle.policy == DeletePolicy::Delete && lifecycle.awaits.iter().any(|id| **id == *node.id)
             };

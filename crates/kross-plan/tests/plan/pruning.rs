@@ -1,26 +1,22 @@
-//! Pruning: only objects that are not desired, only when all desired ones are applied, in reverse order.
+//! Pruning: only objects that are not desired, and in reverse order.
 
 use kross_api::FailureReason;
 
 use super::world::*;
 
 #[test]
-fn nothing_is_pruned_while_something_is_unresolved_or_failed() {
+fn an_item_that_left_a_collection_is_pruned_although_kept_items_and_dependents_fail() {
     let mut world = World::of(super::collections::GRID, "{regions: [eu, us], tiers: [a]}");
     world.settle();
     world.set_spec("{regions: [us], tiers: [a]}");
-    let mut unresolved = World::of(super::collections::GRID, "{regions: [us], tiers: [a]}");
-    unresolved.observed = world.observed.clone();
-    unresolved.settle();
-    unresolved.object_mut("us-a").value.as_object_mut().unwrap().remove("data");
-    let plan = unresolved.plan();
-    assert!(plan.prune.is_done(), "`count` waits for `parts`");
+    world.object_mut("us-a").value.as_object_mut().unwrap().remove("data");
     let plan = world.plan();
-    assert!(plan.prune.is_done(), "`count` must be applied first");
+    assert!(!progress(&plan, "count").is_applied(), "`count` waits for `parts`");
+    assert_eq!(deleted(&plan), ["eu-a"]);
     world.fail(&plan, "parts", FailureReason::Forbidden, "no");
-    assert!(world.settle().prune.is_done());
+    assert_eq!(deleted(&world.plan()), ["eu-a"]);
     world.observed.failures.clear();
-    assert_eq!(world.settle().prune.delete.len(), 1);
+    assert_eq!(deleted(&world.settle()), ["eu-a"]);
 }
 
 #[test]

@@ -192,3 +192,16 @@ pub(crate) fn condition(plan: &Plan, kind: &str) -> (String, String, String) {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     (condition.status.as_str().to_owned(), text(&condition.reason), text(&condition.message))
 }
+
+/// The names of the objects to prune now, in order.
+pub(crate) fn deleted(plan: &Plan) -> Vec<&str> {
+    let mut names: Vec<&str> = plan.prune.delete.iter().map(|pending| pending.key.name.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// What the object of this name waits for before it is pruned.
+pub(crate) fn awaited(plan: &Plan, name: &str) -> String {
+    let waiting = plan.prune.waiting.iter().find(|(pending, _)| pending.key.name == *name);
+    waiting.unwrap_or_else(|| panic!("{name}: {:?}", plan.prune)).1.message().to_string()
+}
