@@ -37,6 +37,12 @@ mod proof_of_absence;
 mod protected_namespace;
 #[path = "clusters/protected_secrets.rs"]
 mod protected_secrets;
+#[path = "clusters/prune.rs"]
+mod prune;
+#[path = "clusters/prune_held_back.rs"]
+mod prune_held_back;
+#[path = "clusters/prune_restart.rs"]
+mod prune_restart;
 #[path = "clusters/remote_objects.rs"]
 mod remote_objects;
 #[path = "clusters/removed_inventory.rs"]
