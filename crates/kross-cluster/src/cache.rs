@@ -56,6 +56,9 @@ pub struct CacheOptions {
     pub fallback_interval: Duration,
     /// The maximum random delay added to that interval.
     pub fallback_jitter: Duration,
+    /// How often a cache with a watch lists its objects again, should the watch have missed something; none for never.
+    /// Each cache adds up to a tenth of it at random, so that not all of them list at once.
+    pub resync_period: Option<Duration>,
     /// The backoff of a reflector after a failure that may pass.
     pub backoff: Backoff,
     /// The backoff after a failure that persists until something changes, such as permissions or CustomResourceDefinitions.
@@ -71,6 +74,7 @@ impl Default for CacheOptions {
             budget: 20_000,
             fallback_interval: Duration::from_secs(30),
             fallback_jitter: Duration::from_secs(10),
+            resync_period: Some(Duration::from_secs(10 * 60 * 60)),
             backoff: Backoff { base: Duration::from_millis(100), cap: Duration::from_secs(30) },
             persistent_backoff: Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(60) },
         }

@@ -28,6 +28,7 @@ use crate::liveness::{Heartbeat, Liveness};
 use crate::metrics::Metrics;
 use crate::permits::{Permit, Permits};
 use crate::readiness::Readiness;
+use crate::resync;
 use crate::secret_protection;
 use crate::settings::Settings;
 
@@ -326,6 +327,9 @@ async fn work(
     }
     let heartbeat = liveness.heartbeat(INSTANCES, WORKER_LIMIT);
     workers.spawn(reconcile_instances(Arc::clone(context), passes.clone(), heartbeat));
+    if let Some(period) = context.settings.caches.resync_period {
+        workers.spawn(resync::run(Arc::clone(context), period));
+    }
     // It ends once every protected Secret is queued; the workers never do.
     let requeue_protected = async {
         secret_protection::requeue_protected(context).await;

@@ -31,6 +31,7 @@ mod openapi;
 mod permits;
 mod preflight;
 mod readiness;
+mod resync;
 mod retry;
 mod secret_protection;
 mod secret_users;

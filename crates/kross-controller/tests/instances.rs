@@ -43,6 +43,8 @@ mod prune;
 mod rejected_objects;
 #[path = "instances/repairs.rs"]
 mod repairs;
+#[path = "instances/resync.rs"]
+mod resync;
 #[path = "instances/rollout.rs"]
 mod rollout;
 #[path = "instances/scale.rs"]

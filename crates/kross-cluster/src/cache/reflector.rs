@@ -57,6 +57,9 @@ pub(super) struct Reflector {
     pub(super) lists: Arc<Semaphore>,
     backoff: Backoff,
     persistent_backoff: Backoff,
+    resync_period: Option<Duration>,
+    /// When the objects are listed again although nothing has failed.
+    resync_at: Option<Instant>,
     failures: u32,
     /// Whether the last response was that the kind is not served.
     missing: bool,
@@ -72,7 +75,7 @@ impl Reflector {
         lists: Arc<Semaphore>,
         options: &CacheOptions,
     ) -> Self {
-        let CacheOptions { backoff, persistent_backoff, .. } = *options;
+        let CacheOptions { backoff, persistent_backoff, resync_period, .. } = *options;
         Self {
             writer,
             client,
@@ -80,6 +83,8 @@ impl Reflector {
             lists,
             backoff,
             persistent_backoff,
+            resync_period,
+            resync_at: None,
             failures: 0,
             missing: false,
             missing_object: None,
@@ -134,7 +139,8 @@ impl Reflector {
             });
             next = page.next;
             if next.is_none() {
-                self.writer.synced();
+                // A resync in which nothing changed concerns nobody.
+                self.writer.synced(!self.is_resync_due());
                 return Ok(version);
             }
         }
@@ -191,8 +197,15 @@ impl Reflector {
         self.client.endless_list(&self.kind, self.writer.key().selection.namespace())
     }
 
-    /// Watches from a resource version until it has expired or the kind is not served.
+    /// Whether it is time to list although nothing has failed.
+    fn is_resync_due(&self) -> bool {
+        self.resync_at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Watches from a resource version until it has expired, the kind is not served, or a resync is due.
     async fn watch_from(&mut self, mut version: String) {
+        let period = self.resync_period.map(|period| period.mul_f64(1.0 + fastrand::f64() / 10.0));
+        self.resync_at = period.map(|period| Instant::now() + period);
         let mut interrupted = false;
         self.missing_object = None;
         loop {
@@ -222,6 +235,7 @@ impl Reflector {
                     self.pause(SHORT_DELAY).await;
                     return;
                 }
+                WatchEnd::Resume if self.is_resync_due() => return,
                 // Do not hammer a server that closes every watch at once.
                 WatchEnd::Resume if started.elapsed() < HEALTHY_AFTER => self.pause(SHORT_DELAY).await,
                 WatchEnd::Resume => {}
@@ -229,7 +243,8 @@ impl Reflector {
                 WatchEnd::Failed(error) => {
                     self.back_off(&error).await;
                     // Whether the kind is still served, the next list finds out.
-                    if error.missing().is_some() || self.writer.relist().is_due() {
+                    let is_list_due = self.writer.relist().is_due() || self.is_resync_due();
+                    if error.missing().is_some() || is_list_due {
                         return;
                     }
                 }
@@ -239,6 +254,7 @@ impl Reflector {
 
     async fn watch_once(&mut self, version: &mut String, timeout: Duration) -> WatchEnd {
         let deadline = Instant::now() + timeout + WATCH_TIMEOUT_GRACE;
+        let deadline = self.resync_at.map_or(deadline, |resync| resync.min(deadline));
         let pending = self.begin_audit(AuditVerb::Watch);
         let response = match self.client.open_watch(self.watch_path(version, timeout)).await {
             Ok(response) => response,

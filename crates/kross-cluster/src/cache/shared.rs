@@ -309,15 +309,17 @@ impl WriterToken {
         self.shared.relist.end() || rolled_back
     }
 
-    /// Called when the last page of a list has been stored.
-    pub(super) fn synced(&self) {
+    /// Called when the last page of a list has been stored. Emits `Synced`, unless the cache was in sync before.
+    pub(super) fn synced(&self, is_news: bool) {
         let Some(mut inner) = self.lock() else { return };
         let relisted = self.end_list(&mut inner);
         inner.lists += 1;
         inner.listed_by = self.number;
-        inner.failure = None;
+        let is_news = is_news || inner.failure.take().is_some();
         inner.enter(CachePhase::Live);
-        self.shared.emit(&mut inner, Change::Synced);
+        if is_news {
+            self.shared.emit(&mut inner, Change::Synced);
+        }
         if relisted {
             self.shared.emit(&mut inner, Change::Relisted);
         }

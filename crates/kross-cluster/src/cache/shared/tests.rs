@@ -37,13 +37,13 @@ fn writes_of_a_superseded_reflector_are_ignored() {
     // The first page of its list.
     list(&second, 7, &["a"]);
     // The end of a list that was superseded deletes nothing, and does not complete the cache.
-    first.synced();
+    first.synced(true);
     assert!(!shared.has_synced());
     assert!(matches!(shared.get(Some("shop"), "b"), Lookup::Found(_)));
     let state = || shared.state(1);
     first.live();
     assert_eq!((state().opened, state().phase), (0, CachePhase::Listing));
-    second.synced();
+    second.synced(true);
     assert!(matches!(shared.get(Some("shop"), "b"), Lookup::Absent));
     assert_eq!((state().lists, state().phase), (1, CachePhase::Live));
 }
@@ -53,21 +53,21 @@ fn a_reflector_that_panicked_is_not_live_and_takes_over_only_from_itself() {
     let shared = shared();
     let first = WriterToken::acquire(&shared, SyncMode::Watch);
     list(&first, 5, &["a"]);
-    first.synced();
+    first.synced(true);
     first.panicked();
     assert_eq!(shared.state(1).phase, CachePhase::Failed);
     let failure = shared.state(1).failure.unwrap();
     assert!(failure.message().contains("internal error"), "{failure}");
     let renewed = first.renew(SyncMode::Watch).unwrap();
-    first.synced();
+    first.synced(true);
     assert_eq!(shared.state(1).lists, 1, "the token was revoked");
-    renewed.synced();
+    renewed.synced(true);
     assert_eq!((shared.state(1).lists, shared.state(1).phase), (2, CachePhase::Live));
     let second = WriterToken::acquire(&shared, SyncMode::Watch);
     renewed.panicked();
     assert!(renewed.renew(SyncMode::Watch).is_none());
     assert_eq!(shared.state(1).phase, CachePhase::Live);
-    second.synced();
+    second.synced(true);
     assert_eq!(shared.state(1).lists, 3);
 }
 
@@ -96,7 +96,7 @@ async fn an_unreadable_object_is_unknown_until_it_is_readable_or_deleted() {
     });
     let cache = Cache::new(Arc::clone(&shared), Arc::clone(&caches.registry));
     assert!(cache.failure().is_none(), "the cache has not synced");
-    writer.synced();
+    writer.synced(true);
     // The others are in sync, and nobody takes the unreadable one for deleted.
     assert!(matches!(cache.get(Some("shop"), "a"), Lookup::Found(_)));
     assert_eq!(cache.get(Some("shop"), "b"), Lookup::Absent);
@@ -115,7 +115,7 @@ async fn an_unreadable_object_is_unknown_until_it_is_readable_or_deleted() {
     // A list without it means that it was deleted, as for every other object.
     writer.change(|store| store.applied(unreadable("deep", 6)));
     list(&writer, 7, &["a"]);
-    writer.synced();
+    writer.synced(true);
     assert_eq!(cache.get(Some("shop"), "deep"), Lookup::Absent);
     assert!(cache.is_complete() && cache.failure().is_none());
     assert_eq!(shared.state(1).unreadable, 0);

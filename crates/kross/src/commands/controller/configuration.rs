@@ -121,7 +121,11 @@ impl FlagValues {
                 base: self.duration("dynamic-controller-rate-limiter-min-delay"),
                 cap: self.duration("dynamic-controller-rate-limiter-max-delay").min(MAX_BACKOFF),
             },
-            caches: CacheOptions { budget: self.count("watch-budget").unwrap_or(0), ..defaults.caches },
+            caches: CacheOptions {
+                budget: self.count("watch-budget").unwrap_or(0),
+                resync_period: self.seconds("dynamic-controller-default-resync-period"),
+                ..defaults.caches
+            },
             clusters: self.clusters()?,
             preflights: defaults.preflights,
             condition_events: gates.events,
@@ -224,6 +228,11 @@ impl FlagValues {
         }
     }
 
+    /// A time in seconds; none where the flag is 0 or negative.
+    fn seconds(&self, name: &str) -> Option<Duration> {
+        self.count(name).and_then(|count| u64::try_from(count).ok()).map(Duration::from_secs)
+    }
+
     pub(super) fn duration(&self, name: &str) -> Duration {
         match self.effective.get(name) {
             Some(Value::Duration(duration)) => GoDuration::get(*duration),
@@ -299,6 +308,7 @@ mod tests {
         assert_eq!(settings.max_collection_size, 1000);
         assert_eq!(settings.kro_version, "devel");
         assert_eq!(settings.shutdown_timeout, Duration::from_secs(60));
+        assert_eq!(settings.caches.resync_period, Some(Duration::from_secs(36_000)));
         assert!(settings.definition_workers > 1 && settings.instance_workers > 1);
         assert!(settings.leader_election.is_none() && !settings.allow_crd_deletion);
     }
@@ -308,7 +318,7 @@ mod tests {
         let line = "--leader-elect --leader-election-namespace=kro-system -leader-election-lease-duration 20s \
              --rgd-max-graph-revisions=0 --feature-gates=CELOmitFunction=false,InstanceConditionMetrics=true \
              --zap-devel=false --allow-crd-deletion --dynamic-controller-concurrent-reconciles=3 \
-             --instance-requeue-interval=0";
+             --instance-requeue-interval=0 --dynamic-controller-default-resync-period=0";
         let configuration = configuration(line).unwrap();
         assert_eq!(configuration.encoder, Encoder::Json);
         let settings = configuration.controller;
@@ -316,7 +326,7 @@ mod tests {
         assert_eq!((lease.namespace.as_str(), lease.name.as_str()), ("kro-system", "controller.kro.run"));
         assert_eq!(lease.lease_duration, Duration::from_secs(20));
         assert_eq!((settings.max_revisions, settings.instance_workers), (None, 3));
-        assert_eq!(settings.instance_interval, None);
+        assert_eq!((settings.instance_interval, settings.caches.resync_period), (None, None));
         assert!(!settings.compile.omit && settings.condition_metrics && settings.allow_crd_deletion);
     }
 

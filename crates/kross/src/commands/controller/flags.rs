@@ -102,7 +102,7 @@ pub(super) const FLAGS: [Flag; 60] = [
     flag(
         "dynamic-controller-default-resync-period",
         FlagDefault::Integer(36000),
-        "Accepted for compatibility with kro but ignored: changes arrive by watch, and a broken watch lists again",
+        "Period in seconds in which every definition and instance is reconciled, and every watched kind listed, once without an event, at times spread over it; 0 disables it",
     ),
     flag(
         "dynamic-controller-rate-limiter-burst-limit",
