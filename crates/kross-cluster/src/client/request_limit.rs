@@ -58,6 +58,13 @@ impl RequestLimit {
         })
     }
 
+    /// How many requests may be in flight now, and how many wait for a permit.
+    pub(crate) fn usage(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        let waiting = state.waiting.values().flatten().filter(|sender| !sender.is_closed()).count();
+        (state.limit, waiting)
+    }
+
     /// Waits for a permit.
     pub(crate) async fn acquire(
         self: &Arc<Self>,

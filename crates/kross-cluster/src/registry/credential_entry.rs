@@ -76,7 +76,7 @@ pub(super) struct Connector {
     secret: SecretAddress,
     pub(super) breaker: Arc<CircuitBreaker>,
     /// The permits of the credential, whatever connections and clients it has.
-    limit: Arc<RequestLimit>,
+    pub(super) limit: Arc<RequestLimit>,
     options: Arc<ClusterOptions>,
     /// That of the hub's client: who may write there may write here.
     fence: Fence,

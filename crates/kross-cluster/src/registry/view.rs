@@ -69,6 +69,10 @@ pub struct ClusterView {
     pub failures: BTreeMap<FailureReason, u64>,
     /// Requests in flight.
     pub in_flight: usize,
+    /// Requests that may be in flight at once now.
+    pub limit: usize,
+    /// Requests that wait because as many are in flight.
+    pub waiting: usize,
     /// Answered requests.
     pub answered: u64,
     /// Requests without an answer.
@@ -118,6 +122,7 @@ fn view(secret: &WatchedSecret) -> ClusterView {
     let connector = entry.as_ref().map(|entry| &entry.connector);
     let counts = connector.map(|connector| connector.breaker.counts()).unwrap_or_default();
     let attempts = connector.map(|connector| connector.attempts()).unwrap_or_default();
+    let (limit, waiting) = connector.map(|connector| connector.limit.usage()).unwrap_or_default();
     let mut view = ClusterView {
         secret: secret.address.to_string(),
         key: secret.address.key.clone(),
@@ -136,6 +141,8 @@ fn view(secret: &WatchedSecret) -> ClusterView {
         attempts: attempts.made,
         failures: attempts.failed,
         in_flight: counts.in_flight,
+        limit,
+        waiting,
         answered: counts.answered,
         failed: counts.failed,
         refused: counts.refused,

@@ -93,6 +93,8 @@ async fn an_instance_with_one_request_does_not_wait_for_all_requests_of_another_
     }
     let mut last = Box::pin(small.get(&kind, namespace, "small"));
     assert!(futures::poll!(&mut last).is_pending());
+    let state = &setup.clusters.states()[0];
+    assert_eq!((state.limit, state.in_flight, state.waiting), (2, 2, 299));
     setup.proxy.remove(rule);
     let (last, _) = tokio::join!(last, join_all(requests));
     assert!(last.unwrap_err().is_object_not_found());

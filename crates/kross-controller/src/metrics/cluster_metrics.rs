@@ -45,7 +45,7 @@ struct PerCluster {
     read: fn(&ClusterView) -> usize,
 }
 
-const PER_CLUSTER: [PerCluster; 3] = [
+const PER_CLUSTER: [PerCluster; 5] = [
     PerCluster {
         name: "kross_cluster_connected",
         help: "Whether a cluster is connected; for `others` the number of connected clusters",
@@ -55,6 +55,16 @@ const PER_CLUSTER: [PerCluster; 3] = [
         name: "kross_cluster_requests_in_flight",
         help: "Requests to a cluster that are in flight",
         read: |view| view.in_flight,
+    },
+    PerCluster {
+        name: "kross_cluster_requests_limit",
+        help: "Requests to a cluster that may be in flight at once now; shrinks when the cluster is overloaded",
+        read: |view| view.limit,
+    },
+    PerCluster {
+        name: "kross_cluster_requests_waiting",
+        help: "Requests to a cluster that wait because as many as allowed are in flight",
+        read: |view| view.waiting,
     },
     PerCluster {
         name: "kross_cluster_watches",
