@@ -29,7 +29,7 @@ impl SecretUsers {
     /// Indexes an instance as it is now. Returns the Secrets that got their first user or lost their last one.
     pub(crate) fn observe(&self, key: &ObjectKey, instance: &StoredObject) -> Vec<SecretName> {
         match named_by(instance) {
-            Some(named) => self.set(key, named),
+            Some(named) => self.set(key, &named),
             // What cannot be read does not tell that a Secret is not needed any more.
             None => Vec::new(),
         }
@@ -37,10 +37,10 @@ impl SecretUsers {
 
     /// Removes an instance. Returns the Secrets that lost their last user.
     pub(crate) fn forget(&self, key: &ObjectKey) -> Vec<SecretName> {
-        self.set(key, BTreeSet::new())
+        self.set(key, &BTreeSet::new())
     }
 
-    fn set(&self, key: &ObjectKey, named: BTreeSet<SecretName>) -> Vec<SecretName> {
+    fn set(&self, key: &ObjectKey, named: &BTreeSet<SecretName>) -> Vec<SecretName> {
         let State { users, secrets, .. } = &mut *self.state.lock();
         let before = if named.is_empty() {
             secrets.remove(key).unwrap_or_default()
@@ -55,7 +55,7 @@ impl SecretUsers {
             }
             instances.insert(key.clone());
         }
-        for removed in before.difference(&named) {
+        for removed in before.difference(named) {
             let Some(instances) = users.get_mut(removed) else { continue };
             instances.remove(key);
             if instances.is_empty() {
@@ -145,9 +145,9 @@ mod tests {
         let changed = |changed: Vec<SecretName>| -> Vec<String> {
             changed.iter().map(|secret| secret.name.to_string()).collect()
         };
-        assert_eq!(changed(users.set(&a, named(&["eu", "us"]))), ["eu", "us"]);
-        assert_eq!(changed(users.set(&b, named(&["eu"]))), [""; 0]);
-        assert_eq!(changed(users.set(&a, named(&["us"]))), [""; 0]);
+        assert_eq!(changed(users.set(&a, &named(&["eu", "us"]))), ["eu", "us"]);
+        assert_eq!(changed(users.set(&b, &named(&["eu"]))), [""; 0]);
+        assert_eq!(changed(users.set(&a, &named(&["us"]))), [""; 0]);
         assert_eq!(changed(users.forget(&b)), ["eu"]);
         assert_eq!(changed(users.forget(&b)), [""; 0]);
         assert!(users.contains(&a) && !users.contains(&b));

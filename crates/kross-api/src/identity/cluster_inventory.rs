@@ -368,7 +368,7 @@ mod tests {
         let text = inventory.text(ID).unwrap().unwrap();
         assert!(text.starts_with("{\"version\":2,"), "{}", text.get(..100).unwrap());
         assert!(text.len() < 96 << 10, "{} bytes", text.len());
-        assert_eq!(ClusterInventory::parse(ID, &text), Ok(inventory.clone()));
+        assert_eq!(ClusterInventory::parse(ID, &text), Ok(inventory));
         assert_eq!(ClusterInventory::references(&text).unwrap().len(), 2_002);
         assert_eq!(ClusterInventory::parse("other", &text), Err(InventoryError::Hash));
         for (from, to) in
@@ -391,7 +391,7 @@ mod tests {
         for mut inventory in [ClusterInventory::default(), inventory(), large(500)] {
             inventory.set_incomplete(true);
             let text = inventory.text(ID).unwrap().unwrap();
-            assert_eq!(ClusterInventory::parse(ID, &text), Ok(inventory.clone()));
+            assert_eq!(ClusterInventory::parse(ID, &text), Ok(inventory));
             let hidden = text.replace("\"incomplete\":true,", "");
             assert_eq!(ClusterInventory::parse(ID, &hidden), Err(InventoryError::Hash));
         }
