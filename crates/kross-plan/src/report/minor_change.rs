@@ -1,6 +1,7 @@
 //! Decides whether a change of the status is minor, so that its write may be delayed: how many of a thousand items are ready is minor;
 //! the state of a resource, a condition, a cluster's connection or a field of the author is not.
 
+use kross_api::MORE_CLUSTERS;
 use kross_value::{Object, Value};
 
 /// Whether two statuses differ only in messages, in counts, and in which items of a large collection are listed.
@@ -13,6 +14,12 @@ fn outline(status: &Value) -> Value {
     let mut outline = status.as_object().cloned().unwrap_or_default();
     reduce(&mut outline, "conditions", &["type", "status", "reason", "observedGeneration"]);
     reduce(&mut outline, "clusters", &["name", "secret", "uid", "mode", "connected", "since"]);
+    // Which clusters of a large fleet are listed is minor: the conditions tell whether one that is needed is lost.
+    let clusters = outline.get("clusters").and_then(Value::as_list).unwrap_or_default();
+    let name = |entry: &Value| entry.get("name").and_then(Value::as_str).map(str::to_owned);
+    if clusters.last().and_then(name).is_some_and(|name| name.ends_with(MORE_CLUSTERS)) {
+        outline.insert("clusters", Value::from(MORE_CLUSTERS));
+    }
     let list = outline.get("managedResources").and_then(Value::as_list).map(<[Value]>::to_vec);
     let summarized: Vec<Value> = list
         .iter()
@@ -66,6 +73,18 @@ mod tests {
                 "managedResources":[{"id":"many","state":"Pending","message":"5 of 9"},{"id":"many","name":"m6","state":"Pending"}]}"#,
         );
         assert!(is_minor_change(&before, &after));
+    }
+
+    #[test]
+    fn which_clusters_of_a_large_fleet_are_listed_is_minor() {
+        let fleet = |first: &str, others: &str| {
+            status(&format!(
+                r#"{{"clusters":[{{"name":"{first}","connected":false}},{{"name":"{others}"}}]}}"#
+            ))
+        };
+        let before = fleet("a", "1900 more clusters");
+        assert!(is_minor_change(&before, &fleet("b", "1899 more clusters")));
+        assert!(!is_minor_change(&before, &fleet("a", "b")));
     }
 
     #[test]
