@@ -90,8 +90,8 @@ impl FailureReason {
             }
             Self::NotFound => {
                 "Create the namespace, or install the CRD of the kind, in the cluster that the message names. If the \
-                 message says that the answer proves nothing, check the load balancer or proxy in front of the API \
-                 server."
+                 message mentions a load balancer or proxy, something else answered in place of the API \
+                 server: check it."
             }
             Self::Invalid => {
                 "The message quotes the API server. Correct the template or the spec of the instance. If an immutable \

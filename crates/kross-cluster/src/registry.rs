@@ -56,7 +56,7 @@ pub struct ClusterOptions {
     pub liveness_interval: Duration,
     /// How long the liveness check waits for an answer.
     pub liveness_timeout: Duration,
-    /// Consecutive failed requests, timeouts apart, that open the circuit breaker until a probe succeeds.
+    /// Consecutive failed requests (timeouts do not count) that open the circuit breaker until a probe succeeds.
     pub breaker_threshold: u32,
     /// How long a cluster stays connected after its last handle was dropped.
     pub idle_timeout: Duration,

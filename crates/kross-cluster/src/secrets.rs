@@ -62,7 +62,7 @@ impl From<&SecretAddress> for SecretName {
 pub enum SecretRefusal {
     /// It does not exist, is not offered, or is not offered to this consumer. The message does not say which.
     #[error(
-        "cannot use Secret `{secret}`: it must exist, {}{}, and not have a type of `kubernetes.io/*`; if it is in another namespace, set `cluster.namespace`",
+        "cannot use Secret `{secret}`: it must exist, {}{}, and not have a type of `kubernetes.io/*`; if it is in another namespace, set the namespace in the cluster reference",
         offered_text(secret),
         allowed_text(consumer.as_deref())
     )]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kross_api::{FailureReason, labels};
+use kross_api::{FailureReason, PROTECTION_FINALIZER, labels};
 use kross_cluster::{
     ApiError, ApiKind, KubeconfigSecret, Outcome, Report, SecretName, Selection, Severity, StoredObject,
 };
@@ -31,7 +31,7 @@ pub(crate) async fn reconcile(context: &Context, name: &SecretName) -> Outcome {
         Ok(Some(secret)) => secret,
         Ok(None) => return Outcome::Done,
         Err(error) => {
-            tracing::warn!(secret = %name, %error, "cannot read Secret to protect");
+            tracing::warn!(secret = %name, %error, "cannot read protected Secret");
             return Outcome::Retry;
         }
     };
@@ -105,10 +105,9 @@ async fn write(context: &Context, name: &SecretName, secret: &KubeconfigSecret, 
         Err(error) => {
             let is_forbidden = error.reason() == FailureReason::Forbidden;
             let note = format!(
-                "cannot {change} the finalizer of a Secret with the label `{}`: {}{}",
-                labels::PROTECT,
+                "cannot {change} finalizer `{PROTECTION_FINALIZER}`: {}{}",
                 error.message(),
-                if is_forbidden { "; allow the controller to patch it" } else { "" }
+                if is_forbidden { "; allow the controller to patch Secrets in this namespace" } else { "" }
             );
             tracing::warn!(secret = %name, change, cause = note, "cannot change finalizer of Secret");
             if let Some(events) = context.events.as_ref().filter(|_| is_forbidden) {

@@ -88,10 +88,10 @@ impl ExpectedIdentity {
             (Self::Uid(expected), IdentityAnswer::Uid(uid)) if *expected == uid.as_str() => Ok(()),
             (Self::Hidden, IdentityAnswer::Hidden) => Ok(()),
             (_, IdentityAnswer::Uid(uid)) => {
-                other(format!("the server's address now leads to another cluster, `{uid}`"))
+                other(format!("the server's address now leads to another cluster (UID `{uid}`); check DNS and the load balancer"))
             }
             (_, IdentityAnswer::Hidden) => other(
-                "the server no longer shows which cluster it is, so it may be another cluster".to_owned(),
+                "the credential can no longer read the UID of namespace `kube-system`, so this may be another cluster; allow it to get that namespace".to_owned(),
             ),
             (_, IdentityAnswer::Unauthorized | IdentityAnswer::Anonymous) => {
                 let problem = "the server does not accept the credentials".to_owned();
@@ -105,7 +105,7 @@ impl ExpectedIdentity {
                 unverified(FailureReason::ServerError, format!("the server answered {status}"))
             }
             (_, IdentityAnswer::Foreign(status)) => {
-                other(format!("the server is not that of the cluster: it answered {status}"))
+                other(format!("the server does not answer like a Kubernetes API server: {status}"))
             }
         }
     }

@@ -522,7 +522,7 @@ impl Connector {
             Ok(_) => failed(
                 ConnectStep::Identify,
                 FailureReason::Credentials,
-                "the server does not answer as the cluster that was connected",
+                "the server is not the cluster that was connected before",
                 ConnectionAdvice::CheckServer,
             ),
         };

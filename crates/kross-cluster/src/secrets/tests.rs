@@ -97,13 +97,14 @@ fn missing_unoffered_and_disallowed_secrets_look_the_same() {
         missing.to_string(),
         "cannot use Secret `clusters/eu`: it must exist, be named `*-kubeconfig` or have the label \
          `kro.run/cluster-credentials: \"true\"`, list `shop` in the annotation `kro.run/allowed-namespaces` if it has one, and \
-         not have a type of `kubernetes.io/*`; if it is in another namespace, set `cluster.namespace`"
+         not have a type of `kubernetes.io/*`; if it is in another namespace, set the namespace in the cluster \
+         reference"
     );
     assert_eq!(
         SecretRefusal::not_offered(&address("eu-kubeconfig"), shop).to_string(),
         "cannot use Secret `clusters/eu-kubeconfig`: it must exist, list `shop` in the annotation \
          `kro.run/allowed-namespaces` if it has one, and not have a type of `kubernetes.io/*`; if it is in another \
-         namespace, set `cluster.namespace`"
+         namespace, set the namespace in the cluster reference"
     );
 }
 

@@ -227,7 +227,10 @@ async fn list_instances(
     if instances.is_empty() {
         let served = context.client.served_kind(&kind.group, &kind.kind, asked).await;
         if served.map_err(|error| unproven(&error))?.is_none() {
-            let message = format!("the API server lists {} objects, but not their kind", kind.kind);
+            let message = format!(
+                "{} objects can be listed, but discovery does not list the kind; check the load balancer or proxy in front of the API server",
+                kind.kind
+            );
             return Err(DefinitionError::Unproven { message });
         }
     }
@@ -242,7 +245,9 @@ async fn list_instances(
 async fn prove_deleted(context: &Context, crd: &str) -> Result<(), DefinitionError> {
     match context.client.get(&context.crd_kind, None, crd).await {
         Ok(_) => {
-            let message = format!("CustomResourceDefinition `{crd}` exists, but its kind is not served");
+            let message = format!(
+                "CustomResourceDefinition `{crd}` exists, but its kind is not served; check its condition `Established`"
+            );
             Err(DefinitionError::Unproven { message })
         }
         Err(error) if error.is_object_not_found() => Ok(()),

@@ -121,7 +121,7 @@ pub(super) enum DefinitionError {
         crd: String,
     },
     /// It is being deleted, and the hub does not prove that it has no instances.
-    #[error("cannot prove that no instance exists: {message}")]
+    #[error("cannot verify that no instance exists: {message}")]
     Unproven {
         /// What the hub answered.
         message: String,

@@ -174,9 +174,7 @@ impl StatusReport {
     /// The graph fits its clusters, as far as they are known; the warnings are about clusters that depend on the instance.
     pub(super) fn analyzed(&mut self, reason: Reason, message: &str, warnings: Option<&str>) {
         let message = match warnings {
-            Some(warnings) => format!(
-                "{message}; assuming that clusters which depend on an instance have the schemas of the hub: {warnings}"
-            ),
+            Some(warnings) => format!("{message}; warnings, assuming the schemas of the hub: {warnings}"),
             None => message.to_owned(),
         };
         self.has_warnings = warnings.is_some();

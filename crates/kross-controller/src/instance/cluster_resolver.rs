@@ -369,8 +369,8 @@ fn not_connected(id: ClusterId, failure: ConnectionFailure) -> ObservedCluster {
 /// The failure of a cluster whose Secret is being deleted.
 fn serves_deletions_only(secret: &SecretAddress, since: Timestamp) -> ConnectionFailure {
     let cause = format!(
-        "Secret `{secret}` is being deleted and serves deletions only; nothing is applied until the instance refers to \
-         another Secret or is deleted"
+        "Secret `{secret}` is being deleted and serves deletions only: nothing is applied; refer to another Secret, or \
+         delete the instance"
     );
     let step = ConnectStep::Secret;
     ConnectionFailure::new(step, FailureReason::Credentials, cause, ConnectionAdvice::None, since)

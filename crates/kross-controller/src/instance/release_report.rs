@@ -60,7 +60,7 @@ impl Pass<'_> {
 pub(super) fn abandoned(context: &Context, instance: &StoredObject, cluster: &RecordedCluster) {
     let kinds: Vec<String> = cluster.contents.group_kinds.iter().map(ToString::to_string).collect();
     let note = format!(
-        "objects in cluster `{}` ({}) are orphaned, as confirmed: {}",
+        "objects in cluster `{}` ({}) are orphaned, as an annotation requests: {}",
         cluster.name,
         cluster.uid,
         if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") }
@@ -70,7 +70,7 @@ pub(super) fn abandoned(context: &Context, instance: &StoredObject, cluster: &Re
         cluster = cluster.name,
         uid = cluster.uid,
         kinds = kinds.join(","),
-        "orphaned the objects in a cluster, as confirmed"
+        "orphaned the objects in a cluster, as an annotation requests"
     );
     audit_abandoned(context, instance, cluster);
     if let Some(events) = &context.events {

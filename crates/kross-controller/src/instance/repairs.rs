@@ -162,8 +162,12 @@ impl Repair {
     pub(super) fn contest(&self) -> Contest {
         let next = SignedDuration::try_from(self.wait()).unwrap_or_default();
         let next = self.last.1.checked_add(next).unwrap_or(self.last.1);
+        let advice = match self.cause {
+            Some(Cause::Deleted) => "stop the other client from deleting it",
+            _ => "remove these fields from the template, or stop the other client from setting them",
+        };
         let message = format!(
-            "{} after every repair; repaired {} times since {}, next repair at {}; let only one client manage it",
+            "{} after every repair; repaired {} times since {}, next repair at {}; {advice}",
             self.others(),
             self.count,
             whole_seconds(self.since),

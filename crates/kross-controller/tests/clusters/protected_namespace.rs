@@ -155,7 +155,7 @@ async fn protected_secrets_outlive_their_users_over_restarts_and_namespace_delet
         let found = events.list(&Default::default()).await.unwrap().items;
         let notes = found.into_iter().filter(|event| event.reason.as_deref() == Some("ProtectionFailed"));
         let notes: Vec<_> = notes.filter_map(|event| event.note).collect();
-        if notes.iter().any(|note| note.contains("allow the controller to patch it")) {
+        if notes.iter().any(|note| note.contains("allow the controller to patch Secrets")) {
             Ok(())
         } else {
             Err(format!("{notes:?}"))

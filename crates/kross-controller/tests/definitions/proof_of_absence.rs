@@ -45,7 +45,7 @@ async fn keeps_definition_and_crd_while_it_is_not_proven_that_there_are_no_insta
         let blocked = objects
             .until(name, |definition| {
                 let message = condition(definition, "ControllerReady")["message"].to_string();
-                message.contains("cannot prove that no instance exists") && message.contains(&kind)
+                message.contains("cannot verify that no instance exists") && message.contains(&kind)
             })
             .await;
         assert_eq!(blocked["metadata"]["finalizers"], json!(["kro.run/finalizer"]));

@@ -132,7 +132,9 @@ impl Decision<'_, '_> {
         let mut managed = plan.objects.iter().filter(|object| object.desired.is_some());
         let found = managed.find(|object| is_same(&object.key))?;
         let cluster = self.walk.display_of(&found.key).unwrap_or_default();
-        Some(format!("cluster `{cluster}` is connected, since it may be the same cluster").into())
+        Some(
+            format!("cluster `{cluster}` is connected (it may be the cluster that this object is in)").into(),
+        )
     }
 
     /// Whether it is unknown if a node's kind is namespaced in a cluster.

@@ -250,7 +250,7 @@ fn deletion_advice(pending: &PendingDeletion, wait: &Wait) -> String {
         return String::new();
     }
     let condition = match failure.operation {
-        Some(Operation::Get) => "proves that it has none of the objects, or lists them",
+        Some(Operation::Get) => "can be listed",
         _ => "is reachable",
     };
     format!(

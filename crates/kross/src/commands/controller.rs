@@ -134,7 +134,7 @@ impl Pages {
     ) -> anyhow::Result<()> {
         let listener = match address.listen(name).await {
             Err(error) if !required => {
-                tracing::warn!(%address, pages = name, error = %anyhow::Error::from(error).root_cause(), "cannot serve pages");
+                tracing::warn!(%address, pages = name, error = %anyhow::Error::from(error).root_cause(), advice = "set --admin-bind-address", "cannot serve pages");
                 return Ok(());
             }
             listener => listener?,

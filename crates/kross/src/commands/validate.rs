@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Output format: full, short, json, jsonl or github (default: full)
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// How to report what does not fit these schemas in a cluster that depends on the instance
+    /// How to report resources that do not match these schemas, if their cluster depends on the instance
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Level::Error)]
     deferred_checks: Level,
     /// How to report kinds without a schema (default: error, or warn if the cluster depends on the instance)

@@ -58,7 +58,7 @@ pub(super) const FLAGS: [Flag; 60] = [
     flag(
         "cluster-breaker-threshold",
         FlagDefault::Integer(3),
-        "Consecutive failed requests, timeouts apart, that open the circuit breaker of a remote cluster; while it is open, only probes are sent",
+        "Consecutive failed requests (timeouts do not count) that open the circuit breaker of a remote cluster; while it is open, only probes are sent",
     ),
     flag(
         "cluster-connect-timeout",
