@@ -315,9 +315,9 @@ impl WriterToken {
         let relisted = self.end_list(&mut inner);
         inner.lists += 1;
         inner.listed_by = self.number;
-        let is_news = is_news || inner.failure.take().is_some();
+        let had_failed = inner.failure.take().is_some();
         inner.enter(CachePhase::Live);
-        if is_news {
+        if is_news || had_failed {
             self.shared.emit(&mut inner, Change::Synced);
         }
         if relisted {

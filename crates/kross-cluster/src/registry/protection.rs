@@ -222,6 +222,11 @@ pub(super) fn concerns_users(before: &StoredObject, after: &StoredObject) -> boo
     facts(before) != facts(after)
 }
 
+/// Whether a Secret is protected, or asks for it.
+pub(super) fn concerns(secret: &StoredObject) -> bool {
+    is_requested(secret) || has_finalizer(secret) || is_marked(secret)
+}
+
 /// Whether two versions of a Secret differ in what its protection depends on.
 pub(super) fn differs(before: &StoredObject, after: &StoredObject) -> bool {
     let facts = |secret: &StoredObject| {

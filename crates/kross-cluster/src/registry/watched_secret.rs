@@ -245,7 +245,10 @@ impl WatchedSecret {
         let is_same = matches!((&state.content, &content),
             (SecretContent::Usable(before, _), SecretContent::Usable(after, _)) if before == after);
         permissions |= is_same && before.is_none_or(|before| protection::concerns_users(before, &secret));
-        let protection = before.is_none_or(|before| protection::differs(before, &secret));
+        let protection = match before {
+            Some(before) => protection::differs(before, &secret),
+            None => protection::concerns(&secret),
+        };
         // Consumers that asked before there was a Secret get an answer now, even if it is a refusal.
         for key in std::mem::take(&mut state.waiting) {
             let verdict = read_kubeconfig(&secret, &self.address, key.consumer(), &inner.options.secrets);

@@ -75,7 +75,8 @@ async fn a_new_label_on_the_secret_does_not_reconnect() {
     let live = setup.connected(&hold).await;
     let mut events = setup.clusters.subscribe();
     let secrets = setup.fixture.hub.api::<Secret>();
-    let patch = Patch::Merge(json!({"metadata": {"labels": {"seen": "true"}}}));
+    let labels = json!({"seen": "true", "kro.run/cluster-credentials": "true"});
+    let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
     secrets.patch("eu-kubeconfig", &PatchParams::default(), &patch).await.unwrap();
     until_event(&mut events, &hold, ClusterChange::Permissions).await;
     let after = setup.connected(&hold).await;
