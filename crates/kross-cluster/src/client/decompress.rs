@@ -1,0 +1,41 @@
+//! Decompresses responses.
+
+use std::io::Read;
+
+use bytes::Bytes;
+
+use crate::transport::TransportError;
+
+/// Decompresses a response up to the limit: a small response can decompress to a huge one.
+pub(super) fn decompress(bytes: &Bytes, limit: usize) -> Result<Bytes, TransportError> {
+    let mut decompressed = Vec::with_capacity(bytes.len().saturating_mul(4).min(limit));
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    flate2::read::GzDecoder::new(&**bytes).take(most).read_to_end(&mut decompressed).map_err(|error| {
+        TransportError::Broken { problem: format!("cannot decompress the response: {error}") }
+    })?;
+    if decompressed.len() > limit {
+        return Err(TransportError::TooLarge { limit });
+    }
+    Ok(decompressed.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn compressed(bytes: &[u8]) -> Bytes {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap().into()
+    }
+
+    #[test]
+    fn a_response_that_decompresses_beyond_the_limit_is_rejected() {
+        let bomb = compressed(&vec![0; 10 << 20]);
+        assert!(bomb.len() < 20_000);
+        assert_eq!(decompress(&bomb, 1 << 20), Err(TransportError::TooLarge { limit: 1 << 20 }));
+        assert_eq!(decompress(&bomb, 10 << 20).unwrap().len(), 10 << 20);
+    }
+}
