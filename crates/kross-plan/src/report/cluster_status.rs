@@ -11,7 +11,7 @@ use kross_graph::Placement;
 
 use super::{cause, set_unknown, since};
 use crate::deletion::{DeletionPlan, PendingDeletion};
-use crate::observed::KindKey;
+use crate::observed::{KindKey, ReferenceKey};
 use crate::plan::{NodePlan, PlannedObject, UsedCluster};
 use crate::progress::Progress;
 use crate::walk::Walk;
@@ -36,7 +36,16 @@ pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ClusterStatu
     let count = |used: &UsedCluster| {
         counts.get(&(&used.id, used.reference.display.as_str())).copied().unwrap_or_default()
     };
-    let entries = walk.clusters.iter().map(|used| (entry(used, count(used)), used.former));
+    let recorded: HashSet<&ReferenceKey> =
+        walk.input.observed.recorded.iter().map(|recorded| &recorded.key).collect();
+    let entries = walk.clusters.iter().map(|used| {
+        let mut entry = entry(used, count(used));
+        // A removed inventory is restored from the UIDs here. Nothing was ever applied in a cluster like this.
+        if used.deletions_only().is_some() && !recorded.contains(&used.key) {
+            entry.uid = None;
+        }
+        (entry, used.former)
+    });
     stable(entries, &before)
 }
 
