@@ -25,6 +25,7 @@ use super::error::{InstanceError, Next, SOON, until};
 use super::inventory::{InstanceInventory, release_patch};
 use super::inventory_scan::InventoryScan;
 use super::memory::Memory;
+use super::observation::Observation;
 use super::pass::Pass;
 use crate::finalizer;
 use crate::secret_users;
@@ -125,8 +126,8 @@ impl<'a> DeletionPass<'a> {
         }
     }
 
-    /// Finds everything that the instance owns, and removes the clusters from the inventory whose objects are orphaned, as
-    /// somebody has confirmed.
+    /// Finds everything that the instance owns. Removes the clusters from the inventory whose objects are orphaned, as somebody
+    /// has confirmed, and records the UIDs that became known.
     async fn scan(&mut self) -> Result<(), InstanceError> {
         let pass = &mut self.pass;
         pass.inventory = InstanceInventory::read_complete(&pass.instance, &pass.applyset_id(), self.graph)?;
@@ -137,8 +138,11 @@ impl<'a> DeletionPass<'a> {
             pass.write_inventory().await?;
         }
         self.scan = pass.scan_inventory(self.graph).await?;
-        if !pass.observation.abandoned.is_empty() {
+        let Observation { renamed, abandoned, .. } = &pass.observation;
+        if !renamed.is_empty() || !abandoned.is_empty() {
             let remote = &mut pass.inventory.remote;
+            // The clients know these clusters by their UIDs.
+            cluster_inventory::record_uids(remote, &pass.observation);
             cluster_inventory::remove_abandoned(pass.context, &pass.instance, remote, &mut pass.observation);
             pass.write_inventory().await?;
         }

@@ -2,9 +2,9 @@
 //! answers; the objects are still there, so the finalizer and the inventory must stay.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kross_testing::{Action, Answer, Requests, Verb, wait};
+use kross_testing::{Action, Answer, Fault, Requests, Verb, wait};
 use kube::Api;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value as Json, json};
 
@@ -159,6 +159,38 @@ async fn finishes_with_a_credential_that_may_not_read_the_identity_of_the_cluste
     assert_eq!(cluster_entry(&active, "eu-kubeconfig")["unverified"], true, "{active:#}");
     world.delete("x").await;
     wait::woken(wait::until_deleted(&world.instances, "x")).await;
+    assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn finishes_when_the_identity_of_the_cluster_becomes_readable_during_the_deletion() {
+    let world = World::without_definition("LateIdentity").await;
+    let eu = world.region("eu");
+    let identity = Requests::any().verb(Verb::Get).resource("namespaces").name("kube-system");
+    let rule = eu.proxy.on(identity, Action::Answer(Answer::status(403)));
+    world.define(one_config_map()).await;
+    world.create("x", json!({})).await;
+    let active = world.until_state("x", "ACTIVE").await;
+    assert_eq!(cluster_entry(&active, "eu-kubeconfig")["unverified"], true, "{active:#}");
+    let hold = |finalizers| Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    let held = hold(json!(["test.kross.run/hold"]));
+    eu.config_maps.patch("x-app", &PatchParams::default(), &held).await.unwrap();
+    world.delete("x").await;
+    until_blocked(&world, "x", "test.kross.run/hold").await;
+    eu.proxy.remove(rule);
+    eu.proxy.set(Fault::Refuse);
+    until_blocked(&world, "x", "not connected").await;
+    eu.proxy.set(Fault::Pass);
+    let inventory = |instance: &Json| {
+        instance["metadata"]["annotations"]["internal.kro.run/cluster-inventory"].to_string()
+    };
+    world
+        .until("x", |instance| {
+            message(instance).contains("test.kross.run/hold") && !inventory(instance).contains("https://")
+        })
+        .await;
+    eu.config_maps.patch("x-app", &PatchParams::default(), &hold(json!([]))).await.unwrap();
+    wait::until_deleted(&world.instances, "x").await;
     assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_none());
 }
 
