@@ -40,6 +40,7 @@ mod observation;
 mod pass;
 mod prune;
 mod reconcile;
+mod recreations;
 mod release_report;
 mod repair_backoff;
 mod repairs;

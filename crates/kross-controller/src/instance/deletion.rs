@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_api::{
-    FailureReason, LifecyclePhase, Operation, PROTECTION_FINALIZER, RecordedCluster, annotations, managers,
+    FailureReason, LifecyclePhase, Operation, PROTECTION_FINALIZER, RecordedCluster, annotations, labels,
+    managers,
 };
 use kross_cluster::{ObjectKey, SecretName, Selection};
 use kross_graph::{Graph, Order, Policy};
@@ -19,6 +20,7 @@ use kross_plan::{
     blocked_deletion_status, deletion_status, plan_deletion, reported_orphans,
 };
 use kross_value::Text;
+use tokio::time::Instant;
 
 use super::cluster_inventory;
 use super::error::{InstanceError, Next, SOON, until};
@@ -40,12 +42,15 @@ pub(super) struct DeletionPass<'a> {
     is_proven: bool,
     /// UIDs of the objects that were deleted in this pass.
     deleted: HashSet<Text>,
+    /// Whether a proof has found objects that were not known before.
+    has_found: bool,
 }
 
 impl<'a> DeletionPass<'a> {
     pub(super) fn new(pass: Pass<'a>) -> Self {
         let graph = pass.served.deletion_graph();
-        Self { pass, graph, scan: InventoryScan::default(), is_proven: false, deleted: HashSet::new() }
+        let (scan, deleted) = (InventoryScan::default(), HashSet::new());
+        Self { pass, graph, scan, is_proven: false, deleted, has_found: false }
     }
 
     /// Continues the deletion, and writes into the status why it is blocked, if it is.
@@ -56,6 +61,10 @@ impl<'a> DeletionPass<'a> {
         let instance = &self.pass.instance;
         if self.pass.memory.released.as_ref() == Some(instance.uid()) || !finalizer::is_set(instance) {
             return Ok(Next::Done);
+        }
+        if let Some(wait) = self.pass.memory.recreations.wait(Instant::now()) {
+            // Whatever event comes: most of them are about the objects that are created again.
+            return Ok(Next::After(wait));
         }
         let ended = self.delete().await;
         if let Err(error) = &ended
@@ -92,9 +101,10 @@ impl<'a> DeletionPass<'a> {
                     return self.finish(&plan).await;
                 }
                 // What was listed and deleted may not be all that there is.
+                let known = self.listed_uids();
                 self.pass.prove_absence(self.graph, &mut self.scan).await?;
                 self.is_proven = true;
-                if self.fail_undeleted() {
+                if self.fail_undeleted() || self.fail_recreated(&known) {
                     return self.retry(hooks.as_ref()).await;
                 }
                 continue;
@@ -107,8 +117,9 @@ impl<'a> DeletionPass<'a> {
                 // A deletion cannot be undone, but an object that was not selected may be selected again.
                 self.pass.check_freshness().await?;
             }
+            let known = self.listed_uids();
             if !self.pass.release_clusters_of(&plan.delete, self.graph, &mut self.scan).await? {
-                if self.fail_undeleted() {
+                if self.fail_undeleted() || self.fail_recreated(&known) {
                     return self.retry(hooks.as_ref()).await;
                 }
                 continue;
@@ -153,7 +164,13 @@ impl<'a> DeletionPass<'a> {
     async fn retry(&mut self, hooks: Option<&Plan>) -> Result<Next, InstanceError> {
         let plan = self.plan(hooks);
         self.report(&plan, hooks).await?;
-        Ok(Next::Retry)
+        let wait = self.pass.memory.recreations.wait(Instant::now());
+        Ok(wait.map_or(Next::Retry, Next::After))
+    }
+
+    /// The UIDs of the objects that are known from lists.
+    fn listed_uids(&self) -> HashSet<Text> {
+        self.pass.observation.stored.values().map(|object| object.uid().clone()).collect()
     }
 
     /// Marks objects as failed that their cluster lists although it confirmed their deletion. Returns whether there are any.
@@ -170,6 +187,30 @@ impl<'a> DeletionPass<'a> {
             self.pass.fail(key, node, Operation::Delete, FailureReason::ServerError, message);
         }
         !undeleted.is_empty()
+    }
+
+    /// Marks objects as failed that a proof has found although an earlier one in this pass had found others, which were deleted:
+    /// another client creates them, and could do so for ever. Returns whether there are any.
+    fn fail_recreated(&mut self, known: &HashSet<Text>) -> bool {
+        let listed = self.pass.observation.stored.iter();
+        let listed = listed.filter(|(key, _)| !self.scan.is_blocked(&key.cluster));
+        let found: Vec<(ObjectKey, Text)> = listed
+            .filter(|(_, object)| !known.contains(object.uid()) && object.deletion_timestamp().is_none())
+            .map(|(key, object)| (key.clone(), object.label(labels::NODE_ID).unwrap_or_default().into()))
+            .collect();
+        if found.is_empty() || !std::mem::replace(&mut self.has_found, true) {
+            return false;
+        }
+        let message = format!(
+            "another client creates objects of this instance again when they are deleted; stop that client, or let it create \
+             them without the label `{}`",
+            labels::APPLYSET_PART_OF
+        );
+        for (key, node) in &found {
+            self.pass.fail(key, node, Operation::Delete, FailureReason::Conflict, &message);
+        }
+        self.pass.memory.recreations.found(Instant::now());
+        true
     }
 
     /// Applies the nodes that exist for the deletion, such as a backup, and evaluates the deletion policies. None where the

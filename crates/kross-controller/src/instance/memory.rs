@@ -13,6 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::child_caches::ChildCache;
 use super::claims::{Claim, Claims, PassGuard};
+use super::recreations::Recreations;
 use super::repairs::Repairs;
 use super::throttle::Throttle;
 
@@ -35,6 +36,8 @@ pub(super) struct Memory {
     pub(super) throttle: Throttle,
     /// When the deletion of an object was first attempted.
     pub(super) attempts: BTreeMap<ObjectKey, Timestamp>,
+    /// How often a deletion found objects that others created again.
+    pub(super) recreations: Recreations,
     /// The caches of external objects.
     pub(super) external_caches: HashMap<ExternalRead, Vec<Cache>>,
     /// The handles of the remote clusters that the instance uses.

@@ -195,6 +195,41 @@ async fn finishes_when_the_identity_of_the_cluster_becomes_readable_during_the_d
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn backs_off_and_reports_when_another_client_creates_deleted_objects_again() {
+    const QUIET: std::time::Duration = std::time::Duration::from_secs(10);
+    let world = World::new("CreatedAgain", one_config_map()).await;
+    let eu = world.region("eu");
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    let mut copy = eu.config_maps.get("x-app").await.unwrap();
+    copy.metadata.uid = None;
+    copy.metadata.resource_version = None;
+    copy.metadata.creation_timestamp = None;
+    copy.metadata.managed_fields = None;
+    // Each list begins after the other client has created the object again.
+    let rule = eu.proxy.on(lists("configmaps"), Action::Delay(std::time::Duration::from_millis(200)));
+    let config_maps = eu.config_maps.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            // It usually exists.
+            let _ = config_maps.create(&PostParams::default(), &copy).await;
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    });
+    world.delete("x").await;
+    until_blocked(&world, "x", "another client creates").await;
+    let deletes = Requests::any().verb(Verb::Delete).resource("configmaps");
+    let before = eu.proxy.count(&deletes);
+    tokio::time::sleep(QUIET).await;
+    let sent = eu.proxy.count(&deletes) - before;
+    assert!(sent <= 10, "{sent} deletes in {QUIET:?}");
+    other.abort();
+    eu.proxy.remove(rule);
+    wait::until_deleted(&world.instances, "x").await;
+    assert!(eu.config_maps.get_opt("x-app").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn finishes_when_somebody_else_deleted_the_objects() {
     let world = World::new("DeletedByOthers", one_config_map()).await;
     let eu = world.region("eu");
