@@ -9,11 +9,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kross_api::{
-    FailureReason, LifecyclePhase, Operation, PROTECTION_FINALIZER, RecordedCluster, annotations, labels,
-    managers,
-};
-use kross_cluster::{ObjectKey, SecretName, Selection};
+use kross_api::{FailureReason, LifecyclePhase, Operation, annotations, labels, managers};
+use kross_cluster::{ObjectKey, Selection};
 use kross_graph::{Graph, Order, Policy};
 use kross_plan::{
     Deletion, DeletionPlan, DeletionProgress, HookRecord, Hooks, OwnedObject, PendingDeletion, Plan, Wait,
@@ -30,7 +27,6 @@ use super::memory::Memory;
 use super::observation::Observation;
 use super::pass::Pass;
 use crate::finalizer;
-use crate::secret_users;
 
 /// One reconcile of an instance that is being deleted.
 pub(super) struct DeletionPass<'a> {
@@ -86,7 +82,6 @@ impl<'a> DeletionPass<'a> {
                 return Ok(Next::After(SOON));
             }
             let hooks = self.apply_hooks().await?;
-            self.release_own_secrets().await?;
             let plan = self.plan(hooks.as_ref());
             self.pass.memory.attempts.clone_from(&plan.attempts);
             self.scan.orphaned.extend(plan.orphaned.iter().map(|pending| pending.uid.clone()));
@@ -109,20 +104,21 @@ impl<'a> DeletionPass<'a> {
                 }
                 continue;
             }
-            if is_waiting {
-                self.write_attempts(&plan).await?;
-                return Ok(self.next(&plan, hooks.as_ref()));
-            }
-            if !std::mem::replace(&mut checked, true) && self.pass.instance.deletion_timestamp().is_none() {
+            let is_selectable = self.pass.instance.deletion_timestamp().is_none();
+            if !is_waiting && !std::mem::replace(&mut checked, true) && is_selectable {
                 // A deletion cannot be undone, but an object that was not selected may be selected again.
                 self.pass.check_freshness().await?;
             }
             let known = self.listed_uids();
-            if !self.pass.release_clusters_of(&plan.delete, self.graph, &mut self.scan).await? {
+            if !self.pass.release_clusters(&plan, self.graph, &mut self.scan).await? {
                 if self.fail_undeleted() || self.fail_recreated(&known) {
                     return self.retry(hooks.as_ref()).await;
                 }
                 continue;
+            }
+            if is_waiting {
+                self.write_attempts(&plan).await?;
+                return Ok(self.next(&plan, hooks.as_ref()));
             }
             self.pass.write_hook_record(&plan).await?;
             self.is_proven &= plan.delete.is_empty();
@@ -226,38 +222,6 @@ impl<'a> DeletionPass<'a> {
             }
         }
         Ok(Some(plan))
-    }
-
-    /// Removes the clusters from the inventory whose kubeconfigs are in protected Secrets of the instance itself, once nothing is
-    /// left there: such a Secret is not deleted as long as an inventory names it.
-    async fn release_own_secrets(&mut self) -> Result<(), InstanceError> {
-        let objects = self.scan.objects(&self.pass.observation, self.pass.memory);
-        let is_protected = |object: &&OwnedObject| {
-            object.finalizers.iter().any(|finalizer| *finalizer == *PROTECTION_FINALIZER)
-        };
-        let secrets: Vec<&OwnedObject> = objects.iter().filter(is_protected).collect();
-        if secrets.is_empty() {
-            return Ok(());
-        }
-        let is_empty = |cluster: &RecordedCluster| {
-            !objects.iter().any(|object| object.key.cluster.as_str() == cluster.uid)
-        };
-        let is_own = |cluster: &RecordedCluster| {
-            let secret = secret_users::secret_of(&cluster.reference);
-            let is_it =
-                |object: &&OwnedObject| secret.as_ref().is_some_and(|secret| is_secret(object, secret));
-            secrets.iter().any(is_it)
-        };
-        let recorded = self.pass.inventory.remote.clusters().iter();
-        let released: Vec<RecordedCluster> =
-            recorded.filter(|cluster| is_own(cluster) && is_empty(cluster)).cloned().collect();
-        for cluster in released {
-            if self.pass.is_confirmed_empty(&cluster).await {
-                self.pass.inventory.remote.retain(|other| *other != cluster);
-            }
-        }
-        cluster_inventory::remove_unrecorded(&self.pass.inventory.remote, &mut self.pass.observation);
-        self.pass.write_inventory().await
     }
 
     fn plan(&self, hooks: Option<&Plan>) -> DeletionPlan {
@@ -379,14 +343,4 @@ fn has_deletion_rules(graph: &Graph) -> bool {
             || matches!(lifecycle.policy, Policy::Computed(_))
             || matches!(lifecycle.order, Some(Order::Computed(_)))
     })
-}
-
-/// Whether an object is a Secret of the hub with this name.
-fn is_secret(object: &OwnedObject, secret: &SecretName) -> bool {
-    let key = &object.key;
-    key.cluster.is_local()
-        && key.group.is_empty()
-        && key.kind == *"Secret"
-        && key.name == secret.name
-        && key.namespace.as_ref() == Some(&secret.namespace)
 }

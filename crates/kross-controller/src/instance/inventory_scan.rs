@@ -15,8 +15,8 @@ use kross_api::{
 use kross_cluster::{ApiError, ApiKind, ClusterClient, ObjectKey, StoredObject};
 use kross_graph::{Graph, Node, Placement};
 use kross_plan::{
-    EvaluatedLifecycle, Instance, InventoryCluster, ObservedObject, OwnedObject, PendingDeletion,
-    ReferenceKey, ResourceFailure, UsedCluster,
+    DeletionPlan, EvaluatedLifecycle, Instance, InventoryCluster, ObservedObject, OwnedObject,
+    PendingDeletion, ReferenceKey, ResourceFailure, UsedCluster, Wait,
 };
 use kross_value::{Object, Text, Value};
 use tokio::time::Instant;
@@ -165,34 +165,48 @@ impl Pass<'_> {
         }
     }
 
-    /// Before Secrets are deleted: proves that the clusters whose kubeconfig they hold have nothing else, and removes those
-    /// clusters from the inventory. Returns false if one of them has objects, or does not prove that it has none.
+    /// Removes the clusters from the inventory whose kubeconfigs are in Secrets that a plan deletes, or that wait for their
+    /// finalizers: a protected Secret exists as long as an inventory names it. The clusters have to prove before that they have
+    /// nothing else, unless their objects are orphaned. Returns false if one of them has objects, or does not prove that it
+    /// has none.
     ///
     /// # Errors
     /// The inventory cannot be written.
-    pub(super) async fn release_clusters_of(
+    pub(super) async fn release_clusters(
         &mut self,
-        deletions: &[PendingDeletion],
+        plan: &DeletionPlan,
         graph: Option<&Graph>,
         scan: &mut InventoryScan,
     ) -> Result<bool, InstanceError> {
+        let terminating = plan.waiting.iter().filter(|(_, wait)| matches!(wait, Wait::Deletion(_)));
+        let deleted = plan.delete.iter().chain(terminating.map(|(pending, _)| pending));
+        let deleted: Vec<&ObjectKey> = deleted.map(|pending| &pending.key).collect();
         let recorded = self.observation.observed.recorded.iter();
-        let is_deleted = |recorded: &&InventoryCluster| {
-            recorded.holds_objects && deletions.iter().any(|pending| recorded.is_opened_by(&pending.key))
-        };
-        let closing: Vec<InventoryCluster> = recorded.filter(is_deleted).cloned().collect();
+        let is_closing = |recorded: &&InventoryCluster| deleted.iter().any(|key| recorded.is_opened_by(key));
+        let closing: Vec<InventoryCluster> = recorded.filter(is_closing).cloned().collect();
+        if closing.is_empty() {
+            return Ok(true);
+        }
         let remaining = self.inventory.remote.clone();
         let contents = cluster_inventory::contents_by_cluster(&remaining);
-        for InventoryCluster { key, id, .. } in &closing {
-            if scan.is_blocked(id) {
-                // Its objects are orphaned, as their lifecycle says.
-                continue;
-            }
-            if let Some((name, contents)) = contents.get(id).cloned() {
+        for InventoryCluster { id, holds_objects, .. } in &closing {
+            let remote = contents.get(id).filter(|_| *holds_objects && !scan.is_blocked(id)).cloned();
+            if let Some((name, contents)) = remote {
                 let remote = RemoteInventory { cluster: id.clone(), name, contents };
                 if !self.prove_absence_in(&remote, &remaining, graph, scan).await {
                     return Ok(false);
                 }
+            }
+        }
+        let is_in = |cluster: &ClusterId, pending: &PendingDeletion| pending.key.cluster == *cluster;
+        let mut orphaned: Vec<PendingDeletion> = Vec::new();
+        for InventoryCluster { key, id, holds_objects, .. } in &closing {
+            if *holds_objects && scan.is_blocked(id) {
+                if plan.waiting.iter().any(|(pending, _)| is_in(id, pending)) {
+                    continue;
+                }
+                // All of its objects are orphaned, as their lifecycle says.
+                orphaned.extend(plan.orphaned.iter().filter(|pending| is_in(id, pending)).cloned());
             }
             let is_closed = |reference: &str, uid: &str| reference == key.as_str() && uid == id.as_str();
             self.inventory.remote.retain(|cluster| !is_closed(&cluster.reference, &cluster.uid));
@@ -201,9 +215,9 @@ impl Pass<'_> {
                 .recorded
                 .retain(|cluster| !is_closed(cluster.key.as_str(), cluster.id.as_str()));
         }
-        if !closing.is_empty() {
-            self.write_inventory().await?;
-        }
+        self.write_inventory().await?;
+        // No later pass knows of them.
+        self.report_orphaned(&orphaned, &scan.clusters);
         Ok(true)
     }
 

@@ -174,16 +174,6 @@ impl Pass<'_> {
         Ok(found.stored.is_empty().then_some(kept))
     }
 
-    /// Whether a cluster confirms that it has nothing of what the inventory has there.
-    pub(super) async fn is_confirmed_empty(&self, cluster: &RecordedCluster) -> bool {
-        let id = ClusterId::new(&cluster.uid);
-        if self.clients.client(&id).is_err() {
-            return false;
-        }
-        let found = self.list_remote_members(&id, &cluster.name, &cluster.contents, Proof::Absence).await;
-        found.is_ok_and(|found| found.stored.is_empty())
-    }
-
     /// Writes when the deletion of objects with a deadline was first attempted, and which deletion hooks ran, for the next
     /// leader.
     ///

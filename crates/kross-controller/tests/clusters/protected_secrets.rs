@@ -2,9 +2,10 @@
 //! being deleted.
 
 use k8s_openapi::api::core::v1::Secret;
-use kross_testing::{Requests, Verb, wait};
+use k8s_openapi::api::events::v1::Event;
+use kross_testing::{Fault, Requests, Verb, wait};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value as Json, json};
 
 use crate::instance_api::InstanceApi;
@@ -164,24 +165,71 @@ async fn a_secret_that_loses_its_label_is_not_protected_any_more() {
     world.until_state("x", "ACTIVE").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_graph_that_creates_its_own_protected_secret_can_be_deleted() {
-    let world = World::without_definition("OwnSecret").await;
+/// A graph with the Secret of the cluster of its only other resource.
+fn own_secret(world: &World, lifecycle: Json) -> Json {
     let kubeconfig = world.kubeconfig("eu").to_string();
     let secret = json!({"id": "credential", "template": {"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": "${schema.metadata.name}-own-kubeconfig", "labels": {"example.com/a": "b"}},
         "stringData": {"kubeconfig": kubeconfig}}});
     let mut remote = config_map("a", None, json!({}));
     remote["cluster"] = json!({"name": "${credential.metadata.name}"});
-    world.define(json!({"schema": {"spec": {}}, "resources": [secret, remote]})).await;
-    world.create("x", json!({})).await;
-    world.until_state("x", "ACTIVE").await;
-    label(&world.secrets, "x-own-kubeconfig", Some("true")).await;
-    until_protected(&world.secrets, "x-own-kubeconfig").await;
-    world.delete("x").await;
-    wait::until_deleted(&world.instances, "x").await;
-    assert!(world.region("eu").config_maps.get_opt("x-a").await.unwrap().is_none());
-    assert!(world.secrets.get_opt("x-own-kubeconfig").await.unwrap().is_none());
+    remote["lifecycle"] = lifecycle;
+    json!({"schema": {"spec": {}}, "resources": [secret, remote]})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_that_creates_its_own_protected_secret_can_be_deleted() {
+    let world = World::without_definition("OwnSecret").await;
+    world.define(own_secret(&world, json!({}))).await;
+    for (name, is_deleted_first) in [("x", false), ("y", true)] {
+        let secret = format!("{name}-own-kubeconfig");
+        world.create(name, json!({})).await;
+        world.until_state(name, "ACTIVE").await;
+        label(&world.secrets, &secret, Some("true")).await;
+        until_protected(&world.secrets, &secret).await;
+        if is_deleted_first {
+            world.secrets.delete(&secret, &Default::default()).await.unwrap();
+        }
+        world.delete(name).await;
+        wait::until_deleted(&world.instances, name).await;
+        assert!(world.region("eu").config_maps.get_opt(&format!("{name}-a")).await.unwrap().is_none());
+        assert!(world.secrets.get_opt(&secret).await.unwrap().is_none());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_protected_secret_of_the_graph_is_deleted_once_the_objects_in_its_cluster_are_orphaned() {
+    let world = World::without_definition("OwnSecretForced").await;
+    world.define(own_secret(&world, json!({"delete": {"forceAfter": "3s"}}))).await;
+    let eu = world.region("eu");
+    for (name, is_deleted_first) in [("x", false), ("y", true)] {
+        let secret = format!("{name}-own-kubeconfig");
+        world.create(name, json!({})).await;
+        world.until_state(name, "ACTIVE").await;
+        label(&world.secrets, &secret, Some("true")).await;
+        until_protected(&world.secrets, &secret).await;
+        eu.proxy.set(Fault::Refuse);
+        world.until_condition(name, ("RemoteClusterConnected", "False", "Unreachable")).await;
+        if is_deleted_first {
+            world.secrets.delete(&secret, &Default::default()).await.unwrap();
+        }
+        world.delete(name).await;
+        wait::until_deleted(&world.instances, name).await;
+        assert!(world.secrets.get_opt(&secret).await.unwrap().is_none(), "{name}");
+        let object = format!("{name}-a");
+        assert!(eu.config_maps.get_opt(&object).await.unwrap().is_some(), "{name}");
+        // What is orphaned is reported, although the inventory lost its cluster in an earlier pass.
+        let events: Api<Event> = Api::namespaced(world.objects.client.clone(), &world.namespace);
+        let left_behind = || async {
+            let list = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+            let notes = list.items.into_iter().filter(|event| event.reason.as_deref() == Some("LeftBehind"));
+            let notes: Vec<String> = notes.filter_map(|event| event.note).collect();
+            let count = notes.iter().filter(|note| note.contains(&object)).count();
+            if count == 1 { Ok(()) } else { Err(format!("{count} Events: {notes:?}")) }
+        };
+        wait::until("an Event `LeftBehind`", left_behind).await;
+        eu.proxy.set(Fault::Pass);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
