@@ -34,6 +34,13 @@ struct SchemaChange {
     listing: bool,
 }
 
+impl SchemaChange {
+    /// Whether another list is needed because of it.
+    fn needs_list(&self) -> bool {
+        self.lists == 0 || (self.lists < MAX_LISTS && self.at.elapsed() < SETTLED_AFTER)
+    }
+}
+
 impl Relist {
     /// The schema of the kind has changed.
     pub(super) fn schema_changed(&self) {
@@ -43,9 +50,7 @@ impl Relist {
 
     /// Whether to list instead of to resume a watch that has ended.
     pub(super) fn is_due(&self) -> bool {
-        self.change.lock().as_ref().is_some_and(|change| {
-            change.lists == 0 || (change.lists < MAX_LISTS && change.at.elapsed() < SETTLED_AFTER)
-        })
+        self.change.lock().as_ref().is_some_and(SchemaChange::needs_list)
     }
 
     /// When to end a watch that the API server does not close, in order to list.
@@ -66,7 +71,10 @@ impl Relist {
 
     /// A list begins.
     pub(super) fn begin(&self) {
-        if let Some(change) = &mut *self.change.lock() {
+        let mut change = self.change.lock();
+        // A list for another reason, much later, must not requeue all instances of the kind.
+        change.take_if(|change| !change.needs_list());
+        if let Some(change) = change.as_mut() {
             change.listing = true;
         }
     }
@@ -106,5 +114,31 @@ mod tests {
         assert!(relist.end() && relist.is_due());
         tokio::time::advance(SETTLED_AFTER).await;
         assert!(!relist.is_due());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn later_lists_are_not_attributed_to_a_change() {
+        let relist = Relist::default();
+        relist.schema_changed();
+        for _ in 0..MAX_LISTS {
+            relist.begin();
+            assert!(relist.end());
+        }
+        relist.begin();
+        assert!(!relist.end(), "the lists for the change are done");
+
+        relist.schema_changed();
+        relist.begin();
+        assert!(relist.end());
+        relist.begin();
+        tokio::time::advance(SETTLED_AFTER).await;
+        assert!(relist.end(), "this list began before the API server had settled");
+        relist.begin();
+        assert!(!relist.end(), "the API server has settled");
+
+        relist.schema_changed();
+        tokio::time::advance(SETTLED_AFTER).await;
+        relist.begin();
+        assert!(relist.end(), "no list had begun since the change");
     }
 }
