@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kross_api::{annotations, labels, managers};
 use kross_cluster::{ApiError, ApiKind, Delete, Lookup, Selection, StoredObject};
-use kross_schema::SchemaResolver;
+use kross_schema::GroupVersionKind;
 use kross_value::Text;
 use tokio::time::Instant;
 
@@ -47,7 +47,13 @@ pub(super) async fn proceed(context: &Context, definition: Definition) -> Result
     if let Ok(spec) = &definition.spec {
         context.graphs.store_named_kinds(definition.name(), kinds_of(spec, &named_kinds(spec)));
     }
-    let dependents = dependents(context, &definition)?;
+    let dependents = match dependents(context, &definition).await {
+        Ok(dependents) => dependents,
+        Err(error @ DefinitionError::Unproven { .. }) => {
+            return report_unproven(context, &definition, error).await;
+        }
+        Err(error) => return Err(error),
+    };
     if let Some(dependents) = &dependents {
         compile_followed(context, &definition, dependents.crd.as_deref()).await;
         let message = format!("definition `{name}` is being deleted; no objects are created or updated");
@@ -81,23 +87,26 @@ pub(super) async fn proceed(context: &Context, definition: Definition) -> Result
 }
 
 /// The kind whose instances have to be deleted; none if the definition has no kind of its own that is served.
-fn dependents(context: &Context, definition: &Definition) -> Result<Option<Dependents>, DefinitionError> {
+///
+/// # Errors
+/// The CRDs are not known yet, or it cannot be verified that an existing kind is not served.
+async fn dependents(
+    context: &Context,
+    definition: &Definition,
+) -> Result<Option<Dependents>, DefinitionError> {
     let Ok(spec) = &definition.spec else { return Ok(None) };
     let Some(crd_name) = own_crd(spec) else {
         // The kind exists already; those of its objects that are instances have our label.
         let Some(external) = &spec.schema.external_ref else { return Ok(None) };
-        let kind = kross_schema::GroupVersionKind::new(&external.api_version, &external.kind);
-        let known = context.schemas.resolve(&kind);
-        return Ok(known.map(|known| Dependents {
-            kind: Arc::new(ApiKind::custom(
-                &kind.group,
-                &kind.version,
-                &kind.kind,
-                &known.plural,
-                known.namespaced,
-            )),
-            crd: None,
-        }));
+        let GroupVersionKind { group, version, kind } =
+            GroupVersionKind::new(&external.api_version, &external.kind);
+        // Schemas prove nothing: after a restart those of built-in kinds have not been fetched.
+        let served = context.client.served_kind(&group, &kind, Instant::now()).await;
+        let Some(preferred) = served.map_err(|error| unproven(&error))? else { return Ok(None) };
+        let named = context.client.discovery().cached(&group, Some(&version), &kind);
+        let ApiKind { version, plural, namespaced, .. } = &*named.unwrap_or(preferred);
+        let kind = Arc::new(ApiKind::custom(&group, version, &kind, plural, *namespaced));
+        return Ok(Some(Dependents { kind, crd: None }));
     };
     let crd = match context.crds.get(None, &crd_name) {
         Lookup::Found(crd) => crd,
@@ -113,7 +122,7 @@ fn dependents(context: &Context, definition: &Definition) -> Result<Option<Depen
 
 /// Serves an invalid definition, if none of its revisions is served, so that its instances can be deleted. The others report
 /// that there is no graph, and why, unless that is not known yet.
-pub(super) fn serve_without_graph(
+pub(super) async fn serve_without_graph(
     context: &Context,
     definition: &Definition,
     latest: Option<i64>,
@@ -123,7 +132,7 @@ pub(super) fn serve_without_graph(
     if current.is_some_and(|current| current.revision.is_some()) {
         return;
     }
-    if let Ok(Some(dependents)) = dependents(context, definition) {
+    if let Ok(Some(dependents)) = dependents(context, definition).await {
         let message = no_graph_message(latest, error);
         publish_without_graph(context, definition, &dependents.kind, message.map(NoGraph::Invalid));
     }

@@ -122,7 +122,7 @@ async fn run(
         Err(error) => {
             count(context, Resolution::failed);
             let latest = revisions.latest().map(|latest| latest.number);
-            deletion::serve_without_graph(context, definition, latest, &error);
+            deletion::serve_without_graph(context, definition, latest, &error).await;
             return Err(error);
         }
     };

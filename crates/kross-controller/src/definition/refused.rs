@@ -79,7 +79,7 @@ async fn stay(
         }
         Found::Failed(error) => {
             let number = older.last().map(|revision| revision.number);
-            serve_without_graph(context, definition, number, &error);
+            serve_without_graph(context, definition, number, &error).await;
         }
         Found::None if active(context, definition).is_none() => {
             let kind = instance_kind(&latest.compiled.graph);

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use kross_cluster::{ClientOptions, ClusterClient, ClusterId, LeaseOptions};
 use kross_controller::{Controller, ControllerError, Settings};
-use kross_testing::{Action, Fault, FaultProxy, Requests, Verb, shared, wait};
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kross_testing::{Action, Answer, Fault, FaultProxy, Requests, Verb, shared, wait};
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 
@@ -59,6 +61,56 @@ async fn a_restart_changes_nothing_and_serves_every_definition() {
     wait::woken(wait::until_deleted(&objects.definitions(), "good")).await;
     // This controller is allowed to delete CRDs.
     wait::until_deleted(&objects.crds(), "goods.kro.run").await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_of_an_existing_kind_waits_for_its_instances_after_a_restart() {
+    let (objects, _exclusive) = exclusive().await;
+    let admin = shared(PLANE).await.admin();
+    let running = Running::start(PLANE, Settings::default()).await;
+    let copy = json!({"id": "copy", "template": {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "${schema.metadata.name}-copy"}, "data": {"a": "b"}}});
+    let external = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"selector": {"matchLabels": {"restart": "yes"}}}});
+    let existing = json!({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "existing"}, "spec": {"schema": {"externalRef": external}, "resources": [copy]}});
+    objects.create(&existing).await;
+    objects.until_ready("existing").await;
+    let pod =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "chosen", "labels": {"restart": "yes"}},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pod}});
+    let kind = ApiResource::erase::<Deployment>(&());
+    let deployments: Api<DynamicObject> = Api::namespaced_with(objects.client.clone(), "default", &kind);
+    deployments.create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
+    until(objects.config_maps("default"), "chosen-copy".to_owned(), |_| true).await;
+    objects.delete("existing").await;
+    let is_waiting = |definition: &serde_json::Value| {
+        condition(definition, "Ready")["message"].to_string().contains("`default/chosen`")
+    };
+    objects.until("existing", is_waiting).await;
+    running.stop().await;
+
+    // Nothing proves that there are no instances while discovery fails.
+    let proxy = FaultProxy::start(admin).unwrap();
+    let discovery = proxy.on(Requests::any().resource("/apis"), Action::Answer(Answer::bare(500)));
+    let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
+    let running = Running::start_with(config, Settings::default()).await;
+    objects
+        .until("existing", |definition| {
+            condition(definition, "Ready")["message"]
+                .to_string()
+                .contains("cannot verify that no instance exists")
+        })
+        .await;
+    proxy.remove(discovery);
+    objects.until("existing", is_waiting).await;
+    deployments.delete("chosen", &DeleteParams::default()).await.unwrap();
+    wait::until_deleted(&deployments, "chosen").await;
+    wait::until_deleted(&objects.config_maps("default"), "chosen-copy").await;
+    wait::until_deleted(&objects.definitions(), "existing").await;
     running.stop().await;
 }
 
