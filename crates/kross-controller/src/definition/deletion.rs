@@ -150,6 +150,14 @@ fn no_graph_message(latest: Option<i64>, error: &DefinitionError) -> Option<Text
         (DefinitionError::Invalid { message, .. }, None) => {
             format!("latest issued graph revision not available: {message}")
         }
+        (DefinitionError::Breaking { crd, .. }, Some(revision)) => format!(
+            "latest issued graph revision {revision} has breaking changes, and no older one fits CRD {crd}; set the annotation \
+             `{}: \"true\"` on the definition to apply them, or revert the edit of the definition or of the CRD",
+            annotations::ALLOW_BREAKING_CHANGES
+        ),
+        (DefinitionError::CrdDeleting { crd }, Some(_)) => {
+            format!("CRD {crd} is being deleted, and no graph revision fits it; it is recreated afterwards")
+        }
         _ => return None,
     };
     Some(message.into())

@@ -26,19 +26,30 @@ pub(super) enum Next {
 
 /// The revision that instances stay on while a newer one is refused, as the end of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Followed(Option<i64>);
+pub(super) enum Followed {
+    /// That is not decided yet.
+    #[default]
+    Undecided,
+    /// None: which one instances followed is not known, or it does not compile any more.
+    Nothing,
+    Revision(i64),
+}
 
 impl From<Option<i64>> for Followed {
     fn from(number: Option<i64>) -> Self {
-        Self(number)
+        number.map_or(Self::Nothing, Self::Revision)
     }
 }
 
 impl fmt::Display for Followed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(number) => write!(formatter, "; instances stay on revision {number}"),
-            None => Ok(()),
+        match self {
+            Self::Undecided => Ok(()),
+            Self::Nothing => formatter.write_str(
+                ", or revert the edit of the definition or of the CRD; until then instances are not reconciled, since no \
+                 older revision fits the CRD",
+            ),
+            Self::Revision(number) => write!(formatter, "; instances stay on revision {number}"),
         }
     }
 }

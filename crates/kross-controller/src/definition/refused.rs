@@ -38,7 +38,7 @@ pub(super) async fn serve_or_stay(
         Err(error @ (DefinitionError::Breaking { .. } | DefinitionError::CrdDeleting { .. })) => error,
         ended => return ended,
     };
-    let stayed = stay(context, definition, revisions, latest).await?;
+    let stayed = stay(context, definition, revisions, latest, &refused).await?;
     match refused {
         DefinitionError::Breaking { crd, report: changes, .. } => {
             let error = DefinitionError::Breaking { crd, report: changes, followed: stayed.into() };
@@ -51,12 +51,14 @@ pub(super) async fn serve_or_stay(
 }
 
 /// Publishes the newest revision that fits the CRD that exists, and returns its number. If none fits, such as because
-/// somebody edited the CRD, instances continue with what they have.
+/// somebody edited the CRD, instances continue with what they have. After a restart that is not known: they are not
+/// reconciled then, since the refused revision could prune objects of the one that they followed.
 async fn stay(
     context: &Context,
     definition: &Definition,
     revisions: &Revisions,
     latest: &CompiledRevision,
+    refused: &DefinitionError,
 ) -> Result<Option<i64>, DefinitionError> {
     let existing = existing_crd(context, &latest.compiled)?;
     // While the CRD is being deleted, the latest revision may be the one that fits.
@@ -81,11 +83,12 @@ async fn stay(
             let number = older.last().map(|revision| revision.number);
             serve_without_graph(context, definition, number, &error).await;
         }
-        Found::None if active(context, definition).is_none() => {
+        Found::None if active(context, definition).is_some() => {}
+        Found::None if older.is_empty() => {
             let kind = instance_kind(&latest.compiled.graph);
             publish(context, definition, latest.number, &latest.compiled, kind);
         }
-        Found::None => {}
+        Found::None => serve_without_graph(context, definition, Some(latest.number), refused).await,
     }
     Ok(active(context, definition).map(|active| active.number))
 }

@@ -141,6 +141,63 @@ async fn instances_stay_on_the_last_revision_that_fits_the_served_api() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refused_revision_is_not_followed_after_a_restart_if_none_fits_the_crd() {
+    let (objects, _exclusive) = exclusive().await;
+    let running = Running::start(PLANE, Settings::default()).await;
+    let mut first = definition("handedited", "HandEdited");
+    let dropped = json!({"id": "dropped", "template": {"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "${schema.metadata.name}-dropped"}}});
+    first["spec"]["resources"].as_array_mut().unwrap().push(dropped);
+    objects.create(&first).await;
+    objects.until_ready("handedited").await;
+    let instances = objects.namespaced("kro.run", "HandEdited", "handediteds", "default");
+    let maps = objects.config_maps("default");
+    create_instance(&instances, "HandEdited", "handedited").await;
+    until(instances.clone(), "handedited".to_owned(), is_active).await;
+    let before = maps.get("handedited-dropped").await.unwrap();
+
+    // The second revision drops an object. Then somebody adds a field to the CRD, so that the first does not fit any more.
+    refuse(&objects, "handedited", "other").await;
+    running.stop().await;
+    let set_field = async |schema: Option<Json>| {
+        let mut crd = objects.get(&objects.crds(), "handediteds.kro.run").await;
+        let spec =
+            &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+        let properties = spec.as_object_mut().unwrap();
+        match schema {
+            Some(schema) => properties.insert("byhand".to_owned(), schema),
+            None => properties.remove("byhand"),
+        };
+        let versions = json!({"spec": {"versions": crd["spec"]["versions"]}});
+        patch(&objects.crds(), "handediteds.kro.run", versions).await;
+    };
+    set_field(Some(json!({"type": "string"}))).await;
+
+    let running = Running::start(PLANE, Settings::default()).await;
+    objects
+        .until("handedited", |definition| {
+            let message = condition(definition, "KindReady")["message"].to_string();
+            message.contains("allow-breaking-changes") && message.contains("instances are not reconciled")
+        })
+        .await;
+    assert_eq!(followed(&running, "handedited"), None);
+    let failed = until(instances.clone(), "handedited".to_owned(), |instance| {
+        condition(instance, "GraphResolved")["reason"] == "ResolutionFailed"
+    })
+    .await;
+    let message = condition(&failed, "GraphResolved")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("no older one fits CRD handediteds.kro.run"), "{message}");
+    assert_eq!(maps.get("handedited-dropped").await.unwrap().metadata.uid, before.metadata.uid);
+
+    // The first revision fits again.
+    set_field(None).await;
+    wait::woken(until(instances.clone(), "handedited".to_owned(), is_active)).await;
+    assert_eq!(followed(&running, "handedited"), Some(1));
+    assert_eq!(maps.get("handedited-dropped").await.unwrap().metadata.uid, before.metadata.uid);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refused_change_that_is_fixed_or_reverted_is_served() {
     let setup = Setup::new().await;
     let objects = setup.objects();
