@@ -233,7 +233,7 @@ fn prune(
     if found.ignore_orphans(walk, &plan.orphaned) {
         plan = planned(&found.free);
     }
-    plan.persisted = with_replacements(plan.persisted, found.replacements);
+    plan.persisted = with_replacements(plan.persisted, &found.replacements);
     plan.waiting.extend(found.held.iter().map(|(object, hold)| (pending_deletion(object), hold.wait())));
     plan
 }

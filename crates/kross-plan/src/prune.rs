@@ -32,7 +32,7 @@ pub(crate) struct Leftovers {
     /// Of nodes whose desired objects are not known: they may be desired.
     pub(crate) undecided: Vec<OwnedObject>,
     /// The nodes that may replace objects of others, as `<id>/<id of the replacement>`. To be persisted.
-    pub(crate) replacements: BTreeSet<String>,
+    pub(crate) replacements: BTreeSet<(Text, Text)>,
 }
 
 /// Why an object that is not desired is not pruned yet.
@@ -187,7 +187,7 @@ struct Decision<'d, 'a> {
     owned: &'d OwnedObject,
     unwanted: &'d [(&'a ObjectKey, &'a ObservedObject)],
     is_settled: bool,
-    replacements: &'d BTreeSet<String>,
+    replacements: &'d BTreeSet<(Text, Text)>,
     unidentified: &'d HashSet<&'d ClusterId>,
 }
 

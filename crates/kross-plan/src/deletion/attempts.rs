@@ -11,6 +11,9 @@ use kross_value::Text;
 use super::{Deletion, DeletionPlan, HookRecord, Hooks};
 
 mod packed;
+mod replacements;
+
+pub(crate) use replacements::Replacements;
 
 /// UIDs by time.
 pub(super) type Moments = BTreeMap<String, Vec<String>>;
@@ -73,20 +76,19 @@ pub(super) fn hook_record(persisted: Option<&str>) -> HookRecord {
 }
 
 /// The nodes that may replace the objects of others, from [`DeletionPlan::persisted`] of an earlier plan.
-pub(crate) fn replacements(persisted: Option<&str>) -> BTreeSet<String> {
-    let moments: Moments = persisted.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    moments.get(REPLACEMENTS).into_iter().flatten().cloned().collect()
+pub(crate) fn replacements(persisted: Option<&str>) -> Replacements {
+    let moments: Moments = persisted.map(packed::read).unwrap_or_default();
+    Replacements::read(moments.get(REPLACEMENTS).into_iter().flatten())
 }
 
 /// The text with the nodes that may replace the objects of others.
-pub(crate) fn with_replacements(persisted: Option<Text>, replacements: BTreeSet<String>) -> Option<Text> {
-    if replacements.is_empty() {
+pub(crate) fn with_replacements(persisted: Option<Text>, pairs: &BTreeSet<(Text, Text)>) -> Option<Text> {
+    if pairs.is_empty() {
         return persisted;
     }
-    let moments = persisted.and_then(|text| serde_json::from_str(&text).ok());
-    let mut moments: Moments = moments.unwrap_or_default();
-    moments.insert(REPLACEMENTS.to_owned(), replacements.into_iter().collect());
-    serde_json::to_string(&moments).ok().map(Text::from)
+    let mut moments: Moments = persisted.as_deref().map(packed::read).unwrap_or_default();
+    moments.insert(REPLACEMENTS.to_owned(), replacements::write(pairs));
+    packed::write(moments).map(Text::from)
 }
 
 /// The text that survives a restart; none where nothing has a limit and no hook is recorded.

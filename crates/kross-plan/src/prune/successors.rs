@@ -52,7 +52,7 @@ impl Decision<'_, '_> {
 
     /// Whether a node may replace this object.
     fn may_replace(&self, node: &Node, plan: &NodePlan) -> bool {
-        self.replacements.contains(&replacement(&self.owned.node, &node.id)) && self.may_be_in(node, plan)
+        self.replacements.contains(&(self.owned.node.clone(), node.id.clone())) && self.may_be_in(node, plan)
     }
 
     /// Whether an existing object of a node may still read this one, whose node is not in the graph any more: it was created after
@@ -80,7 +80,10 @@ impl Decision<'_, '_> {
 
 /// The nodes that may replace objects which are not desired: they have no objects yet, and were new, or newly included, when those
 /// were still desired. The status tells which nodes were; an earlier plan keeps it from then on.
-pub(super) fn replacements(walk: &Walk<'_>, unwanted: &[(&ObjectKey, &ObservedObject)]) -> BTreeSet<String> {
+pub(super) fn replacements(
+    walk: &Walk<'_>,
+    unwanted: &[(&ObjectKey, &ObservedObject)],
+) -> BTreeSet<(Text, Text)> {
     let input = &walk.input;
     let recorded = deletion::replacements(input.instance.annotation(annotations::DELETE_ATTEMPTS));
     let mut former: Vec<&str> = unwanted.iter().filter_map(|(_, object)| object.node()).collect();
@@ -95,14 +98,10 @@ pub(super) fn replacements(walk: &Walk<'_>, unwanted: &[(&ObjectKey, &ObservedOb
             continue;
         }
         let is_new = !entries().any(|entry| entry.state != ResourceState::Skipped);
-        let all = former.iter().map(|former| replacement(former, &node.id));
-        found.extend(all.filter(|entry| is_new || recorded.contains(entry)));
+        let replaced = former.iter().filter(|former| is_new || recorded.contains(former, &node.id));
+        found.extend(replaced.map(|former| (Text::from(*former), node.id.clone())));
     }
     found
-}
-
-fn replacement(former: &str, node: &str) -> String {
-    format!("{former}/{node}")
 }
 
 /// Whether an expression reads the state of a node: `resources.<id>`.
