@@ -17,6 +17,7 @@ use super::memory::{Memory, OwnMetadata};
 use super::observation::version_of;
 use super::pass::Pass;
 use super::repairs::Repairs;
+use crate::finalizer;
 
 impl Pass<'_> {
     /// Observes which objects are contested.
@@ -121,17 +122,20 @@ impl Pass<'_> {
     }
 
     /// Whether to write metadata of the instance itself, by a field manager of ours: not while the same was removed again
-    /// and again and the next repair is not due. A finalizer and an inventory that an apply needs are written at once.
+    /// and again and the next repair is not due. What an apply needs is written at once. Without our finalizer the instance could
+    /// vanish and orphan its objects, so that waits for a second at most.
     pub(super) async fn may_write_metadata(
         &mut self,
         at_once: bool,
         (digest, desired): (Digest, &Value),
         manager: &'static str,
     ) -> bool {
+        let lacks_finalizer = manager == managers::LABELLER && !finalizer::is_set(&self.instance);
         let own = own_metadata(self.memory, manager);
         let is_repair = own.written == Some(digest) && self.phase == LifecyclePhase::Active;
         let repair = own.repairs.get_mut(self.key).filter(|_| is_repair);
         let Some(repair) = repair else { return true };
+        repair.set_urgent(lacks_finalizer);
         let must_wait = repair.must_wait(&digest.to_string().into(), Instant::now());
         if repair.is_contested() && !repair.has_cause() {
             let (client, name) = (&self.context.client, &self.key.name);

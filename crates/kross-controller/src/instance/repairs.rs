@@ -19,6 +19,8 @@ const IMMEDIATE: u32 = 3;
 /// The wait after the next repair. Each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const MAX_WAIT: Duration = Duration::from_secs(300);
+/// The longest wait for what must not be missing for long.
+const MAX_URGENT_WAIT: Duration = Duration::from_secs(1);
 /// An object is reported as contested from this number of repairs on.
 const CONTESTED: u32 = 5;
 /// Repairs are forgotten if an object that is not contested yet has not been changed for so long.
@@ -44,6 +46,8 @@ pub(super) struct Repair {
     slowest: Duration,
     /// Whether the object was changed or deleted after the last repair.
     changed: bool,
+    /// Whether the next repair must not wait for long.
+    urgent: bool,
     /// What others did to the object; none before that was read.
     cause: Option<Cause>,
 }
@@ -101,6 +105,7 @@ impl Repairs {
                 last: (now, time),
                 slowest: Duration::ZERO,
                 changed: false,
+                urgent: false,
                 cause: None,
             };
             self.0.insert(key.clone(), repair);
@@ -133,6 +138,11 @@ impl Repair {
             self.slowest = self.slowest.max(now - self.last.0);
         }
         now < self.due()
+    }
+
+    /// Sets whether the next repair must not wait for long.
+    pub(super) fn set_urgent(&mut self, urgent: bool) {
+        self.urgent = urgent;
     }
 
     /// The object after it was last applied.
@@ -206,9 +216,10 @@ impl Repair {
 
     /// How long to wait after the last repair.
     fn wait(&self) -> Duration {
+        let longest = if self.urgent { MAX_URGENT_WAIT } else { MAX_WAIT };
         match self.count.checked_sub(IMMEDIATE + 1) {
             None => Duration::ZERO,
-            Some(doublings) => FIRST_WAIT.saturating_mul(1 << doublings.min(16)).min(MAX_WAIT),
+            Some(doublings) => FIRST_WAIT.saturating_mul(1 << doublings.min(16)).min(longest),
         }
     }
 
@@ -320,6 +331,18 @@ mod tests {
         assert_eq!(fight.change("two"), Duration::ZERO);
         fight.now += Duration::from_millis(1);
         assert!(fight.change("two") > Duration::from_secs(10), "the next repair waits");
+    }
+
+    #[test]
+    fn an_urgent_repair_waits_for_a_second_at_most() {
+        let mut fight = Fight::new();
+        fight.fight(Duration::from_millis(1), Duration::from_secs(600));
+        let key = fight.key.clone();
+        fight.repairs.get_mut(&key).unwrap().set_urgent(true);
+        assert_eq!(fight.change("one"), MAX_URGENT_WAIT - Duration::from_millis(1));
+        fight.repairs.get_mut(&key).unwrap().set_urgent(false);
+        fight.now += Duration::from_millis(1);
+        assert!(fight.change("one") > Duration::from_secs(200), "the backoff goes on");
     }
 
     #[test]

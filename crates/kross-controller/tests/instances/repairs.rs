@@ -324,6 +324,32 @@ async fn labels_of_an_instance_that_are_removed_again_and_again_are_written_less
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_finalizer_that_is_removed_again_and_again_is_soon_written_again() {
+    let world = World::new(
+        "FinalizerStripped",
+        json!({"spec": {"x": "string"}}),
+        json!([config_map("a", json!({}))]),
+    )
+    .await;
+    world.create("x", json!({"x": "1"})).await;
+    world.until_state("x", "ACTIVE").await;
+    // So often that the next wait would be long.
+    let strip = json!({"metadata": {"finalizers": null, "labels": null, "annotations": null}});
+    for round in 0..12 {
+        let is_back = |instance: &Json| instance["metadata"]["finalizers"] == json!(["kro.run/finalizer"]);
+        let stripped = Instant::now();
+        world.until("x", is_back).await;
+        assert!(stripped.elapsed() < Duration::from_secs(20), "{round}: {:?}", stripped.elapsed());
+        world.patch("x", strip.clone()).await;
+    }
+    let stripped = world.until("x", |instance| instance["metadata"]["finalizers"].is_array()).await;
+    assert!(stripped["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"].is_string());
+    world.delete("x").await;
+    wait::until_deleted(&world.instances, "x").await;
+    assert!(world.config_maps.get_opt("x-a").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_write_is_not_repeated_before_the_time_that_the_server_asks_for() {
     let resources = json!([
         config_map("a", json!({"x": "${schema.spec.x}"})),
