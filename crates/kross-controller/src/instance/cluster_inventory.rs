@@ -82,10 +82,17 @@ pub(super) fn remove_unrecorded(recorded: &ClusterInventory, observation: &mut O
 pub(super) fn required_entries(plan: &Plan) -> Vec<RecordedCluster> {
     let in_use = plan.clusters.iter().filter(|used| !used.former);
     let planned = PlannedContents::of(plan);
+    let applied = plan.apply.iter().filter_map(|action| plan.object(action));
+    let applied: HashSet<(&ClusterId, &ReferenceKey)> = applied
+        .filter_map(|object| Some((&object.key.cluster, &plan.access_paths.to(&object.key)?.key)))
+        .collect();
     let record = |used: &UsedCluster| {
-        // A Secret that is being deleted waits for the inventories that name it, so it gets no new ones.
-        let is_usable =
-            |state: &&ObservedCluster| state.connection.is_connected() && state.deletions_only.is_none();
+        // A Secret that is being deleted waits for the inventories that name it, so it gets no new ones, except for deletion
+        // hooks.
+        let is_usable = |state: &&ObservedCluster| {
+            state.connection.is_connected()
+                && (state.deletions_only.is_none() || applied.contains(&(&used.id, &used.key)))
+        };
         let state = used.state.as_ref().filter(is_usable)?;
         Some(RecordedCluster {
             reference: used.key.as_str().to_owned(),

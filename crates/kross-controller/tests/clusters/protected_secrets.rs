@@ -1,7 +1,7 @@
 //! Secrets with the label `kro.run/protect`: they outlive the objects in their clusters, and serve deletions only while they are
 //! being deleted.
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use kross_testing::{Fault, Requests, Verb, wait};
 use kube::Api;
@@ -103,6 +103,40 @@ async fn serves_deletions_only_while_the_secret_is_being_deleted() {
     world.delete("y").await;
     wait::until_deleted(&world.instances, "y").await;
     assert!(eu.config_maps.get_opt("y-a").await.unwrap().is_none());
+    wait::woken(wait::until_deleted(&world.secrets, "eu-kubeconfig")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_hook_in_the_cluster_of_a_secret_that_is_being_deleted_is_deleted_too() {
+    // A kind that the living instance has not applied, so that its inventory lacks it.
+    let backup = json!({"id": "backup", "lifecycle": {"when": "Deletion"},
+        "template": {"apiVersion": "v1", "kind": "ServiceAccount", "metadata":
+            {"name": "${schema.metadata.name}-backup", "finalizers": ["test.kross.run/hold"]}}});
+    let mut spec = spec();
+    spec["resources"].as_array_mut().unwrap().push(with_secret(backup));
+    let world = World::new("HookInProtected", spec).await;
+    label(&world.secrets, "eu-kubeconfig", Some("true")).await;
+    world.create("x", json!({})).await;
+    world.until_state("x", "ACTIVE").await;
+    world.secrets.delete("eu-kubeconfig", &Default::default()).await.unwrap();
+    world.until("x", |instance| message(instance, "ClusterResolved").contains("serves deletions only")).await;
+    world.delete("x").await;
+    let backups: Api<ServiceAccount> =
+        Api::namespaced(world.region("eu").config_maps.clone().into_client(), &world.namespace);
+    let is_terminating = |backup: &ServiceAccount| backup.metadata.deletion_timestamp.is_some();
+    wait::until_object(&backups, "x-backup", is_terminating).await;
+    world
+        .until("x", |instance| {
+            let annotations = &instance["metadata"]["annotations"];
+            let text = |name: &str| annotations[name].as_str().unwrap_or_default().to_owned();
+            text("internal.kro.run/delete-attempts").contains("hooksCompleted")
+                && text("internal.kro.run/cluster-inventory").contains("ServiceAccount")
+        })
+        .await;
+    let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    backups.patch("x-backup", &PatchParams::default(), &released).await.unwrap();
+    wait::until_deleted(&world.instances, "x").await;
+    assert!(backups.get_opt("x-backup").await.unwrap().is_none());
     wait::woken(wait::until_deleted(&world.secrets, "eu-kubeconfig")).await;
 }
 
