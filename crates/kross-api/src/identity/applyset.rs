@@ -112,7 +112,7 @@ pub enum InventoryError {
     Version(u64),
     /// The inventory of remote clusters was removed, and the status does not tell everything that it had.
     #[error(
-        "the annotation `{CLUSTER_INVENTORY}` was removed and cannot be restored from the status: {0}; restore the annotation from a backup, or set `{ABANDON_CLUSTER}` to the UIDs of all clusters in `status.clusters`; if the status does not list all of them, remove the finalizer `kro.run/finalizer` (the objects in remote clusters are orphaned)"
+        "the annotation `{CLUSTER_INVENTORY}` was removed and cannot be restored from the status: {0}; restore the annotation from a backup, or set `{ABANDON_CLUSTER}` to the UIDs of all clusters in `status.clusters`, or to `*` for all clusters if it does not list all of them with their UIDs (the objects in these clusters are orphaned)"
     )]
     Removed(String),
     /// The inventory of remote clusters is too long for an annotation.

@@ -34,7 +34,7 @@ pub const MESSAGE: &str = "kro.run/message";
 /// confirms that the instance's objects in the previous cluster are abandoned.
 pub const CONFIRM_CLUSTER: &str = "kro.run/confirm-cluster";
 /// On an instance: the UIDs of clusters, separated by commas, whose objects of the instance are given up. Only clusters that the
-/// instance does not use any more, or all if it is being deleted.
+/// instance does not use any more, or all if it is being deleted; then `*` stands for all.
 pub const ABANDON_CLUSTER: &str = "kro.run/abandon-cluster";
 /// On a kubeconfig Secret: the namespaces whose instances may use it, separated by commas.
 pub const ALLOWED_NAMESPACES: &str = "kro.run/allowed-namespaces";

@@ -14,6 +14,9 @@ use super::observation::Observation;
 use super::release_report;
 use crate::context::Context;
 
+/// In place of a UID: all clusters are given up.
+const ALL_CLUSTERS: &str = "*";
+
 /// Replaces the URLs of clusters by their UIDs, where those became known.
 pub(super) fn record_uids(recorded: &mut ClusterInventory, observation: &Observation) {
     for (reference, url, uid) in &observation.renamed {
@@ -40,10 +43,29 @@ pub(super) fn remove_abandoned(
     }
 }
 
-/// The UIDs of the clusters whose objects the instance's owner gives up.
-pub(super) fn given_up(instance: &StoredObject) -> HashSet<&str> {
-    let uids = instance.annotation(annotations::ABANDON_CLUSTER).unwrap_or_default().split(',');
-    uids.map(str::trim).filter(|uid| !uid.is_empty()).collect()
+/// The clusters whose objects the instance's owner gives up.
+pub(super) struct GivenUp<'i> {
+    uids: HashSet<&'i str>,
+    /// Whether it is all of them, whether their UIDs are known or not.
+    pub(super) all: bool,
+}
+
+impl<'i> GivenUp<'i> {
+    pub(super) fn of(instance: &'i StoredObject) -> Self {
+        let uids = instance.annotation(annotations::ABANDON_CLUSTER).unwrap_or_default().split(',');
+        let mut uids: HashSet<&str> = uids.map(str::trim).filter(|uid| !uid.is_empty()).collect();
+        // A living instance would give up clusters that it is about to use.
+        let all = uids.remove(ALL_CLUSTERS) && instance.deletion_timestamp().is_some();
+        Self { uids, all }
+    }
+
+    fn is_none(&self) -> bool {
+        !self.all && self.uids.is_empty()
+    }
+
+    pub(super) fn contains(&self, uid: &str) -> bool {
+        self.all || self.uids.contains(uid)
+    }
 }
 
 /// Removes the clusters whose objects the instance's owner gives up, and reports each of them. A cluster that the plan uses stays.
@@ -54,15 +76,14 @@ pub(super) fn remove_given_up(
     recorded: &mut ClusterInventory,
     plan: Option<&Plan>,
 ) -> bool {
-    let uids = given_up(instance);
-    if uids.is_empty() {
+    let given_up = GivenUp::of(instance);
+    if given_up.is_none() {
         return false;
     }
     let used = plan.into_iter().flat_map(|plan| &plan.clusters).filter(|used| !used.former);
     let used: HashSet<&str> = used.map(|used| used.id.as_str()).collect();
-    let is_given_up = |cluster: &RecordedCluster| {
-        uids.contains(cluster.uid.as_str()) && !used.contains(cluster.uid.as_str())
-    };
+    let is_given_up =
+        |cluster: &RecordedCluster| given_up.contains(&cluster.uid) && !used.contains(cluster.uid.as_str());
     let removed: Vec<RecordedCluster> =
         recorded.clusters().iter().filter(|cluster| is_given_up(cluster)).cloned().collect();
     recorded.retain(|cluster| !is_given_up(cluster));

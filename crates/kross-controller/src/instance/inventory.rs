@@ -68,11 +68,13 @@ impl InstanceInventory {
         let (labels, annotations) = (texts(instance, "labels"), texts(instance, "annotations"));
         let local = Inventory::parse_complete(applyset, &labels, &annotations)?;
         let mut inventory = Self::with_remote(instance, applyset, graph, local)?;
-        // What it may lack may have been given up since.
-        let is_incomplete =
-            inventory.remote.is_incomplete() && restored_inventory::restore(instance, graph).is_incomplete();
-        inventory.remote.set_incomplete(is_incomplete);
-        restored_inventory::check_complete(&inventory.remote)?;
+        if inventory.remote.is_incomplete() {
+            // What it may lack may have been given up since.
+            let restored = restored_inventory::restore(instance, graph);
+            restored_inventory::check_complete(&restored)?;
+            restored.clusters().iter().for_each(|cluster| inventory.remote.add(cluster.clone()));
+            inventory.remote.set_incomplete(false);
+        }
         Ok(inventory)
     }
 

@@ -10,7 +10,7 @@ use kross_cluster::StoredObject;
 use kross_graph::{Graph, Node, Placement};
 use kross_plan::{Instance, ReferenceKey};
 
-use super::cluster_inventory::given_up;
+use super::cluster_inventory::GivenUp;
 use super::inventory_scan::kind_of;
 
 /// How many resources the status of an instance that is being deleted lists at most.
@@ -29,28 +29,27 @@ pub(super) fn restore(instance: &StoredObject, graph: Option<&Graph>) -> Cluster
         return restored;
     }
     let resources = status.resources();
-    // A deletion lists only a part of what is left.
-    restored.set_incomplete(resources.len() >= LISTED_IN_DELETION);
     let home = instance.namespace().map(|namespace| &**namespace);
-    let given_up = given_up(instance);
+    let given_up = GivenUp::of(instance);
     for cluster in &clusters {
-        if cluster.name.ends_with(MORE_CLUSTERS) {
-            restored.set_incomplete(true);
-        }
-        let Some((reference, uid)) = identity(cluster).filter(|(_, uid)| !given_up.contains(uid)) else {
-            continue;
-        };
+        let identity = identity(cluster);
+        let is_given_up = given_up.all || identity.as_ref().is_some_and(|(_, uid)| given_up.contains(uid));
         let (contents, is_complete) = contents(cluster, &resources, home, graph);
-        if !is_complete {
+        let is_summary = cluster.name.ends_with(MORE_CLUSTERS);
+        // A deletion lists only a part of what is left.
+        let is_part = is_summary || resources.len() >= LISTED_IN_DELETION;
+        if !is_given_up && (is_part || (!is_complete && identity.is_some())) {
             restored.set_incomplete(true);
         }
-        restored.add(RecordedCluster {
-            reference,
-            uid: uid.to_owned(),
-            unverified: cluster.unverified == Some(true),
-            name: cluster.name.clone(),
-            contents,
-        });
+        let (reference, uid) = match identity {
+            Some((reference, uid)) => (reference, uid.to_owned()),
+            // Those that are not listed are given up, and reported, under the name of the summary.
+            None if given_up.all && is_summary => (String::new(), String::new()),
+            None => continue,
+        };
+        let (name, unverified) = (cluster.name.clone(), cluster.unverified == Some(true));
+        // One that is given up as well: it is reported when it is removed.
+        restored.add(RecordedCluster { reference, uid, unverified, name, contents });
     }
     restored
 }
@@ -114,4 +113,69 @@ fn contents(
 
 fn is_remote(node: &Node) -> bool {
     matches!(node.placement, Placement::Remote(_)) && !node.is_external()
+}
+
+#[cfg(test)]
+mod tests {
+    use kross_cluster::read_object;
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+
+    const MANY: usize = LISTED_IN_DELETION;
+
+    /// An instance that is being deleted, with two clusters and so many resources.
+    fn deleted(resources: usize, abandon: &str) -> Json {
+        let cluster = |name: &str| {
+            json!({"name": format!("shop/{name}"), "secret": format!("shop/{name}"), "uid": format!("uid-{name}"),
+                "mode": "Watch", "connected": false, "ready": 0, "total": 1})
+        };
+        let resource = |at: usize| {
+            json!({"id": format!("r{at}"), "apiVersion": "v1", "kind": "ConfigMap", "name": format!("x{at}"),
+                "namespace": "shop", "cluster": "shop/eu", "state": "Deleting"})
+        };
+        let resources: Vec<Json> = (0..resources).map(resource).collect();
+        json!({"apiVersion": "kro.run/v1alpha1", "kind": "App",
+            "metadata": {"name": "x", "namespace": "shop", "deletionTimestamp": "2026-01-02T03:04:05Z",
+                "annotations": {"kro.run/abandon-cluster": abandon}},
+            "status": {"clusters": [cluster("eu"), cluster("us")], "managedResources": resources}})
+    }
+
+    fn restored(instance: &Json) -> ClusterInventory {
+        restore(&read_object(instance.to_string().as_bytes()).unwrap(), None)
+    }
+
+    fn names(inventory: &ClusterInventory) -> Vec<&str> {
+        inventory.clusters().iter().map(|cluster| cluster.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_part_of_the_resources_is_incomplete_unless_all_clusters_are_given_up() {
+        assert!(!restored(&deleted(MANY - 1, "")).is_incomplete());
+        for abandon in ["", "uid-eu", "another"] {
+            assert!(restored(&deleted(MANY, abandon)).is_incomplete(), "{abandon}");
+        }
+        for abandon in ["uid-us, uid-eu", "*"] {
+            let restored = restored(&deleted(MANY, abandon));
+            assert!(!restored.is_incomplete(), "{abandon}");
+            assert_eq!(names(&restored), ["shop/eu", "shop/us"], "they are reported when they are removed");
+        }
+    }
+
+    #[test]
+    fn clusters_that_are_not_listed_are_given_up_by_a_deletion_alone() {
+        let with_more = |abandon: &str| {
+            let mut instance = deleted(1, abandon);
+            let more = json!({"name": "1900 more clusters", "mode": "Watch", "connected": true, "ready": 0, "total": 1});
+            instance["status"]["clusters"].as_array_mut().unwrap().push(more);
+            instance
+        };
+        assert!(restored(&with_more("uid-eu,uid-us")).is_incomplete());
+        let all = restored(&with_more("*"));
+        assert!(!all.is_incomplete());
+        assert_eq!(names(&all), ["1900 more clusters", "shop/eu", "shop/us"]);
+        let mut living = with_more("*");
+        living["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
+        assert!(restored(&living).is_incomplete());
+    }
 }

@@ -80,29 +80,46 @@ async fn a_removed_inventory_that_the_status_does_not_tell_blocks_the_deletion()
     spec["resources"][0]["template"]["metadata"]["name"] = json!("${schema.metadata.name}-${string(i)}");
     let world = World::new("SummarizedItems", spec).await;
     // So many items that the status has only a summary of them.
-    world.create("x", json!({"region": "eu", "count": 25})).await;
-    world.until_state("x", "ACTIVE").await;
+    for name in ["x", "y"] {
+        world.create(name, json!({"region": "eu", "count": 25})).await;
+        world.until_state(name, "ACTIVE").await;
+    }
     let eu = world.region("eu");
     eu.proxy.set(Fault::Refuse);
     let lost = world.until_condition("x", ("RemoteClusterConnected", "False", "Unreachable")).await;
     let uid = cluster_entry(&lost, "eu-kubeconfig")["uid"].as_str().unwrap().to_owned();
-    // A suspended instance is not reconciled, so its inventory is not written again.
-    world.patch("x", json!({"metadata": {"annotations": {"kro.run/reconcile": "suspended"}}})).await;
-    world.until_condition("x", ("ResourcesReady", "False", "ReconciliationSuspended")).await;
-    world.patch("x", json!({"metadata": {"annotations": {INVENTORY: null}}})).await;
-    world.delete("x").await;
-    let blocked = world
-        .until("x", |instance| {
+    for name in ["x", "y"] {
+        // A suspended instance is not reconciled, so its inventory is not written again.
+        let annotations = json!({"kro.run/reconcile": "suspended", "kro.run/abandon-cluster": "another-uid"});
+        world.patch(name, json!({"metadata": {"annotations": annotations}})).await;
+        world.until_condition(name, ("ResourcesReady", "False", "ReconciliationSuspended")).await;
+        world.patch(name, json!({"metadata": {"annotations": {INVENTORY: null}}})).await;
+        world.delete(name).await;
+        let is_blocked = |instance: &Json| {
             let message =
                 condition(instance, "ResourcesReady")["message"].as_str().unwrap_or_default().to_owned();
             message.starts_with("deletion blocked: ") && message.contains("was removed")
-        })
-        .await;
-    assert_eq!(blocked["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
-    // Giving the cluster up is explicit, and names it.
-    world.patch("x", json!({"metadata": {"annotations": {"kro.run/abandon-cluster": "another-uid"}}})).await;
-    world.patch("x", json!({"metadata": {"annotations": {"kro.run/abandon-cluster": uid}}})).await;
-    wait::woken(wait::until_deleted(&world.instances, "x")).await;
+        };
+        let blocked = world.until(name, is_blocked).await;
+        assert_eq!(blocked["metadata"]["finalizers"], json!(["kro.run/finalizer"]));
+    }
+    // Giving a cluster up is explicit: it is named, or all are.
+    for (name, abandoned) in [("x", uid.as_str()), ("y", "*")] {
+        world.patch(name, json!({"metadata": {"annotations": {"kro.run/abandon-cluster": abandoned}}})).await;
+        wait::woken(wait::until_deleted(&world.instances, name)).await;
+        let given_up = wait::until("an Event about the cluster", || async {
+            let events =
+                world.objects.events(&world.namespace).list(&Default::default()).await.unwrap().items;
+            let is_it = |event: &&DynamicObject| {
+                event.data["reason"] == "ClusterGivenUp" && event.data["regarding"]["name"] == name
+            };
+            events.iter().find(is_it).map(|event| event.data["note"].clone()).ok_or_else(|| "none".to_owned())
+        });
+        let note = given_up.await;
+        assert!(note.as_str().unwrap().contains(&uid), "{note}");
+    }
     eu.proxy.set(Fault::Pass);
-    assert!(eu.config_maps.get_opt("x-0").await.unwrap().is_some(), "given up, not deleted");
+    for name in ["x-0", "y-0"] {
+        assert!(eu.config_maps.get_opt(name).await.unwrap().is_some(), "given up, not deleted");
+    }
 }
