@@ -1,7 +1,7 @@
 //! Reverse order over objects that cannot be pruned now: an object is held while another one exists that may depend on it, also one
 //! that is not observed because its cluster is not connected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kross_api::{DeletePolicy, ManagedResource};
 use kross_graph::Node;
@@ -27,7 +27,13 @@ pub(super) fn hold_back(walk: &Walk<'_>, found: &mut Leftovers, orphaned: &[Pend
         let remaining = held
             .chain(found.undecided.iter().filter(is_item))
             .chain(found.free.iter().filter(|object| is_stuck(object)));
-        let dependents = Dependents::of(walk, remaining);
+        let mut dependents = Dependents::of(walk, remaining);
+        // A hook that has to run for another object gets a new object first.
+        let awaited =
+            found.all().flat_map(|object| object.lifecycle.awaits.iter().map(move |id| (id, &object.uid)));
+        for (id, _) in awaited.filter(|(id, uid)| !walk.input.hook_record.is_completed_for(id, uid)) {
+            dependents.hooks.remove(id.as_str());
+        }
         let is_needed = |object: &OwnedObject| {
             let others = found.held.iter().map(|(other, _)| other).chain(&found.undecided);
             let mut others = others.chain(found.free.iter().filter(|other| is_stuck(other)));
@@ -60,6 +66,8 @@ fn is_retained(object: &OwnedObject) -> bool {
 /// The nodes of objects that are not deleted now.
 struct Dependents<'a> {
     nodes: BTreeMap<&'a str, Dependent<'a>>,
+    /// The deletion hooks that ran for them. Their objects are deleted last.
+    hooks: BTreeSet<&'a str>,
 }
 
 #[derive(Default)]
@@ -75,18 +83,20 @@ struct Dependent<'a> {
 impl<'a> Dependents<'a> {
     fn of(walk: &Walk<'a>, objects: impl Iterator<Item = &'a OwnedObject>) -> Self {
         let mut nodes: BTreeMap<&str, Dependent<'_>> = BTreeMap::new();
+        let mut hooks = BTreeSet::new();
         for object in objects {
             // Nothing waits until a hook is deleted, or a retained object.
             if object.lifecycle.deletion || is_retained(object) {
                 continue;
             }
+            hooks.extend(object.lifecycle.awaits.iter().map(String::as_str));
             let dependent = nodes.entry(&object.node).or_default();
             dependent.node = walk.input.graph.find(&object.node).map(|(_, node)| node);
             dependent.apply_order = dependent.apply_order.max(object.apply_order);
             let order = object.lifecycle.order.map(|_| object.order);
             dependent.order = dependent.order.max(order);
         }
-        Self { nodes }
+        Self { nodes, hooks }
     }
 
     /// Whether one of them must be deleted before an object.
@@ -106,7 +116,10 @@ impl<'a> Dependents<'a> {
                 _ => dependent.apply_order > object.apply_order,
             }
         };
-        !object.lifecycle.deletion && self.nodes.iter().any(is_before)
+        if object.lifecycle.deletion {
+            return self.hooks.contains(object.node.as_str());
+        }
+        self.nodes.iter().any(is_before)
     }
 }
 
