@@ -69,14 +69,14 @@ async fn disconnects_from_a_cluster_without_handles() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_label_on_the_secret_does_not_reconnect() {
+async fn new_metadata_of_the_secret_does_not_reconnect() {
     let setup = Setup::new().await;
     let hold = setup.hold("eu-kubeconfig", &setup.admin()).await;
     let live = setup.connected(&hold).await;
     let mut events = setup.clusters.subscribe();
     let secrets = setup.fixture.hub.api::<Secret>();
-    let labels = json!({"seen": "true", "kro.run/cluster-credentials": "true"});
-    let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+    let annotations = json!({"kro.run/allowed-namespaces": "*"});
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"seen": "true"}, "annotations": annotations}}));
     secrets.patch("eu-kubeconfig", &PatchParams::default(), &patch).await.unwrap();
     until_event(&mut events, &hold, ClusterChange::Permissions).await;
     let after = setup.connected(&hold).await;
