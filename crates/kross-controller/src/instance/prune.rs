@@ -68,9 +68,8 @@ impl Pass<'_> {
             self.inventory.remote.set_incomplete(false);
             self.write_inventory().await?;
         }
-        if plan.prune.is_done()
-            || !cluster_inventory::remove_unrecorded(&self.inventory.remote, &mut self.observation)
-        {
+        // The status must not list a cluster any more that has just left the inventory: nothing else leads to another pass.
+        if !cluster_inventory::remove_unrecorded(&self.inventory.remote, &mut self.observation) {
             return Ok(plan);
         }
         let plan = self.evaluate(graph);
