@@ -1,7 +1,7 @@
-//! Compares three controllers on two graphs: time until many instances are ready, requests, CPU and memory, time to repair
+//! Compares controllers on two graphs: time until many instances are ready, requests, CPU and memory, time to repair
 //! drift, time to delete. Each controller has its own control plane, and they run one after the other.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
@@ -29,20 +29,20 @@ pub(crate) struct Arguments {
     /// Controller to measure; repeatable (default: all)
     #[arg(long, value_enum)]
     only: Vec<Contender>,
+    /// Another kross binary to measure beside this one, such as a release build of an older commit
+    #[arg(long, value_name = "PATH")]
+    baseline: Option<PathBuf>,
 }
 
 impl Default for Arguments {
     fn default() -> Self {
-        Self { instances: 200, repairs: 40, only: Vec::new() }
+        Self { instances: 200, repairs: 40, only: Vec::new(), baseline: None }
     }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let contenders: Vec<Contender> = Contender::ALL
-        .into_iter()
-        .filter(|one| arguments.only.is_empty() || arguments.only.contains(one))
-        .collect();
-    let programs = Programs::build(&contenders)?;
+    let contenders = contenders(arguments);
+    let programs = Programs::build(&contenders, arguments.baseline.as_deref())?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
     let mut results = Vec::new();
     for contender in contenders {
@@ -52,19 +52,35 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The controllers to measure.
+/// The controllers to measure: those that were asked for, and the baseline if there is one.
+fn contenders(arguments: &Arguments) -> Vec<Contender> {
+    let Arguments { only, baseline, .. } = arguments;
+    let is_measured = |one: &Contender| match one {
+        Contender::Baseline => baseline.is_some(),
+        other => only.is_empty() || only.contains(other),
+    };
+    Contender::ALL.into_iter().filter(is_measured).collect()
+}
+
+/// The programs of the controllers.
 struct Programs {
     kross: PathBuf,
+    baseline: Option<PathBuf>,
     kro: Option<Kro>,
 }
 
 impl Programs {
-    fn build(contenders: &[Contender]) -> anyhow::Result<Self> {
+    fn build(contenders: &[Contender], baseline: Option<&Path>) -> anyhow::Result<Self> {
+        // Before anything is built: a path with a typo should not cost minutes.
+        let absolute = |path: &Path| {
+            path.canonicalize().with_context(|| format!("cannot find the baseline `{}`", path.display()))
+        };
+        let baseline = baseline.map(absolute).transpose()?;
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         run_command(Command::new(&cargo).args(["build", "--release", "--package", "kross"]))?;
         let needs_kro = contenders.iter().any(|one| one.is_kro());
         let kro = needs_kro.then(|| Kro::find_or_build(&Progress::stderr())).transpose()?;
-        Ok(Self { kross: release_binary(&cargo)?, kro })
+        Ok(Self { kross: release_binary(&cargo)?, baseline, kro })
     }
 }
 
@@ -103,4 +119,21 @@ async fn measure(
     drop(controller);
     plane.stop().await;
     Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_baseline_is_measured_beside_the_controllers_that_were_asked_for() {
+        let with = |only: &[Contender], baseline: Option<&str>| {
+            let baseline = baseline.map(PathBuf::from);
+            contenders(&Arguments { only: only.to_vec(), baseline, ..Arguments::default() })
+        };
+        assert_eq!(with(&[Contender::Kross], None), [Contender::Kross]);
+        assert_eq!(with(&[Contender::Kross], Some("kross")), [Contender::Kross, Contender::Baseline]);
+        assert_eq!(with(&[], None).len(), 3);
+        assert_eq!(with(&[], Some("kross")).len(), 4);
+    }
 }

@@ -13,6 +13,9 @@ use super::Programs;
 pub(super) enum Contender {
     /// kross with its defaults
     Kross,
+    /// The kross binary of `--baseline`, with its defaults
+    #[value(skip)]
+    Baseline,
     /// kro with its defaults
     Kro,
     /// kro with 32 workers and raised rate limits
@@ -20,16 +23,17 @@ pub(super) enum Contender {
 }
 
 impl Contender {
-    pub(super) const ALL: [Self; 3] = [Self::Kross, Self::Kro, Self::KroTuned];
+    pub(super) const ALL: [Self; 4] = [Self::Kross, Self::Baseline, Self::Kro, Self::KroTuned];
 
     pub(super) fn is_kro(self) -> bool {
-        self != Self::Kross
+        matches!(self, Self::Kro | Self::KroTuned)
     }
 
     /// A name without spaces.
     pub(super) fn slug(self) -> &'static str {
         match self {
             Self::Kross => "kross",
+            Self::Baseline => "baseline",
             Self::Kro => "kro",
             Self::KroTuned => "kro-tuned",
         }
@@ -48,7 +52,11 @@ impl Contender {
         for page in ["metrics", "health-probe", "admin"] {
             arguments.push(format!("--{page}-bind-address=0"));
         }
-        Ok(Program::start("kross", &programs.kross, &arguments)?)
+        let binary = match self {
+            Self::Baseline => programs.baseline.as_ref().context("there is no baseline")?,
+            _ => &programs.kross,
+        };
+        Ok(Program::start("kross", binary, &arguments)?)
     }
 }
 
@@ -56,6 +64,7 @@ impl fmt::Display for Contender {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Kross => "kross",
+            Self::Baseline => "baseline",
             Self::Kro => "kro",
             Self::KroTuned => "kro tuned",
         })

@@ -107,7 +107,7 @@ fn service() -> Json {
 /// Installs the CRDs, which are the same for every contender.
 pub(super) async fn install(client: &Client) -> anyhow::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for crd in kross_api::crds() {
+    for crd in kross_api::graph_crds() {
         api.create(&PostParams::default(), &crd).await.context("cannot install a CRD")?;
     }
     Ok(())

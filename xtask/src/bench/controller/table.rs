@@ -37,8 +37,10 @@ pub(super) fn render(instances: usize, results: &[(Contender, Vec<Measured>)]) -
                 let value = quantity(measured);
                 let amount = format!("{value:.2} {unit:<2}");
                 let ratio = match kross {
-                    Some((_, kross)) if contender.is_kro() && quantity(kross) > 0.0 => {
-                        format!("{:.1}x", value / quantity(kross))
+                    Some((_, kross)) if *contender != Contender::Kross && quantity(kross) > 0.0 => {
+                        // Of two builds of kross a few percent are interesting.
+                        let digits = if contender.is_kro() { 1 } else { 2 };
+                        format!("{:.digits$}x", value / quantity(kross))
                     }
                     _ => String::new(),
                 };
@@ -61,13 +63,14 @@ mod tests {
         let measured = |seconds| Measured { ready: Duration::from_secs(seconds), ..Measured::default() };
         let results = [
             (Contender::Kross, vec![measured(2), measured(1)]),
+            (Contender::Baseline, vec![measured(3), measured(1)]),
             (Contender::KroTuned, vec![measured(12), measured(3)]),
         ];
         let text = render(200, &results);
         let line = text.lines().find(|line| line.starts_with("all ready")).unwrap_or_default();
         assert_eq!(
             line.split_whitespace().collect::<Vec<_>>(),
-            ["all", "ready", "2.00", "s", "12.00", "s", "6.0x"]
+            ["all", "ready", "2.00", "s", "3.00", "s", "1.50x", "12.00", "s", "6.0x"]
         );
     }
 }
