@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 mod forward;
 mod request;
 mod request_log;
+mod reset;
 mod rules;
 mod server;
 mod throttle;

@@ -31,6 +31,9 @@ type AnswerBody = BoxBody<Bytes, BoxError>;
 /// How often a held request checks whether its rule was removed.
 const HOLD_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
+/// How many connections are kept that carry no request: after thousands of requests at once there would be as many.
+const MAX_IDLE: usize = 64;
+
 /// Hop-by-hop headers, which are not forwarded.
 const CONNECTION_HEADERS: [HeaderName; 5] =
     [header::CONNECTION, header::HOST, header::TE, header::TRANSFER_ENCODING, header::UPGRADE];
@@ -47,7 +50,10 @@ impl Upstream {
     pub(super) fn new(config: ClientConfig, authority: Authority) -> Self {
         let connector =
             HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().build();
-        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_max_idle_per_host(MAX_IDLE)
+            .build(connector);
         Self { client, authority }
     }
 

@@ -2,14 +2,14 @@
 //! fault demands.
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::future::FutureExt;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
-use rustix::net::sockopt::set_socket_linger;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, mpsc};
@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::forward::Forwarder;
+use super::reset::ResetStream;
 use super::throttle::ThrottledStream;
 use super::{Diverted, Fault, Shared};
 
@@ -201,18 +202,17 @@ async fn accept(socket_state: Option<&Socket>) -> TcpStream {
 
 /// Serves a connection until it ends or is cut. A cut connection is reset (RST), not closed.
 async fn serve_until_cut(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, cut: Arc<Notify>) {
-    let Ok(socket) = stream.as_fd().try_clone_to_owned() else { return };
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let _ = stream.set_nodelay(true);
+    let stream = ResetStream::new(stream, Arc::clone(&is_cut));
     tokio::select! {
         () = serve(stream, acceptor, shared, Arc::clone(&cut)) => {}
-        () = async {
-            cut.notified().await;
-            let _ = set_socket_linger(&socket, Some(Duration::ZERO));
-        } => {}
+        // Before the other branch is dropped, and with it the stream.
+        () = cut.notified().map(|()| is_cut.store(true, Ordering::Release)) => {}
     }
 }
 
-async fn serve(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, cut: Arc<Notify>) {
-    let _ = stream.set_nodelay(true);
+async fn serve(stream: ResetStream, acceptor: TlsAcceptor, shared: Arc<Shared>, cut: Arc<Notify>) {
     let Ok(stream) = acceptor.accept(ThrottledStream::new(stream, &shared.faults())).await else { return };
     let presented = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let diverted = shared.diverted(Diverted::New);
