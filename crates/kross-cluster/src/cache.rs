@@ -21,7 +21,7 @@ use crate::object::{ClusterId, ObjectKey, StoredObject};
 use crate::supervisor::{Task, supervise};
 use crate::workqueue::Backoff;
 
-mod decoder;
+pub(crate) mod decoder;
 mod key;
 mod metadata;
 mod poll;

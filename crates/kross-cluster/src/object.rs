@@ -148,6 +148,12 @@ impl StoredObject {
         self.ownership.as_ref().is_some_and(|ownership| ownership.fields.cover(&self.value, desired))
     }
 
+    /// Whether we own a field: the names of its parents and its own.
+    #[must_use]
+    pub fn owns(&self, path: &[&str]) -> bool {
+        self.ownership.as_ref().is_some_and(|ownership| ownership.fields.contains(path))
+    }
+
     /// The value of this object with the fields that we own in `applied`, an earlier version, as they were there. Fields of
     /// others stay as they are.
     #[must_use]

@@ -315,6 +315,43 @@ async fn polls_go_on_beside_an_unreadable_object() {
 }
 
 #[tokio::test]
+async fn a_list_with_a_nameless_object_feeds_a_cache_and_proves_nothing() {
+    let log = Log::default();
+    let seen = Arc::clone(&log);
+    let server = Server::plain(move |path| {
+        seen.lock().unwrap().push(path.to_owned());
+        let object = |name: &str| {
+            format!(
+                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{{name}"namespace":"shop","uid":"u","resourceVersion":"1"}}}}"#
+            )
+        };
+        let items = [object(r#""name":"web","#), object("")].join(",");
+        response(200, &format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{items}]}}"#))
+    })
+    .await;
+    let client = server.connect().await;
+    let error = client.list(&config_map(), None, None).await.unwrap_err();
+    assert!(error.message().contains("not even their names"), "{error}");
+    let caches = Caches::new(CacheOptions::default());
+    let sync =
+        kross_cluster::SyncPolicy::Poll { interval: Duration::from_millis(50), jitter: Duration::ZERO };
+    let cache = caches.cache_with(&client, &Arc::new(config_map()), Selection::All, sync);
+    kross_testing::wait::until_true("the other object", || {
+        matches!(cache.get(Some("shop"), "web"), Lookup::Found(_))
+    })
+    .await;
+    assert!(!cache.is_complete());
+    assert_eq!(caches.states().iter().map(|state| state.unreadable).sum::<usize>(), 1);
+    // The next polls list metadata only.
+    let polls = || log.lock().unwrap().iter().filter(|path| path.starts_with("metadata ")).count();
+    kross_testing::wait::until_true("the next polls", || polls() > 1).await;
+    assert!(matches!(cache.get(Some("shop"), "web"), Lookup::Found(_)) && cache.is_authoritative());
+    let state = &caches.states()[0];
+    assert!(state.failure.is_none() && state.unreadable == 1, "{state:?}");
+    assert!(!log.lock().unwrap().iter().any(|path| path.contains("/configmaps/")), "nothing has changed");
+}
+
+#[tokio::test]
 async fn waiting_requests_share_one_failed_dial() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -14,7 +14,7 @@ const MAX_LINE: usize = 32 << 20;
 
 /// Buffers chunks and returns whole lines.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     buffer: BytesMut,
     /// How much of the buffer is known to contain no line break.
     scanned: usize,
@@ -22,10 +22,10 @@ pub(super) struct Lines {
 
 /// A line exceeds the limit.
 #[derive(Debug)]
-pub(super) struct LineTooLong;
+pub(crate) struct LineTooLong;
 
 impl Lines {
-    pub(super) fn push(&mut self, chunk: &Bytes) -> Result<(), LineTooLong> {
+    pub(crate) fn push(&mut self, chunk: &Bytes) -> Result<(), LineTooLong> {
         self.buffer.extend_from_slice(chunk);
         if self.buffer.len() - self.scanned > MAX_LINE && !chunk.contains(&b'\n') {
             return Err(LineTooLong);
@@ -33,7 +33,7 @@ impl Lines {
         Ok(())
     }
 
-    pub(super) fn next(&mut self) -> Option<BytesMut> {
+    pub(crate) fn next(&mut self) -> Option<BytesMut> {
         loop {
             let rest = self.buffer.get(self.scanned..)?;
             let Some(at) = rest.iter().position(|byte| *byte == b'\n') else {
@@ -52,7 +52,7 @@ impl Lines {
 
 /// An event of a watch.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// `ADDED` or `MODIFIED`.
     Applied(Box<StoredObject>),
     /// `DELETED`: an object was deleted, or no longer matches the selector.
@@ -86,7 +86,7 @@ struct BookmarkMetadata {
 
 impl Event {
     /// Parses a line. `None` if it is not an event.
-    pub(super) fn read(line: &[u8]) -> Option<Result<Self, UnreadableObject>> {
+    pub(crate) fn read(line: &[u8]) -> Option<Result<Self, UnreadableObject>> {
         let line: Line<'_> = serde_json::from_slice(line).ok()?;
         let bytes = line.object.get().as_bytes();
         Some(match &*line.kind {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::store::NamespacedName;
 use crate::object::StoredObject;
@@ -17,6 +18,8 @@ pub(super) struct MetadataPage {
     pub(super) items: Vec<ObjectVersion>,
     pub(super) version: String,
     pub(super) next: Option<String>,
+    /// How many items were left out because not even their names can be read.
+    pub(super) dropped: usize,
 }
 
 /// An object of a metadata list.
@@ -31,12 +34,15 @@ pub(super) struct ObjectVersion {
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct Page<I> {
     #[serde(default)]
     metadata: PageMetadata,
     /// Some servers write `null` for an empty list. Without the field it is no list.
-    #[serde(deserialize_with = "Option::deserialize")]
-    items: Option<Vec<Item>>,
+    #[serde(
+        deserialize_with = "Option::deserialize",
+        bound(deserialize = "Option<Vec<I>>: Deserialize<'de>")
+    )]
+    items: Option<Vec<I>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -47,19 +53,38 @@ struct PageMetadata {
     next: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Item {
     metadata: ObjectVersion,
 }
 
 impl MetadataPage {
+    /// Parses a page. An item whose name cannot be read is only counted.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        let Page { metadata, items } = serde_json::from_slice(bytes)?;
+        // As for other lists, one go is faster than to find the end of each item first.
+        let (metadata, items) = match serde_json::from_slice(bytes) {
+            Ok(Page::<Item> { metadata, items }) => (metadata, items.unwrap_or_default()),
+            Err(_) => Self::read_items(bytes)?,
+        };
+        let all = items.len();
+        let items: Vec<ObjectVersion> = items
+            .into_iter()
+            .map(|item| item.metadata)
+            .filter(|metadata| !metadata.name.is_empty())
+            .collect();
         Ok(Self {
-            items: items.unwrap_or_default().into_iter().map(|item| item.metadata).collect(),
+            dropped: all - items.len(),
+            items,
             version: metadata.resource_version,
             next: metadata.next.filter(|next| !next.is_empty()),
         })
+    }
+
+    /// Parses the items of a page one by one. Those that cannot be read have no name.
+    fn read_items(bytes: &[u8]) -> Result<(PageMetadata, Vec<Item>), serde_json::Error> {
+        let Page::<&RawValue> { metadata, items } = serde_json::from_slice(bytes)?;
+        let items = items.unwrap_or_default().into_iter();
+        Ok((metadata, items.map(|raw| serde_json::from_str(raw.get()).unwrap_or_default()).collect()))
     }
 }
 
@@ -108,5 +133,21 @@ mod tests {
         assert!(MetadataPage::read(b"<html>").is_err());
         assert!(MetadataPage::read(b"{}").is_err());
         assert!(MetadataPage::read(br#"{"items":null}"#).unwrap().items.is_empty());
+    }
+
+    #[test]
+    fn items_without_a_readable_name_are_left_out_and_counted() {
+        let page = MetadataPage::read(
+            br#"{"metadata":{"resourceVersion":"9","continue":"next"},"items":[{"metadata":{"name":"a"}},{"metadata":{}}]}"#,
+        )
+        .unwrap();
+        assert_eq!((page.items.len(), page.dropped), (1, 1));
+        let page = MetadataPage::read(
+            br#"{"metadata":{"resourceVersion":"9","continue":"next"},
+                "items":[{},{"metadata":{"name":7}},{"metadata":{"name":"b"}},null]}"#,
+        )
+        .unwrap();
+        assert_eq!((page.items[0].name.as_str(), page.items.len(), page.dropped), ("b", 1, 3));
+        assert_eq!((page.version.as_str(), page.next.as_deref()), ("9", Some("next")));
     }
 }

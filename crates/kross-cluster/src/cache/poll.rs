@@ -32,6 +32,8 @@ pub(super) struct PollResult {
     pub(super) unchanged: Vec<NamespacedName>,
     /// Objects that were added or changed.
     pub(super) changed: Vec<StoredObject>,
+    /// How many objects were left out because not even their names can be read.
+    pub(super) dropped: usize,
 }
 
 /// Polls until the budget has a permit for a watch. Returns the resource version to watch from, and the permit.
@@ -100,22 +102,24 @@ impl Poller<'_> {
     }
 
     async fn list_all(&self) -> Result<PollResult, ApiError> {
-        let (mut changed, mut version, mut next) = (Vec::new(), None, None);
+        let (mut changed, mut version, mut next, mut dropped) = (Vec::new(), None, None, 0);
         let mut size = PageSize::of(&self.reflector.kind);
         for _ in 0..MAX_PAGES {
             let page = self.reflector.page(next.as_deref(), &mut size).await?;
             changed.extend(page.items);
+            dropped += page.dropped;
             let version = version.get_or_insert(page.resource_version);
             next = page.next;
             if next.is_none() {
-                return Ok(PollResult { version: std::mem::take(version), unchanged: Vec::new(), changed });
+                let version = std::mem::take(version);
+                return Ok(PollResult { version, unchanged: Vec::new(), changed, dropped });
             }
         }
         Err(self.reflector.endless())
     }
 
     async fn list_changed(&mut self) -> Result<PollResult, ApiError> {
-        let (version, listed) = match self.metadata().await {
+        let MetadataPage { version, items: listed, dropped, .. } = match self.metadata().await {
             Err(error) if error.code() == Some(NOT_ACCEPTABLE) => {
                 self.full_lists = true;
                 return self.list_all().await;
@@ -133,7 +137,7 @@ impl Poller<'_> {
         }
         match self.read(changed).await {
             Ok((stale, changed)) => {
-                Ok(PollResult { version, unchanged: [unchanged, stale].concat(), changed })
+                Ok(PollResult { version, unchanged: [unchanged, stale].concat(), changed, dropped })
             }
             // A credential that may list but not get can read the same objects with a full list.
             Err(error) if error.reason() == FailureReason::Forbidden => {
@@ -144,17 +148,16 @@ impl Poller<'_> {
         }
     }
 
-    async fn metadata(&self) -> Result<(String, Vec<ObjectVersion>), ApiError> {
-        let (mut versions, mut version, mut next) = (Vec::new(), None, None);
+    /// All pages of the metadata list, as one.
+    async fn metadata(&self) -> Result<MetadataPage, ApiError> {
         let mut size = PageSize::of(&self.reflector.kind);
-        for _ in 0..MAX_PAGES {
-            let page: MetadataPage = self.reflector.metadata_page(next.as_deref(), &mut size).await?;
-            versions.extend(page.items);
-            let version = version.get_or_insert(page.version);
-            next = page.next;
-            if next.is_none() {
-                return Ok((std::mem::take(version), versions));
-            }
+        let mut all = self.reflector.metadata_page(None, &mut size).await?;
+        for _ in 1..MAX_PAGES {
+            let Some(next) = all.next.take() else { return Ok(all) };
+            let page = self.reflector.metadata_page(Some(&next), &mut size).await?;
+            all.items.extend(page.items);
+            all.dropped += page.dropped;
+            all.next = page.next;
         }
         Err(self.reflector.endless())
     }

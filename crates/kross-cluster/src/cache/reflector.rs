@@ -134,6 +134,7 @@ impl Reflector {
                     None::<Change>
                 });
             }
+            self.writer.dropped(page.dropped);
             self.writer.change(|store| {
                 page.items.into_iter().filter_map(|object| store.listed(object)).collect::<Vec<_>>()
             });

@@ -14,6 +14,7 @@ use super::poll::PollResult;
 use super::relist::Relist;
 use super::store::{Lookup, NamespacedName, Store};
 use super::{CacheEvent, CacheKey, CacheOptions, Change, Subscribers};
+use crate::client::nameless;
 use crate::error::{ApiError, Attempt};
 use crate::object::StoredObject;
 
@@ -331,13 +332,15 @@ impl WriterToken {
 
     /// Stores the result of a poll. Emits what a watch would: `Synced` the first time, `Resumed` after a failure.
     pub(super) fn polled(&self, result: PollResult) {
-        let PollResult { version, unchanged, changed } = result;
+        let PollResult { version, unchanged, changed, dropped } = result;
         let Some(mut inner) = self.lock() else { return };
         let first = !inner.store.has_synced();
         if inner.failure.take().is_some() && !first {
             self.shared.emit(&mut inner, Change::Resumed);
         }
         inner.store.begin_list(version.parse().ok());
+        self.report_dropped(&inner, dropped);
+        inner.store.drop_listed(dropped);
         for name in unchanged {
             inner.store.seen(name);
         }
@@ -358,6 +361,24 @@ impl WriterToken {
         }
         drop(inner);
         self.shared.synced.notify_waiters();
+    }
+
+    /// Objects of the list have no readable names.
+    pub(super) fn dropped(&self, dropped: usize) {
+        if dropped == 0 {
+            return;
+        }
+        let Some(mut inner) = self.lock() else { return };
+        self.report_dropped(&inner, dropped);
+        inner.store.drop_listed(dropped);
+    }
+
+    /// Logs how many objects have no readable names, once as long as there are some.
+    fn report_dropped(&self, inner: &Inner, dropped: usize) {
+        if dropped > 0 && inner.store.dropped() == 0 {
+            let cache = &self.shared.key;
+            tracing::warn!(%cache, dropped, "skipped objects of a list whose names cannot be read");
+        }
     }
 
     pub(super) fn set_mode(&self, mode: SyncMode) {
@@ -410,6 +431,16 @@ impl Inner {
 
     fn is_complete(&self) -> bool {
         self.is_authoritative() && self.store.unreadable() == 0
+    }
+
+    /// The failure to read objects of the last list whose names cannot be read, if there are any.
+    fn nameless_objects(&self, key: &CacheKey) -> Option<ApiError> {
+        let dropped = self.store.dropped();
+        let attempt = || {
+            let (cluster, operation) = (key.cluster.clone(), Operation::Get);
+            Attempt { cluster, operation, target: format!("{} ({})", key.kind, key.selection) }
+        };
+        (dropped > 0).then(|| ApiError::new(attempt(), FailureReason::ServerError, &nameless(dropped)))
     }
 
     /// The failure to read one of these objects, if there is one that cannot be read.

@@ -47,6 +47,8 @@ pub(super) struct Store {
     deleted_uids: HashSet<Text>,
     /// The number of objects that cannot be read.
     unreadable: usize,
+    /// The number of objects of the last list whose names cannot be read either. They are not stored.
+    dropped: usize,
 }
 
 /// Where an object comes from.
@@ -85,6 +87,8 @@ struct Listing {
     version: Option<u64>,
     /// The resource versions went backwards, as after a restore of etcd, so cached versions are not comparable.
     rolled_back: bool,
+    /// The number of its objects whose names cannot be read.
+    dropped: usize,
 }
 
 impl Store {
@@ -97,9 +101,21 @@ impl Store {
         self.objects.len()
     }
 
-    /// The number of objects that cannot be read. They are stored as outlines.
+    /// The number of objects that cannot be read. They are stored as outlines, unless not even their names can be read.
     pub(super) fn unreadable(&self) -> usize {
-        self.unreadable
+        self.unreadable + self.dropped
+    }
+
+    /// The number of objects of the last list whose names cannot be read.
+    pub(super) fn dropped(&self) -> usize {
+        self.dropped
+    }
+
+    /// Objects of the list have no readable names.
+    pub(super) fn drop_listed(&mut self, dropped: usize) {
+        if let Some(listing) = &mut self.listing {
+            listing.dropped += dropped;
+        }
     }
 
     /// Whether a list has been read completely.
@@ -170,7 +186,7 @@ impl Store {
     /// A list begins, with its resource version if that is a number.
     pub(super) fn begin_list(&mut self, version: Option<u64>) {
         let rolled_back = std::mem::take(&mut self.rolled_back) || self.is_rollback(version);
-        self.listing = Some(Listing { seen: HashSet::new(), version, rolled_back });
+        self.listing = Some(Listing { seen: HashSet::new(), version, rolled_back, dropped: 0 });
     }
 
     /// A poll begins: its requests cannot return objects that were deleted before.
@@ -201,16 +217,18 @@ impl Store {
         }
     }
 
-    /// The list is complete: objects that are not in it were deleted.
+    /// The list is complete: objects that are not in it were deleted. If some of it have no readable names, any other may be one
+    /// of them, and is kept.
     pub(super) fn end_list(&mut self) -> Vec<Change> {
         let Some(listing) = self.listing.take() else { return Vec::new() };
+        self.dropped = listing.dropped;
         let deleted: Vec<NamespacedName> = self
             .objects
             .iter()
             .filter(|(name, object)| {
                 // An object that we wrote after the list was taken is not in it, and exists.
                 let newer = object.version().zip(listing.version).is_some_and(|(own, list)| own > list);
-                !listing.seen.contains(*name) && (listing.rolled_back || !newer)
+                listing.dropped == 0 && !listing.seen.contains(*name) && (listing.rolled_back || !newer)
             })
             .map(|(name, _)| name.clone())
             .collect();

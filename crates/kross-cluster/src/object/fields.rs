@@ -79,6 +79,14 @@ impl FieldSet {
         digester.finish()
     }
 
+    /// Whether the set has the field of this path of field names.
+    pub(super) fn contains(&self, path: &[&str]) -> bool {
+        let Some((first, rest)) = path.split_first() else { return true };
+        self.children.iter().any(|(element, child)| {
+            matches!(element, PathElement::Field(name) if name.as_str() == *first) && child.contains(rest)
+        })
+    }
+
     fn feed(&self, value: Option<&Value>, digester: &mut Digester) {
         if self.children.is_empty() {
             return match value {

@@ -65,6 +65,8 @@ pub struct ObjectList {
     pub resource_version: String,
     /// The continue token of the next page, if there is one.
     pub next: Option<String>,
+    /// How many items were left out because not even their names can be read. Objects that are not in the list may be among them.
+    pub dropped: usize,
 }
 
 /// Parses an object.
@@ -83,10 +85,11 @@ pub(crate) fn read_object_or_outline(bytes: &[u8]) -> Result<StoredObject, Unrea
     read_object(bytes).or_else(|error| outline(bytes, None, error))
 }
 
-/// Parses a page of a list of a known kind. Of an item that cannot be read its outline is returned.
+/// Parses a page of a list of a known kind. Of an item that cannot be read its outline is returned; one whose name cannot be
+/// read either is only counted.
 ///
 /// # Errors
-/// It is not a list, or an item has no name.
+/// It is not a list.
 pub fn read_list(bytes: &[u8], api_version: &str, kind: &str) -> Result<ObjectList, UnreadableObject> {
     let kind = KindNames { api_version: api_version.into(), kind: kind.into() };
     // Almost all lists can be read in one go, which is faster than to find the end of each item first.
@@ -110,8 +113,11 @@ fn read_items(bytes: &[u8], kind: &KindNames) -> Result<ObjectList, UnreadableOb
         let bytes = raw.get().as_bytes();
         read(bytes, ObjectSeed { kind: Some(kind) }).or_else(|error| outline(bytes, Some(kind), error))
     };
+    let all = items.len();
+    let items: Vec<StoredObject> = items.into_iter().filter_map(|raw| item(raw).ok()).collect();
     Ok(ObjectList {
-        items: items.into_iter().map(item).collect::<Result<_, _>>()?,
+        dropped: all - items.len(),
+        items,
         resource_version: metadata.resource_version,
         next: metadata.next.filter(|next| !next.is_empty()),
     })
@@ -357,6 +363,7 @@ impl<'de> Visitor<'de> for ListSeed<'_> {
         }
         Ok(ObjectList {
             items: items.ok_or_else(|| A::Error::custom("a list without items"))?,
+            dropped: 0,
             resource_version: metadata.resource_version,
             next: metadata.next.filter(|next| !next.is_empty()),
         })

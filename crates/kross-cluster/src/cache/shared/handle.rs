@@ -98,7 +98,8 @@ impl Cache {
     #[must_use]
     pub fn failure(&self) -> Option<ApiError> {
         let inner = self.shared.lock();
-        inner.failure.clone().or_else(|| inner.unreadable_object(self.key(), inner.store.iter()))
+        let unreadable = || inner.unreadable_object(self.key(), inner.store.iter());
+        inner.failure.clone().or_else(unreadable).or_else(|| inner.nameless_objects(self.key()))
     }
 
     /// Like [`Cache::failure`], for the objects with this value of a label.

@@ -125,3 +125,27 @@ async fn an_unreadable_object_is_unknown_until_it_is_readable_or_deleted() {
     writer.change(|store| store.deleted(&unreadable("a", 9)));
     assert_eq!((cache.get(Some("shop"), "a"), shared.state(1).unreadable), (Lookup::Absent, 0));
 }
+
+#[tokio::test]
+async fn an_object_without_a_readable_name_hides_no_other_and_deletes_none() {
+    let shared = shared();
+    let caches = Caches::new(CacheOptions::default());
+    let writer = WriterToken::acquire(&shared, SyncMode::Watch);
+    let cache = Cache::new(Arc::clone(&shared), Arc::clone(&caches.registry));
+    list(&writer, 5, &["a", "b"]);
+    writer.synced(true);
+    assert!(cache.is_complete());
+    list(&writer, 7, &["b"]);
+    writer.dropped(1);
+    writer.synced(true);
+    assert!(matches!(cache.get(Some("shop"), "b"), Lookup::Found(_)));
+    assert!(matches!(cache.get(Some("shop"), "a"), Lookup::Found(_)), "it may be the one without a name");
+    assert!(cache.is_authoritative() && !cache.is_complete() && cache.list().is_none());
+    assert_eq!((cache.list_readable().unwrap().len(), shared.state(1).unreadable), (2, 1));
+    let failure = cache.failure().unwrap().to_string();
+    assert!(failure.contains("1 of the listed objects cannot be read, not even their names"), "{failure}");
+    list(&writer, 9, &["b"]);
+    writer.synced(true);
+    assert_eq!(cache.get(Some("shop"), "a"), Lookup::Absent);
+    assert!(cache.is_complete() && cache.failure().is_none() && shared.state(1).unreadable == 0);
+}

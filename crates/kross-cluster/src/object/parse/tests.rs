@@ -215,8 +215,15 @@ fn an_object_without_a_readable_name_has_no_outline() {
     for object in [format!(r#"{{"spec":{deep}}}"#), format!(r#"{{"metadata":{deep}}}"#), deep, "1".to_owned()]
     {
         assert!(read_object_or_outline(object.as_bytes()).is_err());
-        assert!(read_list(format!(r#"{{"items":[{object}]}}"#).as_bytes(), "v1", "Blob").is_err());
+        let other = r#"{"metadata":{"name":"other"}}"#;
+        let list = format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{object},{other},{object}]}}"#);
+        let list = read_list(list.as_bytes(), "v1", "Blob").unwrap();
+        assert_eq!((list.items.len(), list.dropped), (1, 2), "{object}");
+        assert_eq!(list.items[0].name().as_str(), "other");
+        assert_eq!(list.resource_version, "9");
     }
+    assert!(read_list(b"{\"items\":1}", "v1", "Blob").is_err());
+    assert!(read_list(b"<html>", "v1", "Blob").is_err());
     assert!(read_object(nested("a", 140).as_bytes()).is_err());
     assert!(read_object_or_outline(nested("a", 140).as_bytes()).unwrap().unreadable().is_some());
 }
