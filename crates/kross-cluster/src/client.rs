@@ -2,7 +2,8 @@
 //! none delays the others. It retries nothing; its callers know when to retry.
 //!
 //! The REST verbs are in `client/rest.rs`, the limit of requests in `client/request_limit.rs`, the circuit breaker in
-//! `client/breaker.rs`, the check of new connections in `client/identity.rs`, the audit in `client/audit_trail.rs`.
+//! `client/breaker.rs`, the check of new connections in `client/identity.rs`, the
+//! history of objects in `client/history.rs`, the audit in `client/audit_trail.rs`.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,6 +28,7 @@ mod breaker;
 mod changed_fields;
 mod credential;
 mod decompress;
+mod history;
 mod identity;
 mod local;
 mod page;
@@ -48,7 +50,7 @@ pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
 pub(crate) use identity::{ExpectedIdentity, IDENTITY_PATH, IdentityAnswer};
 pub(crate) use page::{PageSize, Query};
 pub(crate) use request_limit::{RequestLimit, RequestPermit};
-pub(crate) use rest::{MAX_PAGES, Target};
+pub(crate) use rest::{MAX_PAGES, Target, nameless};
 pub(crate) use route::Route;
 
 use decompress::decompress;
@@ -120,6 +122,12 @@ impl Default for ClientOptions {
 
 /// The largest answer to the request for a cluster's identity, in bytes.
 const MAX_IDENTITY_ANSWER: usize = 1 << 20;
+
+/// Where a server tells its version to everybody.
+const VERSION_PATH: &str = "/version";
+
+/// The maximum length of a version.
+const MAX_VERSION: usize = 64;
 
 /// The number of the next client.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -196,6 +204,22 @@ impl Transports {
         self.check_status(head.status);
         let body = body.read_all(MAX_IDENTITY_ANSWER, limit).await?;
         Ok(IdentityAnswer::read(head.status, &body))
+    }
+
+    /// The Kubernetes version that the server says it has, if it says so in time.
+    pub(crate) async fn version(&self, limit: Duration) -> Option<String> {
+        let request = self.identity_request.call().await.ok()?;
+        let path = Uri::from_static(VERSION_PATH);
+        let call = Call { deadline: Some(Instant::now() + limit), path, ..request };
+        let answer = async {
+            let body = self.probes.send(&call).await.ok()?.into_body();
+            body.read_all(MAX_IDENTITY_ANSWER, limit).await.ok()
+        };
+        let body = tokio::time::timeout(limit, answer).await.ok()??;
+        let answer: serde_json::Value = serde_json::from_slice(&body).ok()?;
+        let version = answer.get("gitVersion")?.as_str()?;
+        let shown = |character: char| character.is_ascii_alphanumeric() || ".-+_".contains(character);
+        (version.len() <= MAX_VERSION && version.chars().all(shown)).then(|| version.to_owned())
     }
 
     /// Refuses new connections to any other cluster from now on. Only the first call has an effect.

@@ -75,6 +75,15 @@ impl Drop for PendingAudit {
 }
 
 impl ClusterClient {
+    /// The same client, with its cluster under this name in the audit log. Otherwise that is the name of its Secret.
+    #[must_use]
+    pub fn known_as(&self, name: &str) -> Self {
+        let Some(trail) = &self.audit_trail else { return self.clone() };
+        let cluster = AuditCluster { name: name.into(), uid: trail.cluster.uid.clone() };
+        let (audit, secret) = (trail.audit.clone(), trail.secret.clone());
+        self.audited(AuditTrail { audit, cluster, secret, method: trail.method })
+    }
+
     /// The same client, with its requests audited.
     pub(crate) fn audited(&self, audit_trail: AuditTrail) -> Self {
         Self { audit_trail: Some(Arc::new(audit_trail)), ..self.clone() }

@@ -164,7 +164,7 @@ impl ClusterClient {
     /// Like [`ClusterClient::list`], with the outlines of objects that cannot be read ([`StoredObject::unreadable`]).
     ///
     /// # Errors
-    /// The cluster rejects the request or does not answer.
+    /// Not even the name of one of them can be read, or the cluster rejects the request or does not answer.
     pub async fn list_with_outlines(
         &self,
         kind: &ApiKind,
@@ -196,6 +196,12 @@ impl ClusterClient {
         let mut size = PageSize::of(kind);
         for _ in 0..MAX_PAGES {
             let page = self.list_page(kind, namespace, query, next.as_deref(), &mut size).await?;
+            // An object that is missing here may be one of them.
+            if page.dropped > 0 {
+                let target = Target { kind, namespace, name: "", operation: Operation::Get };
+                let problem = nameless(page.dropped);
+                return Err(ApiError::new(target.attempt(self), FailureReason::ServerError, &problem));
+            }
             items.extend(page.items);
             next = page.next;
             if next.is_none() {
@@ -522,6 +528,11 @@ impl ClusterClient {
     }
 }
 
+/// The problem of a list with items that have no readable name.
+pub(crate) fn nameless(dropped: usize) -> String {
+    format!("{dropped} of the listed objects cannot be read, not even their names")
+}
+
 /// The object or objects that a request is about.
 pub(crate) struct Target<'a> {
     pub(crate) kind: &'a ApiKind,
@@ -531,7 +542,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn attempt(&self, client: &ClusterClient) -> Attempt {
+    pub(super) fn attempt(&self, client: &ClusterClient) -> Attempt {
         let target = match (self.name, self.namespace) {
             ("", Some(namespace)) => format!("the {} objects of namespace `{namespace}`", self.kind.kind),
             ("", None) => format!("the {} objects", self.kind.kind),
