@@ -124,9 +124,15 @@ pub struct KubernetesTargetReference {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub name: Option<String>,
-    /// Selects a `KubernetesTarget` by its labels.
+    /// Selects a `KubernetesTarget` by its labels. The choice is kept until the selector changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
+    /// Namespace of the `KubernetesTarget`. Required for a cluster-scoped instance, not allowed for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Poll the cluster instead of watching it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll_config: Option<PollConfig>,
 }
 
 fn kubernetes_target_rules() -> Json {

@@ -81,6 +81,10 @@ impl ConnectionFailure {
 pub enum ConnectStep {
     /// The controller can and did try to connect: it fails while the first attempt runs.
     Attempt,
+    /// The KubernetesTarget exists and may be used.
+    Target,
+    /// The KubernetesTarget is ready.
+    TargetReady,
     /// The Secret exists and may be used.
     Secret,
     /// The Secret has the key.
@@ -101,6 +105,8 @@ impl ConnectStep {
     pub const fn condition_reason(self) -> Reason {
         match self {
             Self::Attempt => Reason::NotConnected,
+            Self::Target => Reason::NoTarget,
+            Self::TargetReady => Reason::TargetNotReady,
             Self::Secret => Reason::SecretNotAvailable,
             Self::Key => Reason::SecretKeyMissing,
             Self::Parse => Reason::KubeconfigInvalid,
@@ -114,7 +120,12 @@ impl ConnectStep {
     #[must_use]
     pub const fn definition_condition(self) -> ConditionType {
         match self {
-            Self::Secret | Self::Key | Self::Parse | Self::Authenticate => ConditionType::ClusterValidated,
+            Self::Target
+            | Self::TargetReady
+            | Self::Secret
+            | Self::Key
+            | Self::Parse
+            | Self::Authenticate => ConditionType::ClusterValidated,
             Self::Attempt | Self::Reach | Self::Identify => ConditionType::ClusterAccessible,
         }
     }

@@ -26,6 +26,7 @@
 //! ```
 
 mod cluster;
+mod compute;
 mod condition;
 mod connection_failure;
 mod crds;
@@ -42,12 +43,18 @@ mod revision;
 mod selector;
 mod status;
 mod vocabulary;
+mod workload;
 pub mod yaml;
 
 pub use cluster::{Cluster, ClusterTarget, KubeconfigSecret, KubernetesTargetReference, PollConfig, Target};
+pub use compute::{
+    COMPUTE_GROUP, ClassReference, ClassTemplate, ClassTemplateMetadata, KubernetesCluster,
+    KubernetesClusterClass, KubernetesClusterClassSpec, KubernetesClusterSpec, KubernetesClusterStatus,
+    ReclaimPolicy,
+};
 pub use condition::{Condition, ConditionSet, ConditionStatus, ObjectFacts};
 pub use connection_failure::{ConnectStep, ConnectionAdvice, ConnectionFailure};
-pub use crds::{crd_yaml, crds, crds_yaml, generated_files, to_yaml};
+pub use crds::{crd_yaml, crds, crds_yaml, generated_files, graph_crds, target_crds, to_yaml};
 pub use definition::{
     CrdMetadata, DEFAULT_GROUP, DefinitionState, Dependency, ForEach, PrinterColumn, Resource,
     ResourceGraphDefinition, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, ResourceInformation,
@@ -65,14 +72,22 @@ pub use list::List;
 pub use placement::{
     ClusterReference, Credentials, Place, Placement, PlacementOptions, Poll, Published, ResolveError,
     ResolvedCluster, ResolvedCredentials, SecretAddress, SecretNamespace, SecretTemplate, SelectorTemplate,
-    Spelling, Template, lower_placement, parse_duration,
+    Spelling, TargetChoice, Template, lower_placement, parse_duration,
 };
 pub use plural::{crd_name, plural};
 pub use revision::{GraphRevision, GraphRevisionSpec, GraphRevisionStatus, Snapshot};
 pub use selector::{LabelSelector, SelectorRequirement};
 pub use status::{ClusterStatus, MORE_CLUSTERS, ManagedResource, instance_status_schemas, whole_seconds};
 pub use vocabulary::{
-    ConditionType, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX, InstanceState, KEY_PREFIX, KUBECONFIG_KEY,
-    KUBECONFIG_NAME_SUFFIX, NodeState, Operation, PROTECTION_FINALIZER, Reason, ResourceState,
-    SYSTEM_NAMESPACE, SyncMode, annotations, labels, managers,
+    ApplicationState, BindingPhase, ConditionType, FINALIZER, FailureReason, INTERNAL_KEY_PREFIX,
+    InstanceState, KEY_PREFIX, KUBECONFIG_KEY, KUBECONFIG_NAME_SUFFIX, NodeState, Operation,
+    PROTECTION_FINALIZER, Reason, ResourceState, SYSTEM_NAMESPACE, SyncMode, annotations, connection_keys,
+    labels, managers,
+};
+pub use workload::{
+    ApplicationTemplate, KubernetesApplication, KubernetesApplicationResource,
+    KubernetesApplicationResourceSpec, KubernetesApplicationResourceStatus, KubernetesApplicationSpec,
+    KubernetesApplicationStatus, KubernetesTarget, KubernetesTargetSpec, KubernetesTargetStatus,
+    LocalReference, ManagedClusterReference, TargetCluster, TargetPreference, TemplateMetadata,
+    WORKLOAD_GROUP,
 };

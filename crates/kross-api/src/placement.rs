@@ -10,7 +10,7 @@ pub use duration::parse_duration;
 pub use lower::{PlacementOptions, lower_placement};
 pub use reference::{
     ClusterReference, Credentials, Poll, Published, SecretNamespace, SecretTemplate, SelectorTemplate,
-    Spelling, Template,
+    Spelling, TargetChoice, Template,
 };
 pub use resolve::{ResolveError, ResolvedCluster, ResolvedCredentials, SecretAddress};
 

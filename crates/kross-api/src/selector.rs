@@ -36,6 +36,14 @@ pub struct SelectorRequirement {
 }
 
 impl LabelSelector {
+    /// Whether it matches labels, which `value` looks up by their keys.
+    #[must_use]
+    pub fn matches<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let mut labels = self.match_labels.iter().flatten();
+        labels.all(|(key, wanted)| value(key) == Some(wanted.as_str()))
+            && self.match_expressions.iter().all(|requirement| requirement.matches(value(&requirement.key)))
+    }
+
     /// The first error for which Kubernetes would reject it.
     #[must_use]
     pub fn mistake(&self) -> Option<String> {
@@ -48,6 +56,18 @@ impl LabelSelector {
 }
 
 impl SelectorRequirement {
+    /// Whether it holds for a label of this value, or without the label. An unknown operator never holds.
+    fn matches(&self, value: Option<&str>) -> bool {
+        let is_listed = |value| self.values.iter().any(|listed| listed == value);
+        match self.operator.as_str() {
+            "In" => value.is_some_and(is_listed),
+            "NotIn" => !value.is_some_and(is_listed),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            _ => false,
+        }
+    }
+
     /// The first error for which Kubernetes would reject it.
     #[must_use]
     pub fn mistake(&self) -> Option<String> {
@@ -99,6 +119,32 @@ mod tests {
 
     fn mistake(selector: Value) -> Option<String> {
         serde_json::from_value::<LabelSelector>(selector).unwrap().mistake()
+    }
+
+    #[test]
+    fn selectors_match_labels_as_in_kubernetes() {
+        let matches = |selector: Value, labels: &[(&str, &str)]| {
+            let selector: LabelSelector = serde_json::from_value(selector).unwrap();
+            selector.matches(|key| labels.iter().find(|(known, _)| *known == key).map(|(_, value)| *value))
+        };
+        let requirement = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "env", "operator": operator, "values": values}]});
+        let (prod, none) = ([("env", "prod"), ("zone", "a")], []);
+        assert!(matches(json!({}), &none));
+        assert!(matches(json!({"matchLabels": {"env": "prod", "zone": "a"}}), &prod));
+        assert!(!matches(json!({"matchLabels": {"env": "prod", "zone": "b"}}), &prod));
+        for (operator, values, on_prod, on_none) in [
+            ("In", json!(["test", "prod"]), true, false),
+            ("In", json!(["test"]), false, false),
+            ("NotIn", json!(["prod"]), false, true),
+            ("NotIn", json!(["test"]), true, true),
+            ("Exists", json!([]), true, false),
+            ("DoesNotExist", json!([]), false, true),
+            ("Like", json!(["prod"]), false, false),
+        ] {
+            let selector = requirement(operator, values);
+            assert_eq!(matches(selector.clone(), &prod), on_prod, "{selector}");
+            assert_eq!(matches(selector.clone(), &none), on_none, "{selector}");
+        }
     }
 
     #[test]

@@ -86,6 +86,9 @@ pub struct ClusterStatus {
     /// The kubeconfig Secret, as `namespace/name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// The KubernetesTarget that names the Secret, as `namespace/name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// UID of the cluster's `kube-system` namespace, or the server URL if that namespace cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,

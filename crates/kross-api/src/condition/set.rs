@@ -51,7 +51,7 @@ impl ConditionSet {
         let dependents: Vec<ConditionType> = dependents.into_iter().collect();
         let kept = |condition: &&Condition| {
             ConditionType::parse(&condition.type_)
-                .is_none_or(|known| known == ROOT || dependents.contains(&known))
+                .is_none_or(|known| known == ROOT || known.is_of_targets() || dependents.contains(&known))
         };
         let conditions = existing.iter().filter(kept).cloned().collect();
         let mut set = Self { dependents, facts, conditions };

@@ -90,16 +90,22 @@ impl ClusterInventory {
         Ok(inventory)
     }
 
-    /// The references in an annotation, whether or not it matches its hash; `None` if it cannot be read.
+    /// The references in an annotation, and whether the instance may have objects there, whether or not the annotation matches its
+    /// hash; `None` if it cannot be read.
     #[must_use]
-    pub fn references(text: &str) -> Option<Vec<String>> {
+    pub fn references(text: &str) -> Option<Vec<(String, bool)>> {
         if text.len() > MAX_LENGTH {
             return None;
         }
         match Stored::read(text).ok()? {
-            Stored::Plain(wire) => Some(wire.clusters.into_iter().map(|cluster| cluster.reference).collect()),
+            Stored::Plain(wire) => {
+                let reference = |cluster: WireCluster| (cluster.reference, !cluster.kinds.is_empty());
+                Some(wire.clusters.into_iter().map(reference).collect())
+            }
             Stored::Compact(compact) => {
-                Some(compact.read().ok()?.into_iter().map(|cluster| cluster.reference).collect())
+                let reference =
+                    |cluster: RecordedCluster| (cluster.reference, !cluster.contents.group_kinds.is_empty());
+                Some(compact.read().ok()?.into_iter().map(reference).collect())
             }
         }
     }
@@ -266,6 +272,8 @@ impl RecordedCluster {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::super::applyset::GroupKind;
     use super::*;
 
@@ -384,6 +392,46 @@ mod tests {
             let error = ClusterInventory::parse(ID, &text.replacen(from, to, 1)).unwrap_err();
             assert!(matches!(error, InventoryError::Clusters(_) | InventoryError::Hash), "{error}");
         }
+    }
+
+    #[test]
+    fn thousands_of_clusters_with_namespaces_and_many_kinds_of_their_own_fit_into_the_annotation() {
+        let mut inventory = large(2_000);
+        let kinds =
+            ["ConfigMap", "Deployment.apps", "HorizontalPodAutoscaler.autoscaling", "Service", "Secret"];
+        inventory.retain(|cluster| {
+            let own = cluster.reference.replace(['/', 'ü', 'ï'], "-");
+            cluster.contents.namespaces = BTreeSet::from([own]);
+            cluster.contents.group_kinds = kinds.iter().map(|kind| GroupKind::parse(kind).unwrap()).collect();
+            true
+        });
+        let text = inventory.text(ID).unwrap().unwrap();
+        assert!(text.len() < 128 << 10, "{} bytes", text.len());
+        assert_eq!(ClusterInventory::parse(ID, &text), Ok(inventory));
+        for (from, to) in [
+            ("[[\"", "[[0,0,0,\""),
+            ("],[0,", "],[9999,"),
+            ("\"contents\":[", "\"contents\":[[0,0,0,\"a\"],"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let error = ClusterInventory::parse(ID, &text.replacen(from, to, 1)).unwrap_err();
+            assert!(matches!(error, InventoryError::Clusters(_) | InventoryError::Hash), "{error}");
+        }
+    }
+
+    #[test]
+    fn contents_that_an_earlier_version_wrote_are_read() {
+        let text = inventory().text(ID).unwrap().unwrap();
+        assert!(text.starts_with("{\"version\":1,"));
+        // Kinds and namespaces together, also where other contents have the same kinds.
+        let contents = r#"[["ConfigMap","a"],["ConfigMap","b"]]"#;
+        let clusters = r#"[[0,0,"secret/shop/eu/kubeconfig","=eu",0],[12,11,"us","=us",1]]"#;
+        let hash = digest(&[ID, &format!("[{contents},{clusters},false]")].join("\0"));
+        let text =
+            format!(r#"{{"version":2,"contents":{contents},"clusters":{clusters},"hash":"sha256:{hash}"}}"#);
+        let read = ClusterInventory::parse(ID, &text).unwrap();
+        let namespaces = |at: usize| read.clusters().get(at).unwrap().contents.namespaces.clone();
+        assert_eq!((namespaces(0), namespaces(1)), (["a".to_owned()].into(), ["b".to_owned()].into()));
     }
 
     #[test]

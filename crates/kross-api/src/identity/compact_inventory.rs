@@ -1,5 +1,7 @@
-//! The compact form of an inventory of remote clusters: contents once, references by what they do not share with the one before,
+//! The compact form of an inventory of remote clusters: contents once, references and namespaces by what they do not share with the one before,
 //! UIDs packed. Thousands of clusters fit into the annotation, at about 40 bytes each.
+
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,12 +21,20 @@ const URL: char = '~';
 #[serde(deny_unknown_fields)]
 pub(super) struct Compact {
     version: u64,
-    /// Kinds and namespaces.
-    contents: Vec<(String, String)>,
+    contents: Vec<Contents>,
     clusters: Vec<Cluster>,
     #[serde(default, skip_serializing_if = "is_false")]
     incomplete: bool,
     hash: String,
+}
+
+/// Kinds and namespaces; or the index of the first contents with the same kinds, how many bytes the namespaces share with those of
+/// the contents before at their start and at their end, and what is between them.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Contents {
+    Plain(String, String),
+    Shared(usize, usize, usize, String),
 }
 
 /// How many bytes the reference shares with that of the cluster before at its start and at its end, what is between them, the UID,
@@ -38,16 +48,12 @@ enum Cluster {
 
 impl Compact {
     pub(super) fn new(id: &str, clusters: &[RecordedCluster], incomplete: bool) -> Self {
-        let mut contents: Vec<(String, String)> = Vec::new();
+        let mut contents = WrittenContents::default();
         let mut before = "";
         let mut written = Vec::with_capacity(clusters.len());
         for cluster in clusters {
             let RecordedCluster { reference, uid, unverified, name, contents: owned } = cluster;
-            let texts = (owned.kinds_text(), owned.namespaces_text());
-            let at = contents.iter().position(|known| *known == texts).unwrap_or_else(|| {
-                contents.push(texts);
-                contents.len() - 1
-            });
+            let at = contents.add(owned.kinds_text(), owned.namespaces_text());
             let uid = match pack_uid(uid).filter(|_| !unverified) {
                 Some(packed) => packed,
                 None => format!("{}{uid}", if *unverified { URL } else { PLAIN }),
@@ -61,6 +67,7 @@ impl Compact {
             });
             before = reference;
         }
+        let contents = contents.written;
         let mut compact =
             Self { version: VERSION, contents, clusters: written, incomplete, hash: String::new() };
         compact.hash = compact.digest(id);
@@ -78,9 +85,7 @@ impl Compact {
 
     /// The clusters, whether or not they match the hash.
     pub(super) fn read(&self) -> Result<Vec<RecordedCluster>, InventoryError> {
-        let contents = self.contents.iter().map(|(kinds, namespaces)| read_contents(kinds, namespaces));
-        let contents = contents.collect::<Result<Vec<Inventory>, _>>()?;
-        let malformed = || InventoryError::Clusters("a cluster cannot be read".to_owned());
+        let contents = self.contents()?;
         let mut clusters: Vec<RecordedCluster> = Vec::with_capacity(self.clusters.len());
         for cluster in &self.clusters {
             let (start, end, middle, uid, at, name) = match cluster {
@@ -90,10 +95,7 @@ impl Compact {
                 }
             };
             let before = clusters.last().map_or("", |before| before.reference.as_str());
-            let head = before.get(..start).ok_or_else(malformed)?;
-            let tail =
-                before.len().checked_sub(end).and_then(|from| before.get(from..)).ok_or_else(malformed)?;
-            let reference = format!("{head}{middle}{tail}");
+            let reference = joined(before, start, end, middle).ok_or_else(malformed)?;
             let (uid, unverified) = match uid.strip_prefix(PLAIN) {
                 Some(plain) => (plain.to_owned(), false),
                 None => match uid.strip_prefix(URL) {
@@ -111,11 +113,75 @@ impl Compact {
         Ok(clusters)
     }
 
+    fn contents(&self) -> Result<Vec<Inventory>, InventoryError> {
+        let mut texts: Vec<(&str, String)> = Vec::with_capacity(self.contents.len());
+        for contents in &self.contents {
+            texts.push(match contents {
+                Contents::Plain(kinds, namespaces) => (kinds.as_str(), namespaces.clone()),
+                Contents::Shared(at, start, end, middle) => {
+                    let (kinds, _) = texts.get(*at).ok_or_else(malformed)?;
+                    let before = texts.last().map_or("", |(_, before)| before.as_str());
+                    (*kinds, joined(before, *start, *end, middle).ok_or_else(malformed)?)
+                }
+            });
+        }
+        texts.iter().map(|(kinds, namespaces)| read_contents(kinds, namespaces)).collect()
+    }
+
     fn digest(&self, id: &str) -> String {
         let payload =
             serde_json::to_string(&(&self.contents, &self.clusters, self.incomplete)).unwrap_or_default();
         format!("sha256:{}", digest(&[id, &payload].join("\0")))
     }
+}
+
+/// The contents of the clusters so far, each once.
+#[derive(Default)]
+struct WrittenContents {
+    written: Vec<Contents>,
+    /// Where contents are, by kinds and namespaces.
+    indexes: HashMap<(String, String), usize>,
+    /// Where the first contents with these kinds are.
+    kinds: HashMap<String, usize>,
+    /// The namespaces of the last one.
+    before: String,
+}
+
+impl WrittenContents {
+    /// Returns where these contents are.
+    fn add(&mut self, kinds: String, namespaces: String) -> usize {
+        let texts = (kinds, namespaces);
+        if let Some(at) = self.indexes.get(&texts) {
+            return *at;
+        }
+        let (kinds, namespaces) = texts.clone();
+        let at = self.written.len();
+        self.indexes.insert(texts, at);
+        let (start, end) = shared(&self.before, &namespaces);
+        self.written.push(match self.kinds.get(&kinds) {
+            Some(first) => {
+                let middle = namespaces.get(start..namespaces.len() - end).unwrap_or_default().to_owned();
+                Contents::Shared(*first, start, end, middle)
+            }
+            None => {
+                self.kinds.insert(kinds.clone(), at);
+                Contents::Plain(kinds, namespaces.clone())
+            }
+        });
+        self.before = namespaces;
+        at
+    }
+}
+
+fn malformed() -> InventoryError {
+    InventoryError::Clusters("a cluster cannot be read".to_owned())
+}
+
+/// A text from what it shares with the one before, see [`shared`].
+fn joined(before: &str, start: usize, end: usize, middle: &str) -> Option<String> {
+    let head = before.get(..start)?;
+    let tail = before.get(before.len().checked_sub(end)?..)?;
+    Some(format!("{head}{middle}{tail}"))
 }
 
 pub(super) fn read_contents(kinds: &str, namespaces: &str) -> Result<Inventory, InventoryError> {

@@ -8,7 +8,7 @@ use kross_diagnostics::{Code, Diagnostic, Diagnostics, Path};
 use super::resolve::split_secret_text;
 use super::{
     ClusterReference, Credentials, Placement, Poll, Published, SecretNamespace, SecretTemplate,
-    SelectorTemplate, Spelling, Template, parse_duration,
+    SelectorTemplate, Spelling, TargetChoice, Template, parse_duration,
 };
 use crate::{
     Cluster, ClusterTarget, KubeconfigSecret, KubernetesTargetReference, LabelSelector, PollConfig, Resource,
@@ -234,19 +234,21 @@ impl Lowering<'_> {
             self.diagnostics
                 .push(Diagnostic::new(Code::KubernetesTargetChoice, message).path(path).help(help));
         }
-        let published = match (&target.name, &target.selector) {
-            (Some(name), _) => Published::Name(Template::new(name.as_str(), format!("{path}.name"))),
-            (None, Some(selector)) => {
-                Published::Selector(lower_selector(&format!("{path}.selector"), selector))
-            }
+        let at = |field: &str| format!("{path}.{field}");
+        let namespace = target.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        let namespace = namespace.map(|namespace| self.namespace(namespace, at("namespace")));
+        let poll = target.poll_config.as_ref().and_then(|poll| self.poll(&at("pollConfig"), poll));
+        let choice = match (&target.name, &target.selector) {
+            (Some(name), _) => TargetChoice::Name(self.target_name(name, at("name"))),
+            (None, Some(selector)) => TargetChoice::Selector(lower_selector(&at("selector"), selector)),
             (None, None) => return None,
         };
         Some(ClusterReference {
             path: path.into(),
             spelling: Spelling::Published,
             name: None,
-            credentials: Credentials::Published(published),
-            poll: None,
+            credentials: Credentials::Published(Published { choice, namespace }),
+            poll,
         })
     }
 
@@ -291,6 +293,11 @@ impl Lowering<'_> {
     fn secret_name(&mut self, name: &str, path: String) -> Template {
         let valid = |name: &str| name.len() <= 253 && name.split('.').all(is_dns_label);
         self.name(name, path, "Secret name", valid)
+    }
+
+    fn target_name(&mut self, name: &str, path: String) -> Template {
+        let valid = |name: &str| name.len() <= 253 && name.split('.').all(is_dns_label);
+        self.name(name, path, "name of a KubernetesTarget", valid)
     }
 
     fn namespace(&mut self, name: &str, path: String) -> Template {

@@ -112,7 +112,16 @@ pub enum SecretNamespace {
 
 /// A cluster that is published as a `KubernetesTarget`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Published {
+pub struct Published {
+    /// Which target of its namespace it is.
+    pub choice: TargetChoice,
+    /// Namespace of the target; `None` is that of the instance.
+    pub namespace: Option<Template>,
+}
+
+/// Which `KubernetesTarget` of a namespace is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetChoice {
     /// Selected by the name of the `KubernetesTarget`.
     Name(Template),
     /// Selected by the labels of the `KubernetesTarget`.
@@ -151,10 +160,15 @@ impl ClusterReference {
                 all.extend(&secret.key);
             }
             Credentials::SecretByText(text) => all.push(text),
-            Credentials::Published(Published::Name(name)) => all.push(name),
-            Credentials::Published(Published::Selector(selector)) => {
-                all.extend(selector.labels.iter().map(|(_, value)| value));
-                all.extend(selector.requirements.iter().flat_map(|(_, _, values)| values));
+            Credentials::Published(Published { choice, namespace }) => {
+                match choice {
+                    TargetChoice::Name(name) => all.push(name),
+                    TargetChoice::Selector(selector) => {
+                        all.extend(selector.labels.iter().map(|(_, value)| value));
+                        all.extend(selector.requirements.iter().flat_map(|(_, _, values)| values));
+                    }
+                }
+                all.extend(namespace);
             }
         }
         all
@@ -165,11 +179,14 @@ impl ClusterReference {
     pub fn is_same(&self, other: &Self) -> bool {
         match (&self.credentials, &other.credentials) {
             (Credentials::Secret(ours), Credentials::Secret(theirs)) => ours.parts() == theirs.parts(),
-            (Credentials::SecretByText(ours), Credentials::SecretByText(theirs))
-            | (
-                Credentials::Published(Published::Name(ours)),
-                Credentials::Published(Published::Name(theirs)),
-            ) => ours.text == theirs.text,
+            (Credentials::SecretByText(ours), Credentials::SecretByText(theirs)) => ours.text == theirs.text,
+            (
+                Credentials::Published(Published { choice: TargetChoice::Name(ours), namespace }),
+                Credentials::Published(Published { choice: TargetChoice::Name(theirs), namespace: other }),
+            ) => {
+                ours.text == theirs.text
+                    && namespace.as_ref().map(Template::as_str) == other.as_ref().map(Template::as_str)
+            }
             _ => self == other,
         }
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{ClusterReference, Credentials, Poll, Published, SecretNamespace, SelectorTemplate, Template};
+use super::{
+    ClusterReference, Credentials, Poll, Published, SecretNamespace, SelectorTemplate, TargetChoice, Template,
+};
 use crate::vocabulary::{KUBECONFIG_KEY, SYSTEM_NAMESPACE};
 use crate::{LabelSelector, Scope, SelectorRequirement};
 
@@ -180,12 +182,17 @@ impl Credentials {
                     key: KUBECONFIG_KEY.to_owned(),
                 })
             }
-            Self::Published(Published::Name(name)) => {
-                ResolvedCredentials::Target { namespace: default_namespace.to_owned(), name: value(name)? }
-            }
-            Self::Published(Published::Selector(selector)) => {
-                let selector = selector.resolve(value)?;
-                ResolvedCredentials::TargetSelector { namespace: default_namespace.to_owned(), selector }
+            Self::Published(Published { choice, namespace }) => {
+                let namespace = match namespace {
+                    Some(namespace) => value(namespace)?,
+                    None => default_namespace.to_owned(),
+                };
+                match choice {
+                    TargetChoice::Name(name) => ResolvedCredentials::Target { namespace, name: value(name)? },
+                    TargetChoice::Selector(selector) => {
+                        ResolvedCredentials::TargetSelector { namespace, selector: selector.resolve(value)? }
+                    }
+                }
             }
         })
     }

@@ -106,6 +106,27 @@ fn every_spelling_is_lowered_to_a_cluster_reference() {
 }
 
 #[test]
+fn a_published_cluster_has_its_own_namespace_and_poll_interval() {
+    let target = json!({"name": "edge", "namespace": "${n}", "pollConfig": {"interval": "1m"}});
+    let reference = good(json!({"target": {"kubernetesTarget": target}}));
+    let paths: Vec<_> = reference.templates().iter().map(|template| template.path().to_owned()).collect();
+    assert_eq!(paths, ["spec.target.kubernetesTarget.name", "spec.target.kubernetesTarget.namespace"]);
+    assert_eq!(reference.poll.unwrap().interval, Duration::from_secs(60));
+    let value = |template: &Template| {
+        Ok::<_, ()>(if template.as_str() == "${n}" {
+            "infra".to_owned()
+        } else {
+            template.as_str().to_owned()
+        })
+    };
+    let resolved = reference.resolve(None, value).unwrap();
+    let expected = ResolvedCredentials::Target { namespace: "infra".to_owned(), name: "edge".to_owned() };
+    assert_eq!((resolved.display.as_str(), resolved.credentials), ("edge", expected));
+    let other = good(json!({"target": {"kubernetesTarget": {"name": "edge"}}}));
+    assert!(!reference.is_same(&other) && !reference.is_static(Scope::Cluster));
+}
+
+#[test]
 fn a_cluster_scoped_instance_makes_the_short_spelling_static() {
     let reference = good(json!({"cluster": {"name": "eu"}}));
     assert_eq!(reference.static_cluster(Scope::Cluster).unwrap().display, "kro-system/eu");

@@ -38,3 +38,25 @@ pub const CONFIRM_CLUSTER: &str = "kro.run/confirm-cluster";
 pub const ABANDON_CLUSTER: &str = "kro.run/abandon-cluster";
 /// On a kubeconfig Secret: the namespaces whose instances may use it, separated by commas.
 pub const ALLOWED_NAMESPACES: &str = "kro.run/allowed-namespaces";
+/// On a managed resource whose kind has no `spec.claimRef`: the claim that it is bound to, or offered to, as
+/// `namespace/name/uid`. An offer may leave out the UID.
+pub const CLAIM: &str = "kro.run/claim";
+/// On a managed resource whose kind has no `status.bindingPhase`: its binding phase.
+pub const BINDING_PHASE: &str = "kro.run/binding-phase";
+/// On a managed resource: what happens to it when its claim is deleted, `Delete` or `Retain`.
+pub const RECLAIM_POLICY: &str = "kro.run/reclaim-policy";
+/// `"true"` on a KubernetesTarget that is being deleted: it does not wait for its users.
+pub const FORCE_DELETE: &str = "kro.run/force-delete";
+/// On an application or an instance: a new value asks the scheduler to choose a target again.
+pub const RESCHEDULE: &str = "kro.run/reschedule";
+/// On an application or an instance: the value of [`RESCHEDULE`] that was served last.
+pub const RESCHEDULED: &str = "internal.kro.run/rescheduled";
+/// On an application: the target that the scheduler chose and a hash of the selector that it chose by, as `target/hash`. A
+/// `spec.targetRef` that names another target is the author's.
+pub const SCHEDULED: &str = "internal.kro.run/scheduled";
+/// `"true"` on the class of claims that name none.
+pub const DEFAULT_CLASS: &str = "resourceclass.crossplane.io/is-default-class";
+/// On a copy of a connection Secret: the Secret that it was copied from, as `namespace/name`.
+pub const COPY_OF: &str = "internal.kro.run/copy-of";
+/// On the target of a claim: the keys of the labels that were copied from the claim, separated by commas.
+pub const CLAIM_LABELS: &str = "internal.kro.run/claim-labels";

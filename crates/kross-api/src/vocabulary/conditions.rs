@@ -37,6 +37,14 @@ wire_enum! {
         RemoteClusterConnected = "RemoteClusterConnected",
         /// Instance with remote resources: every remote resource is ready.
         RemoteResourcesReady = "RemoteResourcesReady",
+        /// Target, claim: the connection Secret is in the namespace.
+        ConnectionSecretPropagated = "ConnectionSecretPropagated",
+        /// Target: the cluster is reachable.
+        Reachable = "Reachable",
+        /// Claim, application: the spec is applied.
+        Synced = "Synced",
+        /// Claim: its target exists.
+        TargetPublished = "TargetPublished",
     }
 }
 
@@ -54,6 +62,19 @@ impl ConditionType {
     /// Further conditions of an instance with remote resources, in order.
     pub const INSTANCE_CLUSTERS: &'static [Self] =
         &[Self::ClusterResolved, Self::RemoteClusterConnected, Self::RemoteResourcesReady];
+    /// Conditions of a target in addition to `Ready`, in order.
+    pub const TARGET: &'static [Self] = &[Self::ConnectionSecretPropagated, Self::Reachable];
+    /// Conditions of an application in addition to `Ready`.
+    pub const APPLICATION: &'static [Self] = &[Self::Synced];
+    /// Conditions of a claim in addition to `Ready`, in order.
+    pub const CLAIM: &'static [Self] =
+        &[Self::Synced, Self::ConnectionSecretPropagated, Self::TargetPublished];
+
+    /// Whether definitions, revisions and instances never have this condition, so that it belongs to somebody else there.
+    #[must_use]
+    pub fn is_of_targets(self) -> bool {
+        Self::TARGET.contains(&self) || Self::APPLICATION.contains(&self) || Self::CLAIM.contains(&self)
+    }
 }
 
 wire_enum! {
@@ -133,6 +154,66 @@ wire_enum! {
         Connected = "Connected",
         /// `RemoteClusterConnected`: a cluster is not connected.
         NotConnected = "NotConnected",
+        /// `ConnectionSecretPropagated`: the Secret was copied.
+        Propagated = "Propagated",
+        /// `ConnectionSecretPropagated`: the Secret is the user's own.
+        LocalSecret = "LocalSecret",
+        /// The kind of the managed resource is not served.
+        ManagedKindNotServed = "ManagedKindNotServed",
+        /// The kind of the managed resource is namespaced, or not served by a CRD.
+        ManagedKindRefused = "ManagedKindRefused",
+        /// The managed resource does not exist.
+        ManagedResourceNotFound = "ManagedResourceNotFound",
+        /// The managed resource cannot be read.
+        ManagedResourceUnreadable = "ManagedResourceUnreadable",
+        /// The managed resource is not bound to a claim.
+        ManagedResourceNotBound = "ManagedResourceNotBound",
+        /// The managed resource is not ready yet.
+        ManagedResourceNotReady = "ManagedResourceNotReady",
+        /// The managed resource names no connection Secret.
+        NoConnectionSecret = "NoConnectionSecret",
+        /// The managed resource does not control its connection Secret.
+        SecretNotControlled = "SecretNotControlled",
+        /// The type of the connection Secret is refused.
+        SecretTypeRefused = "SecretTypeRefused",
+        /// A Secret of the name of the copy exists and belongs to somebody else.
+        SecretConflict = "SecretConflict",
+        /// The managed resource or its Secret does not allow this namespace.
+        NamespaceNotAllowed = "NamespaceNotAllowed",
+        /// The claim of the managed resource was deleted.
+        Released = "Released",
+        /// The object is being deleted, and others still use it.
+        InUse = "InUse",
+        /// The object is being deleted.
+        Deleting = "Deleting",
+        /// Application: no target can be used.
+        NoTarget = "NoTarget",
+        /// Application: the target does not exist, or is not ready.
+        TargetNotReady = "TargetNotReady",
+        /// Application: a target is chosen.
+        Scheduled = "Scheduled",
+        /// Application: some resources are applied.
+        PartiallySubmitted = "PartiallySubmitted",
+        /// Application: all resources are applied.
+        Submitted = "Submitted",
+        /// Application, claim: an object of the same name exists and belongs to somebody else.
+        NameTaken = "NameTaken",
+        /// Application resource: one of its Secrets is the credential of a cluster.
+        SecretRefused = "SecretRefused",
+        /// Claim: no class matches, and there is no default class.
+        NoClass = "NoClass",
+        /// Claim: the managed resource is offered to another claim, or to none.
+        NotOffered = "NotOffered",
+        /// Claim: the managed resource is being created.
+        Provisioning = "Provisioning",
+        /// Claim: claim and managed resource are bound.
+        Bound = "Bound",
+        /// Claim: the spec does not ask for it.
+        NotRequested = "NotRequested",
+        /// Claim: the target exists.
+        Published = "Published",
+        /// A request to the hub failed.
+        RequestFailed = "RequestFailed",
     }
 }
 

@@ -47,3 +47,5 @@ pub const PROTECT: &str = "kro.run/protect";
 pub const PROTECTED: &str = "internal.kro.run/protected";
 /// The value of [`PROTECT`] and [`PROTECTED`].
 pub const PROTECT_TRUE: &str = "true";
+/// On a copy of a connection Secret: the UID of the target or the claim that it was made for.
+pub const CONNECTION_COPY: &str = "internal.kro.run/connection-copy";

@@ -69,3 +69,35 @@ wire_enum! {
         Poll = "Poll",
     }
 }
+
+wire_enum! {
+    /// `status.state` of an application and of its resources.
+    ApplicationState {
+        /// No target is chosen, or it cannot be used yet.
+        Pending = "Pending",
+        /// A target is chosen; nothing is applied there yet.
+        Scheduled = "Scheduled",
+        /// Application: some of its resources are applied.
+        PartiallySubmitted = "PartiallySubmitted",
+        /// Everything is applied in the cluster of the target.
+        Submitted = "Submitted",
+        /// The resource, or every resource of the application, failed.
+        Failed = "Failed",
+        /// It is being deleted.
+        Deleting = "Deleting",
+    }
+}
+
+wire_enum! {
+    /// `status.bindingPhase` of a claim and of a managed resource.
+    BindingPhase {
+        /// The managed resource does not exist, or is not ready.
+        Unbindable = "Unbindable",
+        /// The managed resource is ready to be bound.
+        Unbound = "Unbound",
+        /// Claim and managed resource are bound to each other.
+        Bound = "Bound",
+        /// The claim of the managed resource was deleted.
+        Released = "Released",
+    }
+}
