@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 mod address;
 pub(crate) mod certificate;
 mod config;
+mod connection_fields;
 mod document;
 pub(crate) mod exec;
 mod fields;
@@ -29,6 +30,7 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 
+pub use connection_fields::accept_connection;
 pub use exec::ExecError;
 pub use prepare::PrepareError;
 pub use refusal::{Refusal, RefusalReason};
@@ -104,6 +106,8 @@ impl fmt::Display for AuthMethod {
 pub enum Warning {
     /// It uses a password.
     Basic,
+    /// It has a password next to a token or a client certificate.
+    PasswordIgnored,
     /// It verifies the server for another name than the host of its address.
     ServerName {
         /// That name.
@@ -116,6 +120,9 @@ impl fmt::Display for Warning {
         match self {
             Self::Basic => f.write_str(
                 "the kubeconfig uses a password, which current API servers do not support; use a token or a client certificate",
+            ),
+            Self::PasswordIgnored => f.write_str(
+                "the password is ignored, since there is a token or a client certificate; remove `username` and `password` from the Secret",
             ),
             Self::ServerName { name } => {
                 write!(f, "the server's certificate is verified for `{name}`, not for the host of its address")

@@ -70,6 +70,7 @@ pub use events::{EventStats, Events, Regarding, Report, Severity};
 pub use fence::Fence;
 pub use kubeconfig::{
     Accepted, AuthMethod, ExecError, KubeconfigPolicy, PrepareError, Refusal, RefusalReason, Warning, accept,
+    accept_connection,
 };
 pub use leader_election::{LeaderElection, Leadership, LeaseOptions};
 pub use object::{

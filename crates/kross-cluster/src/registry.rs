@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kross_api::SecretAddress;
+use kross_api::{KUBECONFIG_KEY, SecretAddress};
 use kross_value::Text;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -17,7 +17,7 @@ use crate::cache::{CacheEvent, CacheOptions, Caches, Change, Selection};
 use crate::client::{ClientOptions, ClusterClient, RequestCounters};
 use crate::discovery::ApiKind;
 use crate::kubeconfig::{Accepted, KubeconfigPolicy};
-use crate::secrets::{SecretConsumer, SecretPolicy, check_address};
+use crate::secrets::{SecretConsumer, SecretName, SecretPolicy, check_address};
 use crate::supervisor::{Task, supervise};
 use crate::workqueue::Backoff;
 
@@ -37,6 +37,7 @@ pub use view::{ClusterState, ClusterTotals, ClusterView};
 
 use credential_entry::{Attempts, CredentialEntry};
 use hub_identity::HubIdentity;
+use secret_content::SecretUse;
 use watched_secret::WatchedSecret;
 
 /// How remote clusters are connected and probed.
@@ -148,7 +149,7 @@ pub(crate) struct Inner {
     secret_kind: Arc<ApiKind>,
     options: Arc<ClusterOptions>,
     runtime: Handle,
-    secrets: Mutex<HashMap<SecretAddress, Arc<WatchedSecret>>>,
+    secrets: Mutex<HashMap<(SecretAddress, SecretUse), Arc<WatchedSecret>>>,
     /// The credentials in use, by the fingerprint of their kubeconfig.
     credentials: Mutex<HashMap<Text, Weak<CredentialEntry>>>,
     /// Connection attempts to all clusters, including those that are no longer registered.
@@ -189,8 +190,27 @@ impl ClusterRegistry {
     /// long as there is a handle.
     #[must_use]
     pub fn hold(&self, secret: &SecretAddress) -> ClusterHandle {
+        self.hold_for(secret, SecretUse::Kubeconfig)
+    }
+
+    /// A handle to the cluster of a target's connection Secret. The target authorises it: the Secret needs neither label nor
+    /// suffix, and every consumer of the handle may use it. It has a kubeconfig or the fields of a connection Secret. While it is
+    /// being deleted it serves deletions only. Events have its address with the key `kubeconfig`.
+    #[must_use]
+    pub fn hold_connection(&self, secret: &SecretName) -> ClusterHandle {
+        let address = SecretAddress {
+            namespace: secret.namespace.to_string(),
+            name: secret.name.to_string(),
+            key: KUBECONFIG_KEY.to_owned(),
+        };
+        self.hold_for(&address, SecretUse::Connection)
+    }
+
+    fn hold_for(&self, secret: &SecretAddress, secret_use: SecretUse) -> ClusterHandle {
         let mut secrets = self.inner.secrets.lock();
-        let watched = secrets.entry(secret.clone()).or_insert_with(|| self.inner.watch_secret(secret));
+        let watched = secrets
+            .entry((secret.clone(), secret_use))
+            .or_insert_with(|| self.inner.watch_secret(secret, secret_use));
         watched.add_user();
         ClusterHandle { secret: Arc::clone(watched), inner: Arc::clone(&self.inner) }
     }
@@ -269,12 +289,12 @@ impl Clone for ClusterHandle {
 impl Drop for ClusterHandle {
     fn drop(&mut self) {
         let Some(acquired) = self.secret.remove_user() else { return };
-        let (inner, address) = (Arc::downgrade(&self.inner), self.secret.address.clone());
+        let (inner, key) = (Arc::downgrade(&self.inner), self.secret.key());
         let idle = self.inner.options.idle_timeout;
         self.inner.runtime.spawn(async move {
             tokio::time::sleep(idle).await;
             if let Some(inner) = inner.upgrade() {
-                inner.release(&address, acquired);
+                inner.release(&key, acquired);
             }
         });
     }
@@ -289,7 +309,7 @@ impl fmt::Debug for ClusterHandle {
 /// Reads a Secret again whenever its cache has an event.
 async fn refresh_on_events(
     inner: Weak<Inner>,
-    address: SecretAddress,
+    key: (SecretAddress, SecretUse),
     mut events: mpsc::UnboundedReceiver<CacheEvent>,
 ) {
     while let Some(event) = events.recv().await {
@@ -298,7 +318,7 @@ async fn refresh_on_events(
             _ => None,
         };
         let Some(inner) = inner.upgrade() else { return };
-        let secret = inner.secrets.lock().get(&address).cloned();
+        let secret = inner.secrets.lock().get(&key).cloned();
         if let Some(secret) = secret {
             secret.refresh(&inner, unreadable.as_ref());
         }
@@ -307,20 +327,20 @@ async fn refresh_on_events(
 
 impl Inner {
     /// Starts to watch a Secret. An address that no Secret can have is refused without a request.
-    fn watch_secret(self: &Arc<Self>, address: &SecretAddress) -> Arc<WatchedSecret> {
+    fn watch_secret(self: &Arc<Self>, address: &SecretAddress, secret_use: SecretUse) -> Arc<WatchedSecret> {
         if let Err(refusal) = check_address(address) {
-            return WatchedSecret::new(address, Err(refusal.into()));
+            return WatchedSecret::new(address, secret_use, Err(refusal.into()));
         }
         let selection = Selection::Name {
             namespace: Some(address.namespace.as_str().into()),
             name: address.name.as_str().into(),
         };
         let cache = self.secret_caches.watch(&self.hub, &self.secret_kind, selection);
-        let (inner, watched, events) = (Arc::downgrade(self), address.clone(), cache.clone());
+        let (inner, watched, events) = (Arc::downgrade(self), (address.clone(), secret_use), cache.clone());
         // The first events are the current content, so a new start misses nothing.
         let start = move || refresh_on_events(inner.clone(), watched.clone(), events.subscribe());
         let task = self.runtime.spawn(supervise(Task::Secret, start, || {}));
-        WatchedSecret::new(address, Ok((cache, task.abort_handle())))
+        WatchedSecret::new(address, secret_use, Ok((cache, task.abort_handle())))
     }
 
     fn secrets(&self) -> Vec<Arc<WatchedSecret>> {
@@ -328,10 +348,10 @@ impl Inner {
     }
 
     /// Stops watching a Secret, unless it got a handle since.
-    fn release(&self, address: &SecretAddress, acquired: u64) {
+    fn release(&self, key: &(SecretAddress, SecretUse), acquired: u64) {
         let mut secrets = self.secrets.lock();
-        let released = match secrets.get(address) {
-            Some(secret) if secret.is_idle(acquired) => secrets.remove(address),
+        let released = match secrets.get(key) {
+            Some(secret) if secret.is_idle(acquired) => secrets.remove(key),
             _ => None,
         };
         drop(secrets);

@@ -90,6 +90,22 @@ pub enum SecretRefusal {
         /// The key, shortened.
         key: String,
     },
+    /// The connection Secret of a target does not exist.
+    #[error(
+        "connection Secret `{secret}` does not exist; create it, or change `connectionSecretRef` of the target"
+    )]
+    Absent {
+        /// The Secret.
+        secret: String,
+    },
+    /// The connection Secret of a target has a type of Kubernetes.
+    #[error(
+        "cannot use connection Secret `{secret}`: it has a type of `kubernetes.io/*`; store the connection in a Secret of type `Opaque`"
+    )]
+    Type {
+        /// The Secret.
+        secret: String,
+    },
     /// It does not have the key.
     #[error(
         "Secret `{secret}` has no key `{key}`; store the kubeconfig under this key, or set another key in the reference"
@@ -201,11 +217,27 @@ pub fn read_kubeconfig<'a>(
     {
         return Err(SecretRefusal::not_offered(address, consumer));
     }
-    let encoded = secret.value().get("data").and_then(|data| data.get(&address.key)).and_then(Value::as_str);
-    encoded
-        .and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok())
-        .map(Zeroizing::new)
+    read_value(secret, &address.key)
         .ok_or_else(|| SecretRefusal::Key { secret: address.to_string(), key: address.key.clone() })
+}
+
+/// Whether a Secret can be the connection Secret of a target. The target authorises it, so it needs neither label nor suffix, and
+/// its annotation does not count.
+///
+/// # Errors
+/// The Secret has a type of Kubernetes.
+pub(crate) fn check_connection(secret: &StoredObject, address: &SecretAddress) -> Result<(), SecretRefusal> {
+    check_address(address)?;
+    if is_suitable(secret.value().get("type").and_then(Value::as_str)) {
+        return Ok(());
+    }
+    Err(SecretRefusal::Type { secret: address.to_string() })
+}
+
+/// The value of a key of a Secret.
+pub(crate) fn read_value(secret: &StoredObject, key: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let encoded = secret.value().get("data").and_then(|data| data.get(key)).and_then(Value::as_str)?;
+    base64::engine::general_purpose::STANDARD.decode(encoded).ok().map(Zeroizing::new)
 }
 
 pub(crate) fn is_allowed(

@@ -12,6 +12,8 @@
 mod audit;
 #[path = "registry/connection.rs"]
 mod connection;
+#[path = "registry/connection_secrets.rs"]
+mod connection_secrets;
 #[path = "registry/identity.rs"]
 mod identity;
 #[path = "registry/outages.rs"]

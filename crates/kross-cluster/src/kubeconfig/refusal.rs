@@ -22,11 +22,18 @@ pub struct Refusal {
     path: String,
     line: Option<usize>,
     detail: String,
+    /// Whether it is about the fields of a connection Secret, not about a kubeconfig.
+    fields: bool,
 }
 
 impl Refusal {
     pub(super) fn new(reason: RefusalReason, path: impl Into<String>, line: Option<usize>) -> Self {
-        Self { reason, path: path.into(), line, detail: String::new() }
+        Self { reason, path: path.into(), line, detail: String::new(), fields: false }
+    }
+
+    /// The same refusal for a connection Secret without kubeconfig, whose fields have no lines.
+    pub(super) fn of_connection_fields(self) -> Self {
+        Self { line: None, fields: true, ..self }
     }
 
     /// Adds a detail that is certainly not a credential.
@@ -50,8 +57,10 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the kubeconfig is refused: ")?;
+        let subject = if self.fields { "connection Secret" } else { "kubeconfig" };
+        write!(f, "the {subject} is refused: ")?;
         let (problem, advice) = self.reason.texts();
+        let advice = self.reason.field_advice().filter(|_| self.fields).unwrap_or(advice);
         match (self.path.is_empty(), self.line) {
             (true, None) => f.write_str("it")?,
             (true, Some(line)) => write!(f, "line {line}")?,
@@ -67,6 +76,28 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+impl RefusalReason {
+    /// The advice for a connection Secret, where the fields have other names than in a kubeconfig.
+    fn field_advice(self) -> Option<&'static str> {
+        match self {
+            Self::NoCredential => {
+                Some("add one of `token`, `clientCert` with `clientKey`, or `username` with `password`")
+            }
+            Self::SeveralMethods => Some("keep one of `token`, or `clientCert` with `clientKey`"),
+            Self::Incomplete => {
+                Some("set both `clientCert` and `clientKey`, or both `username` and `password`")
+            }
+            Self::NoAuthority => {
+                Some("add `clusterCA`, or start the controller with `--kubeconfig-system-roots`")
+            }
+            Self::Server => {
+                Some("write `endpoint` as `https://host` or `https://host:port`, and `port` as a number")
+            }
+            _ => None,
+        }
+    }
+}
 
 macro_rules! reasons {
     ($($(#[$meta:meta])* $name:ident: $problem:literal, $advice:literal;)*) => {
@@ -160,6 +191,8 @@ reasons! {
     KeyMismatch: "is not the key of the client certificate", "use the key that belongs to it";
     /// The address is invalid.
     Server: "is not a valid address", "write it as `https://host:port`";
+    /// There is neither a kubeconfig nor an address.
+    NoEndpoint: "is missing", "store a kubeconfig under the key `kubeconfig`, or the keys `endpoint` and `clusterCA` with a credential";
     /// The address is not `https`.
     NotHttps: "is not `https`, so the credential would be sent unencrypted", "write it as `https://host:port`";
     /// The address has a user name.

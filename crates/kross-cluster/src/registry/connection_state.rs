@@ -1,6 +1,7 @@
 //! The connection state that the registry reports for a cluster: connected and how, or not connected and why.
 
 use std::fmt;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kross_api::{ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, SecretAddress};
@@ -95,6 +96,10 @@ pub struct Connection {
     pub warnings: Vec<Text>,
     /// Since when the Secret is being deleted and waits for the instances that use it, if so. It serves deletions only.
     pub deletions_only: Option<Timestamp>,
+    /// The Kubernetes version of the cluster (`gitVersion`), as of the last connection; none if it does not tell.
+    pub version: Option<Text>,
+    /// How long the last probe took.
+    pub round_trip: Option<Duration>,
 }
 
 /// A change of a cluster's connection. Holders of a handle should read its state again.

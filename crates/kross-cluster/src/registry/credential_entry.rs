@@ -31,6 +31,9 @@ const MIN_PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// How long before its expiry a client certificate is replaced.
 const RENEWAL: Duration = Duration::from_secs(30);
 
+/// How long a connection attempt waits for the version of the cluster, which it can do without.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How many clients of clusters that a credential led to before are kept.
 const MAX_FORMER_CLIENTS: usize = 4;
 
@@ -100,6 +103,10 @@ struct State {
     attempts: Attempts,
     /// When the cluster was last identified.
     verified_at: Option<Instant>,
+    /// The Kubernetes version, as of the last connection.
+    version: Option<Text>,
+    /// How long the last identification took.
+    round_trip: Option<Duration>,
     /// The identification that somebody waits for.
     verification: Option<WeakShared<BoxFuture<'static, Result<(), ConnectionFailure>>>>,
 }
@@ -150,12 +157,15 @@ pub(super) struct ConnectorSnapshot {
     pub(super) since: Timestamp,
     pub(super) identity: Option<ClusterIdentity>,
     pub(super) last_contact: Option<Timestamp>,
+    pub(super) version: Option<Text>,
+    pub(super) round_trip: Option<Duration>,
 }
 
 /// A cluster that accepted the credential just now.
 struct Reached {
     transports: Arc<Transports>,
     identity: ClusterIdentity,
+    version: Option<Text>,
 }
 
 impl Connector {
@@ -182,6 +192,8 @@ impl Connector {
                 hub_token_exposed: false,
                 attempts: Attempts::default(),
                 verified_at: None,
+                version: None,
+                round_trip: None,
                 verification: None,
             }),
         }
@@ -194,6 +206,8 @@ impl Connector {
             since: state.since,
             identity: state.identity.clone(),
             last_contact: self.breaker.last_response(),
+            version: state.version.clone(),
+            round_trip: state.round_trip,
         }
     }
 
@@ -290,7 +304,8 @@ impl Connector {
                 tracing::warn!(%secret, warning = HUB_TOKEN_ACCEPTED, "kubeconfig is accepted with a warning");
             }
         }
-        Ok(Reached { transports, identity })
+        let version = transports.version(VERSION_TIMEOUT.min(self.options.attempt_timeout)).await;
+        Ok(Reached { transports, identity, version: version.map(Into::into) })
     }
 
     /// Warnings about the kubeconfig, which is used nevertheless.
@@ -302,7 +317,9 @@ impl Connector {
 
     /// Identifies the cluster over these sockets, whether or not the circuit breaker is open.
     async fn identify(&self, transports: &Transports) -> Result<Answer, ConnectionFailure> {
+        let asked = Instant::now();
         let answer = identify(transports, self.options.attempt_timeout).await?;
+        self.state.lock().round_trip = Some(asked.elapsed());
         self.breaker.record_response();
         Ok(answer)
     }
@@ -321,7 +338,7 @@ impl Connector {
 
     /// Makes a cluster that accepted the credential available to users.
     fn connected(&self, reached: Reached) -> Result<(), ConnectionFailure> {
-        let Reached { transports, identity } = reached;
+        let Reached { transports, identity, version } = reached;
         let client = match self.known_client(&identity.id) {
             Some(client) => {
                 client.replace_transports(transports);
@@ -336,6 +353,7 @@ impl Connector {
         }
         let replaced_client = state.replace_client(&client);
         state.identity = Some(identity.clone());
+        state.version = version;
         state.verified_at = Some(Instant::now());
         let connected = ConnectorState::Connected(client, identity.clone());
         let replaced = std::mem::replace(&mut state.connection, connected);

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kross_api::{PROTECTION_FINALIZER, annotations, labels, managers};
 use kross_value::{Object, Value};
 
+use super::secret_content::SecretUse;
 use super::{ClusterHandle, ClusterRegistry, Inner};
 use crate::cache::Lookup;
 use crate::error::ApiError;
@@ -79,6 +80,10 @@ impl ClusterHandle {
     /// Whether the Secret is to get our finalizer: its label asks for it, and it has none. From memory.
     #[must_use]
     pub fn needs_protection(&self) -> bool {
+        // The controller of targets protects their copies.
+        if self.secret.secret_use == SecretUse::Connection {
+            return false;
+        }
         let found = self.secret.cache.as_ref().map(|cache| {
             let address = &self.secret.address;
             cache.get(Some(&address.namespace), &address.name)
@@ -201,23 +206,25 @@ fn has_finalizer(secret: &StoredObject) -> bool {
     finalizers(secret).iter().any(|name| name.as_str() == Some(PROTECTION_FINALIZER))
 }
 
-/// Whether a Secret is being deleted and waits for the instances that use it.
-fn serves_deletions_only(secret: &StoredObject) -> bool {
-    secret.deletion_timestamp().is_some() && (is_requested(secret) || has_finalizer(secret))
+/// Whether a Secret is being deleted and waits for the instances that use it. A connection Secret always does: some finalizer
+/// keeps it, and nothing new may begin with it.
+fn serves_deletions_only(secret: &StoredObject, secret_use: SecretUse) -> bool {
+    let waits = secret_use == SecretUse::Connection || is_requested(secret) || has_finalizer(secret);
+    secret.deletion_timestamp().is_some() && waits
 }
 
 /// Since when a Secret is being deleted and waits for the instances that use it, if so.
-pub(super) fn deletions_only_since(secret: &StoredObject) -> Option<Timestamp> {
-    let since = secret.deletion_timestamp().filter(|_| serves_deletions_only(secret))?;
+pub(super) fn deletions_only_since(secret: &StoredObject, secret_use: SecretUse) -> Option<Timestamp> {
+    let since = secret.deletion_timestamp().filter(|_| serves_deletions_only(secret, secret_use))?;
     Some(since.parse().unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// Whether two versions of a Secret with the same kubeconfig differ in something that its users have to know.
-pub(super) fn concerns_users(before: &StoredObject, after: &StoredObject) -> bool {
+pub(super) fn concerns_users(before: &StoredObject, after: &StoredObject, secret_use: SecretUse) -> bool {
     let facts = |secret: &StoredObject| {
         let offer = secret.label(labels::CLUSTER_CREDENTIALS).map(str::to_owned);
         let allowed = secret.annotation(annotations::ALLOWED_NAMESPACES).map(str::to_owned);
-        (offer, allowed, serves_deletions_only(secret), secret.uid().clone())
+        (offer, allowed, serves_deletions_only(secret, secret_use), secret.uid().clone())
     };
     facts(before) != facts(after)
 }
@@ -228,12 +235,12 @@ pub(super) fn concerns(secret: &StoredObject) -> bool {
 }
 
 /// Whether two versions of a Secret differ in what its protection depends on.
-pub(super) fn differs(before: &StoredObject, after: &StoredObject) -> bool {
+pub(super) fn differs(before: &StoredObject, after: &StoredObject, secret_use: SecretUse) -> bool {
     let facts = |secret: &StoredObject| {
         let terminating = secret.deletion_timestamp().is_some();
         (is_requested(secret), has_finalizer(secret), is_marked(secret), terminating)
     };
-    facts(before) != facts(after) || concerns_users(before, after)
+    facts(before) != facts(after) || concerns_users(before, after, secret_use)
 }
 
 /// A merge patch that adds our finalizer to exactly this version of a Secret, or removes it.

@@ -112,7 +112,7 @@ impl Inner {
 
     pub(super) fn views(&self) -> Vec<ClusterView> {
         let mut secrets = self.secrets();
-        secrets.sort_by(|a, b| a.address.cmp(&b.address));
+        secrets.sort_by_key(|secret| secret.key());
         secrets.iter().map(|secret| view(secret)).collect()
     }
 }

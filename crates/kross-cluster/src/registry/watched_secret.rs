@@ -13,19 +13,20 @@ use super::Inner;
 use super::connection_state::{ClusterChange, ClusterIdentity, Connection, ConnectionState, failed};
 use super::credential_entry::{ConnectorSnapshot, ConnectorState, CredentialEntry};
 use super::protection;
-use super::secret_content::SecretContent;
+use super::secret_content::{SecretContent, SecretUse};
 use crate::audit::{AuditCluster, AuditRecord, AuditVerb};
 use crate::cache::{Cache, Lookup};
 use crate::client::Route;
 use crate::error::ApiError;
 use crate::object::StoredObject;
-use crate::secrets::{SecretConsumer, SecretRefusal, read_kubeconfig};
+use crate::secrets::{SecretConsumer, SecretRefusal};
 
 /// Why requests are refused before the first attempt to connect has ended.
 const NOT_YET: &str = "the cluster is not connected yet";
 
 pub(super) struct WatchedSecret {
     pub(super) address: SecretAddress,
+    pub(super) secret_use: SecretUse,
     /// None where no Secret can have this address.
     pub(super) cache: Option<Cache>,
     route: Arc<Route>,
@@ -144,6 +145,7 @@ pub(super) struct SecretSnapshot {
 impl WatchedSecret {
     pub(super) fn new(
         address: &SecretAddress,
+        secret_use: SecretUse,
         watched: Result<(Cache, AbortHandle), ConnectionFailure>,
     ) -> Arc<Self> {
         let (cache, task, content) = match watched {
@@ -153,6 +155,7 @@ impl WatchedSecret {
         let now = Timestamp::now();
         Arc::new(Self {
             address: address.clone(),
+            secret_use,
             cache,
             route: Route::closed(FailureReason::Unreachable, NOT_YET),
             task,
@@ -173,6 +176,11 @@ impl WatchedSecret {
                 reported: Reported::Connecting,
             }),
         })
+    }
+
+    /// Its key in the registry.
+    pub(super) fn key(&self) -> (SecretAddress, SecretUse) {
+        (self.address.clone(), self.secret_use)
     }
 
     pub(super) fn add_user(&self) {
@@ -240,20 +248,21 @@ impl WatchedSecret {
     fn replace_secret(&self, state: &mut State, secret: Arc<StoredObject>, inner: &Inner) -> SecretChange {
         // Consumers that were refused may be allowed now.
         let mut permissions = state.verdicts.drain().any(|(_, (refusal, _))| refusal.is_some());
-        let content = SecretContent::of(&secret, &self.address, &inner.options);
+        let content = SecretContent::of(&secret, &self.address, self.secret_use, &inner.options);
         let before = state.secret.as_deref();
         let is_same = matches!((&state.content, &content),
             (SecretContent::Usable(before, _), SecretContent::Usable(after, _)) if before == after);
-        permissions |= is_same && before.is_none_or(|before| protection::concerns_users(before, &secret));
+        permissions |= is_same
+            && before.is_none_or(|before| protection::concerns_users(before, &secret, self.secret_use));
         let protection = match before {
-            Some(before) => protection::differs(before, &secret),
+            Some(before) => protection::differs(before, &secret, self.secret_use),
             None => protection::concerns(&secret),
         };
         // Consumers that asked before there was a Secret get an answer now, even if it is a refusal.
         for key in std::mem::take(&mut state.waiting) {
-            let verdict = read_kubeconfig(&secret, &self.address, key.consumer(), &inner.options.secrets);
-            state.wanted |= verdict.as_ref().err().is_none_or(may_use_later);
-            permissions |= verdict.is_err();
+            let refusal = self.secret_use.refusal(&secret, &self.address, key.consumer(), &inner.options);
+            state.wanted |= refusal.as_ref().is_none_or(may_use_later);
+            permissions |= refusal.is_some();
         }
         // Consumers that found nothing usable may find something now; without a connection nothing else notifies them.
         let usable = |content: &SecretContent| matches!(content, SecretContent::Usable(..));
@@ -272,7 +281,7 @@ impl WatchedSecret {
     /// while requests still get through. Returns whether subscribers were notified.
     fn update_locked(&self, mut state: MutexGuard<'_, State>, inner: &Arc<Inner>) -> bool {
         let retired = state.choose_credential(inner, &self.address);
-        let report = state.report(&self.address);
+        let report = state.report(&self.address, self.secret_use);
         if let Reported::Connected(_, identity) = &report {
             state.identity = Some(identity.clone());
         }
@@ -297,7 +306,7 @@ impl WatchedSecret {
 
     /// Records an attempt that fails at the Secret: it never gets to the connector, which records the others.
     fn audit_refusal(&self, content: &SecretContent, inner: &Inner) {
-        if let Some(failure) = content.failure(&self.address, SecretConsumer::Definition) {
+        if let Some(failure) = content.failure(&self.address, self.secret_use, SecretConsumer::Definition) {
             let secret = self.address.to_string();
             let record = AuditRecord::new(AuditCluster::named(secret.as_str()), AuditVerb::Connect);
             inner.options.audit.record(record.with(secret, None).failed(failure.reason));
@@ -309,7 +318,9 @@ impl WatchedSecret {
         match &state.current {
             Some(entry) => self.route_to(&entry.connector.snapshot().connection),
             None => {
-                if let Some(failure) = state.content.failure(&self.address, SecretConsumer::Definition) {
+                if let Some(failure) =
+                    state.content.failure(&self.address, self.secret_use, SecretConsumer::Definition)
+                {
                     self.route.close(failure.reason, &failure.cause);
                 }
             }
@@ -330,10 +341,8 @@ impl WatchedSecret {
         let mut state = self.state.lock();
         if let Some(secret) = state.secret.clone() {
             let verdict = state.verdicts.entry(consumer.into()).or_insert_with(|| {
-                (
-                    read_kubeconfig(&secret, &self.address, consumer, &inner.options.secrets).err(),
-                    Timestamp::now(),
-                )
+                let refusal = self.secret_use.refusal(&secret, &self.address, consumer, &inner.options);
+                (refusal, Timestamp::now())
             });
             if let (Some(refusal), since) = verdict {
                 // A consumer that may not use the Secret learns nothing else, not even for how long others have used it.
@@ -355,7 +364,7 @@ impl WatchedSecret {
     }
 
     fn current_state(&self, state: &mut State, consumer: SecretConsumer<'_>) -> ConnectionState {
-        if let Some(failure) = state.content.failure(&self.address, consumer) {
+        if let Some(failure) = state.content.failure(&self.address, self.secret_use, consumer) {
             let (since, last_contact) = (state.changed_at, state.last_contact);
             return ConnectionState::NotConnected {
                 failure: ConnectionFailure { since, last_contact, ..failure },
@@ -366,7 +375,8 @@ impl WatchedSecret {
             return ConnectionState::Connecting { since: state.since };
         };
         let connector = &entry.connector;
-        let ConnectorSnapshot { connection, since, identity, last_contact } = connector.snapshot();
+        let ConnectorSnapshot { connection, since, identity, last_contact, version, round_trip } =
+            connector.snapshot();
         state.last_contact = last_contact.or(state.last_contact);
         // The connector may have changed a moment ago: a consumer that sees it connected must get through.
         self.route_to(&connection);
@@ -380,7 +390,12 @@ impl WatchedSecret {
                 last_contact: last_contact.unwrap_or(since),
                 method: connector.source.method().as_str().into(),
                 warnings: connector.warnings(),
-                deletions_only: state.secret.as_deref().and_then(protection::deletions_only_since),
+                deletions_only: state
+                    .secret
+                    .as_deref()
+                    .and_then(|secret| protection::deletions_only_since(secret, self.secret_use)),
+                version,
+                round_trip,
             }),
             ConnectorState::Failed(failure) => ConnectionState::NotConnected {
                 failure: ConnectionFailure { last_contact: state.last_contact, ..failure },
@@ -451,8 +466,8 @@ impl State {
     }
 
     /// What subscribers should know about the credential in use.
-    fn report(&self, address: &SecretAddress) -> Reported {
-        if let Some(failure) = self.content.failure(address, SecretConsumer::Definition) {
+    fn report(&self, address: &SecretAddress, secret_use: SecretUse) -> Reported {
+        if let Some(failure) = self.content.failure(address, secret_use, SecretConsumer::Definition) {
             return Reported::Failed(failure);
         }
         let Some(entry) = &self.current else { return Reported::Connecting };
