@@ -319,8 +319,8 @@ codes! {
     InheritedDependency = "K0921" Error,
     /// The poll interval is below the minimum.
     PollTooOften = "K0922" Error,
-    /// A reference to a published cluster, which kross cannot connect to yet.
-    PublishedCluster = "K0923" Error,
+    /// The namespace of a KubernetesTarget is missing, or not allowed.
+    TargetNamespace = "K0924" Error,
     /// delete.after names a resource that does not exist.
     UnknownAfter = "K0930" Error,
     /// The deletion order has a cycle.

@@ -208,7 +208,7 @@ impl<'a> Compiler<'a> {
     fn run(&mut self, name: &str) -> Option<Graph> {
         let instance = self.instance();
         self.scope = if instance.kind.namespaced { Scope::Namespaced } else { Scope::Cluster };
-        self.check_published();
+        self.check_target_namespaces();
         let drafts = self.drafts();
         let listed = drafts.iter().map(|draft| (self.variable(draft), draft.is_list())).collect();
         let nodes = drafts.iter().map(|draft| (self.variable(draft), draft.node_type())).collect();
@@ -280,7 +280,7 @@ impl<'a> Compiler<'a> {
         Node {
             id: draft.id().into(),
             kind: draft.kind.clone(),
-            object_type: draft.object_type.clone(),
+            object_type: draft.read_as.clone(),
             source,
             include_when,
             ready_when,

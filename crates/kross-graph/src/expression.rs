@@ -25,7 +25,8 @@ pub struct Expression {
     pub result: Type,
     /// The variables and fields that it reads.
     pub references: References,
-    /// Whether bytes are encoded as base64, because the field's format is `byte`.
+    /// Whether bytes are encoded as base64, because the field's format is `byte`, or because the type is not known: that is how
+    /// Kubernetes writes them.
     pub(crate) bytes_as_base64: bool,
     uses_omit: bool,
     program: Program,
@@ -94,7 +95,7 @@ impl Expression {
             path: path.to_string().into(),
             result: checked.result().clone(),
             references,
-            bytes_as_base64: false,
+            bytes_as_base64: is_untyped(checked.result()),
             uses_omit: calls_omit(&checked.ast.root),
             program: Program::new(checked)?,
         })
@@ -147,6 +148,7 @@ impl Expression {
     pub fn evaluate_string(&self, scope: &Scope<'_>) -> Result<Text, EvalError> {
         match self.evaluate(scope)? {
             CelValue::String(text) => Ok(text),
+            CelValue::Bytes(bytes) if self.bytes_as_base64 => Ok(BASE64.encode(bytes).into()),
             other => Err(self.whole(wrong_type("string", &other))),
         }
     }
@@ -172,6 +174,16 @@ impl Expression {
 
     fn whole(&self, fault: Fault) -> EvalError {
         EvalError { fault, span: Span::new(0, u32::try_from(self.source.len()).unwrap_or(u32::MAX)) }
+    }
+}
+
+/// Whether a type is not known, or that of values in it.
+fn is_untyped(found: &Type) -> bool {
+    match found {
+        Type::Dyn => true,
+        Type::List(inner) | Type::Optional(inner) | Type::Nullable(inner) => is_untyped(inner),
+        Type::Map(types) => is_untyped(&types.1),
+        _ => false,
     }
 }
 

@@ -116,7 +116,7 @@ pub struct Node {
     pub id: Text,
     /// The kind of the objects.
     pub kind: ObjectKind,
-    /// The CEL type of one object.
+    /// The CEL type that one object is read as.
     pub object_type: Type,
     /// Where the objects come from.
     pub source: Source,

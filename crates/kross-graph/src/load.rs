@@ -196,14 +196,14 @@ fn is_reported(shape: &Diagnostic, found: &Diagnostics) -> bool {
 
 /// The rules of definitions, from the CRD that ships with kross.
 static RULES: LazyLock<Option<Rules>> = LazyLock::new(|| {
-    let crd = kross_api::crds().into_iter().find(|crd| crd.spec.names.kind == KIND)?;
+    let crd = kross_api::graph_crds().into_iter().find(|crd| crd.spec.names.kind == KIND)?;
     let schema = crd.spec.versions.first()?.schema.as_ref()?.open_api_v3_schema.as_ref()?;
     Some(Rules::new(serde_json::to_value(schema).ok()?))
 });
 
 /// The schema of definitions, from the CRD that ships with kross.
 static DEFINITION: LazyLock<Option<SchemaView>> = LazyLock::new(|| {
-    let crd = kross_api::crds().into_iter().find(|crd| crd.spec.names.kind == KIND)?;
+    let crd = kross_api::graph_crds().into_iter().find(|crd| crd.spec.names.kind == KIND)?;
     let crds = CrdSchemas::new();
     crds.insert(&Value::from(serde_json::to_value(crd).ok()?)).ok()?;
     Some(crds.resolve(&GroupVersionKind::new(API_VERSION, KIND))?.schema.clone())

@@ -25,6 +25,9 @@ pub(super) struct Draft<'a> {
     pub(super) resolved: Option<Arc<ResolvedKind>>,
     /// The type of one object.
     pub(super) object_type: Type,
+    /// The type that its objects are read as. It is known of kinds of Kubernetes itself even where the schemas of the cluster are
+    /// not: expressions read the same values then as in a cluster that is known.
+    pub(super) read_as: Type,
 }
 
 impl Draft<'_> {
@@ -80,15 +83,35 @@ impl<'a> Compiler<'a> {
         let Some(gvk) = self.kind_of(resource, &path) else {
             // Nothing is known of the resource, so expressions that use it are not checked.
             let kind = ObjectKind { group: "".into(), version: "".into(), kind: "".into(), known: None };
-            return Draft { index, resource, path, kind, resolved: None, object_type: Type::Dyn };
+            return Draft {
+                index,
+                resource,
+                path,
+                kind,
+                resolved: None,
+                object_type: Type::Dyn,
+                read_as: Type::Dyn,
+            };
         };
         let resolved = self.resolve_kind(index, &gvk, &path, resource);
         let object_type = resolved.as_ref().map_or(Type::Dyn, |resolved| resolved.schema.cel_type());
+        let read_as = match &resolved {
+            Some(_) => object_type.clone(),
+            None => self.built_in_type(&gvk),
+        };
         let known = resolved
             .as_ref()
             .map(|resolved| KnownKind { plural: resolved.plural.clone(), namespaced: resolved.namespaced });
         let kind = ObjectKind { group: gvk.group, version: gvk.version, kind: gvk.kind, known };
-        Draft { index, resource, path, kind, resolved, object_type }
+        Draft { index, resource, path, kind, resolved, object_type, read_as }
+    }
+
+    /// The type of a kind of Kubernetes itself, which all clusters agree on.
+    fn built_in_type(&self, gvk: &GroupVersionKind) -> Type {
+        if !is_built_in_group(&gvk.group) {
+            return Type::Dyn;
+        }
+        self.resolvers.local().resolve(gvk).map_or(Type::Dyn, |resolved| resolved.schema.cel_type())
     }
 
     fn kind_of(&mut self, resource: &Resource, path: &Path) -> Option<GroupVersionKind> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kross_api::{ClusterReference, Credentials, Place as ApiPlace};
+use kross_api::{ClusterReference, Credentials, Place as ApiPlace, Scope};
 use kross_cel::types::Type;
 use kross_diagnostics::{Code, Path, Place, Problem};
 use kross_value::Text;
@@ -56,19 +56,31 @@ impl<'a> Compiler<'a> {
         RemotePlacement { reference, fixed, inherited, templates }
     }
 
-    /// Rejects references to published clusters: they are lowered, but nothing can connect to them yet.
-    pub(super) fn check_published(&mut self) {
-        let is_published =
-            |reference: &&ClusterReference| matches!(reference.credentials, Credentials::Published(_));
+    /// A target is in the namespace of the instance. An instance without namespace names that of the target.
+    pub(super) fn check_target_namespaces(&mut self) {
+        let namespace = |reference: &ClusterReference| match &reference.credentials {
+            Credentials::Published(published) => Some(published.namespace.clone()),
+            Credentials::Secret(_) | Credentials::SecretByText(_) => None,
+        };
         let references = self.placement.references().map(|(_, reference)| reference);
-        let paths: Vec<Path> =
-            references.filter(is_published).filter_map(|reference| reference.path.parse().ok()).collect();
-        for path in paths {
-            let message = "published clusters are not supported yet";
-            let problem = Problem::new(Code::PublishedCluster, Place::key(&path), message);
-            self.report(
-                problem.help("name the cluster's kubeconfig Secret with `target.cluster` or `cluster`"),
-            );
+        let found: Vec<_> = references
+            .filter_map(|reference| Some((reference.path.parse::<Path>().ok()?, namespace(reference)?)))
+            .collect();
+        for (path, namespace) in found {
+            let problem = match (self.scope, namespace) {
+                (Scope::Namespaced, None) | (Scope::Cluster, Some(_)) => continue,
+                (Scope::Namespaced, Some(_)) => {
+                    let message = "an instance can use only the KubernetesTargets of its own namespace";
+                    Problem::new(Code::TargetNamespace, Place::key(&path.key("namespace")), message)
+                        .help("remove `namespace`, and publish the cluster in the namespace of the instances")
+                }
+                (Scope::Cluster, None) => {
+                    let message = "instances without namespace need the namespace of the KubernetesTarget";
+                    Problem::new(Code::TargetNamespace, Place::key(&path), message)
+                        .help("add `namespace` with the namespace in which the cluster is published")
+                }
+            };
+            self.report(problem);
         }
     }
 
