@@ -8,7 +8,7 @@ use kross_api::{ClusterId, DeletePolicy, FailureReason, ObjectKey, Operation};
 use kross_value::Text;
 
 use crate::lifecycle::EvaluatedLifecycle;
-use crate::observed::{InventoryCluster, ObservedObject, OperationFailure};
+use crate::observed::{AccessObjects, ObservedObject, OperationFailure};
 use crate::progress::ResourceFailure;
 use rank::ranks;
 
@@ -92,9 +92,8 @@ impl OwnedObject {
 
     /// The same object with the clusters whose kubeconfig it holds, of those in which the instance may have objects.
     #[must_use]
-    pub fn with_credentials_for(mut self, recorded: &[InventoryCluster]) -> Self {
-        let opened =
-            recorded.iter().filter(|recorded| recorded.holds_objects && recorded.is_opened_by(&self.key));
+    pub fn with_credentials_for(mut self, secrets: &AccessObjects<'_>) -> Self {
+        let opened = secrets.opened_by(&self.key).filter(|recorded| recorded.holds_objects);
         self.credentials_for = opened.map(|recorded| recorded.id.clone()).collect();
         self
     }

@@ -102,7 +102,7 @@ fn taken(object: &mut Object, key: &str) -> Object {
 }
 
 /// The first half of the SHA-256 of the canonical JSON.
-fn hash(object: &Object) -> Text {
+pub(crate) fn hash<T: serde::Serialize + ?Sized>(object: &T) -> Text {
     let mut hasher = Sha256::new();
     // Writing to a hasher cannot fail, and every object has a JSON form.
     let _ = serde_json::to_writer(&mut hasher, object);

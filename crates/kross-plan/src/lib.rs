@@ -58,6 +58,7 @@ mod settings;
 pub mod simulate;
 mod tracked;
 mod walk;
+pub mod workload;
 
 pub use access_paths::{AccessPath, AccessPaths};
 pub use deletion::{
@@ -67,8 +68,8 @@ pub use deletion::{
 pub use instance::Instance;
 pub use lifecycle::EvaluatedLifecycle;
 pub use observed::{
-    ClusterConnection, CollectionQuery, Contest, InventoryCluster, KindKey, Observed, ObservedCluster,
-    ObservedObject, OperationFailure, ReferenceKey,
+    AccessObjects, ClusterConnection, CollectionQuery, Contest, InventoryCluster, KindKey, Observed,
+    ObservedCluster, ObservedObject, OperationFailure, ReferenceKey,
 };
 pub use plan::{
     ApplyAction, ExternalRead, MissingCause, MissingHook, NodePlan, Plan, PlannedObject, UsedCluster,

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use jiff::Timestamp;
 use kross_api::{
-    ClusterId, ConnectionFailure, FailureReason, LabelSelector, ManagedResource, ObjectKey, Operation,
-    ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations, labels,
+    COMPUTE_GROUP, ClusterId, ConnectionFailure, FailureReason, LabelSelector, ManagedResource, ObjectKey,
+    Operation, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, WORKLOAD_GROUP, annotations,
+    labels,
 };
 use kross_value::{Text, Value};
 
@@ -30,6 +31,8 @@ pub struct Observed {
     pub contested_metadata: Option<Text>,
     /// Clusters by reference: no entry before the first attempt to connect.
     pub clusters: HashMap<ReferenceKey, ObservedCluster>,
+    /// The targets that were chosen for references by selector: the names by the keys of the references.
+    pub targets: HashMap<ReferenceKey, Text>,
     /// Whether kinds are namespaced, where the graph does not know.
     pub scopes: HashMap<KindKey, bool>,
     /// Kinds whose objects are not known: they are being listed, or the list failed.
@@ -44,6 +47,10 @@ pub struct Observed {
     pub attempts: BTreeMap<ObjectKey, Timestamp>,
     /// Objects of deletion hooks that do not exist any more, as their cluster says, not a cache. See [`crate::Plan::missing_hooks`].
     pub confirmed_missing: BTreeSet<ObjectKey>,
+    /// Objects of deletion hooks that were about to be created and were not, as their cluster says.
+    pub never_created: BTreeSet<ObjectKey>,
+    /// Kinds that their cluster does not serve, as a complete discovery says that was fetched for this plan.
+    pub unserved: BTreeSet<KindKey>,
     /// Objects that cannot be created because their namespace is being deleted.
     pub namespace_terminating: BTreeSet<ObjectKey>,
     /// The resources as they were last reported; if empty, those in the instance's status.
@@ -57,6 +64,21 @@ pub struct Contest {
     pub message: Text,
     /// Whether the next repair is not due yet.
     pub waiting: bool,
+}
+
+impl Observed {
+    /// A reference by selector with the target that was chosen for it, and the key of the selector. Any other reference stays
+    /// as it is, and so does one for which there is no choice yet.
+    pub(crate) fn chosen(&self, resolved: ResolvedCluster) -> (ResolvedCluster, Option<ReferenceKey>) {
+        let ResolvedCredentials::TargetSelector { namespace, .. } = &resolved.credentials else {
+            return (resolved, None);
+        };
+        let key = ReferenceKey::of(&resolved);
+        let Some(name) = self.targets.get(&key) else { return (resolved, None) };
+        let credentials =
+            ResolvedCredentials::Target { namespace: namespace.clone(), name: name.to_string() };
+        (ResolvedCluster { display: name.to_string(), credentials, poll: resolved.poll }, Some(key))
+    }
 }
 
 /// A kind in a cluster: cluster, group, kind.
@@ -75,20 +97,55 @@ pub struct InventoryCluster {
     pub holds_objects: bool,
     /// Whether they were listed: then they are among the observed objects even while the cluster is not connected.
     pub listed: bool,
+    /// The connection Secret, where a target leads to the cluster.
+    pub secret: Option<SecretAddress>,
+}
+
+/// The objects that lead to the clusters in an inventory: Secrets with kubeconfigs, the targets that name them, and the claims
+/// that have a target of their name.
+#[derive(Clone, Debug, Default)]
+pub struct AccessObjects<'a>(HashMap<ObjectKey, Vec<&'a InventoryCluster>>);
+
+impl<'a> AccessObjects<'a> {
+    /// Those of these clusters.
+    #[must_use]
+    pub fn of(recorded: &'a [InventoryCluster]) -> Self {
+        let mut objects: HashMap<ObjectKey, Vec<&InventoryCluster>> = HashMap::new();
+        for cluster in recorded {
+            for object in cluster.access_objects() {
+                objects.entry(object).or_default().push(cluster);
+            }
+        }
+        Self(objects)
+    }
+
+    /// The clusters that an object leads to; none if it is no such object.
+    pub fn opened_by(&self, object: &ObjectKey) -> impl Iterator<Item = &'a InventoryCluster> {
+        self.0.get(object).into_iter().flatten().copied()
+    }
 }
 
 impl InventoryCluster {
-    /// Whether an object is the Secret with the kubeconfig of this reference.
-    #[must_use]
-    pub fn is_opened_by(&self, object: &ObjectKey) -> bool {
-        let is_secret = object.cluster.is_local() && object.group.is_empty() && object.kind == *"Secret";
-        let is_named = |address: &SecretAddress| {
-            *object.name == *address.name && object.namespace.as_deref() == Some(&*address.namespace)
+    /// The objects that lead to the cluster by this reference.
+    fn access_objects(&self) -> Vec<ObjectKey> {
+        let object = |group: &str, kind: &str, namespace: &str, name: &str| ObjectKey {
+            cluster: ClusterId::local(),
+            group: group.into(),
+            kind: kind.into(),
+            namespace: Some(namespace.into()),
+            name: name.into(),
         };
-        is_secret
-            && self.key.resolved().is_some_and(|reference| {
-                matches!(&reference.credentials, ResolvedCredentials::Secret(address) if is_named(address))
-            })
+        let secret = |address: &SecretAddress| object("", "Secret", &address.namespace, &address.name);
+        let mut objects: Vec<ObjectKey> = self.secret.as_ref().map(secret).into_iter().collect();
+        match self.key.resolved().map(|reference| reference.credentials) {
+            Some(ResolvedCredentials::Secret(address)) => objects.push(secret(&address)),
+            Some(ResolvedCredentials::Target { namespace, name }) => {
+                objects.push(object(WORKLOAD_GROUP, "KubernetesTarget", &namespace, &name));
+                objects.push(object(COMPUTE_GROUP, "KubernetesCluster", &namespace, &name));
+            }
+            Some(ResolvedCredentials::TargetSelector { .. }) | None => {}
+        }
+        objects
     }
 }
 
@@ -244,6 +301,8 @@ pub struct ObservedCluster {
     pub succeeded: bool,
     /// Why a connected cluster serves deletions only, if so: nothing is applied or read there for an instance that lives.
     pub deletions_only: Option<ConnectionFailure>,
+    /// The connection Secret, where a target leads to the cluster.
+    pub secret: Option<SecretAddress>,
 }
 
 /// Whether a cluster is connected.

@@ -32,6 +32,9 @@ pub struct Plan {
     /// The remote clusters of the instance, connected or not: also those of skipped nodes, since a graph may react to their
     /// connection, and those that only have objects of an earlier spec.
     pub clusters: Vec<UsedCluster>,
+    /// References by selector, with those of the targets that were chosen for them. To be written to the inventory with the
+    /// clusters.
+    pub choices: BTreeMap<ReferenceKey, ReferenceKey>,
     /// What may exist in which cluster after `apply`. To be written to the inventory before the first apply.
     pub inventory: BTreeMap<ClusterId, Inventory>,
     /// Which reference is used for each object.
@@ -136,18 +139,22 @@ pub struct MissingHook {
     pub api_version: Text,
     /// Why it does not exist.
     pub cause: MissingCause,
+    /// If it is not known whether it was created: the resource version before that; empty if that is not known either.
+    pub since: Option<Text>,
 }
 
 /// Why an object of a deletion hook does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingCause {
-    /// It was created and is not observed any more. Its cluster has to confirm that it was deleted, see
-    /// [`crate::Observed::confirmed_missing`].
+    /// It was created, or about to be created, and is not observed. Its cluster has to confirm that it was deleted, see
+    /// [`crate::Observed::confirmed_missing`], or that it was not created, see [`crate::Observed::never_created`].
     Unconfirmed,
     /// It was deleted before it was ready.
     Deleted,
     /// It cannot be created because its namespace is being deleted.
     NamespaceTerminating,
+    /// Its cluster does not serve its kind, see [`crate::Observed::unserved`].
+    KindNotServed,
 }
 
 /// One object to apply.

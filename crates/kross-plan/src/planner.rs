@@ -19,7 +19,7 @@ use crate::deletion::{
 use crate::instance::Instance;
 use crate::inventory::inventory;
 use crate::lifecycle::{self, EvaluatedLifecycle};
-use crate::observed::{Observed, ObservedObject};
+use crate::observed::{AccessObjects, Observed, ObservedObject};
 use crate::order;
 use crate::plan::{ApplyAction, Plan};
 use crate::progress::{Progress, ResourceFailure};
@@ -140,7 +140,7 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
     let recheck = recheck_at(walk.input.graph, tracked, walk.input.now);
     let recheck_at = [recheck, prune.recheck_at].into_iter().flatten().min();
     let applysets = inventory.keys().map(|id| (id.clone(), walk.ownership.applyset(id).clone())).collect();
-    let Walk { nodes, clusters, mut reads, unscoped, access_paths, missing_hooks, .. } = walk;
+    let Walk { nodes, clusters, choices, mut reads, unscoped, access_paths, missing_hooks, .. } = walk;
     reads.sort();
     reads.dedup();
     let mut unscoped = unscoped.into_inner();
@@ -153,6 +153,7 @@ fn finish(walk: Walk<'_>, scope: &Scope<'_>, tracked: &TrackedSet) -> Plan {
         reads,
         unscoped,
         clusters,
+        choices,
         inventory,
         access_paths,
         applysets,
@@ -277,22 +278,19 @@ pub(crate) fn owned_object(
     key: &ObjectKey,
     object: &ObservedObject,
     lifecycles: &BTreeMap<Text, EvaluatedLifecycle>,
+    secrets: &AccessObjects<'_>,
 ) -> OwnedObject {
     let mut owned = OwnedObject::new(key.clone(), object);
     if let Some(lifecycle) = lifecycles.get(&owned.node) {
         owned = owned.with_lifecycle(lifecycle.clone());
     }
-    let recorded = &walk.input.observed.recorded;
-    owned = owned.with_credentials_for(recorded);
+    owned = owned.with_credentials_for(secrets);
     // Even if nothing is left there: until the cluster itself says so, its kubeconfig is needed to ask.
-    owned.held =
-        recorded.iter().find(|recorded| owned.credentials_for.contains(&recorded.id)).map(|recorded| {
-            format!(
-                "holds the credentials for cluster `{}`; deleted once nothing is left there",
-                recorded.display
-            )
-            .into()
-        });
+    let opened = secrets.opened_by(key).find(|recorded| recorded.holds_objects);
+    owned.held = opened.map(|recorded| {
+        let cluster = &recorded.display;
+        format!("holds the credentials for cluster `{cluster}`; deleted once nothing is left there").into()
+    });
     owned.unavailable = walk.unavailable(&key.cluster);
     owned.failure = walk.input.observed.failures.get(key).cloned();
     // Objects of nodes that were removed from the graph are deleted first, in their own order: no node depends on them.

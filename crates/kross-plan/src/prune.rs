@@ -9,7 +9,7 @@ use kross_value::Text;
 
 use crate::deletion::{OwnedObject, PendingDeletion, Wait};
 use crate::lifecycle::{self, EvaluatedLifecycle};
-use crate::observed::ObservedObject;
+use crate::observed::{AccessObjects, ObservedObject};
 use crate::plan::NodePlan;
 use crate::planner::owned_object;
 use crate::progress::{Progress, quoted};
@@ -107,9 +107,10 @@ pub(crate) fn leftovers(
     found.replacements = successors::replacements(walk, &unwanted);
     let (replacements, unidentified) = (&found.replacements, candidates::unidentified(walk));
     let unresolved = candidates::unresolved(walk, scope);
+    let secrets = AccessObjects::of(&walk.input.observed.recorded);
     let (mut free, mut held, mut undecided) = (Vec::new(), Vec::new(), Vec::new());
     for (key, object) in &unwanted {
-        let owned = owned_object(walk, key, object, lifecycles);
+        let owned = owned_object(walk, key, object, lifecycles, &secrets);
         let decision = Decision {
             walk,
             key,

@@ -2,10 +2,10 @@
 //! progress of each. A walk reads only the observed state and decides nothing about pruning.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
-use kross_api::{LifecyclePhase, ManagedResource, ObjectKey};
+use kross_api::{ClusterId, LifecyclePhase, ManagedResource, ObjectKey};
 use kross_cel::Budget;
 use kross_cel::error::EvalError;
 use kross_cel::types::Type;
@@ -59,6 +59,9 @@ pub(crate) struct Walk<'a> {
     pub(crate) clusters: Vec<UsedCluster>,
     /// Where the references with a key are in `clusters`.
     clusters_by_key: HashMap<ReferenceKey, Vec<usize>>,
+    clusters_by_id: HashMap<ClusterId, Vec<usize>>,
+    /// References by selector, with those of the targets that were chosen for them.
+    pub(crate) choices: BTreeMap<ReferenceKey, ReferenceKey>,
     pub(crate) reads: Vec<ExternalRead>,
     /// Kinds whose scope has to be discovered.
     pub(crate) unscoped: RefCell<Vec<(KindKey, Text)>>,
@@ -116,6 +119,8 @@ impl<'a> Walk<'a> {
             nodes,
             clusters,
             clusters_by_key: HashMap::new(),
+            clusters_by_id: HashMap::new(),
+            choices: BTreeMap::new(),
             reads,
             unscoped,
             access_paths,

@@ -24,8 +24,14 @@ const ORPHANED: &str = "left";
 /// In place of a time: the deletion hooks that were created and are not ready.
 const HOOKS_CREATED: &str = "hooksCreated";
 
+/// In place of a time: the deletion hooks that were about to be created, each after the resource version of that time.
+const HOOKS_CREATING: &str = "hooksCreating";
+
 /// In place of a time: the deletion hooks that have completed.
 const HOOKS_COMPLETED: &str = "hooksCompleted";
+
+/// Ends the resource version before a deletion hook that was about to be created.
+const VERSION_END: char = '@';
 
 /// In place of a time: the nodes that may replace the objects of others, which are not pruned before these are applied.
 const REPLACEMENTS: &str = "replacements";
@@ -71,8 +77,16 @@ pub fn reported_orphans(persisted: Option<&str>) -> BTreeSet<Text> {
 pub(super) fn hook_record(persisted: Option<&str>) -> HookRecord {
     let Some(text) = persisted else { return HookRecord::default() };
     let mut moments: Moments = packed::read(text);
-    let mut entries = |part: &str| moments.remove(part).into_iter().flatten().collect();
-    HookRecord { created: entries(HOOKS_CREATED), completed: entries(HOOKS_COMPLETED) }
+    let mut entries = |part: &str| moments.remove(part).into_iter().flatten();
+    let creating = entries(HOOKS_CREATING).filter_map(|entry| {
+        let (version, entry) = entry.split_once(VERSION_END)?;
+        Some((entry.to_owned(), version.to_owned()))
+    });
+    HookRecord {
+        creating: creating.collect(),
+        created: entries(HOOKS_CREATED).collect(),
+        completed: entries(HOOKS_COMPLETED).collect(),
+    }
 }
 
 /// The nodes that may replace the objects of others, from [`DeletionPlan::persisted`] of an earlier plan.
@@ -108,16 +122,33 @@ pub(super) fn text(mut moments: Moments, plan: &DeletionPlan) -> Option<Text> {
     if !plan.reported_orphans.is_empty() {
         moments.insert(ORPHANED.to_owned(), plan.reported_orphans.iter().map(ToString::to_string).collect());
     }
-    let HookRecord { created, completed } = &plan.hook_record;
-    for (part, entries) in [(HOOKS_CREATED, created), (HOOKS_COMPLETED, completed)] {
-        if !entries.is_empty() {
-            moments.insert(part.to_owned(), entries.iter().cloned().collect());
-        }
-    }
+    insert_hook_record(&mut moments, &plan.hook_record);
     if moments.is_empty() {
         return None;
     }
     packed::write(moments).map(Text::from)
+}
+
+/// The text with another record of deletion hooks.
+pub(super) fn with_hook_record(persisted: Option<&str>, record: &HookRecord) -> Option<Text> {
+    let mut moments: Moments = persisted.map(packed::read).unwrap_or_default();
+    insert_hook_record(&mut moments, record);
+    packed::write(moments).map(Text::from)
+}
+
+fn insert_hook_record(moments: &mut Moments, HookRecord { created, creating, completed }: &HookRecord) {
+    let creating = creating.iter().map(|(entry, version)| format!("{version}{VERSION_END}{entry}")).collect();
+    let lists: [(&str, Vec<String>); 3] = [
+        (HOOKS_CREATING, creating),
+        (HOOKS_CREATED, created.iter().cloned().collect()),
+        (HOOKS_COMPLETED, completed.iter().cloned().collect()),
+    ];
+    for (part, entries) in lists {
+        match entries.is_empty() {
+            true => moments.remove(part),
+            false => moments.insert(part.to_owned(), entries),
+        };
+    }
 }
 
 /// The objects and hooks with a limit, with their names in the text.

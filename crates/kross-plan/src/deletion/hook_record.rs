@@ -1,9 +1,10 @@
 //! The record of deletion hooks: which of them were created and which have completed. It survives a restart, so that no hook runs
 //! twice for the same deletion.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kross_api::ObjectKey;
+use kross_value::Text;
 
 use super::attempts;
 
@@ -14,11 +15,14 @@ use super::attempts;
 /// - A hook that has completed is neither rendered nor created again.
 /// - An object of a hook that was created is not created again when it is deleted before it is ready.
 ///
-/// Between the creation of an object and the write of this record, the object itself tells that it was created.
+/// It is written before an object is created, with the resource version of that time. If the controller ends before it knows
+/// whether the object was created, the object itself tells, or else the history of its cluster since that version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookRecord {
     /// The id of each hook that was created, with a hash of the object's identity for an item of a collection.
     pub(super) created: BTreeSet<String>,
+    /// The same for objects that were about to be created, with the resource version before that; empty if it is not known.
+    pub(super) creating: BTreeMap<String, String>,
     /// The id of each hook that has completed. If it ran because objects are pruned, with the UID of each of them, and with the
     /// UIDs of its own objects: the next run needs new ones.
     pub(super) completed: BTreeSet<String>,
@@ -34,7 +38,7 @@ impl HookRecord {
     /// Whether it has no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.created.is_empty() && self.completed.is_empty()
+        self.created.is_empty() && self.creating.is_empty() && self.completed.is_empty()
     }
 
     /// Whether a hook has completed for the deletion of the instance.
@@ -54,9 +58,31 @@ impl HookRecord {
         self.created.contains(&created(hook, item))
     }
 
+    /// The resource version before an object of a hook was to be created, if it is not known whether it was. `item` is its
+    /// identity in a collection.
+    #[must_use]
+    pub fn creating_since(&self, hook: &str, item: Option<&ObjectKey>) -> Option<Text> {
+        self.creating.get(&created(hook, item)).map(|version| Text::from(version.as_str()))
+    }
+
+    /// The text of an earlier plan ([`super::DeletionPlan::persisted`]) with objects of hooks that are about to be created: the
+    /// hook, the identity of an item of a collection, and the resource version of now.
+    pub fn with_creating<'a>(
+        persisted: Option<&str>,
+        objects: impl IntoIterator<Item = (&'a str, Option<&'a ObjectKey>, &'a str)>,
+    ) -> Option<Text> {
+        let mut record = Self::parse(persisted);
+        let entries =
+            objects.into_iter().map(|(hook, item, version)| (created(hook, item), version.to_owned()));
+        record.creating.extend(entries);
+        attempts::with_hook_record(persisted, &record)
+    }
+
     /// Records that an object of a hook was created.
     pub(crate) fn create(&mut self, hook: &str, item: Option<&ObjectKey>) {
-        self.created.insert(created(hook, item));
+        let entry = created(hook, item);
+        self.creating.remove(&entry);
+        self.created.insert(entry);
     }
 
     /// Records that a hook has completed for the deletion of the instance.
@@ -69,10 +95,12 @@ impl HookRecord {
         self.completed.insert(format!("{hook}/{uid}"));
     }
 
-    /// Adds what another record has as created, of one hook or of all.
-    pub(crate) fn keep_created(&mut self, other: &Self, hook: Option<&str>) {
-        let is_kept = |entry: &&String| hook.is_none() || entry.split('/').next() == hook;
-        self.created.extend(other.created.iter().filter(is_kept).cloned());
+    /// Adds what another record has as created, or about to be created, of a hook.
+    pub(crate) fn keep_created(&mut self, other: &Self, hook: &str) {
+        let is_kept = |entry: &str| entry.split('/').next() == Some(hook);
+        self.created.extend(other.created.iter().filter(|entry| is_kept(entry)).cloned());
+        let creating = other.creating.iter().filter(|(entry, _)| is_kept(entry));
+        self.creating.extend(creating.map(|(entry, version)| (entry.clone(), version.clone())));
     }
 
     /// Adds the completed hooks of another record whose objects are still to be deleted.

@@ -3,6 +3,7 @@
 use kross_api::ClusterId;
 
 use super::*;
+use crate::observed::InventoryCluster;
 
 fn object(kind: &str, namespace: &str, name: &str, order: i64) -> OwnedObject {
     OwnedObject {
@@ -249,13 +250,44 @@ fn secret_and_object() -> Vec<OwnedObject> {
         id: ClusterId::new("eu"),
         holds_objects: true,
         listed: true,
+        secret: None,
     };
-    let secret =
-        object("Secret", "x", "eu-kubeconfig", 5).with_credentials_for(std::slice::from_ref(&recorded));
+    let secrets = AccessObjects::of(std::slice::from_ref(&recorded));
+    let secret = object("Secret", "x", "eu-kubeconfig", 5).with_credentials_for(&secrets);
     assert_eq!(secret.credentials_for, BTreeSet::from([ClusterId::new("eu")]));
-    let other = object("Secret", "y", "eu-kubeconfig", 5).with_credentials_for(&[recorded]);
+    let other = object("Secret", "y", "eu-kubeconfig", 5).with_credentials_for(&secrets);
     assert!(other.credentials_for.is_empty(), "another namespace");
     vec![secret, inner]
+}
+
+#[test]
+fn what_leads_to_a_published_cluster_waits_for_the_objects_there() {
+    let recorded = InventoryCluster {
+        key: crate::ReferenceKey::parse("target/x/eu").unwrap(),
+        display: "eu".into(),
+        id: ClusterId::new("eu"),
+        holds_objects: true,
+        listed: true,
+        secret: Some(kross_api::SecretAddress {
+            namespace: "x".to_owned(),
+            name: "eu-connection".to_owned(),
+            key: "kubeconfig".to_owned(),
+        }),
+    };
+    let opens = |group: &str, kind: &str, namespace: &str, name: &str| {
+        let mut owned = object(kind, namespace, name, 1);
+        owned.key.group = group.into();
+        !owned
+            .with_credentials_for(&AccessObjects::of(std::slice::from_ref(&recorded)))
+            .credentials_for
+            .is_empty()
+    };
+    assert!(opens("workload.crossplane.io", "KubernetesTarget", "x", "eu"));
+    assert!(opens("compute.crossplane.io", "KubernetesCluster", "x", "eu"), "its target has the same name");
+    assert!(opens("", "Secret", "x", "eu-connection"));
+    assert!(!opens("", "Secret", "x", "eu"));
+    assert!(!opens("workload.crossplane.io", "KubernetesTarget", "y", "eu"), "another namespace");
+    assert!(!opens("example.com", "KubernetesTarget", "x", "eu"), "another group");
 }
 
 #[test]

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use kross_api::{
     ClusterId, ClusterStatus, ConditionSet, ConditionType, ConnectStep, ConnectionFailure, FailureReason,
-    MORE_CLUSTERS, ObjectKey, Reason, ResolvedCluster, ResolvedCredentials, SyncMode, whole_seconds,
+    MORE_CLUSTERS, ObjectKey, Reason, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode,
+    whole_seconds,
 };
 use kross_graph::Placement;
 
 use super::{cause, set_unknown, since};
 use crate::deletion::{DeletionPlan, PendingDeletion};
-use crate::observed::{KindKey, ReferenceKey};
+use crate::observed::ReferenceKey;
 use crate::plan::{NodePlan, PlannedObject, UsedCluster};
 use crate::progress::Progress;
 use crate::walk::Walk;
@@ -138,6 +139,7 @@ fn summary(others: &[ClusterStatus]) -> Option<ClusterStatus> {
     Some(ClusterStatus {
         name: format!("{}{MORE_CLUSTERS}", others.len()),
         secret: None,
+        target: None,
         uid: None,
         unverified: None,
         mode: first.mode,
@@ -152,14 +154,19 @@ fn summary(others: &[ClusterStatus]) -> Option<ClusterStatus> {
 /// The entry of a cluster, with how many objects are ready and how many there are.
 pub(super) fn entry(used: &UsedCluster, (ready, total): (usize, usize)) -> ClusterStatus {
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-    let secret = match &used.reference.credentials {
-        ResolvedCredentials::Secret(secret) => Some(secret.status_text()),
-        _ => None,
-    };
     let state = used.state.as_ref();
+    let behind_target = || state.and_then(|state| state.secret.as_ref()).map(SecretAddress::status_text);
+    let (secret, target) = match &used.reference.credentials {
+        ResolvedCredentials::Secret(secret) => (Some(secret.status_text()), None),
+        ResolvedCredentials::Target { namespace, name } if !namespace.is_empty() => {
+            (behind_target(), Some(format!("{namespace}/{name}")))
+        }
+        ResolvedCredentials::Target { .. } | ResolvedCredentials::TargetSelector { .. } => (None, None),
+    };
     ClusterStatus {
         name: used.reference.display.clone(),
         secret,
+        target,
         uid: state.and_then(|state| state.uid.as_ref()).map(ToString::to_string),
         unverified: state.and_then(|state| state.unverified.then_some(true)),
         mode: state.map_or(SyncMode::Watch, |state| state.mode),
@@ -240,7 +247,15 @@ fn without_credentials(walk: &Walk<'_>, used: &UsedCluster) -> Option<(Reason, S
         return None;
     }
     let failure = used.failure()?;
-    if !matches!(failure.step, ConnectStep::Secret | ConnectStep::Key | ConnectStep::Parse) {
+    let is_without = matches!(
+        failure.step,
+        ConnectStep::Target
+            | ConnectStep::TargetReady
+            | ConnectStep::Secret
+            | ConnectStep::Key
+            | ConnectStep::Parse
+    );
+    if !is_without {
         return None;
     }
     let unusable = used.unavailable().or_else(|| used.deletions_only())?;
@@ -272,19 +287,21 @@ fn connected_message(walk: &Walk<'_>, prune: &DeletionPlan) -> String {
 
 /// The message when a connected cluster does not prove that objects were deleted: no node has objects of their kind there.
 fn unproven_cleanup(walk: &Walk<'_>) -> Option<String> {
-    let is_planned = |(cluster, group, kind): &KindKey| {
-        let mut objects = walk.nodes.iter().flat_map(|node| &node.objects);
-        objects.any(|PlannedObject { key, .. }| {
-            key.cluster == *cluster && key.group == *group && key.kind == *kind
-        })
-    };
-    let unlisted = &walk.input.observed.unlisted;
-    let mut unproven: Vec<_> =
-        unlisted.iter().filter(|(kind, _)| !kind.0.is_local() && !is_planned(kind)).collect();
+    let unlisted = walk.input.observed.unlisted.iter();
+    let failed = unlisted.filter_map(|(kind, failure)| Some((kind, failure.as_ref()?)));
+    let mut unproven: Vec<_> = failed.filter(|(kind, _)| !kind.0.is_local()).collect();
+    if unproven.is_empty() {
+        return None;
+    }
+    let objects = walk.nodes.iter().flat_map(|node| &node.objects);
+    let planned: HashSet<(&ClusterId, &str, &str)> = objects
+        .map(|PlannedObject { key, .. }| (&key.cluster, key.group.as_str(), key.kind.as_str()))
+        .collect();
+    unproven
+        .retain(|((cluster, group, kind), _)| !planned.contains(&(cluster, group.as_str(), kind.as_str())));
     unproven.sort_by_key(|(kind, _)| *kind);
     unproven.into_iter().find_map(|(kind, failure)| {
-        let used = walk.clusters.iter().find(|used| used.id == kind.0)?;
-        let (name, why) = (&used.reference.display, &failure.as_ref()?.message);
+        let (name, why) = (walk.display(&kind.0)?, &failure.message);
         Some(format!("every cluster is connected; cleanup pending in cluster `{name}`: {why}"))
     })
 }

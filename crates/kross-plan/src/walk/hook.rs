@@ -11,7 +11,7 @@ use kross_value::Text;
 use super::{Visit, Walk, value_of};
 use crate::deletion::{Hook, HookRecord, OwnedObject};
 use crate::lifecycle;
-use crate::observed::{Observed, ObservedObject};
+use crate::observed::{KindKey, Observed, ObservedObject};
 use crate::plan::{MissingCause, MissingHook, NodePlan, PlannedObject};
 use crate::progress::{Progress, ResourceFailure, Skip};
 
@@ -83,14 +83,20 @@ impl<'a> Walk<'a> {
     }
 
     /// A hook without the objects that were created and are not observed any more: they are not created again. Until their
-    /// cluster confirms that they do not exist, the hook waits. Nor does it wait for objects whose namespace is being deleted.
+    /// cluster confirms that they do not exist, the hook waits. Nor does it wait for objects that cannot be created, because
+    /// their namespace is being deleted or their kind is not served.
     fn without_missing(&mut self, node: &Node, visit: Visit, scope: &Scope<'_>) -> Visit {
         let (record, observed) = (self.input.hook_record, self.input.observed);
         let is_missing = |object: &PlannedObject| {
             let item = node.is_list().then_some(&object.key);
-            let is_refused = observed.namespace_terminating.contains(&object.key);
-            let is_left_out = is_refused || record.is_created(&node.id, item);
-            object.uid.is_none() && is_write(&object.progress) && is_left_out
+            let is_left_out = || {
+                observed.namespace_terminating.contains(&object.key)
+                    || record.is_created(&node.id, item)
+                    || (record.creating_since(&node.id, item).is_some()
+                        && !observed.never_created.contains(&object.key))
+            };
+            let is_unserved = observed.unserved.contains(&kind_of(&object.key));
+            object.uid.is_none() && (is_unserved || (is_write(&object.progress) && is_left_out()))
         };
         if !visit.objects.iter().any(is_missing) {
             return visit;
@@ -103,6 +109,7 @@ impl<'a> Walk<'a> {
         let missing = missing.into_iter().map(|object| MissingHook {
             node: node.id.clone(),
             cause: missing_cause(&object.key, observed),
+            since: record.creating_since(&node.id, node.is_list().then_some(&object.key)),
             key: object.key,
             api_version: object.api_version,
         });
@@ -189,7 +196,7 @@ impl<'a> Walk<'a> {
         }
         let hooks = self.input.graph.nodes.iter().filter(|node| lifecycle::is_hook(node));
         for node in hooks.filter(|node| !complete && !self.is_due(node)) {
-            record.keep_created(before, Some(&node.id));
+            record.keep_created(before, &node.id);
         }
         for (node, plan) in self.due_hooks() {
             if self.has_former_objects(node) {
@@ -214,7 +221,7 @@ impl<'a> Walk<'a> {
     }
 
     fn record_created(&self, node: &Node, record: &mut HookRecord) {
-        record.keep_created(self.input.hook_record, Some(&node.id));
+        record.keep_created(self.input.hook_record, &node.id);
         for (key, _) in self.objects_of(&node.id) {
             record.create(&node.id, node.is_list().then_some(*key));
         }
@@ -246,11 +253,17 @@ fn has_completed(node: &Node, plan: &NodePlan) -> bool {
 fn missing_cause(key: &ObjectKey, observed: &Observed) -> MissingCause {
     if observed.namespace_terminating.contains(key) {
         MissingCause::NamespaceTerminating
+    } else if observed.unserved.contains(&kind_of(key)) {
+        MissingCause::KindNotServed
     } else if observed.confirmed_missing.contains(key) {
         MissingCause::Deleted
     } else {
         MissingCause::Unconfirmed
     }
+}
+
+fn kind_of(key: &ObjectKey) -> KindKey {
+    (key.cluster.clone(), key.group.clone(), key.kind.clone())
 }
 
 /// Whether an object is to be written now.

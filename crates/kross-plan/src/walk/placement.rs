@@ -1,6 +1,6 @@
 //! Resolves the cluster of a node's objects, and whether it can be used.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kross_api::{
@@ -12,7 +12,7 @@ use kross_graph::{Node, Placement, RemotePlacement, Scope};
 use super::{Walk, not_rendered};
 use crate::access_paths::AccessPath;
 use crate::lifecycle::is_hook;
-use crate::observed::ReferenceKey;
+use crate::observed::{ObservedCluster, ReferenceKey};
 use crate::plan::{PlannedObject, UsedCluster};
 use crate::progress::{Progress, ResourceFailure};
 
@@ -107,7 +107,11 @@ impl<'a> Walk<'a> {
     }
 
     fn used(&mut self, resolved: ResolvedCluster) -> ResolvedPlacement {
+        let (resolved, selector) = self.input.observed.chosen(resolved);
         let key = ReferenceKey::of(&resolved);
+        if let Some(selector) = selector {
+            self.choices.insert(selector, key.clone());
+        }
         let same_key = self.clusters_by_key.get(&key).into_iter().flatten();
         let mut same_key = same_key.filter_map(|at| self.clusters.get(*at));
         if let Some(known) = same_key.find(|known| *known.reference == resolved) {
@@ -119,8 +123,19 @@ impl<'a> Walk<'a> {
             UsedCluster { reference: Arc::new(resolved), key, id, state, needed: false, former: false };
         let placement = ResolvedPlacement::of(&used);
         self.clusters_by_key.entry(used.key.clone()).or_default().push(self.clusters.len());
-        self.clusters.push(used);
+        self.add_cluster(used);
         placement
+    }
+
+    fn add_cluster(&mut self, used: UsedCluster) {
+        self.clusters_by_id.entry(used.id.clone()).or_default().push(self.clusters.len());
+        self.clusters.push(used);
+    }
+
+    /// The references that resolve to a cluster, in the order of their first use.
+    fn references_to(&self, cluster: &ClusterId) -> impl Iterator<Item = &UsedCluster> {
+        let indexes = self.clusters_by_id.get(cluster).into_iter().flatten();
+        indexes.filter_map(|at| self.clusters.get(*at))
     }
 
     /// Adds the clusters that no node uses any more, but that have objects of the instance, or may have.
@@ -135,7 +150,7 @@ impl<'a> Walk<'a> {
             let state = self.input.observed.clusters.get(&recorded.key).cloned();
             let mut reference = recorded.key.resolved().unwrap_or_else(|| unknown(&recorded.id));
             reference.display = recorded.display.to_string();
-            self.clusters.push(UsedCluster {
+            self.add_cluster(UsedCluster {
                 reference: Arc::new(reference),
                 key: recorded.key.clone(),
                 id: recorded.id.clone(),
@@ -148,21 +163,23 @@ impl<'a> Walk<'a> {
         let mut ids: Vec<ClusterId> = keys.filter(|id| !id.is_local()).collect();
         ids.sort();
         ids.dedup();
-        for id in ids {
-            if !known.insert(id.clone()) {
-                continue;
+        ids.retain(|id| known.insert(id.clone()));
+        let mut first: HashMap<&ClusterId, (&ReferenceKey, &ObservedCluster)> = HashMap::new();
+        for (key, state) in self.input.observed.clusters.iter().filter(|_| !ids.is_empty()) {
+            let known = first.entry(&state.id).or_insert((key, state));
+            if key < known.0 {
+                *known = (key, state);
             }
-            let mut same: Vec<_> =
-                self.input.observed.clusters.iter().filter(|(_, state)| state.id == id).collect();
-            same.sort_by_key(|(key, _)| *key);
-            let found = same.first().and_then(|(key, state)| Some((key.resolved()?, (*state).clone())));
+        }
+        for id in ids {
+            let found = first.get(&id).and_then(|(key, state)| Some((key.resolved()?, (*state).clone())));
             let (reference, state) = match found {
                 Some((reference, state)) => (reference, Some(state)),
                 None => (unknown(&id), None),
             };
             let key = ReferenceKey::of(&reference);
             let reference = Arc::new(reference);
-            self.clusters.push(UsedCluster { reference, key, id, state, needed: false, former: true });
+            self.add_cluster(UsedCluster { reference, key, id, state, needed: false, former: true });
         }
     }
 
@@ -177,8 +194,7 @@ impl<'a> Walk<'a> {
 
     /// The name of a cluster in messages; none for the local one.
     pub(crate) fn display(&self, cluster: &ClusterId) -> Option<&str> {
-        let used = self.clusters.iter().find(|used| used.id == *cluster)?;
-        Some(&used.reference.display)
+        Some(&self.references_to(cluster).next()?.reference.display)
     }
 
     /// The name of an object's cluster, by the reference that is used for it.
@@ -196,15 +212,17 @@ impl<'a> Walk<'a> {
         cluster: &ClusterId,
     ) -> Option<&UsedCluster> {
         let by_path = access_path.and_then(|access_path| {
-            self.clusters.iter().find(|used| used.reference == access_path.reference)
+            let indexes = self.clusters_by_key.get(&access_path.key)?.iter();
+            let mut same_key = indexes.filter_map(|at| self.clusters.get(*at));
+            same_key.find(|used| used.reference == access_path.reference)
         });
-        by_path.or_else(|| self.clusters.iter().find(|used| used.id == *cluster))
+        by_path.or_else(|| self.references_to(cluster).next())
     }
 
     /// Why a cluster cannot be used, if none of its references is connected.
     pub(crate) fn unavailable(&self, cluster: &ClusterId) -> Option<ResourceFailure> {
-        let access_paths = self.clusters.iter().filter(|used| used.id == *cluster);
-        let unavailable: Option<Vec<Progress>> = access_paths.map(UsedCluster::unavailable).collect();
+        let unavailable: Option<Vec<Progress>> =
+            self.references_to(cluster).map(UsedCluster::unavailable).collect();
         unavailable?.first().and_then(Progress::failure).cloned()
     }
 }

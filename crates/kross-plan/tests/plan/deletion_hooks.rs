@@ -196,6 +196,62 @@ fn a_hook_whose_namespace_is_being_deleted_is_skipped() {
     assert_eq!(steps(&mut world), ["record", "delete database"]);
 }
 
+/// Writes that an object of a hook is about to be created at this resource version.
+fn expect(world: &mut World, hook: &str, item: Option<&kross_api::ObjectKey>) {
+    let before = world.instance.at(&["metadata", "annotations", annotations::DELETE_ATTEMPTS]);
+    let text = HookRecord::with_creating(before.and_then(Value::as_str), [(hook, item, "77")]).unwrap();
+    let kept = Value::object([(annotations::DELETE_ATTEMPTS, Value::from(text.as_str()))]);
+    let metadata = world.instance.as_object_mut().unwrap().get_mut("metadata").unwrap();
+    metadata.as_object_mut().unwrap().insert("annotations", kept);
+}
+
+#[test]
+fn a_hook_that_may_have_been_created_waits_until_its_cluster_says_whether_it_was() {
+    let key = local("ConfigMap", "shop", "backup");
+    for was_created in [true, false] {
+        let mut world = World::of(BACKUP, "{}");
+        world.settle();
+        expect(&mut world, "backup", None);
+        let unconfirmed = hooks(&world);
+        assert!(unconfirmed.apply.is_empty());
+        assert!(deletion(&world, &unconfirmed).delete.is_empty());
+        assert_eq!(unconfirmed.missing_hooks[0].since.as_deref(), Some("77"));
+        if was_created {
+            assert_eq!(steps(&mut world), ["confirm backup", "record", "delete database"]);
+        } else {
+            world.observed.never_created.insert(key.clone());
+            assert_eq!(steps(&mut world), ["create backup", "record", "wait"]);
+            assert!(record(&world).creating_since("backup", None).is_none(), "it is known now");
+            world.observed.objects.remove(&key);
+            assert_eq!(steps(&mut world), ["confirm backup", "record", "delete database"]);
+        }
+    }
+}
+
+#[test]
+fn items_of_a_collection_of_hooks_are_told_apart() {
+    let mut world = World::of(BACKUPS, "{}");
+    world.settle();
+    let [a, b] = ["backup-a", "backup-b"].map(|name| local("ConfigMap", "shop", name));
+    expect(&mut world, "backups", Some(&a));
+    expect(&mut world, "backups", Some(&b));
+    world.observed.never_created.insert(b);
+    assert_eq!(step(&mut world).unwrap(), "create backup-b");
+    assert_eq!(step(&mut world).unwrap(), "confirm backup-a");
+}
+
+#[test]
+fn a_hook_whose_kind_is_not_served_any_more_is_skipped() {
+    let key = local("ConfigMap", "shop", "backup");
+    let unserved = (key.cluster, key.group, key.kind);
+    let mut world = World::of(BACKUP, "{}");
+    world.settle();
+    world.fail(&hooks(&world), "backup", kross_api::FailureReason::NotFound, "the kind is not served");
+    world.observed.unserved.insert(unserved);
+    assert_eq!(hooks(&world).missing_hooks[0].cause, MissingCause::KindNotServed);
+    assert_eq!(steps(&mut world), ["record", "delete database"]);
+}
+
 const BACKUPS: &str = r#"
 schema: {apiVersion: v1, kind: App, spec: {}}
 resources:

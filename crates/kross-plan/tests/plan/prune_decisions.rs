@@ -44,6 +44,7 @@ fn restart(world: &mut World, region: &str) {
         id,
         holds_objects: true,
         listed: false,
+        secret: None,
     });
 }
 

@@ -44,6 +44,45 @@ fn world() -> World {
     world
 }
 
+const CREDENTIALS: &str = r"
+schema: {apiVersion: v1, kind: App, spec: {region: string}}
+resources:
+- id: credentials
+  CLUSTER
+  template: {apiVersion: v1, kind: Secret, metadata: {name: credentials}, data: {password: c2VjcmV0}}
+- id: here
+  template:
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: here}
+    data:
+      password: ${string(credentials.data.password)}
+      length: ${string(size(credentials.data.password))}
+- id: copy
+  template: {apiVersion: v1, kind: Secret, metadata: {name: copy}, data: '${credentials.data}'}
+- id: again
+  CLUSTER
+  template: {apiVersion: v1, kind: Secret, metadata: {name: again}, data: {password: '${credentials.data.password}'}}
+";
+
+#[test]
+fn expressions_read_the_same_values_whether_or_not_the_cluster_depends_on_the_instance() {
+    for region in ["eu", "${schema.spec.region}"] {
+        let cluster = format!("cluster: {{name: '{region}-kubeconfig', namespace: clusters}}");
+        let mut world = World::of(&CREDENTIALS.replace("CLUSTER", &cluster), "{region: eu}");
+        world.settings.assume_namespaced = true;
+        let plan = world.settle();
+        world.connect(&plan, &connected());
+        world.settle();
+        let here = world.object_mut("here").value.get("data").unwrap().to_string();
+        assert_eq!(here, r#"{"length":"6","password":"secret"}"#, "{region}");
+        for copy in ["copy", "again"] {
+            let data = world.object_mut(copy).value.get("data").unwrap().to_string();
+            assert_eq!(data, r#"{"password":"c2VjcmV0"}"#, "{region}: {copy}");
+        }
+    }
+}
+
 #[test]
 fn applies_objects_to_their_cluster_once_it_is_connected() {
     let mut world = world();

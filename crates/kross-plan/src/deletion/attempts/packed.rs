@@ -14,6 +14,10 @@ const PLAIN: usize = 32;
 const MAX_LENGTH: usize = 64 << 10;
 /// The length of a packed UID.
 const PACKED: usize = 22;
+/// The length of the hash of an item of a collection.
+const HASH: usize = 16;
+/// The same as [`MARK`] for a list of hashes.
+const HASH_MARK: char = '=';
 /// The first character of a list of packed UIDs, and the one between what stands before each of them and the UIDs.
 const MARK: char = '~';
 
@@ -39,39 +43,54 @@ pub(super) fn write(mut moments: Moments) -> Option<String> {
 pub(super) fn read(text: &str) -> Moments {
     let mut moments: Moments = serde_json::from_str(text).unwrap_or_default();
     for entries in moments.values_mut() {
-        if entries.iter().any(|entry| entry.starts_with(MARK)) {
+        if entries.iter().any(|entry| entry.starts_with([MARK, HASH_MARK])) {
             *entries = entries.iter().flat_map(|entry| unpacked(entry)).collect();
         }
     }
     moments
 }
 
-/// A list, with its UIDs packed if it is long: `~<prefix>~<UIDs>` stands for the prefix before each of the UIDs.
+/// A list, with its UIDs and hashes packed if it is long: `~<prefix>~<UIDs>` stands for the prefix before each of the UIDs,
+/// `=<prefix>=<hashes>` for the prefix before each of the hashes.
 fn packed(entries: &[String]) -> Vec<String> {
     if entries.len() <= PLAIN {
         return entries.to_vec();
     }
-    let mut by_prefix: BTreeMap<&str, String> = BTreeMap::new();
+    let mut by_prefix: BTreeMap<(char, &str), String> = BTreeMap::new();
     let mut others = Vec::new();
     for entry in entries {
         let start = entry.rfind('/').map_or(0, |at| at + 1);
         let (prefix, uid) = entry.split_at(start);
         match pack_uid(uid) {
-            Some(uid) if !prefix.contains(MARK) => by_prefix.entry(prefix).or_default().push_str(&uid),
-            _ => others.push(entry.clone()),
+            _ if prefix.contains([MARK, HASH_MARK]) => others.push(entry.clone()),
+            Some(uid) => by_prefix.entry((MARK, prefix)).or_default().push_str(&uid),
+            None if is_hash(uid) => by_prefix.entry((HASH_MARK, prefix)).or_default().push_str(uid),
+            None => others.push(entry.clone()),
         }
     }
-    others.extend(by_prefix.into_iter().map(|(prefix, uids)| format!("{MARK}{prefix}{MARK}{uids}")));
+    others.extend(
+        by_prefix.into_iter().map(|((mark, prefix), packed)| format!("{mark}{prefix}{mark}{packed}")),
+    );
     others
 }
 
+fn is_hash(text: &str) -> bool {
+    text.len() == HASH && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 fn unpacked(entry: &str) -> Vec<String> {
-    let packed = entry.strip_prefix(MARK).and_then(|rest| rest.split_once(MARK));
-    let read = packed.and_then(|(prefix, uids)| Some((prefix, unpack_uids(uids)?)));
-    match read {
-        Some((prefix, uids)) => uids.iter().map(|uid| format!("{prefix}{uid}")).collect(),
+    let parts = |mark: char| entry.strip_prefix(mark).and_then(|rest| rest.split_once(mark));
+    let uids = parts(MARK).and_then(|(prefix, uids)| Some((prefix, unpack_uids(uids)?)));
+    let hashes = || parts(HASH_MARK).and_then(|(prefix, hashes)| Some((prefix, unpack_hashes(hashes)?)));
+    match uids.or_else(hashes) {
+        Some((prefix, unpacked)) => unpacked.iter().map(|text| format!("{prefix}{text}")).collect(),
         None => vec![entry.to_owned()],
     }
+}
+
+fn unpack_hashes(hashes: &str) -> Option<Vec<String>> {
+    let chunks = hashes.as_bytes().chunks(HASH).map(|chunk| String::from_utf8(chunk.to_vec()).ok());
+    chunks.map(|chunk| chunk.filter(|hash| is_hash(hash))).collect()
 }
 
 #[cfg(test)]
@@ -105,6 +124,25 @@ mod tests {
             moments
         };
         assert_eq!(sorted(read(&text)), sorted(moments));
+    }
+
+    #[test]
+    fn an_instance_with_two_thousand_objects_has_room_for_all_that_must_not_be_lost() {
+        let hashes = |prefix: &str| (0..2_000_u64).map(|at| format!("{prefix}{at:016x}")).collect::<Vec<_>>();
+        let id = "a-deletion-hook-with-the-longest-name-that-anybody-would-choose";
+        // Each item of a collection of hooks is either about to be created, or created, or completed.
+        let states = [
+            ("hooksCreating", hashes(&format!("123456789012@{id}/"))),
+            ("hooksCreated", hashes(&format!("{id}/"))),
+            ("hooksCompleted", uids(4_000, &format!("{id}/"))),
+        ];
+        for (state, entries) in states {
+            let moments = Moments::from([("left".to_owned(), uids(2_000, "")), (state.to_owned(), entries)]);
+            let text = write(moments.clone()).unwrap();
+            // The annotations of an object may have 256 KiB, of which the inventory of 2,000 clusters needs up to 120 KiB.
+            assert!(text.len() < 136 << 10, "{state}: {} bytes", text.len());
+            assert_eq!(read(&text), moments, "{state}");
+        }
     }
 
     #[test]
