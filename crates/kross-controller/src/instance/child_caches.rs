@@ -1,12 +1,13 @@
 //! Watches the kinds that an instance has in remote clusters, and observes the instance's objects in their caches. A cache
 //! is kept as long as the instance needs it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use futures::future::FutureExt;
 use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Inventory, Operation, SyncMode, labels};
-use kross_cluster::{ApiError, Cache, ClusterClient, ObjectKey, Selection};
+use kross_cluster::{ApiError, ApiKind, Cache, ClusterClient, ObjectKey, Selection};
 use kross_graph::Graph;
 use kross_plan::{KindKey, OperationFailure, Plan};
 use kross_value::Text;
@@ -72,15 +73,19 @@ fn planned_kinds(plan: &Plan) -> Vec<WantedKind> {
 impl Pass<'_> {
     /// Resolves the scope of kinds that a plan does not know: whether they are namespaced. Returns whether it resolved any.
     pub(super) async fn resolve_scopes(&mut self, plan: &Plan) -> bool {
-        let mut resolved = false;
-        for (key, version) in &plan.unscoped {
-            let observed = &self.observation.observed;
-            if observed.scopes.contains_key(key) || observed.unlisted.contains_key(key) {
-                continue;
-            }
-            let Ok(client) = self.clients.client(&key.0) else { continue };
-            resolved = true;
-            match self.clients.request([&key.0], client.kind(&key.1, Some(version), &key.2)).await {
+        let observed = &self.observation.observed;
+        let is_open =
+            |key: &KindKey| !observed.scopes.contains_key(key) && !observed.unlisted.contains_key(key);
+        let open = plan.unscoped.iter().filter(|(key, _)| is_open(key));
+        let requests = open.filter_map(|(key, version)| {
+            let client = self.clients.client(&key.0).ok()?;
+            let request = async move { (key, client.kind(&key.1, Some(version), &key.2).await) };
+            Some((&key.0, request.boxed()))
+        });
+        let resolved = self.clients.request_all(requests.collect()).await;
+        let is_resolved = !resolved.is_empty();
+        for (key, kind) in resolved {
+            match kind {
                 Ok(kind) => {
                     self.memory.unlisted.remove(key);
                     self.observation.observed.scopes.insert(key.clone(), kind.namespaced);
@@ -91,7 +96,7 @@ impl Pass<'_> {
                 }
             }
         }
-        resolved
+        is_resolved
     }
 
     /// Watches the kinds in remote clusters that the inventory has and those that a plan applies objects of. Returns whether
@@ -104,52 +109,61 @@ impl Pass<'_> {
     /// Watches kinds in the remote clusters that are connected, and observes the instance's objects of them. Returns whether
     /// there was a new kind.
     pub(super) async fn watch_and_observe(&mut self, wanted: Vec<WantedKind>) -> bool {
-        let mut learned = false;
+        let (mut current, mut missing) = (Vec::new(), Vec::new());
         for (key, version) in wanted {
             let Ok(client) = self.clients.client_for(&key.0, &key.1, &key.2).cloned() else { continue };
             if !self.observation.kinds.insert(key.clone()) {
                 continue;
             }
-            learned = true;
-            match self.open_cache(&client, &key, version.as_ref()).await {
-                Ok(()) => self.observe_kind(&key),
+            if self.is_cached(&client, &key, version.as_ref()) {
+                current.push(key);
+            } else {
+                missing.push((key, version, client));
+            }
+        }
+        let learned = !current.is_empty() || !missing.is_empty();
+        current.iter().for_each(|key| self.observe_kind(key));
+        let requests = missing.iter().map(|wanted| {
+            let (key, version, client) = wanted;
+            let request = async move { (wanted, client.kind(&key.1, version.as_deref(), &key.2).await) };
+            (&key.0, request.boxed())
+        });
+        for ((key, version, client), kind) in self.clients.request_all(requests.collect()).await {
+            match kind {
+                Ok(kind) => {
+                    self.open_cache(client, key, &kind);
+                    self.observe_kind(key);
+                }
                 // Nobody wants the kind any more, and its objects were deleted with its CRD.
                 Err(error) if version.is_none() && error.is_kind_not_served() => {}
                 Err(error) => {
-                    let failure = self.unlisted(&key, Operation::Get, &error);
-                    self.observation.observed.unlisted.insert(key, Some(failure));
+                    let failure = self.unlisted(key, Operation::Get, &error);
+                    self.observation.observed.unlisted.insert(key.clone(), Some(failure));
                 }
             }
         }
         learned
     }
 
-    /// Makes sure that a kind is cached in this version, with the credential and the sync policy that count now.
-    async fn open_cache(
-        &mut self,
-        client: &ClusterClient,
-        key: &KindKey,
-        version: Option<&Text>,
-    ) -> Result<(), ApiError> {
-        let is_current = self.memory.child_caches.get(key).is_some_and(|child| {
+    /// Whether a kind is cached in this version, with the credential and the sync policy that count now.
+    fn is_cached(&self, client: &ClusterClient, key: &KindKey, version: Option<&Text>) -> bool {
+        self.memory.child_caches.get(key).is_some_and(|child| {
             let cache = child.cache.key();
             cache.access == *client.access()
                 && cache.sync == self.clients.sync(&key.0)
                 && version.is_none_or(|version| cache.version == *version)
-        });
-        if is_current {
-            return Ok(());
-        }
-        let kind = client.kind(&key.1, version.map(Text::as_str), &key.2);
-        let kind = self.clients.request([&key.0], kind).await?;
-        let cache = Arc::new(self.clients.cache(self.context, client, &kind, Selection::Managed));
+        })
+    }
+
+    /// Caches a kind, in place of the cache that it had before.
+    fn open_cache(&mut self, client: &ClusterClient, key: &KindKey, kind: &Arc<ApiKind>) {
+        let cache = Arc::new(self.clients.cache(self.context, client, kind, Selection::Managed));
         self.context.instances.watch(self.key, cache.key());
         let previous = self.memory.child_caches.remove(key).map(|child| child.cache);
         if let Some(previous) = &previous {
             self.context.instances.unwatch(self.key, previous.key());
         }
         self.memory.child_caches.insert(key.clone(), ChildCache { cache, previous });
-        Ok(())
     }
 
     /// Observes the instance's objects of a kind in the cache of a remote cluster.
@@ -162,7 +176,7 @@ impl Pass<'_> {
             self.clients.add_cache(&key.0, &child.cache);
         }
         if cache.mode() == SyncMode::Poll {
-            self.observation.set_polled(&key.0);
+            self.observation.set_polled(self.clients.references(&key.0));
         }
         match cache.list_by_label(labels::INSTANCE_ID, self.instance.uid()) {
             Some(objects) => {
@@ -180,17 +194,26 @@ impl Pass<'_> {
         }
     }
 
-    /// Observes what the caches of a cluster that is not connected had last.
-    pub(super) fn observe_last_known(&mut self, cluster: &ClusterId) {
+    /// Observes what the caches of clusters that are not connected had last. Returns the clusters of which they had something.
+    pub(super) fn observe_last_known<'c>(
+        &mut self,
+        clusters: impl Iterator<Item = &'c ClusterId>,
+    ) -> HashSet<ClusterId> {
+        let clusters: HashSet<&ClusterId> = clusters.collect();
+        if clusters.is_empty() {
+            return HashSet::new();
+        }
         let mut known = Vec::new();
-        let children = self.memory.child_caches.iter_mut().filter(|((there, ..), _)| there == cluster);
-        for (_, child) in children {
+        let children = self.memory.child_caches.iter_mut();
+        for ((cluster, ..), child) in children.filter(|((there, ..), _)| clusters.contains(there)) {
             let objects = child.current().known_by_label(labels::INSTANCE_ID, self.instance.uid());
             known.extend(objects.into_iter().map(|object| (object.key(cluster), object)));
         }
+        let found = known.iter().map(|(key, _)| key.cluster.clone()).collect();
         for (key, object) in known {
             self.observation.add(key, object, self.memory);
         }
+        found
     }
 
     /// Remembers that a kind cannot be listed. Returns the failure with the time since when it has had this reason.

@@ -1,16 +1,17 @@
 //! Prune: deletes or releases the objects that a plan does not desire any more, and removes from the inventory what the
 //! clusters confirm as deleted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
+use futures::future::FutureExt;
 use jiff::Timestamp;
 use kross_api::{ClusterId, GroupKind, Inventory, Operation, RecordedCluster};
 use kross_graph::Graph;
-use kross_plan::{KindKey, OperationFailure, Plan, ResourceFailure};
+use kross_plan::{KindKey, OperationFailure, Plan, ReferenceKey, ResourceFailure};
 
 use super::cluster_inventory;
 use super::error::{InstanceError, Next, SOON};
-use super::inventory_scan::Proof;
+use super::member_lists::Proof;
 use super::pass::Pass;
 
 impl Pass<'_> {
@@ -81,37 +82,45 @@ impl Pass<'_> {
     async fn prune_remote_inventory(&mut self, plan: &Plan) -> bool {
         let waiting = plan.prune.waiting.iter().map(|(pending, _)| pending);
         let pending = waiting.chain(&plan.prune.delete).chain(&plan.prune.release);
-        let pending: BTreeSet<&ClusterId> = pending.map(|pending| &pending.key.cluster).collect();
+        let pending: HashSet<&str> = pending.map(|pending| pending.key.cluster.as_str()).collect();
+        let used = plan.clusters.iter().filter(|used| !used.former);
+        // The choice of a selector is kept with its reference.
+        let chosen = plan.choices.keys().map(ReferenceKey::as_str);
+        let used: HashSet<&str> = used.map(|used| used.key.as_str()).chain(chosen).collect();
         let made = cluster_inventory::PlannedContents::of(plan);
-        let mut remote = self.inventory.remote.clone();
-        let mut unproven = Vec::new();
+        let (mut changed, mut unproven, mut open) = (HashMap::new(), Vec::new(), Vec::new());
         for cluster in self.inventory.remote.clusters() {
-            if pending.contains(&ClusterId::new(&cluster.uid)) {
+            if pending.contains(cluster.uid.as_str()) {
                 continue;
             }
-            let is_used =
-                plan.clusters.iter().any(|used| !used.former && used.key.as_str() == cluster.reference);
-            let kept = match self.confirmed_contents(cluster, is_used, &made).await {
-                Ok(Some(kept)) => kept,
-                Ok(None) => continue,
-                Err(failure) => {
-                    let (kept, elsewhere) = made.kept(cluster);
-                    let kinds = cluster.contents.group_kinds.difference(&kept.group_kinds);
-                    let kinds = kinds.filter(|kind| !elsewhere.contains(*kind)).cloned().collect();
-                    unproven.push((ClusterId::new(&cluster.uid), kinds, failure));
-                    continue;
+            match self.leaving(cluster, used.contains(cluster.reference.as_str()), &made) {
+                Leaving::Nothing => {}
+                Leaving::Unused => {
+                    changed.insert(identity(cluster), Inventory::default());
                 }
-            };
-            let is_same =
-                |other: &RecordedCluster| other.reference == cluster.reference && other.uid == cluster.uid;
-            remote.retain(|other| {
-                if is_same(other) {
-                    other.contents = kept.clone();
+                Leaving::Kinds { unused, kept } => {
+                    open.push((ClusterId::new(&cluster.uid), cluster, unused, kept));
                 }
-                is_used || !is_same(other)
-            });
+            }
         }
-        self.inventory.remote = remote;
+        let proofs = open.iter().map(|(id, cluster, unused, kept)| {
+            let list = self.list_remote_members(id, &cluster.name, unused, Proof::Absence);
+            (id, list.map(move |found| (id, *cluster, unused, kept, found)).boxed())
+        });
+        for (id, cluster, unused, kept, found) in self.clients.request_all(proofs.collect()).await {
+            match found {
+                Ok(found) if found.stored.is_empty() => {
+                    changed.insert(identity(cluster), kept.clone());
+                }
+                Ok(_) => {}
+                Err(failure) => unproven.push((id.clone(), unused.group_kinds.clone(), failure)),
+            }
+        }
+        self.inventory.remote.retain(|cluster| {
+            let Some(kept) = changed.remove(&identity(cluster)) else { return true };
+            cluster.contents = kept;
+            used.contains(cluster.reference.as_str())
+        });
         for (cluster, kinds, failure) in &unproven {
             self.observe_unproven(cluster, kinds, failure);
         }
@@ -140,37 +149,29 @@ impl Pass<'_> {
         }
     }
 
-    /// What the inventory has to keep of a cluster, once the cluster proves that it has nothing else; none if nothing
-    /// changes.
-    ///
-    /// # Errors
-    /// The cluster does not prove it.
-    async fn confirmed_contents(
+    /// What the inventory has of a cluster that the plan does not need.
+    fn leaving(
         &self,
         cluster: &RecordedCluster,
         is_used: bool,
         made: &cluster_inventory::PlannedContents<'_>,
-    ) -> Result<Option<Inventory>, ResourceFailure> {
+    ) -> Leaving {
         if !is_used && cluster.contents.group_kinds.is_empty() {
-            return Ok(Some(Inventory::default()));
+            return Leaving::Unused;
         }
         let (kept, elsewhere) = made.kept(cluster);
         let mut unused = Inventory {
             group_kinds: cluster.contents.group_kinds.difference(&kept.group_kinds).cloned().collect(),
             namespaces: cluster.contents.namespaces.clone(),
         };
-        if is_used && unused.group_kinds.is_empty() {
-            return Ok(None);
+        // One that is not connected is reported as such.
+        let is_connected = self.clients.client(&ClusterId::new(&cluster.uid)).is_ok();
+        if !is_connected || (is_used && unused.group_kinds.is_empty()) {
+            return Leaving::Nothing;
         }
         // Objects that are applied with another credential are in the inventory under that reference.
         unused.group_kinds.retain(|kind| !elsewhere.contains(kind));
-        let id = ClusterId::new(&cluster.uid);
-        if self.clients.client(&id).is_err() {
-            // It is reported as not connected.
-            return Ok(None);
-        }
-        let found = self.list_remote_members(&id, &cluster.name, &unused, Proof::Absence).await?;
-        Ok(found.stored.is_empty().then_some(kept))
+        Leaving::Kinds { unused, kept }
     }
 
     /// Writes when the deletion of objects with a deadline was first attempted, and which deletion hooks ran, for the next
@@ -186,4 +187,19 @@ impl Pass<'_> {
         }
         Ok(())
     }
+}
+
+/// What the inventory has of a cluster that a plan does not need.
+enum Leaving {
+    /// Nothing, or it is not known whether objects are left.
+    Nothing,
+    /// The cluster itself, which never had objects.
+    Unused,
+    /// Kinds, once the cluster proves that it has no objects of them, beside those that are kept.
+    Kinds { unused: Inventory, kept: Inventory },
+}
+
+/// What no other cluster of an inventory has: reference and UID.
+fn identity(cluster: &RecordedCluster) -> (String, String) {
+    (cluster.reference.clone(), cluster.uid.clone())
 }

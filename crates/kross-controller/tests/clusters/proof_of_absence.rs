@@ -436,7 +436,7 @@ async fn instances_that_are_deleted_together_share_lists_and_leave_the_cluster_i
 }
 
 /// Waits until no request but those of watches and probes is sent to a cluster for some time.
-async fn until_idle(region: &Region) {
+pub async fn until_idle(region: &Region) {
     const IDLE_FOR: std::time::Duration = std::time::Duration::from_secs(5);
     let busy = || {
         let sent = region.proxy.requests(&Requests::any());

@@ -1,8 +1,6 @@
 //! What counts as proof that an object in the hub was deleted: nothing that only something in front of the API server would
 //! answer.
 
-use std::time::{Duration, Instant};
-
 use k8s_openapi::api::core::v1::Secret;
 use kross_testing::{Action, Answer, Requests, Verb, wait};
 use kube::Api;
@@ -110,20 +108,5 @@ async fn instances_that_are_deleted_together_share_lists_and_leave_the_hub_idle(
     }
     let last = world.proxy.count(&lists) - before;
     assert!(last <= 5, "{INSTANCES} instances sent {last} lists");
-    until_idle(&world).await;
-}
-
-/// Waits until the controller sends no request but those of watches in the test's namespace for some time.
-async fn until_idle(world: &World) {
-    const IDLE_FOR: Duration = Duration::from_secs(5);
-    let busy = || world.sent_requests().iter().filter(|request| !request.starts_with("watch")).count();
-    let mut last = (busy(), Instant::now());
-    wait::until_true("the controller to be idle", || {
-        let now = busy();
-        if now != last.0 {
-            last = (now, Instant::now());
-        }
-        last.1.elapsed() > IDLE_FOR
-    })
-    .await;
+    world.until_idle().await;
 }
