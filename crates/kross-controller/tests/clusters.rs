@@ -23,6 +23,8 @@ mod deletion;
 mod existing_types;
 #[path = "clusters/fleet.rs"]
 mod fleet;
+#[path = "clusters/hooks.rs"]
+mod hooks;
 #[path = "support/instance_api.rs"]
 mod instance_api;
 #[path = "clusters/kubeconfig_secret_ref.rs"]

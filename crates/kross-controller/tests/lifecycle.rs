@@ -18,6 +18,12 @@ mod deletion_hooks;
 mod failure_reactions;
 #[path = "lifecycle/force_after.rs"]
 mod force_after;
+#[path = "lifecycle/hook_collections.rs"]
+mod hook_collections;
+#[path = "lifecycle/hook_kills.rs"]
+mod hook_kills;
+#[path = "lifecycle/hook_kinds.rs"]
+mod hook_kinds;
 #[path = "lifecycle/hook_restart.rs"]
 mod hook_restart;
 #[path = "support/instance_api.rs"]

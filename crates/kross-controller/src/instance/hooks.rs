@@ -1,39 +1,159 @@
-//! Deletion hooks run once: the record of those that were created or have completed is written before anything is deleted, and
+//! Deletion hooks run once: the record of them is written before their objects are created and before anything is deleted, and
 //! an object of a hook that is not observed any more is confirmed as deleted by its cluster, not by a cache.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use kross_cluster::{Regarding, Report, Severity, StoredObject};
-use kross_plan::{DeletionPlan, HookRecord, MissingCause, MissingHook, Plan};
+use futures::future::FutureExt;
+use kross_api::{FailureReason, labels};
+use kross_cluster::{ObjectKey, Regarding, Report, Severity, StoredObject};
+use kross_graph::Graph;
+use kross_plan::{
+    ApplyAction, DeletionPlan, HookRecord, KindKey, MissingCause, MissingHook, Plan, PlannedObject,
+};
+use kross_value::Text;
+use tokio::time::Instant;
 
 use super::clients::{ClientError, InstanceClients};
-use super::error::{InstanceError, SOON};
+use super::error::InstanceError;
+use super::memory::HookCreation;
 use super::observation::version_of;
 use super::pass::Pass;
 
+/// How old the resource version before a creation may be: API servers forget them after some minutes.
+const MAX_VERSION_AGE: Duration = Duration::from_secs(60);
+
 impl Pass<'_> {
-    /// Reads the objects of deletion hooks that were created and are not observed any more. Returns whether the plan may
-    /// change: an object exists, or its cluster confirms that it does not.
+    /// Reads the objects of deletion hooks that were created, or about to be created, and are not observed. Returns whether
+    /// the plan may change: an object exists, or its cluster confirms that it does not, or that it does not serve its kind.
     pub(super) async fn confirm_missing_hooks(&mut self, plan: &Plan) -> bool {
-        let mut learned = false;
+        let mut learned = self.find_unserved_hooks(plan).await;
         let is_unconfirmed = |missing: &&MissingHook| missing.cause == MissingCause::Unconfirmed;
-        for missing in plan.missing_hooks.iter().filter(is_unconfirmed) {
-            let key = &missing.key;
-            let read = read_object(&self.clients, missing);
-            match self.clients.request([&key.cluster], read).await {
-                Ok(Some(object)) => self.observation.add(key.clone(), Arc::new(object), self.memory),
-                Ok(None) => {
+        let unconfirmed: Vec<&MissingHook> = plan.missing_hooks.iter().filter(is_unconfirmed).collect();
+        self.observation.unconfirmed_hooks = false;
+        let mut open = Vec::new();
+        for missing in unconfirmed {
+            let creation = self.memory.hook_creations.get(&missing.key);
+            if missing.since.is_some() && creation.is_some_and(|creation| creation.refused) {
+                learned |= self.observation.observed.never_created.insert(missing.key.clone());
+            } else {
+                open.push(missing);
+            }
+        }
+        let finds = open.into_iter().map(|missing| {
+            let find = find_hook(&self.clients, missing, self.instance.uid());
+            (&missing.key.cluster, find.map(move |found| (&missing.key, found)).boxed())
+        });
+        for (key, found) in self.clients.request_all(finds.collect()).await {
+            match found {
+                Ok(FoundHook::Exists(object)) => {
+                    self.observation.add(key.clone(), Arc::new(*object), self.memory);
+                }
+                Ok(FoundHook::Deleted) => {
                     self.observation.observed.confirmed_missing.insert(key.clone());
+                }
+                Ok(FoundHook::NeverCreated) => {
+                    self.observation.observed.never_created.insert(key.clone());
                 }
                 Err(error) => {
                     tracing::debug!(object = %key, error = error.message(), "cannot read object of deletion hook");
-                    self.requeue_after(SOON);
-                    continue;
+                    let is_unserved = matches!(&error, ClientError::Api(error) if error.is_kind_not_served());
+                    if !(is_unserved && self.prove_unserved(key).await) {
+                        self.observation.unconfirmed_hooks = true;
+                        continue;
+                    }
                 }
             }
             learned = true;
         }
         learned
+    }
+
+    /// Finds out whether the kinds of deletion hooks that cannot be written are not served. Returns whether there is one.
+    async fn find_unserved_hooks(&mut self, plan: &Plan) -> bool {
+        let due = plan.nodes.iter().filter(|node| plan.hooks.iter().any(|hook| hook.id == node.id));
+        let is_unknown = |object: &&PlannedObject| {
+            let failure = object.progress.failure();
+            object.uid.is_none() && failure.is_some_and(|failure| failure.reason == FailureReason::NotFound)
+        };
+        let mut learned = false;
+        for object in due.flat_map(|node| &node.objects).filter(is_unknown) {
+            learned |= self.prove_unserved(&object.key).await;
+        }
+        learned
+    }
+
+    /// Asks a cluster whether it serves the kind of an object, once in a pass. Returns whether it newly proves that it does
+    /// not: its discovery is complete, and it is the cluster that it should be.
+    async fn prove_unserved(&mut self, key: &ObjectKey) -> bool {
+        let kind: KindKey = (key.cluster.clone(), key.group.clone(), key.kind.clone());
+        if !self.observation.checked_hook_kinds.insert(kind.clone()) {
+            return self.observation.observed.unserved.contains(&kind);
+        }
+        let asked = async {
+            if self.verify_cluster(&key.cluster, key.cluster.as_str()).await.is_err() {
+                return false;
+            }
+            let Ok(client) = self.clients.client_for(&key.cluster, &key.group, &key.kind) else {
+                return false;
+            };
+            matches!(client.served_kind(&key.group, &key.kind, Instant::now()).await, Ok(None))
+        };
+        let is_unserved = self.clients.request([&key.cluster], asked).await;
+        is_unserved && self.observation.observed.unserved.insert(kind)
+    }
+
+    /// Adds to the record that objects of deletion hooks are about to be created, with the resource version of now. The
+    /// caller writes it before it creates them.
+    pub(super) async fn expect_hooks(&mut self, graph: &Graph, plan: &Plan, actions: &[&ApplyAction]) {
+        let record = HookRecord::parse(self.inventory.attempts.as_deref());
+        let (mut versions, mut expected) = (HashMap::new(), Vec::new());
+        for action in actions.iter().filter(|action| action.create) {
+            let (Some(node), Some(object)) = (graph.node(action.node), plan.object(action)) else { continue };
+            if !plan.lifecycles.get(&node.id).is_some_and(|lifecycle| lifecycle.deletion) {
+                continue;
+            }
+            let (now, item) = (Instant::now(), node.is_list().then_some(&object.key));
+            let creation = self.memory.hook_creations.get_mut(&object.key);
+            let is_recent = |creation: &&mut HookCreation| creation.recorded.elapsed() < MAX_VERSION_AGE;
+            if let Some(creation) = creation.filter(is_recent)
+                && record.creating_since(&node.id, item).is_some()
+            {
+                creation.refused = false;
+                continue;
+            }
+            let ObjectKey { cluster, group, kind, namespace, .. } = &object.key;
+            let place = (cluster, group, kind, namespace);
+            let version = match versions.get(&place) {
+                Some(version) => Text::clone(version),
+                None => {
+                    let read = current_version(&self.clients, object);
+                    let version = self.clients.request([cluster], read).await;
+                    let version: Text = version.unwrap_or_else(|_| "".into());
+                    versions.insert(place, version.clone());
+                    version
+                }
+            };
+            expected.push((&node.id, item, version));
+            let creation = HookCreation { recorded: now, refused: false };
+            self.memory.hook_creations.insert(object.key.clone(), creation);
+        }
+        if !expected.is_empty() {
+            let expected =
+                expected.iter().map(|(hook, item, version)| (hook.as_str(), *item, version.as_str()));
+            self.inventory.attempts = HookRecord::with_creating(self.inventory.attempts.as_deref(), expected);
+        }
+    }
+
+    /// Remembers whether the creation of an object of a deletion hook was refused for certain.
+    pub(super) fn observe_hook_creation(&mut self, key: &ObjectKey, refused: bool) {
+        if let Some(creation) = self.memory.hook_creations.get_mut(key) {
+            creation.refused = refused;
+            if refused {
+                self.observation.observed.never_created.insert(key.clone());
+            }
+        }
     }
 
     /// Writes which deletion hooks were created and which have completed, if that has changed. Until it is written, nothing
@@ -60,6 +180,9 @@ impl Pass<'_> {
                 MissingCause::NamespaceTerminating => {
                     ("HookSkipped", "is not created, because its namespace is being deleted")
                 }
+                MissingCause::KindNotServed => {
+                    ("HookSkipped", "is skipped, because its cluster does not serve its kind any more")
+                }
             };
             if !self.memory.reported_releases.insert(format!("hook/{key}").into()) {
                 continue;
@@ -79,16 +202,43 @@ impl Pass<'_> {
     }
 }
 
-/// Reads an object from its cluster; none if the cluster says that it does not exist.
-async fn read_object(
+/// What became of an object of a deletion hook that is not observed.
+enum FoundHook {
+    Exists(Box<StoredObject>),
+    /// It was created, and does not exist any more. Also if nobody knows whether it was created: it is not created twice.
+    Deleted,
+    NeverCreated,
+}
+
+/// Reads an object from its cluster. If it does not exist and it is not known whether it was created, the history of the cluster
+/// tells.
+async fn find_hook(
     clients: &InstanceClients<'_>,
-    MissingHook { key, api_version, .. }: &MissingHook,
-) -> Result<Option<StoredObject>, ClientError> {
+    MissingHook { key, api_version, since, .. }: &MissingHook,
+    instance: &Text,
+) -> Result<FoundHook, ClientError> {
     let client = clients.client_for(&key.cluster, &key.group, &key.kind)?;
     let kind = client.kind(&key.group, Some(&version_of(api_version)), &key.kind).await?;
-    match client.get(&kind, key.namespace.as_deref(), &key.name).await {
-        Ok(object) => Ok(Some(object)),
-        Err(error) if error.is_object_not_found() => Ok(None),
+    let namespace = key.namespace.as_deref();
+    match client.get(&kind, namespace, &key.name).await {
+        Ok(object) => return Ok(FoundHook::Exists(Box::new(object))),
+        Err(error) if error.is_object_not_found() => {}
+        Err(error) => return Err(error.into()),
+    }
+    let Some(since) = since.as_ref().filter(|since| !since.is_empty()) else { return Ok(FoundHook::Deleted) };
+    let is_own = |object: &StoredObject| object.label(labels::INSTANCE_ID) == Some(instance.as_str());
+    match client.existed_since(&kind, (namespace, &key.name), since, is_own).await {
+        Ok(true) => Ok(FoundHook::Deleted),
+        Ok(false) => Ok(FoundHook::NeverCreated),
+        Err(error) if error.is_expired() => Ok(FoundHook::Deleted),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The resource version of now where an object is to be created.
+async fn current_version(clients: &InstanceClients<'_>, object: &PlannedObject) -> Result<Text, ClientError> {
+    let key = &object.key;
+    let client = clients.client_for(&key.cluster, &key.group, &key.kind)?;
+    let kind = client.kind(&key.group, Some(&version_of(&object.api_version)), &key.kind).await?;
+    Ok(client.current_version(&kind, key.namespace.as_deref()).await?)
 }

@@ -15,7 +15,14 @@ use super::child_caches::ChildCache;
 use super::claims::{Claim, Claims, PassGuard};
 use super::recreations::Recreations;
 use super::repairs::Repairs;
+use super::targets::TargetKey;
 use super::throttle::Throttle;
+
+/// An instance with at most this many clusters is reconciled at once on their events.
+const UNBATCHED_CLUSTERS: u32 = 32;
+/// How long an instance with more clusters waits, for each of them, and at most.
+const WAIT_PER_CLUSTER: Duration = Duration::from_millis(1);
+const MAX_BATCH_WAIT: Duration = Duration::from_secs(2);
 
 /// What is remembered of one instance.
 #[derive(Debug, Default)]
@@ -34,6 +41,8 @@ pub(super) struct Memory {
     pub(super) state_metadata: OwnMetadata,
     /// The objects that an API server asked to write later.
     pub(super) throttle: Throttle,
+    /// The objects of deletion hooks that this process was about to create.
+    pub(super) hook_creations: HashMap<ObjectKey, HookCreation>,
     /// When the deletion of an object was first attempted.
     pub(super) attempts: BTreeMap<ObjectKey, Timestamp>,
     /// How often a deletion found objects that others created again.
@@ -42,6 +51,8 @@ pub(super) struct Memory {
     pub(super) external_caches: HashMap<ExternalRead, Vec<Cache>>,
     /// The handles of the remote clusters that the instance uses.
     pub(super) cluster_handles: HashMap<ReferenceKey, ClusterHandle>,
+    /// The targets whose changes concern the instance.
+    pub(super) targets: HashSet<TargetKey>,
     /// The caches of the instance's objects in remote clusters.
     pub(super) child_caches: HashMap<KindKey, ChildCache>,
     /// The kinds that could not be listed the last time.
@@ -64,6 +75,15 @@ pub(super) struct Memory {
     pub(super) writes_before: u64,
     /// The instance of this UID has lost its finalizer. The cache will learn of it; until then nothing is done again.
     pub(super) released: Option<Text>,
+}
+
+/// The creation of an object of a deletion hook.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HookCreation {
+    /// When the resource version was read that the record has.
+    pub(super) recorded: tokio::time::Instant,
+    /// Whether the last attempt has certainly created nothing.
+    pub(super) refused: bool,
 }
 
 /// What was written into the instance's own metadata, and how often others removed it.
@@ -114,8 +134,12 @@ pub(super) struct State {
     watchers: HashMap<CacheKey, HashSet<ObjectKey>>,
     /// The instances that use the cluster of a Secret.
     cluster_users: HashMap<SecretAddress, HashSet<ObjectKey>>,
+    /// The instances that use a target, or choose among the targets of a namespace.
+    target_users: HashMap<TargetKey, HashSet<ObjectKey>>,
     /// The instances that want an object that another instance owns.
     contenders: HashMap<ObjectKey, HashSet<ObjectKey>>,
+    /// How many clusters an instance uses.
+    cluster_counts: HashMap<ObjectKey, u32>,
     pub(super) claims: Claims,
 }
 
@@ -165,7 +189,10 @@ impl Instances {
 
     /// The instance uses the cluster of a Secret from now on.
     pub(super) fn use_cluster(&self, instance: &ObjectKey, secret: &SecretAddress) {
-        self.lock().cluster_users.entry(secret.clone()).or_default().insert(instance.clone());
+        let mut state = self.lock();
+        if state.cluster_users.entry(secret.clone()).or_default().insert(instance.clone()) {
+            *state.cluster_counts.entry(instance.clone()).or_default() += 1;
+        }
     }
 
     /// The instance no longer uses the cluster of a Secret.
@@ -176,6 +203,39 @@ impl Instances {
     /// The instances that use the cluster of a Secret.
     pub(crate) fn cluster_users(&self, secret: &SecretAddress) -> Vec<ObjectKey> {
         self.lock().cluster_users.get(secret).into_iter().flatten().cloned().collect()
+    }
+
+    /// How long an instance waits after an event in one of its remote clusters: the more it uses, the longer, so that one pass
+    /// serves the events of many.
+    pub(crate) fn batch_wait(&self, instance: &ObjectKey) -> Duration {
+        let count = self.lock().cluster_counts.get(instance).copied().unwrap_or_default();
+        if count <= UNBATCHED_CLUSTERS {
+            return Duration::ZERO;
+        }
+        (WAIT_PER_CLUSTER * count).min(MAX_BATCH_WAIT)
+    }
+
+    /// The instance is reconciled on changes of a target from now on.
+    pub(super) fn use_target(&self, instance: &ObjectKey, target: &TargetKey) {
+        self.lock().target_users.entry(target.clone()).or_default().insert(instance.clone());
+    }
+
+    /// The instance is no longer reconciled on changes of a target.
+    pub(super) fn leave_target(&self, instance: &ObjectKey, target: &TargetKey) {
+        self.lock().leave_target(instance, target);
+    }
+
+    /// The instances that use a target, or choose among the targets of its namespace.
+    pub(crate) fn target_users(&self, namespace: &Text, name: &Text) -> HashSet<ObjectKey> {
+        let state = self.lock();
+        let own = TargetKey { namespace: namespace.clone(), name: Some(name.clone()) };
+        let any = TargetKey { namespace: namespace.clone(), name: None };
+        [own, any].iter().filter_map(|key| state.target_users.get(key)).flatten().cloned().collect()
+    }
+
+    /// The instances that use any target.
+    pub(crate) fn all_target_users(&self) -> HashSet<ObjectKey> {
+        self.lock().target_users.values().flatten().cloned().collect()
     }
 
     /// The instance is reconciled on events of a cache from now on.
@@ -238,14 +298,32 @@ impl State {
         for handle in memory.cluster_handles.values() {
             self.leave_cluster(instance, handle.secret());
         }
+        for target in &memory.targets {
+            self.leave_target(instance, target);
+        }
+    }
+
+    fn leave_target(&mut self, instance: &ObjectKey, target: &TargetKey) {
+        if let Some(instances) = self.target_users.get_mut(target) {
+            instances.remove(instance);
+            if instances.is_empty() {
+                self.target_users.remove(target);
+            }
+        }
     }
 
     fn leave_cluster(&mut self, instance: &ObjectKey, secret: &SecretAddress) {
-        if let Some(instances) = self.cluster_users.get_mut(secret) {
-            instances.remove(instance);
-            if instances.is_empty() {
-                self.cluster_users.remove(secret);
+        let Some(instances) = self.cluster_users.get_mut(secret) else { return };
+        if instances.remove(instance)
+            && let Some(count) = self.cluster_counts.get_mut(instance)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.cluster_counts.remove(instance);
             }
+        }
+        if instances.is_empty() {
+            self.cluster_users.remove(secret);
         }
     }
 
@@ -298,6 +376,30 @@ mod tests {
         assert!(memory.reported_releases.contains("child"));
         instances.keep(&key, memory);
         assert!(instances.take(&key, &second, &instances.begin_pass()).reported_releases.is_empty());
+    }
+
+    #[test]
+    fn an_instance_with_many_clusters_waits_for_more_of_their_events() {
+        let (instances, fleet, small) = (Instances::default(), object("fleet"), object("small"));
+        let secret = |at: u32| SecretAddress {
+            namespace: "fleet".to_owned(),
+            name: format!("cluster-{at}"),
+            key: "kubeconfig".to_owned(),
+        };
+        instances.use_cluster(&small, &secret(0));
+        assert_eq!(instances.batch_wait(&small), Duration::ZERO);
+        for at in 0..100 {
+            // A second reference to the same Secret is the same cluster.
+            instances.use_cluster(&fleet, &secret(at));
+            instances.use_cluster(&fleet, &secret(at));
+        }
+        assert_eq!(instances.batch_wait(&fleet), Duration::from_millis(100));
+        (0..90).for_each(|at| instances.leave_cluster(&fleet, &secret(at)));
+        assert_eq!(instances.batch_wait(&fleet), Duration::ZERO);
+        (0..10_000).for_each(|at| instances.use_cluster(&fleet, &secret(at)));
+        assert_eq!(instances.batch_wait(&fleet), MAX_BATCH_WAIT);
+        (0..10_000).for_each(|at| instances.leave_cluster(&fleet, &secret(at)));
+        assert!(!instances.lock().cluster_counts.contains_key(&fleet));
     }
 
     #[test]
