@@ -26,5 +26,5 @@ mod serve;
 mod status;
 
 pub(crate) use cluster_checks::ClusterHandles;
-pub(crate) use compile::{Resolvers, deferred_warnings};
+pub(crate) use compile::{NotCompiled, Resolvers, compile_single, deferred_warnings};
 pub(crate) use reconcile::{reconcile, release_revision};

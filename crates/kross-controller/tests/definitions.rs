@@ -33,3 +33,5 @@ mod restart;
 mod revisions;
 #[path = "support/setup.rs"]
 mod setup;
+#[path = "definitions/unreadable.rs"]
+mod unreadable;

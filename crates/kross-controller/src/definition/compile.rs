@@ -136,6 +136,34 @@ pub(super) async fn compile_for(
     Ok(Compiled { clusters: clusters.fingerprint(), ..compiled })
 }
 
+/// Why a spec that is no definition's has no graph.
+#[derive(Debug)]
+pub(crate) enum NotCompiled {
+    /// It is invalid: all mistakes.
+    Invalid(String),
+    /// The schemas that it needs cannot be fetched now.
+    Later(String),
+}
+
+/// Compiles a spec that is no definition's: the graph of a single instance. The schemas of these kinds of the hub are fetched
+/// first.
+///
+/// # Errors
+/// The spec is invalid, or schemas cannot be fetched.
+pub(crate) async fn compile_single(
+    context: &Context,
+    name: &str,
+    spec: &ResourceGraphDefinitionSpec,
+    kinds: &[GroupVersionKind],
+    number: i64,
+) -> Result<Revision, NotCompiled> {
+    match compile(context, name, spec, kinds, HashMap::new()).await {
+        Ok(compiled) => Ok(compiled.revision(number)),
+        Err(DefinitionError::Invalid { message, .. }) => Err(NotCompiled::Invalid(message)),
+        Err(error) => Err(NotCompiled::Later(error.to_string())),
+    }
+}
+
 /// Why a spec does not fit its clusters, one by one.
 async fn mismatch(
     context: &Context,

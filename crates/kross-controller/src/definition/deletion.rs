@@ -170,8 +170,7 @@ async fn compile_followed(context: &Context, definition: &Definition, crd: Optio
     {
         return;
     }
-    let known = context.revisions.list_readable().unwrap_or_default();
-    let revisions = Revisions::of(definition.name(), &known);
+    let revisions = Revisions::cached(context, definition.name()).unwrap_or_default();
     if let Ok(Found::Fitting(CompiledRevision { number, compiled })) =
         find(context, definition, revisions.all(), crd).await
     {
@@ -214,6 +213,7 @@ fn publish_without_graph(
         deletion_revision: followed.or_else(|| context.graphs.compiled(definition.name())),
         no_graph,
         orphaned: false,
+        own_graphs: false,
     });
     if let Some(served) = context.graphs.get(definition.name()) {
         context.requeue_instances_of(&served);

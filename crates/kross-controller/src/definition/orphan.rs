@@ -65,6 +65,7 @@ fn serve(context: &Context, name: &Text, crd: &StoredObject, kind: &Arc<ApiKind>
             format!("definition `{name}` was deleted; no objects are created or updated").into(),
         )),
         orphaned: true,
+        own_graphs: false,
     });
     if let Some(served) = context.graphs.get(name) {
         context.requeue_instances_of(&served);

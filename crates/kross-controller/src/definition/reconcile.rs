@@ -59,7 +59,12 @@ pub(crate) async fn reconcile(context: &Context, name: &Text) -> Outcome {
 
 /// Removes our finalizer from a revision that is being deleted.
 pub(crate) async fn release_revision(context: &Context, name: &Text) -> Outcome {
-    let Lookup::Found(object) = context.revisions.get(None, name) else { return Outcome::Done };
+    let object = match context.revisions.get(None, name) {
+        Lookup::Found(object) => Some(object),
+        Lookup::Unknown => context.revisions.unreadable(None, name),
+        Lookup::Absent => None,
+    };
+    let Some(object) = object else { return Outcome::Done };
     if object.deletion_timestamp().is_none() {
         return Outcome::Done;
     }
@@ -103,8 +108,8 @@ async fn run(
     report: &mut StatusReport,
 ) -> Result<Next, DefinitionError> {
     let now = Timestamp::now();
-    let known = context.revisions.list_readable().ok_or(DefinitionError::NotSynced { what: "revisions" })?;
-    let revisions = Revisions::of(definition.name(), &known);
+    let not_synced = DefinitionError::NotSynced { what: "revisions" };
+    let revisions = Revisions::cached(context, definition.name()).ok_or(not_synced)?;
     store_named_kinds(context, definition, &revisions);
     if !revisions.is_settled() {
         report.settling();
@@ -128,8 +133,7 @@ async fn run(
     };
     let ended = serve_or_stay(context, definition, &revisions, &resolved.revision, report).await;
     count(context, if ended.is_ok() { Resolution::serve } else { Resolution::failed });
-    let known = context.revisions.list_readable().unwrap_or_default();
-    let revisions = Revisions::of(definition.name(), &known);
+    let revisions = Revisions::cached(context, definition.name()).unwrap_or_default();
     let followed = refused::active(context, definition).map(|active| active.number);
     if followed.is_some() || ended.as_ref().is_err_and(DefinitionError::has_no_instances) {
         revisions::delete_surplus(context, &revisions, followed).await;
@@ -273,9 +277,12 @@ impl SpecChange<'_> {
     }
 }
 
-/// Whether the API server rejects a revision. A retry does not help until somebody changes something.
+/// Whether a revision is rejected, by the API server or because nobody could read it. A retry does not help until somebody changes something.
 fn is_rejected(error: &DefinitionError) -> bool {
-    matches!(error, DefinitionError::Api(error) if error.retry() == kross_cluster::Retry::WhenChanged)
+    match error {
+        DefinitionError::Api(error) => error.retry() == kross_cluster::Retry::WhenChanged,
+        error => matches!(error, DefinitionError::Invalid { .. }),
+    }
 }
 
 /// The graph of the latest revision: the one that is served, or a new one after a restart or a change of a schema. The

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kross_api::{
-    ConditionSet, ConditionType, FINALIZER, GraphRevisionStatus, List, ObjectFacts, Reason,
+    ConditionSet, ConditionType, FINALIZER, FailureReason, GraphRevisionStatus, List, ObjectFacts, Reason,
     ResourceGraphDefinitionSpec, labels, managers, revision_name,
 };
-use kross_cluster::{Delete, StoredObject};
+use kross_cluster::{ApiError, Delete, StoredObject, UnreadableObject, read_object};
 use kross_graph::Graph;
 use kross_value::{Text, Value};
 
@@ -43,15 +43,17 @@ pub(super) struct Revisions {
 }
 
 impl Revisions {
-    /// The revisions of a definition.
-    pub(super) fn of(definition: &str, known: &[Arc<StoredObject>]) -> Self {
+    /// The revisions of a definition that are cached; none if the cache has not synced.
+    pub(super) fn cached(context: &Context, definition: &str) -> Option<Self> {
+        let is_synced = context.revisions.is_authoritative();
+        is_synced.then(|| Self::of(definition, &context.revisions.known()))
+    }
+
+    /// The revisions of a definition. One that cannot be read is known by its name, so that its number is not issued again.
+    fn of(definition: &str, known: &[Arc<StoredObject>]) -> Self {
         let mut revisions = Self::default();
         for object in known {
-            let text = object.value().at(&["spec", "snapshot", "name"]).and_then(Value::as_str);
-            if text != Some(definition) {
-                continue;
-            }
-            let number = object.value().at(&["spec", "revision"]).and_then(Value::as_int).unwrap_or(0);
+            let Some(number) = number_of(definition, object) else { continue };
             if object.deletion_timestamp().is_some() {
                 revisions.terminating = revisions.terminating.max(Some(number));
                 continue;
@@ -103,15 +105,19 @@ impl Revisions {
         old.filter(|revision| revision.object.value().at(&["status", "conditions"]).is_none())
     }
 
-    /// Those without a controller reference to the definition of this UID.
+    /// Those without a controller reference to the definition of this UID. One that cannot be read stays as it is.
     pub(super) fn orphans<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = &'a Revision> {
-        self.live.iter().filter(move |revision| !is_controlled(&revision.object, uid))
+        let readable = self.live.iter().filter(|revision| revision.object.unreadable().is_none());
+        readable.filter(move |revision| !is_controlled(&revision.object, uid))
     }
 }
 
 impl Revision {
     fn read(object: Arc<StoredObject>, number: i64) -> Self {
-        let spec = part::<kross_api::GraphRevisionSpec>(&object, "spec").map(|spec| spec.snapshot.spec);
+        let spec = match object.unreadable() {
+            Some(error) => Err(format!("GraphRevision `{}` cannot be read: {error}", object.name())),
+            None => part::<kross_api::GraphRevisionSpec>(&object, "spec").map(|spec| spec.snapshot.spec),
+        };
         let hash = spec.as_ref().map_or_else(|_| Text::from(""), hash);
         Self { object, number, hash, spec }
     }
@@ -125,6 +131,23 @@ impl Revision {
             |message: &String| DefinitionError::Invalid { message: message.clone(), unknown_kinds: false };
         self.spec.as_ref().map_err(invalid)
     }
+}
+
+/// The number of an object, if it is a revision of this definition.
+fn number_of(definition: &str, object: &StoredObject) -> Option<i64> {
+    if object.unreadable().is_some() {
+        return revision_number(definition, object.name());
+    }
+    let name = object.value().at(&["spec", "snapshot", "name"]).and_then(Value::as_str)?;
+    let number = object.value().at(&["spec", "revision"]).and_then(Value::as_int).unwrap_or(0);
+    (name == definition).then_some(number)
+}
+
+/// The number of a definition's revision by its name; none if it is not the name of one.
+fn revision_number(definition: &str, name: &str) -> Option<i64> {
+    let (_, suffix) = name.rsplit_once("-r")?;
+    let number = suffix.split('-').next()?.parse().ok()?;
+    (revision_name(definition, number) == name).then_some(number)
 }
 
 fn owner_references(object: &StoredObject) -> &[Value] {
@@ -190,7 +213,8 @@ fn body(context: &Context, definition: &Definition, number: i64, hash: &Text) ->
 /// Issues the current spec as a new revision.
 ///
 /// # Errors
-/// The request fails, such as because another process has issued it: its event requeues the definition.
+/// Nobody could read the revision, or the request fails, such as because another process has issued it: its event requeues the
+/// definition.
 pub(super) async fn issue(
     context: &Context,
     definition: &Definition,
@@ -198,10 +222,22 @@ pub(super) async fn issue(
     hash: &Text,
 ) -> Result<Revision, DefinitionError> {
     let body = body(context, definition, number, hash);
+    check_readable(&body)?;
     let written = context.client.create(&context.revision_kind, &body, managers::CONTROLLER).await?;
     context.revisions.observe(&written);
     tracing::info!(rgd = %definition.name(), revision = number, "issued revision");
     Ok(Revision::read(Arc::new(written), number))
+}
+
+/// Makes sure that a revision can be read once it exists. It has more levels than the definition.
+fn check_readable(body: &Value) -> Result<(), DefinitionError> {
+    let unreadable = |error: UnreadableObject| DefinitionError::Invalid {
+        message: format!(
+            "its GraphRevision could not be read: {error}; nest the fields of its resources less deeply"
+        ),
+        unknown_kinds: false,
+    };
+    read_object(body.to_string().as_bytes()).map(drop).map_err(unreadable)
 }
 
 /// Makes a definition the controller of a revision that has none, or one that was deleted.
@@ -237,7 +273,7 @@ pub(super) async fn adopt(
     Ok(())
 }
 
-/// Writes the result of a compilation into the status of a revision, if it changed.
+/// Writes the result of a compilation into the status of a revision, if it changed and can be read.
 ///
 /// # Errors
 /// The request fails.
@@ -251,6 +287,9 @@ pub(super) async fn record(
         kross_cluster::Lookup::Found(latest) => latest,
         _ => Arc::clone(&revision.object),
     };
+    if object.unreadable().is_some() {
+        return Ok(());
+    }
     let before: GraphRevisionStatus = part(&object, "status").unwrap_or_default();
     let status = status(&object, &before, compiled, now);
     if status == before {
@@ -347,8 +386,18 @@ pub(super) async fn release(context: &Context, object: &StoredObject) -> Result<
             Ok(())
         }
         Err(error) if error.is_object_not_found() => Ok(()),
+        // It was released, and the response cannot be read either.
+        Err(error) if object.unreadable().is_some() && is_unreadable(&error) => {
+            context.metrics.definitions.revisions_released.inc();
+            Ok(())
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether an API server carried a request out, and only its response cannot be read.
+fn is_unreadable(error: &ApiError) -> bool {
+    error.code().is_none() && error.reason() == FailureReason::ServerError
 }
 
 #[cfg(test)]
@@ -388,6 +437,35 @@ mod tests {
         assert_eq!((some.next_number(0), some.next_number(12)), (11, 13));
         let terminating = Revisions::of("web", &[revision(10, true, "a")]);
         assert_eq!(terminating.next_number(0), 11);
+    }
+
+    #[test]
+    fn the_number_of_an_unreadable_revision_is_not_issued_again() {
+        // As long as nobody can read it, nothing but its metadata is known.
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(140), "}".repeat(140));
+        let item = format!(
+            r#"{{"metadata":{{"name":"web-r00007","uid":"7","resourceVersion":"1"}},"spec":{deep}}}"#
+        );
+        let list = format!(r#"{{"metadata":{{"resourceVersion":"1"}},"items":[{item}]}}"#);
+        let list = kross_cluster::read_list(list.as_bytes(), "internal.kro.run/v1alpha1", "GraphRevision");
+        let outline = Arc::new(list.unwrap().items.remove(0));
+        let known = [revision(6, false, "a"), outline];
+        let revisions = Revisions::of("web", &known);
+        assert_eq!((revisions.next_number(0), revisions.orphans("a").count()), (8, 0));
+        let message = revisions.latest().unwrap().spec().unwrap_err().to_string();
+        assert!(message.contains("`web-r00007` cannot be read"), "{message}");
+        assert_eq!(Revisions::of("we", &known).next_number(0), 1);
+    }
+
+    #[test]
+    fn the_body_of_a_revision_is_checked_before_it_is_created() {
+        let nested = |levels: usize| {
+            let deep = (0..levels).fold(Value::Null, |inner, _| Value::object([("a", inner)]));
+            Value::object([("metadata", Value::object([("name", "web-r00001".into())])), ("spec", deep)])
+        };
+        assert!(check_readable(&nested(126)).is_ok());
+        let error = check_readable(&nested(127)).unwrap_err();
+        assert!(error.to_string().contains("nested too deeply"), "{error}");
     }
 
     #[test]

@@ -166,6 +166,7 @@ pub(super) fn publish(
         deletion_revision: None,
         no_graph: None,
         orphaned: false,
+        own_graphs: false,
         revision: Some(compiled.clone().revision(number)),
     });
     if let Some(served) = context.graphs.get(definition.name()) {
