@@ -6,24 +6,29 @@ use std::time::Duration;
 
 use kross_api::{SecretAddress, label_version, labels};
 use kross_cluster::{
-    ApiKind, Backoff, Cache, Caches, ClusterClient, ClusterRegistry, Events, ObjectKey, SecretName,
-    Selection, StoredObject, WorkQueue,
+    ApiKind, Backoff, Cache, Caches, ClusterClient, ClusterRegistry, Events, ObjectKey, Selection,
+    StoredObject, WorkQueue,
 };
 use kross_value::{Object, Value};
 
 use crate::analysis::Analyses;
+use crate::application::Applications;
+use crate::connection_secret::ConnectionSecrets;
 use crate::definition::ClusterHandles;
 use crate::graphs::{Graphs, Served};
 use crate::hub_schemas::HubSchemas;
-use crate::instance::Instances;
-use crate::key::{InstanceKey, Key};
+use crate::instance::{Instances, OwnGraphs, concerns_users};
+use crate::key::{InstanceKey, Key, WorkloadKey};
 use crate::kinds;
+use crate::managed_resource::ManagedResources;
 use crate::metrics::{Metrics, Sources};
 use crate::openapi::DocumentStore;
 use crate::permits::ClusterPermits;
 use crate::preflight::{Preflights, Requesters};
-use crate::secret_users::SecretUsers;
+use crate::secret_users::{InventoryReference, SecretUsers};
 use crate::settings::Settings;
+use crate::target::Targets;
+use crate::workload::{Workload, WorkloadKind};
 
 /// The backoff of a definition that cannot be served yet.
 const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), cap: Duration::from_secs(5) };
@@ -36,6 +41,7 @@ const DEFINITION_BACKOFF: Backoff = Backoff { base: Duration::from_millis(200), 
 /// nothing is awaited. Exceptions, each documented at its type:
 ///
 /// - [`Preflights`]: `running`, then the locks of one preflight, then those of [`Graphs`] and of caches.
+/// - [`Applications`]: its lock, then those of the caches that tell how loaded a target is.
 /// - [`HubSchemas`]: `syncing`, then `served` or those of the cache of CRDs.
 /// - [`OpenApi`](crate::openapi::OpenApi): two async locks, never both at once, which are held across requests.
 pub(crate) struct Context {
@@ -59,12 +65,25 @@ pub(crate) struct Context {
     pub(crate) cluster_handles: ClusterHandles,
     pub(crate) graphs: Arc<Graphs>,
     pub(crate) instances: Instances,
+    /// The graphs of instances that have their own.
+    pub(crate) own_graphs: OwnGraphs,
+    /// What is remembered of applications between their reconciles.
+    pub(crate) applications: Applications,
     /// The instances by the Secrets that their inventories name.
     pub(crate) secret_users: SecretUsers,
     /// Limits the reconciles of instances that write to one cluster.
     pub(crate) cluster_writers: ClusterPermits,
     pub(crate) definition_queue: WorkQueue<Key>,
     pub(crate) instance_queue: WorkQueue<InstanceKey>,
+    /// Targets, applications and claims.
+    pub(crate) workload_queue: WorkQueue<WorkloadKey>,
+    pub(crate) workload: Workload,
+    /// The connections of targets.
+    pub(crate) targets: Targets,
+    /// The managed resources that targets and claims name.
+    pub(crate) managed: ManagedResources,
+    /// The Secrets that targets and claims copy.
+    pub(crate) connection_secrets: ConnectionSecrets,
     /// Settings of the planner.
     pub(crate) planning: kross_plan::Settings,
     pub(crate) metrics: Metrics,
@@ -118,10 +137,17 @@ impl Context {
             schemas: Arc::new(HubSchemas::new(client.clone(), documents)),
             graphs,
             instances: Instances::default(),
+            own_graphs: OwnGraphs::default(),
+            applications: Applications::default(),
             secret_users: SecretUsers::default(),
             cluster_writers: ClusterPermits::default(),
             definition_queue,
             instance_queue,
+            workload_queue: WorkQueue::new(settings.instance_backoff),
+            workload: Workload::default(),
+            targets: Targets::default(),
+            managed: ManagedResources::default(),
+            connection_secrets: ConnectionSecrets::new(&settings.caches),
             planning: planner_settings(&settings, hub_uid),
             clusters,
             definition_kind,
@@ -147,31 +173,83 @@ impl Context {
         }
     }
 
-    /// Indexes the Secrets that the inventory of an instance names. Returns whether one of them has its first user.
+    /// Indexes the Secrets and targets that the inventory of an instance names. Returns whether one of the Secrets has its first
+    /// user.
     pub(crate) fn observe_inventory(&self, key: &ObjectKey, instance: &StoredObject) -> bool {
         let changed = self.secret_users.observe(key, instance);
-        self.requeue_secrets(&changed);
-        !changed.is_empty()
+        self.requeue_references(&changed);
+        changed.iter().any(|changed| matches!(changed, InventoryReference::Secret(_)))
     }
 
     /// The inventory of an instance that was deleted or released names no Secret any more.
     pub(crate) fn forget_inventory(&self, key: &ObjectKey) {
-        self.requeue_secrets(&self.secret_users.forget(key));
+        self.requeue_references(&self.secret_users.forget(key));
     }
 
-    fn requeue_secrets(&self, secrets: &[SecretName]) {
-        for secret in secrets {
-            self.definition_queue.add(&Key::Secret(secret.clone()));
+    fn requeue_references(&self, references: &[InventoryReference]) {
+        for reference in references {
+            match reference {
+                InventoryReference::Secret(secret) => {
+                    self.definition_queue.add(&Key::Secret(secret.clone()));
+                }
+                InventoryReference::Target { namespace, name } => {
+                    let (namespace, name) = (namespace.clone(), name.clone());
+                    let target = WorkloadKey { kind: WorkloadKind::Target, namespace, name };
+                    self.workload_queue.add(&target);
+                    // The claim of the same name may wait to copy the Secret again.
+                    self.workload_queue.add(&WorkloadKey { kind: WorkloadKind::Claim, ..target.clone() });
+                    // Its connection Secret may ask for protection.
+                    if let Some(secret) = self.targets.secret(&target) {
+                        self.definition_queue.add(&Key::Secret(secret));
+                    }
+                }
+            }
         }
+    }
+
+    /// Requeues the targets whose connection Secret this is.
+    pub(crate) fn requeue_targets_of(&self, secret: &SecretAddress) {
+        self.targets.using(secret).iter().for_each(|target| self.workload_queue.add(target));
     }
 
     /// Requeues the instances and definitions that use the cluster of a Secret.
     pub(crate) fn requeue_users_of(&self, secret: &SecretAddress) {
         for instance in self.instances.cluster_users(secret) {
-            self.instance_queue.add(&InstanceKey(instance));
+            self.requeue_for_cluster(instance);
         }
         for definition in self.cluster_handles.using(secret) {
             self.definition_queue.add(&Key::Definition(definition));
+        }
+    }
+
+    /// Requeues an instance because of an event in one of its remote clusters. If it uses many, it waits a moment for others.
+    pub(crate) fn requeue_for_cluster(&self, instance: ObjectKey) {
+        let wait = self.instances.batch_wait(&instance);
+        if wait.is_zero() {
+            self.instance_queue.add(&InstanceKey(instance));
+        } else {
+            self.instance_queue.add_after(&InstanceKey(instance), wait);
+        }
+    }
+
+    /// Requeues the instances that use a target, or choose among the targets of its namespace, if it changed for them.
+    pub(crate) fn requeue_target_users(&self, old: Option<&StoredObject>, new: Option<&StoredObject>) {
+        if let (Some(old), Some(new)) = (old, new)
+            && !concerns_users(old, new)
+        {
+            return;
+        }
+        let Some(target) = new.or(old) else { return };
+        let Some(namespace) = target.namespace() else { return };
+        for instance in self.instances.target_users(namespace, target.name()) {
+            self.instance_queue.add(&InstanceKey(instance));
+        }
+    }
+
+    /// Requeues the instances that use any target: they are listed now, or their CRD was deleted.
+    pub(crate) fn requeue_all_target_users(&self) {
+        for instance in self.instances.all_target_users() {
+            self.instance_queue.add(&InstanceKey(instance));
         }
     }
 

@@ -17,12 +17,13 @@ use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
+use crate::connection_secret;
 use crate::context::Context;
 use crate::definition;
 use crate::dispatch::Dispatch;
 use crate::graphs::Graphs;
 use crate::instance;
-use crate::key::{InstanceKey, Key};
+use crate::key::{InstanceKey, Key, WorkloadKey};
 use crate::kinds;
 use crate::liveness::{Heartbeat, Liveness};
 use crate::metrics::Metrics;
@@ -31,6 +32,7 @@ use crate::readiness::Readiness;
 use crate::resync;
 use crate::secret_protection;
 use crate::settings::Settings;
+use crate::workload;
 
 const WATCHES: &str = "watches";
 const LEADERSHIP: &str = "leadership";
@@ -39,6 +41,7 @@ const DISPATCH: &str = "dispatch";
 const ELECTION: &str = "leader election";
 const DEFINITIONS: &str = "definitions";
 const INSTANCES: &str = "instances";
+const WORKLOADS: &str = "workloads";
 const WORKERS: &str = "workers";
 
 /// How long the dispatch of one event may take before the controller counts as stuck.
@@ -156,6 +159,7 @@ impl Controller {
         let heartbeat = liveness.heartbeat(DISPATCH, DISPATCH_LIMIT);
         let synced = dispatch_events(&context, events, heartbeat, &mut tasks);
         requeue_cluster_users(&context, &mut tasks);
+        requeue_secret_users(&context, &mut tasks);
         let (led, has_led) = oneshot::channel();
         let lost = lost(leadership.clone(), has_led);
         tokio::pin!(lost);
@@ -210,9 +214,21 @@ fn requeue_cluster_users(context: &Arc<Context>, tasks: &mut JoinSet<()>) {
             let _ = catch(Task::Dispatch, || {
                 if event.change != ClusterChange::Protection {
                     context.requeue_users_of(&event.secret);
+                    context.requeue_targets_of(&event.secret);
                 }
                 context.definition_queue.add(&Key::Secret(SecretName::from(&event.secret)));
             });
+        }
+    });
+}
+
+/// Requeues the targets and claims that copy a connection Secret when it changes.
+fn requeue_secret_users(context: &Arc<Context>, tasks: &mut JoinSet<()>) {
+    let (mut events, context) = (context.connection_secrets.subscribe(), Arc::clone(context));
+    tasks.spawn(async move {
+        while let Some(event) = events.recv().await {
+            // It was logged, and the next event is independent of this one.
+            let _ = catch(Task::Dispatch, || connection_secret::changed(&context, &event));
         }
     });
 }
@@ -229,6 +245,7 @@ async fn shut_down(
 ) -> Result<(), ControllerError> {
     context.definition_queue.close();
     context.instance_queue.close();
+    context.workload_queue.close();
     let ended = match ended {
         // The election goes on renewing the Lease. Once that fails, another process may lead.
         Ok(()) => tokio::select! {
@@ -327,6 +344,8 @@ async fn work(
     }
     let heartbeat = liveness.heartbeat(INSTANCES, WORKER_LIMIT);
     workers.spawn(reconcile_instances(Arc::clone(context), passes.clone(), heartbeat));
+    let heartbeat = liveness.heartbeat(WORKLOADS, WORKER_LIMIT);
+    workers.spawn(reconcile_workloads(Arc::clone(context), passes.clone(), heartbeat));
     if let Some(period) = context.settings.caches.resync_period {
         workers.spawn(resync::run(Arc::clone(context), period));
     }
@@ -346,7 +365,9 @@ async fn work(
 /// an outdated definition would prune what a newer one desires. All other caches are opened after this, and list then.
 async fn list_afresh(context: &Context) {
     let Context { definitions, revisions, crds, .. } = context;
-    tokio::join!(definitions.relist(), revisions.relist(), crds.relist());
+    let workloads = context.workload.caches();
+    let workloads = futures::future::join_all(workloads.iter().map(|(_, cache)| cache.relist()));
+    tokio::join!(definitions.relist(), revisions.relist(), crds.relist(), workloads);
 }
 
 async fn reconcile_definitions(context: Arc<Context>, heartbeat: Heartbeat) {
@@ -382,6 +403,21 @@ async fn reconcile_instance(context: &Context, item: WorkItem<InstanceKey>, perm
     item.finish(outcome);
 }
 
+async fn reconcile_workloads(context: Arc<Context>, passes: Passes, heartbeat: Heartbeat) {
+    let permits = Permits::new(context.settings.instance_workers);
+    loop {
+        let Some(item) = heartbeat.wait(context.workload_queue.next()).await else { return };
+        let permit = permits.acquire().await;
+        let context = Arc::clone(&context);
+        passes.spawn(async move { catch_panic(&context, reconcile_workload(&context, item, permit)).await });
+    }
+}
+
+async fn reconcile_workload(context: &Context, item: WorkItem<WorkloadKey>, _permit: Permit) {
+    let outcome = workload::reconcile(context, &item).await;
+    item.finish(outcome);
+}
+
 /// A panic ends this one reconcile, which is retried, and not the worker.
 async fn catch_panic(context: &Context, reconcile: impl Future<Output = ()>) {
     if AssertUnwindSafe(reconcile).catch_unwind().await.is_err() {
@@ -411,12 +447,13 @@ impl Passes {
 /// Waits for the running reconciles.
 async fn drain(context: &Context) -> Result<(), ControllerError> {
     let (definitions, instances) = (&context.definition_queue, &context.instance_queue);
+    let workloads = &context.workload_queue;
     let limit = context.settings.shutdown_timeout;
-    let idle = async { tokio::join!(definitions.idle(), instances.idle()) };
+    let idle = async { tokio::join!(definitions.idle(), instances.idle(), workloads.idle()) };
     match tokio::time::timeout(limit, idle).await {
-        Ok(((), ())) => Ok(()),
+        Ok(((), (), ())) => Ok(()),
         Err(_) => {
-            let count = definitions.stats().active + instances.stats().active;
+            let count = definitions.stats().active + instances.stats().active + workloads.stats().active;
             Err(ControllerError::Unfinished { count, limit })
         }
     }

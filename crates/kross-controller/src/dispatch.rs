@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kross_api::{annotations, labels};
-use kross_cluster::{CacheEvent, CacheKey, Change, ObjectKey, Selection, StoredObject};
+use kross_cluster::{ApiKind, CacheEvent, CacheKey, Change, ObjectKey, Selection, StoredObject};
 use kross_value::{Text, Value};
 
 use crate::context::Context;
@@ -12,7 +12,9 @@ use crate::finalizer;
 use crate::instance::instance_of;
 use crate::key::{InstanceKey, Key};
 use crate::kinds;
+use crate::managed_resource;
 use crate::metrics::EventType;
+use crate::workload::{self, WorkloadKind};
 
 /// Which of the controller's own kinds a cache is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +22,7 @@ enum Subject {
     Definition,
     Revision,
     Crd,
+    Workload(WorkloadKind),
     Other,
 }
 
@@ -34,8 +37,13 @@ impl Subject {
             kinds::DEFINITION => Self::Definition,
             kinds::REVISION => Self::Revision,
             kinds::CRD => Self::Crd,
-            _ => Self::Other,
+            (group, kind) => WorkloadKind::find(group, kind).map_or(Self::Other, Self::Workload),
         }
+    }
+
+    /// Whether a cache may be of instances or of their objects.
+    fn may_have_instances(self) -> bool {
+        matches!(self, Self::Other | Self::Workload(WorkloadKind::ApplicationResource))
     }
 }
 
@@ -65,25 +73,28 @@ impl Dispatch {
                     });
                 }
                 self.applied(subject, old.as_deref(), new, *ours);
-                if subject == Subject::Other {
+                if subject.may_have_instances() {
                     self.observe_inventory(cache, old.as_deref(), new);
                 }
-                if subject == Subject::Other && !ours {
+                if subject.may_have_instances() && !ours {
                     self.requeue_instances(cache, old.as_deref(), Some(new));
                 }
                 self.requeue_contenders(cache, new);
+                managed_resource::changed(&self.context, cache, Some(new));
             }
             Change::Deleted { old } => {
                 self.context.metrics.queue.observed(EventType::delete);
                 self.deleted(subject, old);
-                if subject == Subject::Other {
+                if subject.may_have_instances() {
                     self.forget_inventory(cache, old);
                     self.requeue_instances(cache, Some(old), None);
                 }
                 self.requeue_contenders(cache, old);
+                managed_resource::changed(&self.context, cache, Some(old));
             }
             Change::Synced => {
                 self.synced.insert(subject);
+                self.requeue_workloads(subject);
                 self.requeue_users(cache);
             }
             Change::Failed { error } => {
@@ -91,7 +102,7 @@ impl Dispatch {
                     Subject::Definition | Subject::Revision => {
                         "install the CRDs with `kross crds | kubectl apply -f -`"
                     }
-                    Subject::Crd | Subject::Other => "",
+                    Subject::Crd | Subject::Workload(_) | Subject::Other => "",
                 };
                 tracing::warn!(%cache, %error, advice, "watch failed");
                 self.requeue_users(cache);
@@ -117,6 +128,7 @@ impl Dispatch {
             }
             Subject::Crd => self.crd_applied(old, new, ours),
             Subject::Definition | Subject::Revision => {}
+            Subject::Workload(kind) => workload::changed(&self.context, kind, old, Some(new), ours),
             Subject::Other => self.requeue_deleting(new),
         }
     }
@@ -129,9 +141,13 @@ impl Dispatch {
                 self.context.schemas.sync_crd(&self.context.crds, old);
                 if let Some(kind) = kinds::served_by(old.value()) {
                     self.context.client.discovery().forget(&kind.group, &kind.kind);
+                    if let Some(own) = own_kind(&kind) {
+                        self.context.workload.close(&self.context, own);
+                    }
                 }
                 self.requeue_crd_users(old, true);
             }
+            Subject::Workload(kind) => workload::changed(&self.context, kind, Some(old), None, false),
             Subject::Other => self.requeue_deleting(old),
         }
     }
@@ -149,6 +165,9 @@ impl Dispatch {
         }
         if let (true, false, Some(kind)) = (established, was_established, kinds::served_by(new.value())) {
             self.context.caches.retry(self.context.client.cluster(), &kind.group, &kind.kind);
+            if let Some(own) = own_kind(&kind) {
+                self.context.workload.open(&self.context, own);
+            }
             self.context.client.discovery().learn(kind);
         }
         if schema_changed || !ours {
@@ -166,14 +185,16 @@ impl Dispatch {
             self.requeue(&owner.into());
         }
         let Some(kind) = kinds::served_by(crd.value()).filter(|_| schema_changed) else { return };
+        managed_resource::kind_changed(&self.context, &kind);
         for definition in self.context.graphs.naming(&kind.group, &kind.kind) {
             self.requeue(&definition);
         }
     }
 
-    /// Requeues the definition of a revision.
+    /// Requeues the definition of a revision. One that cannot be read has only its labels.
     fn requeue_owner(&self, revision: &StoredObject) {
-        if let Some(name) = revision.value().at(&["spec", "snapshot", "name"]).and_then(Value::as_str) {
+        let name = revision.value().at(&["spec", "snapshot", "name"]).and_then(Value::as_str);
+        if let Some(name) = name.or_else(|| revision.label(labels::DEFINITION_NAME)) {
             self.requeue(&name.into());
         }
     }
@@ -196,12 +217,12 @@ impl Dispatch {
             for owner in old.into_iter().chain(new).filter_map(instance_of) {
                 // A remote cluster may have objects of other hubs, whose instances have the same names.
                 if cache.cluster.is_local() || self.context.instances.watches(&owner, cache) {
-                    self.requeue_instance(owner);
+                    self.requeue_user(cache, owner);
                 }
             }
         } else {
             for instance in self.context.instances.watchers(cache) {
-                self.requeue_instance(instance);
+                self.requeue_user(cache, instance);
             }
         }
     }
@@ -244,19 +265,28 @@ impl Dispatch {
 
     /// Requeues the instances that use a cache that has synced, failed or resumed.
     fn requeue_users(&self, cache: &CacheKey) {
+        managed_resource::changed(&self.context, cache, None);
         for served in self.context.graphs.all() {
             if served.children.iter().any(|child| **child.key() == *cache) {
                 self.context.requeue_instances_of(&served);
             }
         }
         for instance in self.context.instances.watchers(cache) {
-            self.requeue_instance(instance);
+            self.requeue_user(cache, instance);
+        }
+    }
+
+    /// Requeues all targets, applications and claims after the cache of one of their kinds has synced.
+    fn requeue_workloads(&self, subject: Subject) {
+        if matches!(subject, Subject::Workload(_)) {
+            workload::requeue_all(&self.context);
         }
     }
 
     /// Requeues everything that a cache concerns: all definitions, its instances, or those that use it.
     fn requeue_all(&self, subject: Subject, cache: &CacheKey) {
-        if subject != Subject::Other {
+        self.requeue_workloads(subject);
+        if !matches!(subject, Subject::Other | Subject::Workload(_)) {
             for definition in self.context.definitions.list_readable().unwrap_or_default() {
                 self.requeue(definition.name());
             }
@@ -267,6 +297,15 @@ impl Dispatch {
             }
         }
         self.requeue_users(cache);
+    }
+
+    /// Requeues an instance that uses a cache.
+    fn requeue_user(&self, cache: &CacheKey, instance: ObjectKey) {
+        if cache.cluster.is_local() {
+            return self.requeue_instance(instance);
+        }
+        self.context.metrics.queue.matched.inc();
+        self.context.requeue_for_cluster(instance);
     }
 
     fn requeue_instance(&self, instance: ObjectKey) {
@@ -286,6 +325,11 @@ impl Dispatch {
     fn requeue(&self, definition: &Text) {
         self.context.definition_queue.add(&Key::Definition(definition.clone()));
     }
+}
+
+/// The kind of published clusters, claims and applications that a CRD serves.
+fn own_kind(kind: &ApiKind) -> Option<WorkloadKind> {
+    WorkloadKind::find(&kind.group, &kind.kind)
 }
 
 /// Whether two versions of an object differ in more than the status and the resource version.

@@ -34,6 +34,8 @@ pub struct Served {
     pub children: Vec<Cache>,
     /// Whether the kind existed before, so that its status belongs to another controller.
     pub external: bool,
+    /// Whether each instance has a graph of its own, made from its spec: they are KubernetesApplicationResources.
+    pub own_graphs: bool,
 }
 
 impl Served {
@@ -52,6 +54,8 @@ pub enum NoGraph {
     /// The definition is being deleted, or was deleted. An instance reports this message if its spec is newer than its
     /// status.
     Deleted(Text),
+    /// It cannot be compiled now, and is compiled again. An instance reports this message if its spec is newer than its status.
+    Later(Text),
 }
 
 /// A revision that was compiled.

@@ -5,10 +5,11 @@
 //! |---|---|
 //! | find the instance, choose the kind of reconcile | `reconcile.rs` |
 //! | reconcile a living instance: the list of its steps | `pass.rs` |
-//! | reconcile an instance that is being deleted | `deletion.rs`, with `inventory_scan.rs` |
+//! | reconcile an instance that is being deleted | `deletion.rs`, with `inventory_scan.rs` and `recalled_objects.rs` |
+//! | list what clusters have of an instance, as proof | `member_lists.rs` |
 //! | observe from caches | `observation.rs` |
 //! | plan and apply in waves: the list of the discovery steps | `converge.rs` |
-//! | resolve cluster references | `cluster_resolver.rs`, into `clients.rs` |
+//! | resolve cluster references | `cluster_resolver.rs`, with `targets.rs`, into `clients.rs` |
 //! | watch kinds in remote clusters, read external references | `child_caches.rs`, `external_reads.rs` |
 //! | check schemas and permissions before the first write | `admission.rs` |
 //! | write finalizer, labels and inventory | `inventory.rs` |
@@ -17,6 +18,7 @@
 //! | prune | `prune.rs` |
 //! | write the status | `status.rs` |
 //! | remember between reconciles | `memory.rs` |
+//! | make the graph of a KubernetesApplicationResource from its spec | `own_graph.rs` |
 //! | keep instances from taking each other's objects | `claims.rs` |
 
 mod admission;
@@ -35,10 +37,13 @@ mod freshness;
 mod hooks;
 mod inventory;
 mod inventory_scan;
+mod member_lists;
 mod memory;
 mod observation;
+mod own_graph;
 mod pass;
 mod prune;
+mod recalled_objects;
 mod reconcile;
 mod recreations;
 mod release_report;
@@ -47,7 +52,10 @@ mod repairs;
 mod restored_inventory;
 mod selection;
 mod status;
+mod targets;
 mod throttle;
 
 pub(crate) use memory::Instances;
+pub(crate) use own_graph::{OwnGraphs, names_secret, serve_resources, withdraw_resources};
 pub(crate) use reconcile::{instance_of, reconcile};
+pub(crate) use targets::concerns_users;

@@ -12,6 +12,18 @@ pub(crate) const REVISION: (&str, &str) = ("internal.kro.run", "GraphRevision");
 /// Group and kind of CRDs.
 pub(crate) const CRD: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
+/// Group and kind of published clusters.
+pub(crate) const TARGET: (&str, &str) = (kross_api::WORKLOAD_GROUP, "KubernetesTarget");
+/// Group and kind of applications.
+pub(crate) const APPLICATION: (&str, &str) = (kross_api::WORKLOAD_GROUP, "KubernetesApplication");
+/// Group and kind of the resources of applications.
+pub(crate) const APPLICATION_RESOURCE: (&str, &str) =
+    (kross_api::WORKLOAD_GROUP, "KubernetesApplicationResource");
+/// Group and kind of claims.
+pub(crate) const CLAIM: (&str, &str) = (kross_api::COMPUTE_GROUP, "KubernetesCluster");
+/// Group and kind of classes.
+pub(crate) const CLASS: (&str, &str) = (kross_api::COMPUTE_GROUP, "KubernetesClusterClass");
+
 pub(crate) fn definition() -> Arc<ApiKind> {
     let (group, kind) = DEFINITION;
     Arc::new(ApiKind::custom(group, "v1alpha1", kind, "resourcegraphdefinitions", false))

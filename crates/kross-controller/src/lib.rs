@@ -15,6 +15,10 @@
 //! ```
 
 mod analysis;
+mod application;
+mod claim;
+mod condition_events;
+mod connection_secret;
 mod context;
 mod controller;
 mod definition;
@@ -26,6 +30,7 @@ mod instance;
 mod key;
 mod kinds;
 mod liveness;
+mod managed_resource;
 mod metrics;
 mod openapi;
 mod permits;
@@ -37,7 +42,9 @@ mod secret_protection;
 mod secret_users;
 mod selector;
 mod settings;
+mod target;
 mod unreadable;
+mod workload;
 
 pub use controller::{Controller, ControllerError};
 pub use graphs::{Graphs, Served};

@@ -11,7 +11,8 @@ use kross_cluster::ObjectKey;
 use tokio::time::{Instant, sleep_until};
 
 use crate::context::Context;
-use crate::key::{InstanceKey, Key};
+use crate::key::{InstanceKey, Key, WorkloadKey};
+use crate::workload::WorkloadKind;
 
 /// So often in a period the definitions and instances are collected that are due next: those that were created meanwhile too.
 const SLICES: u32 = 20;
@@ -43,6 +44,9 @@ fn schedule(
     for served in context.graphs.all() {
         objects.extend(served.instances.known());
     }
+    for (_, cache) in context.workload.caches() {
+        objects.extend(cache.known());
+    }
     let mut schedule: BTreeMap<Duration, Vec<ObjectKey>> = BTreeMap::new();
     for key in objects.iter().map(|object| object.key(hub)) {
         let offset = offset(&key, period);
@@ -64,8 +68,16 @@ fn offset(key: &ObjectKey, period: Duration) -> Duration {
 fn requeue(context: &Context, key: ObjectKey) {
     if (&*key.group, &*key.kind) == crate::kinds::DEFINITION {
         context.definition_queue.add(&Key::Definition(key.name));
-    } else {
-        context.instance_queue.add(&InstanceKey(key));
+        return;
+    }
+    let kind = WorkloadKind::find(&key.group, &key.kind);
+    match (kind, key.namespace.clone()) {
+        (Some(WorkloadKind::ApplicationResource) | None, _) => context.instance_queue.add(&InstanceKey(key)),
+        (Some(kind), Some(namespace)) => {
+            context.workload_queue.add(&WorkloadKey { kind, namespace, name: key.name });
+        }
+        // A class is not reconciled.
+        (Some(_), None) => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! Keeps our finalizer on the kubeconfig Secrets that ask for protection, as long as the inventory of an instance names them. A
 //! namespace can then be deleted as a whole: its Secrets wait for the objects in their clusters.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kross_api::{FailureReason, PROTECTION_FINALIZER, labels};
@@ -12,9 +13,10 @@ use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::graphs::Served;
-use crate::key::Key;
+use crate::key::{Key, WorkloadKey};
 use crate::kinds;
-use crate::secret_users::secrets_of;
+use crate::secret_users::{InventoryReference, references_of};
+use crate::target;
 
 /// How long until a write that the controller may not do is attempted again.
 const FORBIDDEN_WAIT: Duration = Duration::from_secs(600);
@@ -26,7 +28,7 @@ const LIST_WAIT: Duration = Duration::from_secs(5);
 /// Adds the finalizer to a Secret, or removes it. Sends no request if it is as it should be.
 pub(crate) async fn reconcile(context: &Context, name: &SecretName) -> Outcome {
     // One that has a user is watched soon, which requeues it.
-    let is_unused = !context.secret_users.any(name, |_| true);
+    let is_unused = !has_users(context, name);
     let secret = match context.clusters.secret(name, is_unused).await {
         Ok(Some(secret)) => secret,
         Ok(None) => return Outcome::Done,
@@ -50,7 +52,7 @@ pub(crate) async fn reconcile(context: &Context, name: &SecretName) -> Outcome {
             Ok(Some(false)) => {}
             // The index requeues it with its last user.
             Ok(Some(true)) if is_offered_to_a_user(context, name, &secret) => return Outcome::Done,
-            Ok(Some(true)) if !context.secret_users.any(name, |_| true) => {
+            Ok(Some(true)) if !has_users(context, name) => {
                 return Outcome::After(UNSERVED_WAIT);
             }
             Ok(Some(true)) => {}
@@ -68,6 +70,17 @@ pub(crate) async fn reconcile(context: &Context, name: &SecretName) -> Outcome {
 /// and must not keep the Secrets of others.
 fn is_offered_to_a_user(context: &Context, name: &SecretName, secret: &KubeconfigSecret) -> bool {
     context.secret_users.any(name, |user| secret.is_offered_to(user.namespace.as_deref()))
+        || is_used_through_a_target(context, name)
+}
+
+/// Whether the index has a user of a Secret.
+fn has_users(context: &Context, name: &SecretName) -> bool {
+    context.secret_users.any(name, |_| true) || is_used_through_a_target(context, name)
+}
+
+/// Whether somebody uses a target whose connection Secret this is. The target offers it.
+fn is_used_through_a_target(context: &Context, name: &SecretName) -> bool {
+    target::with_secret(context, name).iter().any(|target| target::is_used(context, target))
 }
 
 /// Adds the Secrets to the queue that have our finalizer from an earlier process: their last user may be deleted by now.
@@ -134,8 +147,12 @@ async fn is_named(context: &Context, name: &SecretName) -> Result<Option<bool>, 
     let mut served = context.graphs.all();
     served.retain(|served| served.instances.is_authoritative());
     served.iter().for_each(|served| index(context, served));
-    if context.secret_users.any(name, |_| true) {
+    if has_users(context, name) {
         return Ok(Some(true));
+    }
+    let mut wanted = BTreeSet::from([InventoryReference::Secret(name.clone())]);
+    for WorkloadKey { namespace, name, .. } in target::with_secret(context, name) {
+        wanted.insert(InventoryReference::Target { namespace, name });
     }
     let covers = |served: &Served, kind: &ApiKind| {
         served.kind.group == kind.group
@@ -146,7 +163,7 @@ async fn is_named(context: &Context, name: &SecretName) -> Result<Option<bool>, 
         |crd: &StoredObject| crd.label(labels::OWNED).is_some() && kinds::is_established(crd.value());
     let ours = crds.iter().filter(|crd| is_ours(crd));
     for kind in ours.filter_map(|crd| kinds::served_by(crd.value())) {
-        if !served.iter().any(|served| covers(served, &kind)) && names_in(context, &kind, name).await? {
+        if !served.iter().any(|served| covers(served, &kind)) && names_in(context, &kind, &wanted).await? {
             return Ok(Some(true));
         }
     }
@@ -156,7 +173,7 @@ async fn is_named(context: &Context, name: &SecretName) -> Result<Option<bool>, 
     for (group, kind) in unserved.filter_map(|definition| existing_kind(definition)) {
         let served = context.client.served_kind(group, kind, Instant::now()).await?;
         if let Some(kind) = served
-            && names_in(context, &kind, name).await?
+            && names_in(context, &kind, &wanted).await?
         {
             return Ok(Some(true));
         }
@@ -165,7 +182,7 @@ async fn is_named(context: &Context, name: &SecretName) -> Result<Option<bool>, 
 }
 
 /// The existing kind whose objects are the instances of a definition: group and kind.
-fn existing_kind(definition: &StoredObject) -> Option<(&str, &str)> {
+pub(crate) fn existing_kind(definition: &StoredObject) -> Option<(&str, &str)> {
     let reference = definition.value().at(&["spec", "schema", "externalRef"])?;
     let text = |field| reference.get(field).and_then(Value::as_str);
     let api_version = text("apiVersion")?;
@@ -189,11 +206,15 @@ fn index(context: &Context, served: &Served) {
     users.set_indexed(cache);
 }
 
-/// Whether the inventory of an instance of a kind that no definition serves now names a Secret.
-async fn names_in(context: &Context, kind: &ApiKind, name: &SecretName) -> Result<bool, ApiError> {
+/// Whether the inventory of an instance of a kind that no definition serves now names a Secret, or a target that uses it.
+async fn names_in(
+    context: &Context,
+    kind: &ApiKind,
+    wanted: &BTreeSet<InventoryReference>,
+) -> Result<bool, ApiError> {
     let selector = format!("{}={}", labels::OWNED, labels::OWNED_TRUE);
     match context.client.list_with_outlines(kind, None, Some(&selector)).await {
-        Ok(instances) => Ok(instances.iter().any(|instance| secrets_of(instance).contains(name))),
+        Ok(instances) => Ok(instances.iter().any(|instance| !references_of(instance).is_disjoint(wanted))),
         // Its CRD was deleted, and its objects with it.
         Err(error) if error.is_kind_not_served() => Ok(false),
         Err(error) => Err(error),

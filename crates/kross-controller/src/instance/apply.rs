@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kross_api::{ClusterId, FailureReason, Operation, labels, managers};
 use kross_cluster::{ApiError, ApiKind, Apply, ClusterClient, Missing, ObjectKey, StoredObject};
 use kross_plan::{AccessPath, ApplyAction, NodePlan, OperationFailure, Plan, PlannedObject};
-use kross_value::Text;
+use kross_value::{Text, Value};
 use tokio::time::Instant;
 
 use super::clients::{ClientError, InstanceClients};
@@ -29,6 +29,8 @@ struct Written {
     hash: Text,
     /// Whether others had changed or deleted the object after it was applied.
     is_repair: bool,
+    /// Whether it is an object of a deletion hook.
+    is_hook: bool,
     result: Result<WriteResult, ClientError>,
 }
 
@@ -55,6 +57,7 @@ impl Pass<'_> {
                 access_path: plan.access_paths.to(&object.key),
                 create: action.create,
                 contested: self.memory.contested.contains(&object.key),
+                is_hook: plan.lifecycles.get(&node.id).is_some_and(|lifecycle| lifecycle.deletion),
                 is_repair: self.is_repair(&object.key),
             };
             Some((&object.key.cluster, write.run(node, applyset, self.memory.writes_before).boxed()))
@@ -66,7 +69,8 @@ impl Pass<'_> {
     }
 
     fn observe_written(&mut self, written: Written) {
-        let Written { key, node, operation, hash, is_repair, result } = written;
+        let Written { key, node, operation, hash, is_repair, is_hook, result } = written;
+        self.observe_hook_creation(&key, !may_have_written(&result));
         match result {
             Ok(WriteResult::Applied(object)) => {
                 tracing::debug!(%node, object = %key, "applied object");
@@ -87,6 +91,13 @@ impl Pass<'_> {
             Ok(WriteResult::Claimed) => {
                 let message = "another instance is writing the same object";
                 self.fail(&key, &node, operation, FailureReason::Conflict, message);
+            }
+            // It was deleted meanwhile, and must not be created again.
+            Err(error)
+                if is_hook && operation == Operation::Update && error.reason() == FailureReason::Conflict =>
+            {
+                tracing::debug!(%node, object = %key, error = error.message(), "object of deletion hook is gone");
+                self.observation.remove(&key);
             }
             Err(error) => {
                 let message = explain(&key, &error);
@@ -120,6 +131,27 @@ impl Pass<'_> {
         let failure = self.memory.fail(key, OperationFailure { node, operation, reason, message, since });
         self.observation.observed.failures.insert(key.clone(), failure);
     }
+}
+
+/// Whether an API server may have carried out a write: it did so, or its response does not rule it out.
+fn may_have_written(result: &Result<WriteResult, ClientError>) -> bool {
+    match result {
+        Ok(WriteResult::Applied(_)) => true,
+        Ok(WriteResult::Taken(_) | WriteResult::Claimed) | Err(ClientError::NotConnected(_)) => false,
+        Err(ClientError::Api(error)) => {
+            !error.is_fenced() && error.code().is_none_or(|code| !(400..500).contains(&code) || code == 408)
+        }
+    }
+}
+
+/// An object that can be applied only as long as it has this UID.
+fn with_uid(desired: &Value, uid: &Text) -> Value {
+    let mut desired = desired.clone();
+    let metadata = desired.as_object_mut().and_then(|object| object.get_mut("metadata"));
+    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+        metadata.insert("uid", Value::String(uid.clone()));
+    }
+    desired
 }
 
 /// The cause of a failure, with what to do about it where the error does not say so.
@@ -168,6 +200,8 @@ struct Write<'a> {
     create: bool,
     /// Whether it may be another instance's, though the caches do not have it.
     contested: bool,
+    /// Whether it is an object of a deletion hook: an update of it must not create it again.
+    is_hook: bool,
     /// Whether others have changed or deleted it after it was applied.
     is_repair: bool,
 }
@@ -189,8 +223,8 @@ impl Write<'_> {
                 result
             }
         };
-        let (hash, is_repair) = (self.object.hash.clone(), self.is_repair);
-        Written { key: key.clone(), node: node.id.clone(), operation, hash, is_repair, result }
+        let (hash, is_repair, is_hook) = (self.object.hash.clone(), self.is_repair, self.is_hook);
+        Written { key: key.clone(), node: node.id.clone(), operation, hash, is_repair, is_hook, result }
     }
 
     /// Applies the object. The first apply of an object that the caches do not have is sent without force: if the object is
@@ -213,6 +247,8 @@ impl Write<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
+        let of_this_uid = object.uid.as_ref().filter(|_| self.is_hook).map(|uid| with_uid(desired, uid));
+        let desired = of_this_uid.as_ref().unwrap_or(desired);
         let options = Apply { operation, ..Apply::by(managers::APPLYSET) };
         let first = if create { options } else { options.force() };
         match client.apply(&kind, desired, first).await {

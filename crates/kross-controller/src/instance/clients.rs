@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt};
 use kross_api::{ClusterId, FailureReason, GroupKind, Inventory};
 use kross_cluster::{ApiError, ApiKind, Cache, ClusterClient, Selection, StoredObject, SyncPolicy};
 use kross_plan::{KindKey, ReferenceKey};
@@ -11,6 +13,9 @@ use kross_value::Text;
 use crate::context::Context;
 use crate::graphs::Served;
 use crate::permits::{ClusterPermits, Permit};
+
+/// How many clusters are asked at once on behalf of one instance. One that does not answer takes a place until its timeout.
+const CONCURRENT_CLUSTERS: usize = 128;
 
 /// The clients of the clusters that are connected, and the caches of an instance's objects there.
 pub(super) struct InstanceClients<'a> {
@@ -84,6 +89,14 @@ impl<'a> InstanceClients<'a> {
         } else {
             self.permit.release_during(requests).await
         }
+    }
+
+    /// Awaits requests to many clusters, a number of them at once. The results come in any order.
+    pub(super) async fn request_all<'f, T>(&self, requests: Vec<(&ClusterId, BoxFuture<'f, T>)>) -> Vec<T> {
+        let (clusters, requests): (Vec<&ClusterId>, Vec<BoxFuture<'f, T>>) = requests.into_iter().unzip();
+        // Once for all of them: a permit that is acquired after each would be held while the others run.
+        let all = stream::iter(requests).buffer_unordered(CONCURRENT_CLUSTERS).collect();
+        self.request(clusters, all).await
     }
 
     /// Awaits writes to a cluster, after those of instances that asked before if there are many of them.

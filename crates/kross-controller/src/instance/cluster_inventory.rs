@@ -19,11 +19,18 @@ const ALL_CLUSTERS: &str = "*";
 
 /// Replaces the URLs of clusters by their UIDs, where those became known.
 pub(super) fn record_uids(recorded: &mut ClusterInventory, observation: &Observation) {
+    let mut found: Vec<RecordedCluster> = Vec::new();
     for (reference, url, uid) in &observation.renamed {
-        let Some(found) = recorded.find(reference, url).cloned() else { continue };
-        recorded.retain(|cluster| cluster.reference != *reference || cluster.uid != *url);
-        recorded.add(RecordedCluster { uid: uid.to_string(), unverified: false, ..found });
+        let known = recorded.find(reference, url).cloned();
+        found.extend(known.map(|known| RecordedCluster { uid: uid.to_string(), unverified: false, ..known }));
     }
+    if found.is_empty() {
+        return;
+    }
+    let renamed = observation.renamed.iter().map(|(reference, url, _)| (reference.as_str(), url.as_str()));
+    let renamed: HashSet<(&str, &str)> = renamed.collect();
+    recorded.retain(|cluster| !renamed.contains(&(cluster.reference.as_str(), cluster.uid.as_str())));
+    found.into_iter().for_each(|cluster| recorded.add(cluster));
 }
 
 /// Removes the clusters whose objects the instance's owner confirmed to give up, and reports each of them.
@@ -126,6 +133,32 @@ pub(super) fn required_entries(plan: &Plan) -> Vec<RecordedCluster> {
     in_use.filter_map(record).collect()
 }
 
+/// Records which targets the plan chose by selectors. A choice is an entry without contents, whose name is that of the target.
+pub(super) fn record_choices(plan: &Plan, recorded: &mut ClusterInventory) {
+    for (selector, target) in &plan.choices {
+        let used = plan.clusters.iter().find(|used| used.key == *target);
+        let Some((used, uid)) = used.and_then(|used| Some((used, used.state.as_ref()?.uid.as_ref()?))) else {
+            continue;
+        };
+        // Like the cluster itself, which is recorded when it is connected.
+        if recorded.find(target.as_str(), uid).is_none() {
+            continue;
+        }
+        let name = used.reference.display.as_str();
+        let is_former = |other: &RecordedCluster| {
+            other.reference == selector.as_str() && (other.uid != uid.as_str() || other.name != name)
+        };
+        recorded.retain(|other| !is_former(other));
+        recorded.add(RecordedCluster {
+            reference: selector.as_str().to_owned(),
+            uid: uid.to_string(),
+            unverified: used.state.as_ref().is_some_and(|state| state.unverified),
+            name: name.to_owned(),
+            contents: Inventory::default(),
+        });
+    }
+}
+
 /// The objects that a plan applies in remote clusters, with their access paths.
 pub(super) fn applied_objects(plan: &Plan) -> impl Iterator<Item = (&PlannedObject, &AccessPath)> {
     let objects = plan.nodes.iter().flat_map(|node| &node.objects);
@@ -136,6 +169,7 @@ pub(super) fn applied_objects(plan: &Plan) -> impl Iterator<Item = (&PlannedObje
 /// The kinds that a plan applies in remote clusters, by cluster and reference.
 pub(super) struct PlannedContents<'a> {
     plan: &'a Plan,
+    in_use: HashMap<&'a str, Vec<&'a UsedCluster>>,
     kinds: HashMap<(&'a ClusterId, &'a ReferenceKey), BTreeSet<GroupKind>>,
 }
 
@@ -149,7 +183,11 @@ impl<'a> PlannedContents<'a> {
                 kinds.entry((cluster, &access_path.key)).or_default().insert(GroupKind::new(group, kind));
             }
         }
-        Self { plan, kinds }
+        let mut in_use: HashMap<&str, Vec<&UsedCluster>> = HashMap::new();
+        for used in plan.clusters.iter().filter(|used| !used.former) {
+            in_use.entry(used.id.as_str()).or_default().push(used);
+        }
+        Self { plan, in_use, kinds }
     }
 
     /// What the plan applies in a cluster by one reference.
@@ -164,8 +202,7 @@ impl<'a> PlannedContents<'a> {
     /// What the plan keeps in a recorded cluster by the recorded reference, and the kinds that it has there by others.
     pub(super) fn kept(&self, recorded: &RecordedCluster) -> (Inventory, BTreeSet<GroupKind>) {
         let (mut own, mut others) = (Inventory::default(), BTreeSet::new());
-        let there = |used: &&UsedCluster| !used.former && *used.id.as_str() == *recorded.uid;
-        for used in self.plan.clusters.iter().filter(there) {
+        for used in self.in_use.get(recorded.uid.as_str()).into_iter().flatten() {
             let contents = self.contents(used);
             if used.key.as_str() == recorded.reference {
                 own.extend(&contents);
@@ -175,6 +212,32 @@ impl<'a> PlannedContents<'a> {
         }
         (own, others)
     }
+}
+
+/// A remote cluster, and what the inventory has there.
+pub(super) struct RemoteInventory {
+    pub(super) cluster: ClusterId,
+    /// The name that messages call it by.
+    pub(super) name: Text,
+    /// What is, or may be, there, by whichever reference.
+    pub(super) contents: Inventory,
+    /// The references that it is recorded by, with the names that they give it.
+    pub(super) references: Vec<(ReferenceKey, Text)>,
+}
+
+/// The remote clusters that have, or may have, objects.
+pub(super) fn remote_inventories(recorded: &ClusterInventory) -> Vec<RemoteInventory> {
+    let mut references: HashMap<&str, Vec<(ReferenceKey, Text)>> = HashMap::new();
+    for cluster in recorded.clusters() {
+        let key = ReferenceKey::parse(&cluster.reference).map(|key| (key, cluster.name.as_str().into()));
+        references.entry(&cluster.uid).or_default().extend(key);
+    }
+    let contents = contents_by_cluster(recorded).into_iter();
+    let remote = |(cluster, (name, contents)): (ClusterId, (Text, Inventory))| {
+        let references = references.remove(cluster.as_str()).unwrap_or_default();
+        RemoteInventory { cluster, name, contents, references }
+    };
+    contents.map(remote).collect()
 }
 
 /// What is, or may be, in each remote cluster, by whichever reference.

@@ -9,9 +9,10 @@ use kross_api::{
     ClusterId, ClusterInventory, ConnectStep, ConnectionAdvice, ConnectionFailure, FailureReason, GroupKind,
     Poll, RecordedCluster, ResolvedCluster, ResolvedCredentials, SecretAddress, SyncMode, annotations,
 };
-use kross_cluster::{ClusterIdentity, Connection, ConnectionState, ObjectKey, StoredObject};
+use kross_cluster::{ClusterHandle, ClusterIdentity, Connection, ConnectionState, ObjectKey, StoredObject};
 use kross_plan::{
-    AccessPath, ClusterConnection, InventoryCluster, KindKey, ObservedCluster, Plan, ReferenceKey,
+    AccessPath, ClusterConnection, InventoryCluster, KindKey, ObservedCluster, OperationFailure, Plan,
+    ReferenceKey,
 };
 use kross_value::Value;
 
@@ -19,6 +20,7 @@ use super::clients::InstanceClients;
 use super::cluster_inventory;
 use super::memory::Memory;
 use super::observation::Observation;
+use super::targets::{FoundTarget, Source, TargetKey, Targets, Unresolved};
 use crate::context::Context;
 
 /// How long a cluster may take to connect after a start before an instance that has objects there reports it as not connected.
@@ -51,7 +53,9 @@ impl ClusterResolver<'_> {
         let mut recorded = self.recorded.clone();
         cluster_inventory::record_uids(&mut recorded, observation);
         for cluster in recorded.clusters() {
-            let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
+            let Some(key) = ReferenceKey::parse(&cluster.reference).filter(|key| !is_choice(key)) else {
+                continue;
+            };
             for kind in &cluster.contents.group_kinds {
                 let (group, kind) = (kind.group.as_str().into(), kind.kind.as_str().into());
                 clients.route((ClusterId::new(&cluster.uid), group, kind), &key);
@@ -62,10 +66,11 @@ impl ClusterResolver<'_> {
                 memory.child_caches.get(&key).is_some_and(|child| child.cache.has_synced())
             };
             observation.observed.recorded.push(InventoryCluster {
-                key,
                 display: cluster.name.as_str().into(),
                 holds_objects: !cluster.contents.group_kinds.is_empty(),
                 listed: cluster.contents.group_kinds.iter().all(is_listed),
+                secret: observation.observed.clusters.get(&key).and_then(|state| state.secret.clone()),
+                key,
                 id,
             });
         }
@@ -91,18 +96,19 @@ impl ClusterResolver<'_> {
         for (kind, access_path) in routes {
             clients.route(kind, &access_path.key);
         }
-        let mut polls: BTreeMap<ClusterId, Vec<Option<Poll>>> = BTreeMap::new();
+        let mut polls: BTreeMap<ClusterId, Vec<(&ReferenceKey, Option<Poll>)>> = BTreeMap::new();
         for used in plan.clusters.iter().filter(|used| !used.former) {
             if let Some(state) = observation.observed.clusters.get(&used.key) {
-                polls.entry(state.id.clone()).or_default().push(used.reference.poll);
+                polls.entry(state.id.clone()).or_default().push((&used.key, used.reference.poll));
             }
         }
-        for (id, polls) in polls {
+        for (id, references) in polls {
             // A cluster with several references has one cache for each kind: it watches unless all of them ask for polls.
-            let polls: Option<Vec<Poll>> = polls.into_iter().collect();
+            let polls: Option<Vec<Poll>> = references.iter().map(|(_, poll)| *poll).collect();
             let poll = polls.and_then(|polls| polls.into_iter().min_by_key(|poll| poll.interval));
             clients.set_sync(&id, poll.into());
-            changed |= poll.is_some() && observation.set_polled(&id);
+            let references = references.iter().map(|(key, _)| *key).chain(clients.references(&id));
+            changed |= poll.is_some() && observation.set_polled(references);
         }
         changed
     }
@@ -119,17 +125,21 @@ impl ClusterResolver<'_> {
         if !observation.resolved.insert(key.clone()) {
             return false;
         }
-        let ResolvedCredentials::Secret(secret) = &reference.credentials else {
-            observation.observed.clusters.insert(key.clone(), self.unsupported(key));
-            return true;
+        self.subscribe(reference, memory);
+        let targets = Targets {
+            context: self.context,
+            key: self.key,
+            instance: self.instance,
+            recorded: self.recorded,
         };
-        let handle = memory.cluster_handles.entry(key.clone()).or_insert_with(|| {
-            self.context.instances.use_cluster(self.key, secret);
-            self.context.clusters.hold(secret)
-        });
+        let source = match targets.source(reference) {
+            Ok(source) => source,
+            Err(unresolved) => return self.observe_unresolved(reference, key, unresolved, observation),
+        };
+        let handle = self.handle(key, &source, memory);
         let namespace = self.instance.namespace().map(|namespace| &**namespace);
         let known = self.recorded.by_reference(key.as_str());
-        let state = match handle.state(namespace) {
+        let mut state = match handle.state(namespace) {
             ConnectionState::Connecting { since } => {
                 observation.connecting |= known.is_some() && is_in_grace_period(since);
                 let Some(known) = known else { return false };
@@ -140,7 +150,7 @@ impl ClusterResolver<'_> {
                 (None, identity) => unrecorded(key, identity, failure),
             },
             ConnectionState::Connected(connection) => {
-                match self.identify(known, &connection, secret) {
+                match self.identify(known, &connection, &source) {
                     Identity::Same => {}
                     Identity::Verified(known) => {
                         let uid = connection.identity.uid.clone();
@@ -150,20 +160,100 @@ impl ClusterResolver<'_> {
                         observation.abandoned.push((known.reference.clone(), known.uid.clone()));
                     }
                     Identity::Changed(known, failure) => {
-                        self.observe(key, recorded(known, failure), reference, secret, observation);
+                        let mut state = recorded(known, failure);
+                        state.secret = source.behind_target();
+                        self.observe(key, state, reference, Some(&source), observation);
                         return true;
                     }
                 }
-                let mut state = connected(&connection);
-                let deleting = connection.deletions_only;
-                state.deletions_only = deleting.map(|since| serves_deletions_only(secret, since));
-                clear_connection_failures(&state.id, connection.since, memory);
-                clients.add(&state.id, key, connection.client.on_behalf_of(self.key));
-                state
+                match source.not_ready().filter(|_| known.is_none()) {
+                    Some(failure) => unrecorded(key, Some(connection.identity.clone()), failure),
+                    None => self.connect(key, &connection, &source, clients, memory),
+                }
             }
         };
-        self.observe(key, state, reference, secret, observation);
+        state.secret = source.behind_target();
+        self.observe(key, state, reference, Some(&source), observation);
         true
+    }
+
+    /// Adds the client of a connected cluster, and observes it.
+    fn connect(
+        &self,
+        key: &ReferenceKey,
+        connection: &Connection,
+        source: &Source,
+        clients: &mut InstanceClients<'_>,
+        memory: &mut Memory,
+    ) -> ObservedCluster {
+        let mut state = connected(connection);
+        let deleting = connection.deletions_only;
+        let by_secret = deleting.map(|since| serves_deletions_only(source, since));
+        let by_target = source.target.as_ref().and_then(FoundTarget::deletions_only);
+        state.deletions_only = by_target.or(by_secret);
+        clear_connection_failures(&state.id, connection.since, memory);
+        let client = connection.client.on_behalf_of(self.key);
+        let client = match &source.target {
+            Some(target) => client.known_as(&target.display()),
+            None => client,
+        };
+        clients.add(&state.id, key, client);
+        state
+    }
+
+    /// Changes of the target that a reference leads to concern the instance from now on.
+    fn subscribe(&self, reference: &ResolvedCluster, memory: &mut Memory) {
+        if let Some(target) = TargetKey::of(&reference.credentials)
+            && memory.targets.insert(target.clone())
+        {
+            self.context.instances.use_target(self.key, &target);
+        }
+    }
+
+    /// Observes a reference that does not lead to a Secret, or not yet. Returns whether that is anything new.
+    fn observe_unresolved(
+        &self,
+        reference: &ResolvedCluster,
+        key: &ReferenceKey,
+        unresolved: Unresolved,
+        observation: &mut Observation,
+    ) -> bool {
+        let known = self.recorded.by_reference(key.as_str()).filter(|_| !is_choice(key));
+        let failure = match unresolved {
+            Unresolved::Chosen(target) => {
+                observation.observed.targets.insert(key.clone(), target);
+                return true;
+            }
+            // The first list of the targets requeues the instance.
+            Unresolved::Unknown => {
+                observation.connecting |= known.is_some();
+                return false;
+            }
+            Unresolved::Failed(failure) => failure,
+        };
+        let state = match known {
+            Some(known) => recorded(known, failure),
+            None => unrecorded(key, None, failure),
+        };
+        self.observe(key, state, reference, None, observation);
+        true
+    }
+
+    /// The handle of the cluster. A target may name another Secret by now.
+    fn handle<'m>(&self, key: &ReferenceKey, source: &Source, memory: &'m mut Memory) -> &'m ClusterHandle {
+        let is_former = |handle: &ClusterHandle| *handle.secret() != source.secret;
+        if memory.cluster_handles.get(key).is_some_and(is_former)
+            && let Some(former) = memory.cluster_handles.remove(key)
+        {
+            leave_cluster(self.context, self.key, &former, memory);
+        }
+        memory.cluster_handles.entry(key.clone()).or_insert_with(|| {
+            self.context.instances.use_cluster(self.key, &source.secret);
+            match &source.target {
+                Some(target) => self.context.clusters.hold_connection(&target.secret_name()),
+                None => self.context.clusters.hold(&source.secret),
+            }
+        })
     }
 
     /// Stores the state of a cluster, with what only the instance knows of it.
@@ -172,12 +262,13 @@ impl ClusterResolver<'_> {
         key: &ReferenceKey,
         mut state: ObservedCluster,
         reference: &ResolvedCluster,
-        secret: &SecretAddress,
+        source: Option<&Source>,
         observation: &mut Observation,
     ) {
         let known = self.recorded.by_reference(key.as_str());
         state.succeeded = self.has_succeeded_in(&reference.display, known);
-        self.restore_times(&mut state.connection, secret);
+        let secret = source.filter(|source| source.target.is_none()).map(|source| &source.secret);
+        self.restore_times(&mut state.connection, reference, secret);
         observation.observed.clusters.insert(key.clone(), state);
     }
 
@@ -186,7 +277,7 @@ impl ClusterResolver<'_> {
         &self,
         known: Option<&'r RecordedCluster>,
         connection: &Connection,
-        secret: &SecretAddress,
+        source: &Source,
     ) -> Identity<'r> {
         let ClusterIdentity { uid, verified, .. } = &connection.identity;
         let Some(known) = known.filter(|known| known.uid != **uid) else { return Identity::Same };
@@ -195,27 +286,32 @@ impl ClusterResolver<'_> {
             return Identity::Verified(known);
         }
         let confirmed = self.instance.annotation(annotations::CONFIRM_CLUSTER).unwrap_or_default();
-        if confirmed.split(',').any(|confirmed| confirmed.trim() == uid.as_str()) {
+        let for_all = source.target.as_ref().map_or("", FoundTarget::confirmed);
+        let is_confirmed = |list: &str| list.split(',').any(|confirmed| confirmed.trim() == uid.as_str());
+        if is_confirmed(confirmed) || is_confirmed(for_all) {
             return Identity::Confirmed(known);
         }
-        let (kind, name) = (self.key.kind.to_lowercase(), &self.key.name);
-        let place = self.key.namespace.as_ref().map_or_else(String::new, |it| format!(" -n {it}"));
+        // Confirming on the target counts for all who use it.
+        let (annotate, confirmed) = match &source.target {
+            Some(target) => (target.annotate_command(), for_all),
+            None => (self.annotate_command(), confirmed),
+        };
         // UIDs that were confirmed before stay in the annotation.
         let value = match confirmed.trim() {
             "" => format!("{}={uid}", annotations::CONFIRM_CLUSTER),
             others => format!("--overwrite {}={others},{uid}", annotations::CONFIRM_CLUSTER),
         };
-        let command = format!("kubectl annotate {kind} {name}{place} {value}");
+        let command = format!("{annotate} {value}");
         let before = &known.uid;
         let (cause, advice) = if *verified || known.unverified {
             let cause = format!(
-                "Secret `{secret}` now points to cluster `{uid}`; previously it pointed to `{before}`, where the \
+                "{source} now points to cluster `{uid}`; previously it pointed to `{before}`, where the \
                  instance has its objects"
             );
             (cause, ConnectionAdvice::ConfirmCluster { command })
         } else {
             let cause = format!(
-                "Secret `{secret}` points to `{uid}`, which does not tell whether it is cluster `{before}`, where the \
+                "{source} points to `{uid}`, which does not tell whether it is cluster `{before}`, where the \
                  instance has its objects"
             );
             (cause, ConnectionAdvice::VerifyCluster { command })
@@ -225,32 +321,38 @@ impl ClusterResolver<'_> {
         Identity::Changed(known, ConnectionFailure::new(step, reason, cause, advice, now))
     }
 
+    /// The beginning of the command that annotates the instance.
+    fn annotate_command(&self) -> String {
+        let (kind, name) = (self.key.kind.to_lowercase(), &self.key.name);
+        let place = self.key.namespace.as_ref().map_or_else(String::new, |it| format!(" -n {it}"));
+        format!("kubectl annotate {kind} {name}{place}")
+    }
+
     /// Takes over the times that the instance's status has from an earlier process.
     ///
     /// The registry knows since when a cluster is connected, or is not, only for as long as its own process lives. A controller
     /// that was just started would otherwise report a new `since` and forget the last contact, though nothing happened to
     /// the cluster, and expressions that compare `failingFor` would begin to count anew.
-    fn restore_times(&self, connection: &mut ClusterConnection, secret: &SecretAddress) {
+    fn restore_times(
+        &self,
+        connection: &mut ClusterConnection,
+        reference: &ResolvedCluster,
+        secret: Option<&SecretAddress>,
+    ) {
         let entries = self.instance.value().at(&["status", "clusters"]).and_then(Value::as_list);
-        let secret = secret.status_text();
+        let secret = secret.map(SecretAddress::status_text);
         let text = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).map(str::to_owned);
-        let found =
-            entries.unwrap_or_default().iter().find(|entry| text(entry, "secret").as_ref() == Some(&secret));
+        let is_entry = |entry: &&Value| match &secret {
+            Some(_) => text(entry, "secret") == secret,
+            // The Secret of a target may change.
+            None => text(entry, "name").as_deref() == Some(reference.display.as_str()),
+        };
+        let found = entries.unwrap_or_default().iter().find(is_entry);
         let Some(entry) = found else { return };
         let time = |field| text(entry, field).and_then(|text| text.parse::<Timestamp>().ok());
         let was_connected = entry.get("connected").and_then(Value::as_bool) == Some(true);
         let unchanged = was_connected == connection.is_connected();
         connection.backdate(time("since").filter(|_| unchanged), time("lastContact"));
-    }
-
-    /// The state of a reference to a published target, which this version does not connect.
-    fn unsupported(&self, key: &ReferenceKey) -> ObservedCluster {
-        let message =
-            "this version of the controller does not connect to published targets; reference a Secret";
-        let (step, advice) = (ConnectStep::Attempt, ConnectionAdvice::None);
-        let since = created(self.instance);
-        let failure = ConnectionFailure::new(step, FailureReason::Credentials, message, advice, since);
-        unrecorded(key, None, failure)
     }
 
     /// Whether the instance ever had an object in the cluster of this name.
@@ -287,13 +389,16 @@ pub(super) fn release_unused(
     memory: &mut Memory,
 ) {
     let keys: HashSet<&ReferenceKey> = plan.clusters.iter().map(|used| &used.key).collect();
+    let mut left = Vec::new();
     memory.cluster_handles.retain(|key, handle| {
         let wanted = keys.contains(key) || recorded.by_reference(key.as_str()).is_some();
         if !wanted {
-            context.instances.leave_cluster(instance, handle.secret());
+            left.push(handle.clone());
         }
         wanted
     });
+    left.iter().for_each(|handle| leave_cluster(context, instance, handle, memory));
+    release_targets(context, instance, plan, recorded, memory);
     let used = plan.clusters.iter().map(|used| used.id.as_str());
     let ids: HashSet<&str> =
         used.chain(recorded.clusters().iter().map(|recorded| recorded.uid.as_str())).collect();
@@ -306,18 +411,69 @@ pub(super) fn release_unused(
     });
 }
 
+/// Changes of targets that neither the plan nor the inventory uses do not concern the instance any more.
+fn release_targets(
+    context: &Context,
+    instance: &ObjectKey,
+    plan: &Plan,
+    recorded: &ClusterInventory,
+    memory: &mut Memory,
+) {
+    if memory.targets.is_empty() {
+        return;
+    }
+    let planned = plan.clusters.iter().filter_map(|used| TargetKey::of(&used.reference.credentials));
+    let recorded = recorded.clusters().iter();
+    let recorded = recorded.filter_map(|it| ReferenceKey::parse(&it.reference)?.resolved());
+    let recorded = recorded.filter_map(|reference| TargetKey::of(&reference.credentials));
+    let wanted: HashSet<TargetKey> = planned.chain(recorded).collect();
+    memory.targets.retain(|target| {
+        let is_wanted = wanted.contains(target);
+        if !is_wanted {
+            context.instances.leave_target(instance, target);
+        }
+        is_wanted
+    });
+}
+
+/// The instance no longer uses a cluster by one of its handles. Another handle may be of the same Secret.
+fn leave_cluster(context: &Context, instance: &ObjectKey, former: &ClusterHandle, memory: &Memory) {
+    if !memory.cluster_handles.values().any(|handle| handle.secret() == former.secret()) {
+        context.instances.leave_cluster(instance, former.secret());
+    }
+}
+
+/// Whether a reference is by selector: in the inventory it is the choice of a target.
+fn is_choice(key: &ReferenceKey) -> bool {
+    let credentials = key.resolved().map(|reference| reference.credentials);
+    matches!(credentials, Some(ResolvedCredentials::TargetSelector { .. }))
+}
+
 /// Removes failures that an outage caused before the cluster was connected again.
 fn clear_connection_failures(cluster: &ClusterId, since: Timestamp, memory: &mut Memory) {
-    memory.failures.retain(|key, failure| {
-        let by_outage = matches!(
+    let first = ObjectKey {
+        cluster: cluster.clone(),
+        group: "".into(),
+        kind: "".into(),
+        namespace: None,
+        name: "".into(),
+    };
+    // Sorted by cluster: the failures in others are not looked at.
+    let there = memory.failures.range(first..).take_while(|(key, _)| key.cluster == *cluster);
+    let by_outage = |failure: &OperationFailure| {
+        matches!(
             failure.reason,
             FailureReason::Unreachable
                 | FailureReason::Timeout
                 | FailureReason::Unauthorized
                 | FailureReason::Credentials
-        );
-        key.cluster != *cluster || !by_outage || failure.since >= since
-    });
+        )
+    };
+    let ended = there.filter(|(_, failure)| by_outage(failure) && failure.since < since);
+    let ended: Vec<ObjectKey> = ended.map(|(key, _)| key.clone()).collect();
+    for key in &ended {
+        memory.failures.remove(key);
+    }
 }
 
 fn connected(connection: &Connection) -> ObservedCluster {
@@ -330,6 +486,7 @@ fn connected(connection: &Connection) -> ObservedCluster {
         connection: ClusterConnection::Connected { since, last_contact },
         succeeded: false,
         deletions_only: None,
+        secret: None,
     }
 }
 
@@ -363,13 +520,14 @@ fn not_connected(id: ClusterId, failure: ConnectionFailure) -> ObservedCluster {
         connection: ClusterConnection::NotConnected(failure),
         succeeded: false,
         deletions_only: None,
+        secret: None,
     }
 }
 
 /// The failure of a cluster whose Secret is being deleted.
-fn serves_deletions_only(secret: &SecretAddress, since: Timestamp) -> ConnectionFailure {
+fn serves_deletions_only(source: &Source, since: Timestamp) -> ConnectionFailure {
     let cause = format!(
-        "Secret `{secret}` is being deleted and serves deletions only: nothing is applied; refer to another Secret, or \
+        "{source} is being deleted and serves deletions only: nothing is applied; refer to another Secret, or \
          delete the instance"
     );
     let step = ConnectStep::Secret;
@@ -386,10 +544,4 @@ fn connecting(since: Timestamp) -> ConnectionFailure {
 fn is_in_grace_period(since: Timestamp) -> bool {
     let waited = Timestamp::now().duration_since(since);
     Duration::try_from(waited).is_ok_and(|waited| waited < RECONNECT_GRACE_PERIOD)
-}
-
-/// When the instance was created: a time that is the same in every reconcile.
-fn created(instance: &StoredObject) -> Timestamp {
-    let text = instance.value().at(&["metadata", "creationTimestamp"]).and_then(Value::as_str);
-    text.and_then(|text| text.parse().ok()).unwrap_or(Timestamp::UNIX_EPOCH)
 }

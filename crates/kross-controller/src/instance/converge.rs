@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use kross_api::LifecyclePhase;
+use kross_api::{ClusterId, LifecyclePhase};
 use kross_cluster::ObjectKey;
 use kross_graph::Graph;
 use kross_plan::{ApplyAction, Plan};
@@ -44,10 +44,11 @@ impl Pass<'_> {
                 self.write_inventory().await?;
                 break;
             }
-            self.write_inventory_before_apply().await?;
             let keys = wave.iter().filter_map(|action| plan.object(action)).map(|object| object.key.clone());
             attempted.extend(keys);
             let admitted = self.admit(&plan, wave);
+            self.expect_hooks(graph, &plan, &admitted).await;
+            self.write_inventory_before_apply().await?;
             self.apply(&plan, &admitted).await;
             plan = self.evaluate(graph);
         }
@@ -80,11 +81,10 @@ impl Pass<'_> {
         cluster_inventory::record_uids(&mut self.inventory.remote, &self.observation);
         let kinds =
             inventory_kinds(&cluster_inventory::contents_by_cluster(&self.inventory.remote), Some(graph));
-        for ((cluster, ..), _) in &kinds {
-            if self.clients.client(cluster).is_err() {
-                self.observe_last_known(cluster);
-            }
-        }
+        let clusters = kinds.iter().map(|((cluster, ..), _)| cluster);
+        let not_connected: Vec<&ClusterId> =
+            clusters.filter(|cluster| self.clients.client(cluster).is_err()).collect();
+        self.observe_last_known(not_connected.into_iter());
         kinds
     }
 

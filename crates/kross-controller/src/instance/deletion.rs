@@ -318,6 +318,9 @@ impl<'a> DeletionPass<'a> {
             }
             return Next::Retry;
         }
+        if self.pass.observation.unconfirmed_hooks {
+            return Next::Retry;
+        }
         match due.into_iter().chain(has_no_event.then_some(interval)).min() {
             Some(wait) => Next::After(wait),
             None => Next::Done,

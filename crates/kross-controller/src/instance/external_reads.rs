@@ -4,8 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kross_api::{FailureReason, Operation};
-use kross_cluster::{ApiError, ApiKind, Cache, CacheKey, ClusterClient, Lookup, ObjectKey, Selection};
+use kross_api::{FailureReason, Operation, labels};
+use kross_cluster::{
+    ApiError, ApiKind, Cache, CacheKey, ClusterClient, Lookup, ObjectKey, Selection, StoredObject,
+};
 use kross_plan::{CollectionQuery, ExternalRead, ObservedObject, OperationFailure, Plan};
 use kross_value::Text;
 
@@ -44,9 +46,11 @@ impl Pass<'_> {
             }
         }
         let Some(caches) = self.memory.external_caches.get(read) else { return false };
+        // The resource of an application refuses such a Secret by name, so that its author learns why.
+        let hide: Hide = if self.served.own_graphs { |_, _| false } else { is_connection_copy };
         let learned = match read {
-            ExternalRead::Object { key, .. } => observe_object(key, caches, &mut self.observation),
-            ExternalRead::Collection(query) => observe_collection(query, caches, &mut self.observation),
+            ExternalRead::Object { key, .. } => observe_object(key, caches, hide, &mut self.observation),
+            ExternalRead::Collection(query) => observe_collection(query, caches, hide, &mut self.observation),
         };
         // What the cache had last is used, but nothing is pruned because of it.
         let is_stale = caches.iter().any(|cache| cache.failure().is_some());
@@ -144,9 +148,21 @@ impl Pass<'_> {
     }
 }
 
-fn observe_object(key: &ObjectKey, caches: &[Cache], observation: &mut Observation) -> bool {
+/// Tells which objects an external reference does not find.
+type Hide = fn(&Cache, &StoredObject) -> bool;
+
+/// Whether an object is a copy of a connection Secret in the hub. Nothing but its target leads to it.
+fn is_connection_copy(cache: &Cache, object: &StoredObject) -> bool {
+    cache.key().cluster.is_local()
+        && object.group().is_empty()
+        && object.kind() == "Secret"
+        && object.label(labels::CONNECTION_COPY).is_some()
+}
+
+fn observe_object(key: &ObjectKey, caches: &[Cache], hide: Hide, observation: &mut Observation) -> bool {
     let Some(cache) = caches.first() else { return false };
     let found = match cache.get(key.namespace.as_deref(), &key.name) {
+        Lookup::Found(object) if hide(cache, &object) => None,
         Lookup::Found(object) => Some(ObservedObject::new(object.value().clone())),
         Lookup::Absent => None,
         Lookup::Unknown => return false,
@@ -155,8 +171,15 @@ fn observe_object(key: &ObjectKey, caches: &[Cache], observation: &mut Observati
     before != Some(found)
 }
 
-fn observe_collection(query: &CollectionQuery, caches: &[Cache], observation: &mut Observation) -> bool {
-    let Some(mut objects) = caches.first().and_then(Cache::list) else { return false };
+fn observe_collection(
+    query: &CollectionQuery,
+    caches: &[Cache],
+    hide: Hide,
+    observation: &mut Observation,
+) -> bool {
+    let Some(cache) = caches.first() else { return false };
+    let Some(mut objects) = cache.list() else { return false };
+    objects.retain(|object| !hide(cache, object));
     if let Some(namespaces) = caches.get(1) {
         let Some(namespaces) = namespaces.list() else { return false };
         let is_selected = |namespace: Option<&Text>| {

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::future::FutureExt;
+use futures::stream::{self, StreamExt};
 use kross_api::{
     ClusterId, ClusterInventory, GroupKind, Inventory, annotations, applyset_id, labels, managers,
     remote_applyset_id, tooling,
@@ -15,13 +17,16 @@ use kross_value::{Key, Object, Text, Value};
 
 use super::cluster_inventory;
 use super::error::{InstanceError, SOON};
-use super::inventory_scan::Proof;
+use super::member_lists::Proof;
 use super::pass::Pass;
 use super::restored_inventory;
 use crate::context::Context;
 use crate::finalizer;
 use crate::graphs::Served;
 use crate::secret_protection;
+
+/// How many Secrets are protected at once on behalf of one instance.
+const CONCURRENT_PROTECTIONS: usize = 16;
 
 /// What an instance owns, in the hub and in remote clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,6 +139,7 @@ impl Pass<'_> {
         for cluster in cluster_inventory::required_entries(plan) {
             remote.add(cluster);
         }
+        cluster_inventory::record_choices(plan, remote);
     }
 
     /// Whether the hub proves that everything the instance has there is of the kinds and in the namespaces of this inventory.
@@ -210,13 +216,18 @@ impl Pass<'_> {
     /// Protects the Secrets that the inventory names before anything is written to their clusters. Where that is not possible
     /// an Event says so, and nothing waits for it.
     async fn protect_secrets(&self) {
-        for cluster in self.inventory.remote.clusters() {
-            let Some(key) = ReferenceKey::parse(&cluster.reference) else { continue };
-            let handle = self.memory.cluster_handles.get(&key);
-            if let Some(handle) = handle.filter(|handle| handle.needs_protection()) {
-                secret_protection::reconcile(self.context, &SecretName::from(handle.secret())).await;
-            }
-        }
+        let references = self.inventory.remote.clusters().iter();
+        let keys = references.filter_map(|cluster| ReferenceKey::parse(&cluster.reference));
+        let handles = keys.filter_map(|key| self.memory.cluster_handles.get(&key));
+        let unprotected = handles.filter(|handle| handle.needs_protection());
+        let context = self.context;
+        let writes: Vec<_> = unprotected
+            .map(|handle| {
+                let secret = SecretName::from(handle.secret());
+                async move { secret_protection::reconcile(context, &secret).await }.boxed()
+            })
+            .collect();
+        stream::iter(writes).buffer_unordered(CONCURRENT_PROTECTIONS).collect::<Vec<_>>().await;
     }
 }
 

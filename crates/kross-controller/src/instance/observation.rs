@@ -3,13 +3,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use kross_api::{ClusterId, GroupKind, Operation, SyncMode, labels};
+use kross_api::{GroupKind, Operation, SyncMode, labels};
 use kross_cluster::{Cache, CacheKey, Lookup, ObjectKey, StoredObject};
 use kross_plan::{KindKey, Observed, ObservedObject, Plan, ReferenceKey};
 use kross_value::Text;
 
 use super::error::InstanceError;
-use super::inventory_scan::Proof;
+use super::member_lists::Proof;
 use super::memory::Memory;
 use super::pass::Pass;
 
@@ -28,6 +28,10 @@ pub(super) struct Observation {
     pub(super) kinds: HashSet<KindKey>,
     /// Whether a cluster in the inventory is being connected.
     pub(super) connecting: bool,
+    /// Whether it could not be found out what became of an object of a deletion hook.
+    pub(super) unconfirmed_hooks: bool,
+    /// The kinds of deletion hooks that were looked up because their objects cannot be written.
+    pub(super) checked_hook_kinds: HashSet<KindKey>,
     /// Whether a cache has not synced yet.
     pub(super) listing: bool,
     /// Clusters in the inventory that their references no longer resolve to, and whose objects are orphaned: reference and
@@ -66,11 +70,13 @@ impl Observation {
         self.stored.extend(other.stored);
     }
 
-    /// Reports a cluster as polled. Returns whether that is new.
-    pub(super) fn set_polled(&mut self, cluster: &ClusterId) -> bool {
+    /// Reports the cluster of these references as polled. Returns whether that is new.
+    pub(super) fn set_polled<'r>(&mut self, references: impl Iterator<Item = &'r ReferenceKey>) -> bool {
         let mut changed = false;
-        for state in self.observed.clusters.values_mut().filter(|state| state.id == *cluster) {
-            changed |= std::mem::replace(&mut state.mode, SyncMode::Poll) != SyncMode::Poll;
+        for reference in references {
+            if let Some(state) = self.observed.clusters.get_mut(reference) {
+                changed |= std::mem::replace(&mut state.mode, SyncMode::Poll) != SyncMode::Poll;
+            }
         }
         changed
     }

@@ -207,6 +207,7 @@ impl<'a> Pass<'a> {
         });
         self.memory.contested.retain(|key| planned.contains(key));
         self.memory.repairs.retain(|key| planned.contains(key));
+        self.memory.hook_creations.retain(|key, _| planned.contains(key));
         self.memory.throttle.retain(|key| planned.contains(key) || pending.contains(key));
         self.memory.skipped.nodes = skipped;
         let unlisted = &self.observation.observed.unlisted;
@@ -245,7 +246,7 @@ impl<'a> Pass<'a> {
         }
         let applying = plan.nodes.iter().any(|node| node.progress == Progress::Applying);
         match recheck {
-            _ if self.has_retryable_failure(plan) => Next::Retry,
+            _ if self.has_retryable_failure(plan) || self.observation.unconfirmed_hooks => Next::Retry,
             Some(wait) => Next::After(wait),
             // An object that was applied depends on a version of the instance that this pass itself has changed, and our
             // own writes cause no event.

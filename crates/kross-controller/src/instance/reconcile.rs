@@ -9,6 +9,7 @@ use kross_value::{Text, Value};
 
 use super::deletion::DeletionPass;
 use super::error::{InstanceError, Next, outcome};
+use super::own_graph;
 use super::pass::Pass;
 use super::selection::{self, Candidate, Found};
 use crate::context::Context;
@@ -29,6 +30,7 @@ pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permi
         Ok(Found::Instance(candidate)) => candidate,
         Ok(Found::Nothing) => {
             context.instances.forget(key);
+            context.own_graphs.forget(key);
             return Outcome::Done;
         }
         Ok(Found::Unknown) => {
@@ -39,6 +41,7 @@ pub(crate) async fn reconcile(context: &Context, key: &ObjectKey, permit: &Permi
         }
         Err(_) => return Outcome::Retry,
     };
+    let Some(served) = own_graph::serve(context, key, served, &instance).await else { return Outcome::Retry };
     let started = std::time::Instant::now();
     let guard = context.instances.begin_pass();
     let mut memory = context.instances.take(key, instance.uid(), &guard);
@@ -85,7 +88,7 @@ async fn report_no_graph(mut pass: Pass<'_>) -> Result<Next, InstanceError> {
             metrics.no_graph(UnresolvedReason::failed);
             Some(message)
         }
-        Some(NoGraph::Deleted(message)) => {
+        Some(NoGraph::Deleted(message) | NoGraph::Later(message)) => {
             metrics.graphs_pending.inc();
             Some(message).filter(|_| !is_reported(&pass.instance))
         }
@@ -99,7 +102,8 @@ async fn report_no_graph(mut pass: Pass<'_>) -> Result<Next, InstanceError> {
         let status = failed_status(None, pass.instance.value(), kind, message, now);
         pass.write_status(status).await?;
     }
-    Ok(Next::Done)
+    let is_later = matches!(pass.served.no_graph, Some(NoGraph::Later(_)));
+    Ok(if is_later { Next::Retry } else { Next::Done })
 }
 
 /// Whether the status of an instance is about its current spec.

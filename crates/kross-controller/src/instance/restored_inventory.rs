@@ -11,7 +11,7 @@ use kross_graph::{Graph, Node, Placement};
 use kross_plan::{Instance, ReferenceKey};
 
 use super::cluster_inventory::GivenUp;
-use super::inventory_scan::kind_of;
+use super::recalled_objects::kind_of;
 
 /// How many resources the status of an instance that is being deleted lists at most.
 const LISTED_IN_DELETION: usize = 80;
@@ -68,8 +68,13 @@ pub(super) fn check_complete(inventory: &ClusterInventory) -> Result<(), Invento
 
 /// The reference and the UID of a cluster that the instance was connected to.
 fn identity(cluster: &ClusterStatus) -> Option<(String, &str)> {
-    let secret = SecretAddress::from_status(cluster.secret.as_deref()?)?;
-    let credentials = ResolvedCredentials::Secret(secret);
+    let credentials = match cluster.target.as_deref() {
+        Some(target) => {
+            let (namespace, name) = target.split_once('/')?;
+            ResolvedCredentials::Target { namespace: namespace.to_owned(), name: name.to_owned() }
+        }
+        None => ResolvedCredentials::Secret(SecretAddress::from_status(cluster.secret.as_deref()?)?),
+    };
     let resolved = ResolvedCluster { display: String::new(), credentials, poll: None };
     Some((ReferenceKey::of(&resolved).as_str().to_owned(), cluster.uid.as_deref()?))
 }

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kross_api::{Condition, ConditionStatus, ConditionType, InstanceState, annotations, managers};
-use kross_cluster::{Digest, Regarding, Report, Severity, StoredObject};
+use jiff::Timestamp;
+use kross_api::{Condition, ConditionType, InstanceState, annotations, managers};
+use kross_cluster::{Digest, StoredObject};
 use kross_plan::is_minor_change;
+use kross_plan::workload::resource_status;
 use kross_value::Value;
 
 use super::error::InstanceError;
 use super::pass::Pass;
+use crate::condition_events;
 use crate::context::Context;
 use crate::metrics::InstanceTransition;
 
@@ -29,6 +32,7 @@ impl Pass<'_> {
     /// # Errors
     /// The request fails, or the instance was changed meanwhile.
     pub(super) async fn report(&mut self, status: Value) -> Result<(), InstanceError> {
+        let status = self.form(status);
         self.write_status(status.clone()).await?;
         if self.served.external || self.instance.value().get("status") == Some(&status) {
             self.memory.pruned_statuses = 0;
@@ -47,6 +51,7 @@ impl Pass<'_> {
     /// # Errors
     /// The request fails, or the instance was changed meanwhile.
     pub(super) async fn write_status(&mut self, status: Value) -> Result<(), InstanceError> {
+        let status = self.form(status);
         if self.instance.value().get("status") == Some(&status) {
             return Ok(());
         }
@@ -64,9 +69,17 @@ impl Pass<'_> {
         self.served.instances.observe(&written);
         count_transition(self.context, from, state(&written));
         log_transition(self.context, &written, from, ready_message(&before), ready_message(&after));
-        emit_events(self.context, &written, &before, &after);
+        condition_events::emit(self.context, &written, &before, &after);
         self.instance = Arc::new(written);
         Ok(())
+    }
+
+    /// A status in the form that the kind of the instance has.
+    fn form(&self, status: Value) -> Value {
+        match self.served.own_graphs {
+            true => resource_status(self.instance.value(), status, Timestamp::now()),
+            false => status,
+        }
     }
 
     /// Writes state and message into annotations: the status of an existing kind belongs to its own controller.
@@ -108,6 +121,7 @@ impl Pass<'_> {
     /// How long to delay a status that changes only in details; none to write it now. Otherwise a thousand items that become
     /// ready one after the other would cause a thousand writes.
     pub(super) fn detail_delay(&mut self, status: &Value) -> Option<Duration> {
+        let status = &self.form(status.clone());
         let before = self.instance.value().get("status").filter(|before| *before != status)?;
         let now = Instant::now();
         let (due, last) = match self.memory.next_detail.filter(|_| is_minor_change(before, status)) {
@@ -162,29 +176,4 @@ fn ready_message(conditions: &[Condition]) -> &str {
 fn conditions(status: Option<&Value>) -> Vec<Condition> {
     let list = status.and_then(|status| status.get("conditions"));
     list.and_then(|list| serde_json::from_value(serde_json::Value::from(list)).ok()).unwrap_or_default()
-}
-
-/// Emits an Event for every condition that became false, and for `Ready` whenever it changed.
-fn emit_events(context: &Context, instance: &StoredObject, before: &[Condition], after: &[Condition]) {
-    let Some(events) = &context.events else { return };
-    for condition in after {
-        let old = before.iter().find(|other| other.type_ == condition.type_).map(|other| other.status);
-        let is_ready = condition.type_ == ConditionType::Ready.as_str();
-        if old == Some(condition.status) || !(is_ready || condition.status == ConditionStatus::False) {
-            continue;
-        }
-        let good = condition.status == ConditionStatus::True;
-        events.report(Report {
-            regarding: Regarding::from(instance),
-            severity: if good { Severity::Normal } else { Severity::Warning },
-            reason: condition.type_.clone(),
-            action: "Reconcile".to_owned(),
-            note: format!(
-                "{} -> {}: {}",
-                old.map_or("none", ConditionStatus::as_str),
-                condition.status.as_str(),
-                condition.reason.as_deref().unwrap_or_default()
-            ),
-        });
-    }
 }

@@ -71,7 +71,7 @@ const GAUGES: [Gauge; 6] = [
     Gauge {
         name: "graph_revision_registry_entries",
         help: "Definitions that are served",
-        read: |sources| sources.graphs.all().len(),
+        read: |sources| sources.graphs.all().iter().filter(|served| !served.own_graphs).count(),
     },
     Gauge {
         name: "kross_api_connections",
@@ -83,7 +83,7 @@ const GAUGES: [Gauge; 6] = [
     },
     Gauge {
         name: "kross_unreadable_objects",
-        help: "Cached objects that cannot be read, for example because they are nested too deeply; a warning in the log names each",
+        help: "Objects that cannot be read, for example because they are nested too deeply: a warning in the log names each, or counts those without a readable name",
         read: |sources| sources.caches.states().iter().map(|state| state.unreadable).sum(),
     },
 ];

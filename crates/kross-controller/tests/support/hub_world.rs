@@ -1,10 +1,11 @@
 //! A hub whose controller goes through a fault proxy, with one definition and its instances for each test.
 
 use std::ops::Deref;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kross_controller::Settings;
-use kross_testing::{FaultProxy, Fixture, Requests};
+use kross_testing::{FaultProxy, Fixture, Requests, wait};
 use kube::Api;
 use serde_json::{Value as Json, json};
 use tokio::sync::OnceCell;
@@ -77,6 +78,21 @@ impl World {
         let sent = sent.iter().map(|record| &record.request);
         let sent = sent.filter(|request| !request.resource.starts_with("events"));
         sent.map(ToString::to_string).collect()
+    }
+
+    /// Waits until the controller sends no request but those of watches in the test's namespace for some time.
+    pub async fn until_idle(&self) {
+        const IDLE_FOR: Duration = Duration::from_secs(5);
+        let busy = || self.sent_requests().iter().filter(|request| !request.starts_with("watch")).count();
+        let mut last = (busy(), Instant::now());
+        wait::until_true("the controller to be idle", || {
+            let now = busy();
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+            last.1.elapsed() > IDLE_FOR
+        })
+        .await;
     }
 }
 

@@ -63,7 +63,7 @@ impl Running {
 
 /// Creates the project's CRDs and waits until they are established.
 pub async fn install(client: &Client) {
-    install_crds(client, kross_api::crds()).await;
+    install_crds(client, kross_api::graph_crds()).await;
 }
 
 /// Creates CRDs and waits until they are established.

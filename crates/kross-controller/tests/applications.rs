@@ -1,0 +1,31 @@
+//! Applications and their resources against real control planes: a hub and two remote clusters, which are published as targets.
+//! All tests of this program share one controller; each test has its own fault proxy in front of each remote cluster.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    dead_code,
+    clippy::needless_pass_by_value,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "applications/deletion.rs"]
+mod deletion;
+#[path = "applications/fleet.rs"]
+mod fleet;
+#[path = "applications/remote_objects.rs"]
+mod remote_objects;
+#[path = "applications/restart.rs"]
+mod restart;
+#[path = "applications/scheduling.rs"]
+mod scheduling;
+#[path = "applications/secrets.rs"]
+mod secrets;
+#[path = "support/setup.rs"]
+mod setup;
+#[path = "applications/states.rs"]
+mod states;
+#[path = "applications/world.rs"]
+mod world;

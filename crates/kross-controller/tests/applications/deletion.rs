@@ -1,0 +1,61 @@
+//! The deletion of an application, on a control plane without a garbage collector, and with a cluster that is not reachable.
+
+use kross_testing::{Fault, wait};
+use serde_json::json;
+
+use crate::world::{World, message, template};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_is_deleted_after_its_resources_and_their_objects() {
+    let world = World::new().await;
+    world.publish("a", "eu", json!({})).await;
+    world.create("web", &[("web-a", "1"), ("web-b", "2")], json!({})).await;
+    world.until_state("web", "Submitted").await;
+    world.delete("web").await;
+    wait::until_deleted(&world.applications, "web").await;
+    for name in ["web-a", "web-b"] {
+        assert!(world.resources.get_opt(name).await.unwrap().is_none());
+        assert!(world.region("eu").config_maps.get_opt(name).await.unwrap().is_none());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreachable_cluster_holds_the_deletion_until_it_is_back() {
+    let world = World::new().await;
+    world.publish("a", "eu", json!({})).await;
+    world.create("web", &[("web-a", "1")], json!({})).await;
+    world.until_state("web", "Submitted").await;
+    let eu = world.region("eu");
+    eu.proxy.set(Fault::Refuse);
+    let failed = world.until_resource("web-a", "Failed").await;
+    assert!(
+        message(&failed, "Ready").contains("web-a") || message(&failed, "Ready").contains("cluster"),
+        "{failed:#}"
+    );
+    world.until_state("web", "Failed").await;
+    world.patch("web", json!({"spec": {"resourceTemplates": [template("web-a", "2")]}})).await;
+    world.delete("web").await;
+    let deleting = world.until("web", |it| it["status"]["state"] == "Deleting").await;
+    assert!(message(&deleting, "Ready").contains("`web-a`"), "{deleting:#}");
+    let resource = world.until_resource("web-a", "Deleting").await;
+    assert!(resource["metadata"]["finalizers"].as_array().is_some_and(|it| !it.is_empty()));
+    eu.proxy.set(Fault::Pass);
+    wait::woken(wait::until_deleted(&world.applications, "web")).await;
+    assert!(eu.config_maps.get_opt("web-a").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_resumes_when_its_cluster_is_back() {
+    let world = World::new().await;
+    world.publish("a", "eu", json!({})).await;
+    world.create("web", &[("web-a", "1")], json!({})).await;
+    world.until_state("web", "Submitted").await;
+    let eu = world.region("eu");
+    eu.proxy.set(Fault::Refuse);
+    world.until_state("web", "Failed").await;
+    world.patch("web", json!({"spec": {"resourceTemplates": [template("web-a", "2")]}})).await;
+    eu.proxy.set(Fault::Pass);
+    wait::woken(world.until_state("web", "Submitted")).await;
+    let map = eu.config_maps.get("web-a").await.unwrap();
+    assert_eq!(map.data.unwrap()["text"], "2");
+}

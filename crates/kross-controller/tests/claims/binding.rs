@@ -1,0 +1,129 @@
+//! Which managed resources a claim binds, and when it stays bound.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::setup::{condition, until};
+use crate::world::{World, create, get, patch};
+
+/// Creates a managed resource that no claim provisioned.
+async fn existing(world: &World, kind: &str, name: &str, offer: serde_json::Value) {
+    let mut object = json!({"apiVersion": "cloud.example.com/v1", "kind": kind, "metadata": {"name": name}, "spec": {
+        "zone": "b", "writeConnectionSecretToRef": {"namespace": world.namespace, "name": "source"}}});
+    if kind == "Cloud" {
+        object["spec"]["claimRef"] = offer;
+    } else {
+        object["metadata"]["annotations"] = offer;
+    }
+    create(&world.managed(kind), object).await;
+    world.make_ready(kind, name).await;
+}
+
+fn reference(kind: &str, name: &str) -> serde_json::Value {
+    json!({"resourceRef": {"apiVersion": "cloud.example.com/v1", "kind": kind, "name": name},
+        "writeConnectionSecretToRef": {"name": "conn"}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn binds_an_existing_resource_only_if_it_names_the_claim() {
+    let world = World::new().await;
+    // Offered to nobody, to a claim of the same name elsewhere, and to an earlier claim of the name.
+    for (claim, offer) in [
+        ("unoffered", json!(null)),
+        ("elsewhere", json!({"namespace": "elsewhere", "name": "elsewhere"})),
+        ("prod", json!({"namespace": world.namespace, "name": "prod", "uid": "of-an-earlier-claim"})),
+    ] {
+        existing(&world, "Cloud", &world.named(claim), offer).await;
+        world.claim(claim, reference("Cloud", &world.named(claim))).await;
+        let refused = world.until_condition(claim, ("Ready", "False", "NotOffered")).await;
+        assert_eq!(refused["status"]["bindingPhase"], "Unbindable");
+        assert_eq!(
+            get(&world.managed("Cloud"), &world.named(claim)).await["status"]["bindingPhase"],
+            json!(null)
+        );
+    }
+    assert!(world.secrets().get_opt("conn").await.unwrap().is_none());
+
+    let name = world.named("prod");
+    world.write_source("Cloud", &name, "first").await;
+    let offer = json!({"namespace": world.namespace, "name": "prod", "uid": null});
+    patch(&world.managed("Cloud"), &name, json!({"spec": {"claimRef": offer}})).await;
+    world.until_ready("prod").await;
+    let cloud = get(&world.managed("Cloud"), &name).await;
+    assert_eq!(cloud["status"]["bindingPhase"], "Bound");
+    assert_eq!(cloud["spec"]["claimRef"]["uid"], json!(world.claim_uid("prod").await));
+    assert_eq!(cloud["metadata"]["annotations"]["kro.run/reclaim-policy"], "Retain");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn binds_by_annotation_where_the_kind_has_no_claim_ref() {
+    let world = World::new().await;
+    let name = world.named("plain");
+    let offer = format!("{}/dev", world.namespace);
+    existing(&world, "Plain", &name, json!({"kro.run/claim": offer})).await;
+    world.claim("dev", reference("Plain", &name)).await;
+    world.until_ready("dev").await;
+    let annotations = get(&world.managed("Plain"), &name).await["metadata"]["annotations"].clone();
+    assert_eq!(annotations["kro.run/claim"], format!("{offer}/{}", world.claim_uid("dev").await));
+    assert_eq!(annotations["kro.run/binding-phase"], "Bound");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stays_bound_when_the_resource_is_not_ready_any_more() {
+    let world = World::new().await;
+    let managed = world.bound("dev", "Cloud", json!({})).await;
+    world.set_ready("Cloud", &managed, "False").await;
+    let claim = world
+        .until_claim("dev", |claim| {
+            condition(claim, "Synced")["message"]
+                .as_str()
+                .is_some_and(|message| message.contains("not Ready"))
+        })
+        .await;
+    assert_eq!(claim["status"]["bindingPhase"], "Bound");
+    assert_eq!(condition(&claim, "Ready")["status"], "True");
+    // A provider that replaces its status does not unbind it either.
+    let status = Patch::Merge(json!({"status": {"bindingPhase": null}}));
+    world.managed("Cloud").patch_status(&managed, &PatchParams::default(), &status).await.unwrap();
+    until(world.managed("Cloud"), managed, |cloud| cloud["status"]["bindingPhase"] == "Bound").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_managed_resource_is_reported_and_not_replaced() {
+    let world = World::new().await;
+    let managed = world.bound("dev", "Plain", json!({})).await;
+    world.managed("Plain").delete(&managed, &DeleteParams::default()).await.unwrap();
+    let claim = world.until_condition("dev", ("Ready", "False", "ManagedResourceNotFound")).await;
+    assert_eq!(claim["status"]["bindingPhase"], "Released");
+    until(world.targets(), "dev".to_owned(), |target| {
+        let propagated = condition(target, "ConnectionSecretPropagated");
+        propagated["reason"] == "Released" && condition(target, "Ready")["status"] == "False"
+    })
+    .await;
+    patch(&world.claims(), "dev", json!({"metadata": {"labels": {"touched": "yes"}}})).await;
+    world.until_condition("dev", ("Ready", "False", "ManagedResourceNotFound")).await;
+    assert!(world.managed("Plain").get_opt(&managed).await.unwrap().is_none());
+    world.delete_claim("dev").await;
+    world.until_deleted("dev").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_refuses_changes_that_would_lose_a_cluster() {
+    let world = World::new().await;
+    world.bound("dev", "Cloud", json!({})).await;
+    for (change, expected) in [
+        (json!({"spec": {"resourceRef": {"name": "another"}}}), "`resourceRef` is immutable"),
+        (json!({"spec": {"resourceRef": null}}), "`resourceRef` is immutable"),
+        (json!({"spec": {"writeConnectionSecretToRef": null}}), "`writeConnectionSecretToRef` is immutable"),
+        (json!({"spec": {"classRef": {"kind": "GKEClusterClass"}}}), "must be `KubernetesClusterClass`"),
+    ] {
+        let error =
+            world.claims().patch("dev", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{change}: {error}");
+    }
+    let named = json!({"apiVersion": "compute.crossplane.io/v1alpha1", "kind": "KubernetesCluster",
+        "metadata": {"name": "other"}, "spec": {"writeConnectionSecretToRef": {"name": "eu-kubeconfig"}}});
+    let named = serde_json::from_value(named).unwrap();
+    let error = world.claims().create(&kube::api::PostParams::default(), &named).await.unwrap_err();
+    assert!(error.to_string().contains("must not end with `-kubeconfig`"), "{error}");
+}

@@ -1,0 +1,67 @@
+//! A control plane of its own, on which controllers are started and stopped, with and without the CRDs of targets.
+
+use kross_controller::Settings;
+use kross_testing::{shared, wait};
+use serde_json::json;
+
+use crate::setup::{Objects, Running, create_once_served, definition, install_crds, until};
+use crate::world::{RESOURCE, World, kubeconfig, provider_crds};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_controller_runs_without_the_crds_and_continues_after_every_restart() {
+    let plane = shared("restart").await;
+    let client = plane.client().await.unwrap();
+    install_crds(&client, kross_api::graph_crds()).await;
+    install_crds(&client, provider_crds()).await;
+    let start = || Running::start("restart", Settings::default());
+    let running = start().await;
+    let objects = Objects { client: client.clone() };
+    objects.create(&definition("plain", "Plain")).await;
+    objects.until_ready("plain").await;
+
+    // The CRDs are installed while the controller runs.
+    install_crds(&client, kross_api::target_crds()).await;
+    let world = World::on(client, "default").await;
+    world.create_target("dev", world.cluster_ref()).await;
+    world.until_condition("dev", ("Ready", "False", "ManagedResourceNotFound")).await;
+    running.stop().await;
+
+    // The managed resource appears while no controller runs.
+    world.provide().await;
+    let running = start().await;
+    let ready = world.until_ready("dev").await;
+    running.stop().await;
+
+    // A restart changes nothing where nothing changed, and copies what was rotated meanwhile.
+    let rotated = format!("{}\n# rotated\n", world.remote.kubeconfig);
+    world.patch_source(json!({"stringData": {"kubeconfig": rotated}})).await;
+    let running = start().await;
+    world.until_copied("default", "dev", &rotated).await;
+    let after = world.until_ready("dev").await;
+    assert_eq!(after["metadata"]["resourceVersion"], ready["metadata"]["resourceVersion"]);
+
+    // The deletion begins while no controller runs, with a user, and its user is deleted while no controller runs.
+    let users = world.resources();
+    world.create_user(&users, RESOURCE, "web", "dev").await;
+    running.stop().await;
+    world.delete_target("dev").await;
+    let running = start().await;
+    world.until_condition("dev", ("Ready", "False", "InUse")).await;
+    assert_eq!(kubeconfig(&world.copy("default", "dev").await.unwrap()), rotated);
+    running.stop().await;
+    world.delete_user(&users, "web").await;
+    let running = start().await;
+    wait::until_deleted(&world.targets(), "dev").await;
+    assert!(world.copy("default", "dev").await.is_none());
+
+    // Graphs work throughout.
+    let instances = objects.namespaced("kro.run", "Plain", "plains", "default");
+    create_once_served(
+        &instances,
+        json!({"apiVersion": "kro.run/v1alpha1", "kind": "Plain",
+        "metadata": {"name": "one"}, "spec": {}}),
+    )
+    .await;
+    until(instances, "one".to_owned(), |instance| instance["status"]["state"] == "ACTIVE").await;
+    running.stop().await;
+}
