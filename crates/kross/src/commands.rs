@@ -29,7 +29,7 @@ enum Command {
     /// Run the controller (accepts kro's flags)
     Controller(controller::Arguments),
     /// Print kross's CustomResourceDefinitions as YAML
-    Crds,
+    Crds(crds::Arguments),
     /// Run a demo on this machine: a hub, two remote clusters and one graph
     Demo(demo::Arguments),
     /// Evaluate a CEL expression against documents
@@ -51,7 +51,7 @@ impl Arguments {
     pub(crate) fn run(self, output: &mut Output) -> ExitCode {
         let outcome = match self.command {
             Command::Controller(arguments) => controller::run(&arguments, output),
-            Command::Crds => crds::run(output),
+            Command::Crds(arguments) => crds::run(&arguments, output),
             Command::Demo(arguments) => demo::run(&arguments, output),
             Command::Eval(arguments) => eval::run(&arguments, output),
             Command::Explain(arguments) => explain::run(&arguments, output),

@@ -157,7 +157,7 @@ fn namespaced(client: &kube::Client, group: &str, version: &str, kind: &str) -> 
 }
 
 async fn install_crds(client: &kube::Client) {
-    for crd in kross_api::crds() {
+    for crd in kross_api::graph_crds() {
         let crd = serde_json::from_value(serde_json::to_value(crd).unwrap()).unwrap();
         let crds = api(client, "apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         crds.create(&PostParams::default(), &crd).await.unwrap();

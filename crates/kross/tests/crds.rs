@@ -9,11 +9,20 @@ fn prints_every_definition_as_a_yaml_stream() {
     assert!(output.status.success());
     assert!(output.stderr.is_empty());
     let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(text.trim_end(), kross_api::crds_yaml().trim_end());
+    assert_eq!(text.trim_end(), kross_api::crds_yaml(&kross_api::crds()).trim_end());
     assert_eq!(text.matches("---\n").count(), kross_api::crds().len());
-    for name in ["resourcegraphdefinitions.kro.run", "graphrevisions.internal.kro.run"] {
+    for name in ["resourcegraphdefinitions.kro.run", "kubernetestargets.workload.crossplane.io"] {
         assert!(text.contains(&format!("  name: {name}\n")), "{name}");
     }
+}
+
+#[test]
+fn leaves_out_the_kinds_of_targets_on_request() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kross"));
+    let output = command.args(["crds", "--without-targets"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.trim_end(), kross_api::crds_yaml(&kross_api::graph_crds()).trim_end());
+    assert!(!text.contains("crossplane.io"), "{text}");
 }
 
 #[test]

@@ -70,3 +70,26 @@ fn a_definition_with_errors_gets_diagnostics_and_no_roles() {
     let (code, _, notes) = rbac(&["-"], "kind: ConfigMap");
     assert_eq!((code, notes.as_str()), (2, "error: no ResourceGraphDefinition found\n"));
 }
+
+#[test]
+fn a_published_cluster_needs_its_targets_and_their_secrets() {
+    let definition = "apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: web}
+spec:
+  target: {kubernetesTarget: {name: edge}}
+  schema: {kind: Web, apiVersion: v1alpha1, spec: {name: string}}
+  resources:
+    - id: config
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: '${schema.spec.name}'}}
+";
+    let (code, roles, errors) = rbac(&["-"], definition);
+    assert_eq!(code, 0, "{errors}");
+    assert!(
+        roles.contains("kubernetestargets") && roles.contains("read the KubernetesTarget of `config`"),
+        "{roles}"
+    );
+    assert!(roles.contains("its KubernetesTarget names the Secret"), "{roles}");
+    let (_, roles, _) = rbac(&["--remote", "-"], definition);
+    assert!(roles.contains("the Secret of KubernetesTarget `edge`"), "{roles}");
+}

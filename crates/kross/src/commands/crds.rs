@@ -2,7 +2,16 @@
 
 use crate::output::{Outcome, Output};
 
-pub(crate) fn run(output: &mut Output) -> anyhow::Result<Outcome> {
-    output.data(kross_api::crds_yaml().trim_end())?;
+/// The arguments of `kross crds`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Leave out the kinds of published and claimed clusters and of applications; the controller runs without them
+    #[arg(long)]
+    without_targets: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
+    let crds = if arguments.without_targets { kross_api::graph_crds() } else { kross_api::crds() };
+    output.data(kross_api::crds_yaml(&crds).trim_end())?;
     Ok(Outcome::Success)
 }

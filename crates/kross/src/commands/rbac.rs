@@ -14,12 +14,18 @@ use crate::input::{Input, SchemaArguments};
 use crate::output::{Outcome, Output};
 use roles::{Roles, Subject};
 
+/// The roles for publishing, claiming and consuming clusters.
+const TARGET_ROLES: &str = include_str!("../../../../deploy/target-roles.yaml");
+
 /// Arguments of `kross rbac`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Definitions: files, folders, or `-` for standard input
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "targets")]
     paths: Vec<PathBuf>,
+    /// Print the roles for publishing, claiming and consuming clusters, for users and for the controller
+    #[arg(long, exclusive = true)]
+    targets: bool,
     /// Print the rules that kubeconfigs need in remote clusters, instead of those of the controller on the hub
     #[arg(long)]
     remote: bool,
@@ -38,7 +44,11 @@ pub(crate) struct Arguments {
 /// # Errors
 /// A path cannot be read, or no document is a definition.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Outcome> {
-    let Arguments { paths, remote, subject, name, schemas } = arguments;
+    let Arguments { paths, targets, remote, subject, name, schemas } = arguments;
+    if *targets {
+        output.data(TARGET_ROLES.trim_end())?;
+        return Ok(Outcome::Success);
+    }
     let mut input = Input::documents(paths)?;
     let schemas = input.schemas(schemas)?;
     let Input { sources, documents, mut diagnostics, empty: _ } = input;

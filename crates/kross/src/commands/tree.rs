@@ -1,5 +1,5 @@
-//! Turns an instance into the tree of its objects: the cluster, state and reason of each. With `--watch`, draws the tree
-//! again on every change.
+//! Turns an instance, an application, a claim or a target into the tree of its objects: the cluster, state and reason of
+//! each. With `--watch`, draws the tree again on every change.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,14 +16,16 @@ use crate::output::{Outcome, Output};
 
 mod draw;
 mod find;
+mod load;
 mod row;
+mod workload;
 
 pub(super) use draw::draw;
 
 /// Arguments of `kross tree`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Instance to show, such as `WebApplication/shop` or `webapplications.kro.run/shop`
+    /// Instance, application, claim or target to show, such as `WebApplication/shop` or `kubernetestargets/dev`
     #[arg(value_name = "KIND/NAME")]
     instance: String,
 
@@ -76,6 +78,9 @@ async fn show(arguments: &Arguments, kind: &str, name: &str, output: &mut Output
     let namespace = kind.namespaced.then_some(namespace);
     let found = client.get(&kind, namespace, name).await?;
     let found = serde_json::to_value(found.value())?;
+    if load::is_workload(&kind) {
+        return show_workload(arguments, &client, &kind, found, output).await;
+    }
     if let Some(problem) = find::not_an_instance(&found, definitions(&client).await.as_deref()) {
         bail!(problem);
     }
@@ -84,6 +89,66 @@ async fn show(arguments: &Arguments, kind: &str, name: &str, output: &mut Output
         watch(arguments, &client, &kind, namespace, name, output).await?;
     }
     Ok(Outcome::Success)
+}
+
+/// Shows an application, a claim or a target.
+async fn show_workload(
+    arguments: &Arguments,
+    client: &ClusterClient,
+    kind: &Arc<ApiKind>,
+    object: Json,
+    output: &mut Output,
+) -> anyhow::Result<Outcome> {
+    let text = |path: &str| object.pointer(path).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    let mut shown = load::load(client, kind, object).await;
+    print_workload(&shown, arguments, output)?;
+    if !arguments.watch {
+        return Ok(Outcome::Success);
+    }
+    let caches = Caches::new(CacheOptions::default());
+    let mut events = caches.subscribe();
+    let mut watched = load::related_kinds(client, kind);
+    watched.push(Arc::clone(kind));
+    let selection = Selection::Labels { namespace: Some(namespace.as_str().into()), selector: "".into() };
+    let _caches: Vec<_> = watched.iter().map(|kind| caches.watch(client, kind, selection.clone())).collect();
+    loop {
+        tokio::select! {
+            event = events.recv() => event.ok_or_else(|| anyhow!("the watch ended"))?,
+            ended = tokio::signal::ctrl_c() => return Ok(ended.map(|()| Outcome::Success)?),
+        };
+        // Everything that has come since is shown at once.
+        while events.try_recv().is_ok() {}
+        let found = match client.get(kind, Some(&namespace), &name).await {
+            Err(error) if error.is_object_not_found() => {
+                output.note(format_args!("{}/{name} was deleted", kind.kind));
+                return Ok(Outcome::Success);
+            }
+            found => serde_json::to_value(found?.value())?,
+        };
+        let next = load::load(client, kind, found).await;
+        let (before, after) = (workload::draw(&shown, false), workload::draw(&next, false));
+        shown = next;
+        if before != after {
+            output.redraw();
+            print_workload(&shown, arguments, output)?;
+        }
+    }
+}
+
+fn print_workload(
+    workload: &workload::Workload,
+    arguments: &Arguments,
+    output: &mut Output,
+) -> anyhow::Result<()> {
+    match arguments.output {
+        OutputFormat::Text => {
+            let drawn = workload::draw(workload, output.format() == Format::Coloured);
+            output.data(drawn.trim_end())?;
+        }
+        OutputFormat::Json => output.data(serde_json::to_string_pretty(&workload.summary())?)?,
+    }
+    Ok(())
 }
 
 /// The definitions of the cluster. None if they cannot be listed: users of instances may not read definitions.

@@ -54,7 +54,7 @@ impl World {
         let client = plane.client().await.unwrap();
         let world = Self { client, kubeconfig: plane.admin_path(), plane, log };
         let crds = world.all("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-        for crd in kross_api::crds() {
+        for crd in kross_api::graph_crds() {
             let crd = serde_json::from_value(serde_json::to_value(crd).unwrap()).unwrap();
             crds.create(&PostParams::default(), &crd).await.unwrap();
         }

@@ -42,7 +42,7 @@ impl World {
         std::fs::write(&plugin, script).unwrap();
         std::fs::set_permissions(&plugin, std::fs::Permissions::from_mode(0o755)).unwrap();
         let objects = Objects { client: fixture.hub.client.clone() };
-        for crd in kross_api::crds() {
+        for crd in kross_api::graph_crds() {
             objects.apply(&serde_json::to_value(crd).unwrap()).await;
         }
         let flags = [

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kross_api::{Credentials, SYSTEM_NAMESPACE, SecretNamespace, SecretTemplate};
+use kross_api::{
+    Credentials, Published, SYSTEM_NAMESPACE, SecretNamespace, SecretTemplate, TargetChoice, WORKLOAD_GROUP,
+};
 use kross_graph::{
     Field, Graph, InstanceKind, Node, ObjectKind, Placement, RemotePlacement, Source, Template,
 };
@@ -210,15 +212,16 @@ fn secret_needs(node: &Node, remote: &RemotePlacement, instance_is_namespaced: b
             Some((namespace, name)) => vec![need(why).named(name).within(Some(namespace.to_owned()), true)],
             None => vec![need(open(&why))],
         },
-        Credentials::Published(_) => {
+        Credentials::Published(Published { choice, namespace }) => {
+            let namespace = namespace.as_ref().and_then(|namespace| namespace.literal()).map(str::to_owned);
+            let why_target = match choice {
+                TargetChoice::Name(_) => format!("read the KubernetesTarget of `{}`", node.id),
+                TargetChoice::Selector(_) => format!("choose the KubernetesTarget of `{}`", node.id),
+            };
+            // The cache of targets is one for all namespaces.
             vec![
-                Need::new(
-                    "workload.crossplane.io",
-                    "kubernetestargets",
-                    READ,
-                    format!("read the KubernetesTarget of `{}`", node.id),
-                ),
-                need(format!("{why}: its KubernetesTarget names the Secret")),
+                Need::new(WORKLOAD_GROUP, "kubernetestargets", READ, why_target),
+                need(format!("{why}: its KubernetesTarget names the Secret")).within(namespace, true),
             ]
         }
     }
@@ -239,10 +242,11 @@ fn secret_text(remote: &RemotePlacement) -> String {
             format!("Secret `{namespace}{}`", name.as_str())
         }
         Credentials::SecretByText(text) => format!("Secret `{}`", text.as_str()),
-        Credentials::Published(kross_api::Published::Name(name)) => {
-            format!("the Secret of KubernetesTarget `{}`", name.as_str())
+        Credentials::Published(Published { choice: TargetChoice::Name(name), namespace }) => {
+            let namespace = namespace.as_ref().map_or_else(String::new, |it| format!("{}/", it.as_str()));
+            format!("the Secret of KubernetesTarget `{namespace}{}`", name.as_str())
         }
-        Credentials::Published(kross_api::Published::Selector(_)) => {
+        Credentials::Published(Published { choice: TargetChoice::Selector(_), .. }) => {
             format!("the Secret of a KubernetesTarget (`{}`)", remote.reference.path)
         }
     }

@@ -29,8 +29,8 @@ pub(crate) fn draw(instance: &Json, coloured: bool) -> String {
     let annotation = |key: &str| instance.pointer("/metadata/annotations")?.get(key)?.as_str();
     let state = annotation(annotations::STATE).or(text("/status/state")).unwrap_or("not reconciled yet");
     let tone = match state {
-        "ACTIVE" => Tone::Good,
-        "ERROR" => Tone::Bad,
+        "ACTIVE" | "Submitted" => Tone::Good,
+        "ERROR" | "Failed" => Tone::Bad,
         _ => Tone::Busy,
     };
     let mut drawn =
@@ -49,7 +49,7 @@ pub(crate) fn draw(instance: &Json, coloured: bool) -> String {
 }
 
 /// The message of the instance's `Ready` condition, if it is not true.
-fn unready(instance: &Json) -> Option<String> {
+pub(super) fn unready(instance: &Json) -> Option<String> {
     let conditions = instance.pointer("/status/conditions")?.as_array()?;
     let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;
     let message = ready["message"].as_str().filter(|message| !message.is_empty())?;
@@ -77,7 +77,7 @@ fn branches(instance: &Json, namespace: Option<&str>) -> Vec<Branch> {
     }
     for entry in &clusters {
         let (tone, note) = cluster_note(entry);
-        branches.push(Branch { name: entry.name.clone(), note, tone, rows: rows(Some(&entry.name)) });
+        branches.push(Branch { name: cluster_name(entry), note, tone, rows: rows(Some(&entry.name)) });
     }
     let known = |name: &str| clusters.iter().any(|entry| entry.name == name);
     let mut others: Vec<&String> = resources.iter().filter_map(|entry| entry.cluster.as_ref()).collect();
@@ -93,6 +93,16 @@ fn branches(instance: &Json, namespace: Option<&str>) -> Vec<Branch> {
         });
     }
     branches
+}
+
+/// The name of a cluster, for a published one with its target and the Secret behind it.
+fn cluster_name(entry: &ClusterStatus) -> String {
+    let ClusterStatus { name, target, secret, .. } = entry;
+    match (target, secret) {
+        (Some(target), Some(secret)) => format!("{name} (KubernetesTarget {target}, Secret {secret})"),
+        (Some(target), None) => format!("{name} (KubernetesTarget {target}, without Secret)"),
+        (None, _) => name.clone(),
+    }
 }
 
 /// The widths of ids, objects and states over all branches, so that columns line up.
@@ -170,6 +180,18 @@ mod tests {
             "metadata": {"name": "web", "annotations": {"kro.run/state": "ERROR", "kro.run/message": "cluster `us` is unreachable"}},
         });
         assert_eq!(draw(&existing, false), "ConfigMap web  ERROR\n│ cluster `us` is unreachable\n");
+    }
+
+    #[test]
+    fn a_published_cluster_is_shown_with_its_target_and_the_secret_behind_it() {
+        let mut instance = instance();
+        instance["status"]["clusters"][0]["target"] = json!("team/eu");
+        let drawn = draw(&instance, false);
+        assert!(drawn.contains("─ eu (KubernetesTarget team/eu, without Secret)"), "{drawn}");
+        instance["status"]["clusters"][0]["secret"] = json!("team/eu-connection");
+        let drawn = draw(&instance, false);
+        assert!(drawn.contains("─ eu (KubernetesTarget team/eu, Secret team/eu-connection)"), "{drawn}");
+        assert!(drawn.contains("waiting for 2 replicas"), "{drawn}");
     }
 
     #[test]

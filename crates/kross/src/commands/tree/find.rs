@@ -44,7 +44,10 @@ pub(super) fn not_an_instance(object: &Json, definitions: Option<&[Json]>) -> Op
     let text = |path: &str| object.pointer(path).and_then(Json::as_str).unwrap_or_default();
     let is_reconciled =
         object.pointer("/metadata/annotations").is_some_and(|all| all.get(annotations::STATE).is_some());
+    let is_resource = text("/kind") == "KubernetesApplicationResource"
+        && text("/apiVersion").starts_with(kross_api::WORKLOAD_GROUP);
     if is_reconciled
+        || is_resource
         || definitions?.iter().any(|definition| serves(definition, text("/apiVersion"), text("/kind")))
     {
         return None;
