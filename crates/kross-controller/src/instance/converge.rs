@@ -47,7 +47,7 @@ impl Pass<'_> {
             let keys = wave.iter().filter_map(|action| plan.object(action)).map(|object| object.key.clone());
             attempted.extend(keys);
             let admitted = self.admit(&plan, wave);
-            self.expect_hooks(graph, &plan, &admitted).await;
+            let admitted = self.expect_hooks(graph, &plan, admitted).await;
             self.write_inventory_before_apply().await?;
             self.apply(&plan, &admitted).await;
             plan = self.evaluate(graph);

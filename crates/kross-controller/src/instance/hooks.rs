@@ -1,13 +1,13 @@
 //! Deletion hooks run once: the record of them is written before their objects are created and before anything is deleted, and
 //! an object of a hook that is not observed any more is confirmed as deleted by its cluster, not by a cache.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::FutureExt;
-use kross_api::{FailureReason, labels};
-use kross_cluster::{ObjectKey, Regarding, Report, Severity, StoredObject};
+use kross_api::{ClusterId, FailureReason, Operation, labels};
+use kross_cluster::{ApiError, ObjectKey, Regarding, Report, Severity, StoredObject};
 use kross_graph::Graph;
 use kross_plan::{
     ApplyAction, DeletionPlan, HookRecord, KindKey, MissingCause, MissingHook, Plan, PlannedObject,
@@ -23,6 +23,9 @@ use super::pass::Pass;
 
 /// How old the resource version before a creation may be: API servers forget them after some minutes.
 const MAX_VERSION_AGE: Duration = Duration::from_secs(60);
+
+/// Where objects are listed: a cluster, a kind and a namespace.
+type ListPlace<'p> = (&'p ClusterId, &'p Text, &'p Text, &'p Option<Text>);
 
 impl Pass<'_> {
     /// Reads the objects of deletion hooks that were created, or about to be created, and are not observed. Returns whether
@@ -105,10 +108,16 @@ impl Pass<'_> {
     }
 
     /// Adds to the record that objects of deletion hooks are about to be created, with the resource version of now. The
-    /// caller writes it before it creates them.
-    pub(super) async fn expect_hooks(&mut self, graph: &Graph, plan: &Plan, actions: &[&ApplyAction]) {
+    /// caller writes it before it creates them. Returns the actions to carry out: without an object whose resource version
+    /// cannot be read at the moment, because nobody could tell later whether it was created.
+    pub(super) async fn expect_hooks<'p>(
+        &mut self,
+        graph: &Graph,
+        plan: &'p Plan,
+        mut actions: Vec<&'p ApplyAction>,
+    ) -> Vec<&'p ApplyAction> {
         let record = HookRecord::parse(self.inventory.attempts.as_deref());
-        let (mut versions, mut expected) = (HashMap::new(), Vec::new());
+        let (mut versions, mut expected, mut failed) = (HashMap::new(), Vec::new(), HashSet::new());
         for action in actions.iter().filter(|action| action.create) {
             let (Some(node), Some(object)) = (graph.node(action.node), plan.object(action)) else { continue };
             if !plan.lifecycles.get(&node.id).is_some_and(|lifecycle| lifecycle.deletion) {
@@ -123,27 +132,48 @@ impl Pass<'_> {
                 creation.refused = false;
                 continue;
             }
-            let ObjectKey { cluster, group, kind, namespace, .. } = &object.key;
-            let place = (cluster, group, kind, namespace);
-            let version = match versions.get(&place) {
-                Some(version) => Text::clone(version),
-                None => {
-                    let read = current_version(&self.clients, object);
-                    let version = self.clients.request([cluster], read).await;
-                    let version: Text = version.unwrap_or_else(|_| "".into());
-                    versions.insert(place, version.clone());
-                    version
+            match self.version_before(&mut versions, object).await {
+                Ok(version) => {
+                    expected.push((&node.id, item, version));
+                    let creation = HookCreation { recorded: now, refused: false };
+                    self.memory.hook_creations.insert(object.key.clone(), creation);
                 }
-            };
-            expected.push((&node.id, item, version));
-            let creation = HookCreation { recorded: now, refused: false };
-            self.memory.hook_creations.insert(object.key.clone(), creation);
+                Err(error) => {
+                    let message = error.message();
+                    tracing::debug!(node = %node.id, object = %object.key, error = message, "cannot create object of deletion hook");
+                    self.memory.throttle.failed(&object.key, &error, now);
+                    self.fail(&object.key, &node.id, Operation::Create, error.reason(), message);
+                    failed.insert(&object.key);
+                }
+            }
         }
         if !expected.is_empty() {
             let expected =
                 expected.iter().map(|(hook, item, version)| (hook.as_str(), *item, version.as_str()));
             self.inventory.attempts = HookRecord::with_creating(self.inventory.attempts.as_deref(), expected);
         }
+        actions.retain(|action| plan.object(action).is_none_or(|object| !failed.contains(&object.key)));
+        actions
+    }
+
+    /// The resource version of now where an object is to be created, read once for each kind and namespace. It is empty if the
+    /// credential may not list the kind.
+    async fn version_before<'p>(
+        &self,
+        versions: &mut HashMap<ListPlace<'p>, Text>,
+        object: &'p PlannedObject,
+    ) -> Result<Text, ClientError> {
+        let ObjectKey { cluster, group, kind, namespace, .. } = &object.key;
+        let place = (cluster, group, kind, namespace);
+        if let Some(version) = versions.get(&place) {
+            return Ok(version.clone());
+        }
+        let version = match self.clients.request([cluster], current_version(&self.clients, object)).await {
+            Err(ClientError::Api(error)) if cannot_list(&error) => "".into(),
+            read => read?,
+        };
+        versions.insert(place, version.clone());
+        Ok(version)
     }
 
     /// Remembers whether the creation of an object of a deletion hook was refused for certain.
@@ -233,6 +263,11 @@ async fn find_hook(
         Err(error) if error.is_expired() => Ok(FoundHook::Deleted),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether a list can never succeed: the credential may not list the kind, or the kind has no lists.
+fn cannot_list(error: &ApiError) -> bool {
+    error.reason() == FailureReason::Forbidden || error.code() == Some(405)
 }
 
 /// The resource version of now where an object is to be created.

@@ -99,6 +99,12 @@ fn backup() -> Json {
     backup
 }
 
+/// Makes a hook ready once its object exists.
+async fn edit_once_created(config_maps: &Api<ConfigMap>, name: &str) {
+    wait::until_object(config_maps, name, |_| true).await;
+    edit(config_maps, name, json!({"done": "yes"})).await;
+}
+
 fn writes(name: &str) -> Requests {
     Requests::any().verb(Verb::Apply).resource("configmaps").name(name)
 }
@@ -126,7 +132,7 @@ async fn a_kill_before_or_after_the_creation_of_a_deletion_hook_neither_repeats_
     let world = killed.restart().await;
     wait::until_object(&world.config_maps, "before-backup", |_| true).await;
     assert!(world.config_maps.get_opt("before-database").await.unwrap().is_some());
-    edit(&world.config_maps, "before-backup", json!({"done": "yes"})).await;
+    edit_once_created(&world.config_maps, "before-backup").await;
     for name in ["after", "before"] {
         wait::until_deleted(&world.instances, name).await;
     }
@@ -134,6 +140,30 @@ async fn a_kill_before_or_after_the_creation_of_a_deletion_hook_neither_repeats_
     assert_eq!(world.proxy.count(&writes("after-backup")), 1);
     let left = world.config_maps.list(&ListParams::default().labels("kro.run/owned=true")).await.unwrap();
     assert!(left.items.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_hook_is_not_created_while_the_version_before_it_cannot_be_read() {
+    // A Secret, so that no object of the hook's kind is in the inventory, which is listed before anything is deleted.
+    let mut database = config_map("database", json!({"a": "MQ=="}));
+    database["template"]["kind"] = json!("Secret");
+    let resources = json!([database, backup()]);
+    let world = KillWorld::new("hook-version", resources, &["app"]).await;
+    let lists = || Requests::any().verb(Verb::List).resource("configmaps").namespace(NAMESPACE);
+    world.proxy.on(lists(), Action::Answer(Answer::status(500)));
+    world.proxy.on(writes("app-backup"), Action::Answer(Answer::status(500)));
+    let before = world.proxy.count(&lists());
+    world.delete(&["app"]).await;
+    wait::until_true("lists that fail", || world.proxy.count(&lists()) > before + 1).await;
+    assert_eq!(world.proxy.count(&writes("app-backup")), 0);
+    world.proxy.clear();
+    // The next controller has to tell that the object was never created.
+    world.proxy.on(writes("app-backup"), Action::Answer(Answer::status(500)));
+    wait::until_true("the write", || world.proxy.count(&writes("app-backup")) > 0).await;
+    let world = world.kill().await.restart().await;
+    edit_once_created(&world.config_maps, "app-backup").await;
+    wait::until_deleted(&world.instances, "app").await;
+    world.running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
