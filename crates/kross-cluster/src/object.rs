@@ -1,6 +1,8 @@
 //! Objects as caches store them: a compact tree without managed fields, frequently used metadata, and a digest of the
 //! fields that we own, which is computed before the managed fields are dropped.
 
+use jiff::Timestamp;
+use kross_api::ObjectFacts;
 use kross_value::{Object, Text, Value};
 
 mod digest;
@@ -112,6 +114,17 @@ impl StoredObject {
     #[must_use]
     pub fn deletion_timestamp(&self) -> Option<&str> {
         self.deletion.as_deref()
+    }
+
+    /// The facts that its conditions depend on.
+    #[must_use]
+    pub fn facts(&self) -> ObjectFacts {
+        let created = self.value.at(&["metadata", "creationTimestamp"]).and_then(Value::as_str);
+        ObjectFacts {
+            generation: self.generation.unwrap_or(0),
+            created: created.and_then(|text| text.parse::<Timestamp>().ok()),
+            deleting: self.deletion.is_some(),
+        }
     }
 
     /// Its labels.

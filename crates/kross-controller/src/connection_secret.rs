@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use crate::context::Context;
 use crate::finalizer;
 use crate::key::WorkloadKey;
+use crate::kinds;
 use crate::workload::WorkloadKind;
 
 /// The Secrets that targets and claims copy. The lock is a leaf; caches are opened and dropped outside of it.
@@ -306,8 +307,9 @@ async fn release_orphan(context: &Context, copy: &StoredObject) -> Result<(), Ap
     let namespace = copy.namespace().map(|namespace| &**namespace);
     for owner in owners {
         let text = |field| owner.get(field).and_then(Value::as_str).unwrap_or_default();
-        let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
-        let Some(kind) = WorkloadKind::find(group, text("kind")) else { continue };
+        let Some(kind) = WorkloadKind::find(kinds::group_of(text("apiVersion")), text("kind")) else {
+            continue;
+        };
         match context.client.get(&kind.api_kind(), namespace, text("name")).await {
             Ok(found) if **found.uid() == *text("uid") => return Ok(()),
             Ok(_) => {}

@@ -39,6 +39,16 @@ pub(crate) fn crd() -> Arc<ApiKind> {
     Arc::new(ApiKind::custom(group, "v1", kind, "customresourcedefinitions", false))
 }
 
+/// Group and version of an `apiVersion`. The group is empty for the core group.
+pub(crate) fn group_and_version(api_version: &str) -> (&str, &str) {
+    api_version.rsplit_once('/').unwrap_or(("", api_version))
+}
+
+/// The group of an `apiVersion`; empty for the core group.
+pub(crate) fn group_of(api_version: &str) -> &str {
+    group_and_version(api_version).0
+}
+
 /// The kind that a CRD serves, in its storage version.
 pub(crate) fn served_by(crd: &Value) -> Option<ApiKind> {
     let text = |path: &[&str]| crd.at(path).and_then(Value::as_str);

@@ -24,9 +24,8 @@ pub(crate) struct ManagedKey {
 
 impl From<&ManagedClusterReference> for ManagedKey {
     fn from(reference: &ManagedClusterReference) -> Self {
-        let (group, _) = split(&reference.api_version);
         Self {
-            group: group.into(),
+            group: kinds::group_of(&reference.api_version).into(),
             kind: reference.kind.as_str().into(),
             name: reference.name.as_str().into(),
         }
@@ -161,7 +160,7 @@ pub(crate) fn served_kind(
     api_version: &str,
     kind: &str,
 ) -> Option<Result<Arc<ApiKind>, PropagationRefusal>> {
-    let (group, version) = split(api_version);
+    let (group, version) = kinds::group_and_version(api_version);
     let refuse = |reason, message: String| Some(Err(PropagationRefusal::new(reason, message)));
     let crds = context.crds.list_readable()?;
     let is_of_kind = |crd: &&Arc<StoredObject>| {
@@ -210,11 +209,6 @@ fn text<'a>(object: &'a StoredObject, path: &[&str]) -> Option<&'a str> {
 
 fn is_built_in(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
-}
-
-/// Group and version.
-fn split(api_version: &str) -> (&str, &str) {
-    api_version.split_once('/').unwrap_or(("", api_version))
 }
 
 /// An object of a kind of managed resources changed, or the state of its cache did: requeues the targets and claims that it

@@ -185,9 +185,7 @@ async fn is_named(context: &Context, name: &SecretName) -> Result<Option<bool>, 
 pub(crate) fn existing_kind(definition: &StoredObject) -> Option<(&str, &str)> {
     let reference = definition.value().at(&["spec", "schema", "externalRef"])?;
     let text = |field| reference.get(field).and_then(Value::as_str);
-    let api_version = text("apiVersion")?;
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    Some((group, text("kind")?))
+    Some((kinds::group_of(text("apiVersion")?), text("kind")?))
 }
 
 /// Indexes the instances in a cache, unless its events have done that.

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kross_cluster::{ApiKind, Cache, Outcome, Selection, StoredObject};
+use kross_api::managers;
+use kross_cluster::{ApiError, ApiKind, Cache, Outcome, Selection, StoredObject};
+use kross_value::Value;
 use parking_lot::RwLock;
 
 use crate::context::Context;
@@ -158,6 +160,33 @@ pub(crate) fn requeue_all(context: &Context) {
             }
         }
     }
+}
+
+/// Writes the status of exactly this version of an object. The response goes into the cache as our own write: without the version
+/// it would hide a change of somebody else.
+///
+/// # Errors
+/// The request fails, or the object was changed meanwhile.
+pub(crate) async fn write_status(
+    context: &Context,
+    kind: WorkloadKind,
+    object: &StoredObject,
+    status: Value,
+) -> Result<StoredObject, ApiError> {
+    let metadata = Value::object([
+        ("uid", Value::from(object.uid().clone())),
+        ("resourceVersion", Value::from(object.resource_version().clone())),
+    ]);
+    let patch = Value::object([("metadata", metadata), ("status", status)]);
+    let (namespace, api_kind) = (object.namespace().map(|namespace| &**namespace), kind.api_kind());
+    let written = context
+        .client
+        .merge_patch(&api_kind, namespace, object.name(), Some("status"), managers::WORKLOAD, &patch)
+        .await?;
+    if let Some(cache) = context.workload.cache(kind) {
+        cache.observe(&written);
+    }
+    Ok(written)
 }
 
 /// Reconciles a target, an application or a claim.

@@ -129,7 +129,7 @@ impl Pass<'_> {
                 return Ok(Outcome::Retry);
             }
             let patch = finalizer::removal(&self.application);
-            let written = self.patch(None, &patch).await?;
+            let written = self.patch(&patch).await?;
             self.applications.observe(&written);
             self.context.applications.forget_progress(written.uid());
             return Ok(Outcome::Done);
@@ -240,21 +240,17 @@ impl Pass<'_> {
     /// Writes the finalizer, the target and the record of the choice, as far as they are missing.
     async fn write_scheduling(&mut self, scheduling: &Scheduling) -> Result<(), ApiError> {
         let Some(patch) = scheduling_patch(&self.application, &self.spec, scheduling) else { return Ok(()) };
-        let written = self.patch(None, &patch).await?;
+        let written = self.patch(&patch).await?;
         self.applications.observe(&written);
         self.application = Arc::new(written);
         Ok(())
     }
 
-    pub(super) async fn patch(
-        &self,
-        subresource: Option<&str>,
-        patch: &Value,
-    ) -> Result<StoredObject, ApiError> {
+    async fn patch(&self, patch: &Value) -> Result<StoredObject, ApiError> {
         let Self { context, application, kind, .. } = self;
         let namespace = application.namespace().map(|namespace| &**namespace);
         let name = application.name();
-        context.client.merge_patch(kind, namespace, name, subresource, managers::WORKLOAD, patch).await
+        context.client.merge_patch(kind, namespace, name, None, managers::WORKLOAD, patch).await
     }
 }
 

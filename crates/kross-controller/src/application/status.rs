@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use kross_api::{ApplicationState, Condition, KubernetesApplicationStatus, Reason};
 use kross_cluster::ApiError;
-use kross_value::{Object, Value};
+use kross_value::Value;
 
 use super::reconcile::Pass;
 use crate::condition_events;
 use crate::key::WorkloadKey;
-use crate::workload::WorkloadKind;
+use crate::workload::{self, WorkloadKind};
 
 /// The states of an application that is on its way: the next one follows soon.
 const ON_THE_WAY: [ApplicationState; 2] = [ApplicationState::Scheduled, ApplicationState::PartiallySubmitted];
@@ -33,12 +33,8 @@ impl Pass<'_> {
             self.context.applications.forget_progress(&uid);
         }
         let wire = serde_json::to_value(&status).map(Value::from).unwrap_or_default();
-        let mut metadata = Object::new();
-        // With the version: the response goes into the cache as our own write, and would hide a change of somebody else.
-        metadata.insert("resourceVersion", self.application.resource_version().clone().into());
-        let patch = Value::object([("metadata", metadata.into()), ("status", wire)]);
-        let written = self.patch(Some("status"), &patch).await?;
-        self.applications.observe(&written);
+        let (context, application) = (self.context, &self.application);
+        let written = workload::write_status(context, WorkloadKind::Application, application, wire).await?;
         condition_events::emit(self.context, &written, &before.conditions, &status.conditions);
         self.application = Arc::new(written);
         Ok(())

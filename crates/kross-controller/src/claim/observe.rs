@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::pass::Pass;
 use crate::context::Context;
+use crate::kinds;
 use crate::managed_resource::{self, Managed, ManagedKey};
 use crate::workload::WorkloadKind;
 
@@ -104,8 +105,8 @@ impl Pass<'_> {
         let spec = target.value().get("spec");
         let text = |path: &[&str]| spec.and_then(|spec| spec.at(path)).and_then(Value::as_str);
         let names_resource = self.spec.resource_ref.as_ref().is_some_and(|resource| {
-            let group = |version: &str| version.split_once('/').map_or("", |(group, _)| group).to_owned();
-            text(&["clusterRef", "apiVersion"]).map(group) == Some(group(&resource.api_version))
+            text(&["clusterRef", "apiVersion"]).map(kinds::group_of)
+                == Some(kinds::group_of(&resource.api_version))
                 && text(&["clusterRef", "kind"]) == Some(&resource.kind)
                 && text(&["clusterRef", "name"]) == Some(&resource.name)
         });

@@ -1,21 +1,20 @@
 //! Report: writes phase and conditions of a claim if they changed, and emits Events for what changed in them.
 
 use jiff::Timestamp;
-use kross_api::{ConditionSet, ConditionType, KubernetesClusterStatus, ObjectFacts, Reason, managers};
-use kross_cluster::{ApiError, StoredObject};
+use kross_api::{ConditionSet, ConditionType, KubernetesClusterStatus, Reason};
+use kross_cluster::ApiError;
 use kross_plan::workload::ClaimReport;
-use kross_value::Value;
 
 use super::pass::Pass;
 use crate::condition_events;
-use crate::workload::WorkloadKind;
+use crate::workload::{self, WorkloadKind};
 
 impl Pass<'_> {
     /// Writes what the planner reports.
     pub(super) async fn report(&mut self, report: ClaimReport) -> Result<(), ApiError> {
         let now = Timestamp::now();
         let dependents = report.dependents.iter().copied();
-        let mut set = ConditionSet::new(dependents, facts(&self.object), &self.status.conditions, now);
+        let mut set = ConditionSet::new(dependents, self.object.facts(), &self.status.conditions, now);
         for condition in report.conditions {
             set.set(condition.kind, condition.status, condition.reason, condition.message, now);
         }
@@ -26,7 +25,7 @@ impl Pass<'_> {
     pub(super) async fn report_failure(&mut self, error: &ApiError) -> Result<(), ApiError> {
         let now = Timestamp::now();
         let dependents = ConditionType::CLAIM.iter().copied();
-        let mut set = ConditionSet::new(dependents, facts(&self.object), &self.status.conditions, now);
+        let mut set = ConditionSet::new(dependents, self.object.facts(), &self.status.conditions, now);
         set.set_false(ConditionType::Synced, Reason::RequestFailed, error.to_string(), now);
         self.write(self.status.binding_phase.clone(), set).await
     }
@@ -36,29 +35,12 @@ impl Pass<'_> {
         if status == self.status {
             return Ok(());
         }
-        let metadata = Value::object([
-            ("uid", Value::from(self.object.uid().clone())),
-            ("resourceVersion", Value::from(self.object.resource_version().clone())),
-        ]);
         let json = serde_json::to_value(&status).unwrap_or_default();
-        let patch = Value::object([("metadata", metadata), ("status", Value::from(json))]);
-        let kind = WorkloadKind::Claim.api_kind();
-        let (namespace, name) = (Some(&*self.key.namespace), &self.key.name);
-        let client = &self.context.client;
         let written =
-            client.merge_patch(&kind, namespace, name, Some("status"), managers::WORKLOAD, &patch).await?;
+            workload::write_status(self.context, WorkloadKind::Claim, &self.object, json.into()).await?;
         let before = std::mem::take(&mut self.status.conditions);
         self.observe_claim(written);
         condition_events::emit(self.context, &self.object, &before, &status.conditions);
         Ok(())
-    }
-}
-
-fn facts(claim: &StoredObject) -> ObjectFacts {
-    let created = claim.value().at(&["metadata", "creationTimestamp"]).and_then(Value::as_str);
-    ObjectFacts {
-        generation: claim.generation().unwrap_or(0),
-        created: created.and_then(|text| text.parse::<Timestamp>().ok()),
-        deleting: claim.deletion_timestamp().is_some(),
     }
 }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kross_api::{
-    ObjectFacts, ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, annotations, crd_name, spec_hash,
+    ResourceGraphDefinitionSpec, ResourceGraphDefinitionStatus, annotations, crd_name, spec_hash,
 };
 use kross_cluster::StoredObject;
 use kross_schema::GroupVersionKind;
@@ -32,15 +31,6 @@ impl Definition {
 
     pub(super) fn name(&self) -> &Text {
         self.object.name()
-    }
-
-    pub(super) fn facts(&self) -> ObjectFacts {
-        let created = self.object.value().at(&["metadata", "creationTimestamp"]).and_then(Value::as_str);
-        ObjectFacts {
-            generation: self.object.generation().unwrap_or(0),
-            created: created.and_then(|text| text.parse::<Timestamp>().ok()),
-            deleting: self.object.deletion_timestamp().is_some(),
-        }
     }
 
     pub(super) fn is_deleting(&self) -> bool {

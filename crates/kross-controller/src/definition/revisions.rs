@@ -317,12 +317,7 @@ fn status(
     compiled: Result<&Graph, &str>,
     now: Timestamp,
 ) -> GraphRevisionStatus {
-    let created = object.value().at(&["metadata", "creationTimestamp"]).and_then(Value::as_str);
-    let facts = ObjectFacts {
-        generation: object.generation().unwrap_or(0),
-        created: created.and_then(|text| text.parse().ok()),
-        deleting: false,
-    };
+    let facts = ObjectFacts { deleting: false, ..object.facts() };
     let mut conditions =
         ConditionSet::new(ConditionType::REVISION.iter().copied(), facts, &before.conditions, now);
     let (topological_order, dependencies) = match compiled {

@@ -43,13 +43,13 @@ impl StatusReport {
         let clusters = if clusters { ConditionType::DEFINITION_CLUSTERS } else { &[] };
         let dependents = ConditionType::DEFINITION.iter().chain(clusters).copied();
         Self {
-            conditions: ConditionSet::new(dependents, definition.facts(), &status.conditions, now),
+            conditions: ConditionSet::new(dependents, definition.object.facts(), &status.conditions, now),
             order: status.topological_order.clone(),
             resources: status.resources.clone(),
             last_issued: status.last_issued_revision,
             accepted_by_clusters: true,
             has_warnings: false,
-            generation: definition.facts().generation,
+            generation: definition.object.facts().generation,
             now,
         }
     }

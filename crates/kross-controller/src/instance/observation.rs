@@ -12,6 +12,7 @@ use super::error::InstanceError;
 use super::member_lists::Proof;
 use super::memory::Memory;
 use super::pass::Pass;
+use crate::kinds;
 
 /// What is known of the objects of an instance.
 #[derive(Debug, Default)]
@@ -181,5 +182,5 @@ fn is_of(cache: &Cache, kind: &GroupKind) -> bool {
 
 /// The version in an `apiVersion`.
 pub(super) fn version_of(api_version: &str) -> Text {
-    api_version.rsplit_once('/').map_or(api_version, |(_, version)| version).into()
+    kinds::group_and_version(api_version).1.into()
 }

@@ -12,6 +12,7 @@ use kross_value::{Object, Text, Value};
 
 use super::cluster_inventory::RemoteInventory;
 use super::pass::Pass;
+use crate::kinds;
 
 /// What was recalled, beside the objects in the observation.
 #[derive(Default)]
@@ -119,8 +120,7 @@ fn is_collection(
 
 pub(super) fn kind_of(entry: &ManagedResource) -> Option<GroupKind> {
     let api_version = entry.api_version.as_deref().unwrap_or_default();
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    Some(GroupKind::new(group, entry.kind.as_deref()?))
+    Some(GroupKind::new(kinds::group_of(api_version), entry.kind.as_deref()?))
 }
 
 /// An object as far as an entry of the status describes it.

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use kross_api::{KubernetesTargetSpec, KubernetesTargetStatus, ObjectFacts, annotations, managers};
+use kross_api::{KubernetesTargetSpec, KubernetesTargetStatus, annotations, managers};
 use kross_cluster::{ApiError, StoredObject};
 use kross_value::Value;
 use serde::de::DeserializeOwned;
@@ -34,15 +33,6 @@ impl Target {
 
     pub(super) fn namespace(&self) -> &str {
         self.object.namespace().map(|namespace| &**namespace).unwrap_or_default()
-    }
-
-    pub(super) fn facts(&self) -> ObjectFacts {
-        let created = self.object.value().at(&["metadata", "creationTimestamp"]).and_then(Value::as_str);
-        ObjectFacts {
-            generation: self.object.generation().unwrap_or(0),
-            created: created.and_then(|text| text.parse::<Timestamp>().ok()),
-            deleting: self.is_deleting(),
-        }
     }
 
     /// Changes exactly this version of the target.

@@ -1,15 +1,13 @@
 //! Report: writes the status of a target if it changed, and emits Events for the conditions that changed.
 
 use jiff::Timestamp;
-use kross_api::managers;
 use kross_cluster::ApiError;
 use kross_plan::workload::{TargetObservation, plan_target_status};
-use kross_value::Value;
 
 use super::object::Target;
 use crate::condition_events;
 use crate::context::Context;
-use crate::workload::WorkloadKind;
+use crate::workload::{self, WorkloadKind};
 
 /// The fields of the status. All of them are written, so that those without a value are removed.
 const FIELDS: [&str; 2] = ["conditions", "cluster"];
@@ -24,7 +22,7 @@ pub(super) async fn write(
     observed: &TargetObservation<'_>,
     now: Timestamp,
 ) -> Result<(), ApiError> {
-    let status = plan_target_status(&target.status, target.facts(), observed, now);
+    let status = plan_target_status(&target.status, target.object.facts(), observed, now);
     if status == target.status {
         return Ok(());
     }
@@ -34,17 +32,7 @@ pub(super) async fn write(
             fields.entry(field).or_insert(serde_json::Value::Null);
         }
     }
-    let version = ("resourceVersion", target.object.resource_version().clone().into());
-    let patch = Value::object([("metadata", Value::object([version])), ("status", Value::from(json))]);
-    let (kind, name) = (WorkloadKind::Target.api_kind(), target.object.name());
-    let namespace = Some(target.namespace());
-    let written = context
-        .client
-        .merge_patch(&kind, namespace, name, Some("status"), managers::WORKLOAD, &patch)
-        .await?;
-    if let Some(cache) = context.workload.cache(WorkloadKind::Target) {
-        cache.observe(&written);
-    }
+    let written = workload::write_status(context, WorkloadKind::Target, &target.object, json.into()).await?;
     condition_events::emit(context, &written, &target.status.conditions, &status.conditions);
     Ok(())
 }
