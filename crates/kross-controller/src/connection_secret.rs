@@ -4,8 +4,9 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use kross_api::{Reason, connection_keys, labels, managers};
+use kross_api::{FailureReason, Reason, connection_keys, labels, managers};
 use kross_cluster::{
     ApiError, ApiKind, Cache, CacheEvent, CacheOptions, Caches, Change, Delete, Deleted, Lookup, SecretName,
     Selection, StoredObject,
@@ -23,6 +24,9 @@ use crate::finalizer;
 use crate::key::WorkloadKey;
 use crate::kinds;
 use crate::workload::WorkloadKind;
+
+/// How long until the copies are listed again after a failure.
+const LIST_WAIT: Duration = Duration::from_secs(5);
 
 /// The Secrets that targets and claims copy. The lock is a leaf; caches are opened and dropped outside of it.
 pub(crate) struct ConnectionSecrets {
@@ -294,14 +298,62 @@ pub(crate) async fn delete_copy(context: &Context, owner: &CopyOwner, name: &str
     Ok(())
 }
 
+/// Deletes the copies whose target or claim does not exist any more, as after a restore: nothing else reconciles them.
+pub(crate) async fn delete_orphans(context: &Context) {
+    loop {
+        match find_and_delete_orphans(context).await {
+            Ok(()) => return,
+            Err(error) if error.reason() == FailureReason::Forbidden => {
+                tracing::warn!(
+                    %error,
+                    advice = "if clusters are published, allow the controller to list Secrets in all namespaces",
+                    "cannot list copies of connection Secrets; those without a target or claim are not deleted"
+                );
+                return;
+            }
+            Err(error) => tracing::warn!(%error, "cannot delete copies of connection Secrets; retrying"),
+        }
+        tokio::time::sleep(LIST_WAIT).await;
+    }
+}
+
+async fn find_and_delete_orphans(context: &Context) -> Result<(), ApiError> {
+    let (client, kind) = (&context.client, &context.connection_secrets.kind);
+    for copy in client.list_with_outlines(kind, None, Some(labels::CONNECTION_COPY)).await? {
+        if has_owner(context, &copy).await? {
+            continue;
+        }
+        let namespace = copy.namespace().map(|namespace| &**namespace);
+        tracing::info!(secret = %copy.name(), namespace, "deleting copy of connection Secret without target or claim");
+        if copy.deletion_timestamp().is_some() {
+            release_copy(context, &copy).await?;
+            continue;
+        }
+        let options = Delete { uid: Some(copy.uid()), ..Delete::default() };
+        match client.delete(kind, namespace, copy.name(), options).await {
+            Ok(Deleted::Terminating(copy)) => release_copy(context, &copy).await?,
+            Ok(Deleted::Removed) => {}
+            Err(error) if error.is_object_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Removes our finalizer from a copy that is being deleted and whose target or claim does not exist any more, as after a restore.
 ///
 /// # Errors
 /// A request fails.
 async fn release_orphan(context: &Context, copy: &StoredObject) -> Result<(), ApiError> {
-    if copy.deletion_timestamp().is_none() || copy.label(labels::CONNECTION_COPY).is_none() {
+    let is_copy = copy.label(labels::CONNECTION_COPY).is_some();
+    if copy.deletion_timestamp().is_none() || !is_copy || has_owner(context, copy).await? {
         return Ok(());
     }
+    release_copy(context, copy).await
+}
+
+/// Whether the target or the claim of a copy exists, by its UID.
+async fn has_owner(context: &Context, copy: &StoredObject) -> Result<bool, ApiError> {
     let owners =
         copy.value().at(&["metadata", "ownerReferences"]).and_then(Value::as_list).unwrap_or_default();
     let namespace = copy.namespace().map(|namespace| &**namespace);
@@ -311,13 +363,13 @@ async fn release_orphan(context: &Context, copy: &StoredObject) -> Result<(), Ap
             continue;
         };
         match context.client.get(&kind.api_kind(), namespace, text("name")).await {
-            Ok(found) if **found.uid() == *text("uid") => return Ok(()),
+            Ok(found) if **found.uid() == *text("uid") => return Ok(true),
             Ok(_) => {}
             Err(error) if error.is_object_not_found() || error.is_kind_not_served() => {}
             Err(error) => return Err(error),
         }
     }
-    release_copy(context, copy).await
+    Ok(false)
 }
 
 /// Removes our finalizer from a copy that is being deleted.

@@ -349,14 +349,17 @@ async fn work(
     if let Some(period) = context.settings.caches.resync_period {
         workers.spawn(resync::run(Arc::clone(context), period));
     }
-    // It ends once every protected Secret is queued; the workers never do.
-    let requeue_protected = async {
-        secret_protection::requeue_protected(context).await;
+    // It ends once the Secrets of earlier processes are looked through; the workers never do.
+    let review_secrets = async {
+        tokio::join!(
+            secret_protection::requeue_protected(context),
+            connection_secret::delete_orphans(context)
+        );
         std::future::pending::<()>().await;
     };
     tokio::select! {
         _ = workers.join_next() => {}
-        () = requeue_protected => {}
+        () = review_secrets => {}
     }
     WORKERS
 }

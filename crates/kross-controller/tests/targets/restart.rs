@@ -1,11 +1,24 @@
 //! A control plane of its own, on which controllers are started and stopped, with and without the CRDs of targets.
 
+use k8s_openapi::api::core::v1::Secret;
 use kross_controller::Settings;
 use kross_testing::{shared, wait};
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
 use crate::setup::{Objects, Running, create_once_served, definition, install_crds, until};
 use crate::world::{RESOURCE, World, kubeconfig, provider_crds};
+
+/// A copy of a connection Secret whose target has another UID.
+fn orphaned_copy(name: &str) -> Secret {
+    let uid = "00000000-0000-0000-0000-000000000000";
+    let owner = json!({"apiVersion": "workload.crossplane.io/v1alpha1", "kind": "KubernetesTarget",
+        "name": name, "uid": uid, "controller": true});
+    serde_json::from_value(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name,
+        "labels": {"internal.kro.run/connection-copy": uid}, "finalizers": [kross_api::FINALIZER],
+        "ownerReferences": [owner]}}))
+    .unwrap()
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controller_runs_without_the_crds_and_continues_after_every_restart() {
@@ -53,6 +66,18 @@ async fn the_controller_runs_without_the_crds_and_continues_after_every_restart(
     let running = start().await;
     wait::until_deleted(&world.targets(), "dev").await;
     assert!(world.copy("default", "dev").await.is_none());
+    running.stop().await;
+
+    // Copies of a restore, whose targets do not exist. One of them is being deleted.
+    let secrets = world.secrets("default");
+    for name in ["restored", "deleted"] {
+        secrets.create(&PostParams::default(), &orphaned_copy(name)).await.unwrap();
+    }
+    secrets.delete("deleted", &DeleteParams::default()).await.unwrap();
+    let running = start().await;
+    for name in ["restored", "deleted"] {
+        wait::until_deleted(&secrets, name).await;
+    }
 
     // Graphs work throughout.
     let instances = objects.namespaced("kro.run", "Plain", "plains", "default");
