@@ -87,7 +87,7 @@ pub(super) fn draw(workload: &Workload, coloured: bool) -> String {
 fn application(workload: &Workload) -> (String, Vec<Line>) {
     let object = &workload.object;
     let state = text(object, "/status/state").unwrap_or("not reconciled yet").to_owned();
-    let mut lines = vec![target_line(text(object, "/spec/targetRef/name"), &workload.targets)];
+    let mut lines = vec![target_line(object, text(object, "/spec/targetRef/name"), &workload.targets)];
     lines.extend(workload.resources.iter().map(resource_line));
     (state, lines)
 }
@@ -101,7 +101,10 @@ fn claim(workload: &Workload) -> (String, Vec<Line>) {
     }
     lines.push(managed_line("resource", object, "/spec/resourceRef", workload.managed.as_ref()));
     lines.push(secret_line(object, "/spec/writeConnectionSecretToRef/name"));
-    lines.push(target_line(text(object, "/metadata/name"), &workload.targets));
+    lines.push(match text(object, "/spec/writeConnectionSecretToRef/name") {
+        Some(_) => target_line(object, text(object, "/metadata/name"), &workload.targets),
+        None => Line::new("target", "-", "", "a claim without `writeConnectionSecretToRef` gets no target"),
+    });
     (state, lines)
 }
 
@@ -127,13 +130,14 @@ fn target(workload: &Workload) -> (String, Vec<Line>) {
     (state.to_owned(), lines)
 }
 
-/// The line of a target that an object uses.
-fn target_line(wanted: Option<&str>, targets: &[Json]) -> Line {
+/// The line of a target that an object uses. What the object itself says of the target is not repeated.
+fn target_line(object: &Json, wanted: Option<&str>, targets: &[Json]) -> Line {
     let Some(wanted) = wanted else { return Line::new("target", "-", "", "no target is chosen yet") };
     match targets.iter().find(|target| text(target, "/metadata/name") == Some(wanted)) {
         Some(target) => {
             let (state, mut note) = target_state(target);
-            if let Some(message) = unready(target) {
+            let said = unready(object).unwrap_or_default();
+            if let Some(message) = unready(target).filter(|message| !said.contains(message.as_str())) {
                 note = [note, message]
                     .into_iter()
                     .filter(|part| !part.is_empty())
@@ -268,6 +272,27 @@ mod tests {
         let managed = Some(json!({"status": {"bindingPhase": "Bound"}}));
         let workload = Workload { object, targets: vec![target_object()], managed, ..Workload::default() };
         insta::assert_snapshot!(draw(&workload, false));
+    }
+
+    #[test]
+    fn a_claim_that_waits_for_its_target_says_why_once() {
+        let conditions = |message: &str| json!([{"type": "Ready", "status": "False", "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+        let object = json!({"kind": "KubernetesCluster", "metadata": {"name": "dev", "namespace": "team"},
+            "spec": {"resourceRef": {"kind": "GKECluster", "name": "dev-k8s"},
+                "writeConnectionSecretToRef": {"name": "dev-connection"}}, "status": {"bindingPhase": "Bound",
+                "conditions": conditions("waiting for KubernetesTarget `team/dev` to be deleted: target `dev` is used by `web`")}});
+        let mut target = target_object();
+        target["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        target["status"]["conditions"] = conditions("target `dev` is used by `web`");
+        let workload = Workload { object, targets: vec![target], ..Workload::default() };
+        insta::assert_snapshot!(draw(&workload, false));
+    }
+
+    #[test]
+    fn a_claim_without_a_connection_secret_has_no_target() {
+        let object = json!({"kind": "KubernetesCluster", "metadata": {"name": "dev", "namespace": "team"},
+            "spec": {"resourceRef": {"kind": "GKECluster", "name": "dev-k8s"}}, "status": {"bindingPhase": "Bound"}});
+        insta::assert_snapshot!(draw(&Workload { object, ..Workload::default() }, false));
     }
 
     #[test]
