@@ -47,6 +47,33 @@ fn an_invalid_value_is_rejected_before_anything_runs() {
     assert!(text.contains("invalid log level `loud`"), "{text}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn raises_the_limit_of_open_files_to_the_hard_limit() {
+    // Nothing answers there: the controller must not compete with those of other tests.
+    let text = std::fs::read_to_string(shared("hub").await.admin_path()).unwrap();
+    let server = text.lines().find_map(|line| line.trim().strip_prefix("server: ")).unwrap();
+    let kubeconfig = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(kubeconfig.path(), text.replace(server, "https://127.0.0.1:9")).unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -S -n 256; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_kross"), "controller"])
+        .args(["--health-probe-bind-address=0", "--metrics-bind-address=0", "--admin-bind-address=0"])
+        .arg("--kubeconfig")
+        .arg(kubeconfig.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let limits = format!("/proc/{}/limits", child.id());
+    wait::until_true("the limit to be raised", || {
+        let text = std::fs::read_to_string(&limits).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+        let [soft, hard] = [0, 1].map(|at| line.split_whitespace().nth(at).unwrap());
+        soft != "256" && soft == hard
+    })
+    .await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// A running controller on free ports. It is killed at the end of the test.
 struct Process {
     child: Child,

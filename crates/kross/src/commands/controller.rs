@@ -20,6 +20,7 @@ mod credentials;
 mod duration;
 mod flags;
 mod logging;
+mod open_files;
 mod syntax;
 
 use configuration::Configuration;
@@ -50,6 +51,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     let configuration = Configuration::from_flags(flags)?;
     let log = logging::start(configuration.encoder, configuration.level.clone(), configuration.color)?;
+    open_files::raise_limit();
     let audit = configuration.audit.clone().start()?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
     let ended = runtime.block_on(serve_and_reconcile(configuration, log, audit.clone()));
