@@ -146,8 +146,11 @@ async fn reconcile_target(context: &Context, key: &WorkloadKey, mut target: Targ
         }
         Deletion::Failed(error) if error.reason() == FailureReason::Conflict => return Outcome::Retry,
         Deletion::Failed(error) => {
+            // Nothing is copied: the copy may be deleted already, and after a lost response the target too.
             let message = format!("the deletion cannot go on: {}", error.message());
-            (Some(TargetDeletion::Blocked(message)), Outcome::Retry)
+            let deletion = Some(TargetDeletion::Blocked(message));
+            return report(context, key, &target, (TargetPropagation::Unknown, deletion), Outcome::Retry)
+                .await;
         }
     };
     let (propagation, retry) = match propagation::reconcile(context, key, &mut target).await {
@@ -159,9 +162,20 @@ async fn reconcile_target(context: &Context, key: &WorkloadKey, mut target: Targ
             None => return failed(key, "cannot copy the connection Secret of a target", &error),
         },
     };
-    let connection = context.targets.connect(context, key, &target);
+    report(context, key, &target, (propagation, deletion), retry).await
+}
+
+/// Connects to the cluster, and reports its state.
+async fn report(
+    context: &Context,
+    key: &WorkloadKey,
+    target: &Target,
+    (propagation, deletion): (TargetPropagation, Option<TargetDeletion>),
+    retry: Outcome,
+) -> Outcome {
+    let connection = context.targets.connect(context, key, target);
     let observed = TargetObservation { name: target.object.name(), propagation, connection, deletion };
-    match status::write(context, &target, &observed, Timestamp::now()).await {
+    match status::write(context, target, &observed, Timestamp::now()).await {
         Ok(()) => retry,
         Err(error) => failed(key, "cannot write status of target", &error),
     }

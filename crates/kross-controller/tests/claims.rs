@@ -20,6 +20,8 @@ mod end_to_end;
 mod garbage_collector;
 #[path = "claims/graph_provider.rs"]
 mod graph_provider;
+#[path = "support/killable.rs"]
+mod killable;
 #[path = "claims/kills.rs"]
 mod kills;
 #[path = "claims/provision.rs"]

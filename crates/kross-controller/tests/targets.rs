@@ -15,6 +15,10 @@
 mod connection;
 #[path = "targets/deletion.rs"]
 mod deletion;
+#[path = "support/killable.rs"]
+mod killable;
+#[path = "targets/kills.rs"]
+mod kills;
 #[path = "targets/namespace_deletion.rs"]
 mod namespace_deletion;
 #[path = "targets/propagation.rs"]
