@@ -15,10 +15,12 @@
 mod deletion;
 #[path = "applications/fleet.rs"]
 mod fleet;
+#[path = "support/killable.rs"]
+mod killable;
+#[path = "applications/kills.rs"]
+mod kills;
 #[path = "applications/remote_objects.rs"]
 mod remote_objects;
-#[path = "applications/restart.rs"]
-mod restart;
 #[path = "applications/scheduling.rs"]
 mod scheduling;
 #[path = "applications/secrets.rs"]
