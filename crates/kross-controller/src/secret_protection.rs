@@ -17,6 +17,7 @@ use crate::key::{Key, WorkloadKey};
 use crate::kinds;
 use crate::secret_users::{InventoryReference, references_of};
 use crate::target;
+use crate::workload::WorkloadKind;
 
 /// How long until a write that the controller may not do is attempted again.
 const FORBIDDEN_WAIT: Duration = Duration::from_secs(600);
@@ -144,6 +145,9 @@ async fn is_named(context: &Context, name: &SecretName) -> Result<Option<bool>, 
     else {
         return Ok(None);
     };
+    if crds.iter().any(|crd| is_unsynced(context, crd)) {
+        return Ok(None);
+    }
     let mut served = context.graphs.all();
     served.retain(|served| served.instances.is_authoritative());
     served.iter().for_each(|served| index(context, served));
@@ -179,6 +183,17 @@ async fn is_named(context: &Context, name: &SecretName) -> Result<Option<bool>, 
         }
     }
     Ok(Some(false))
+}
+
+/// Whether a CRD serves targets or their users, and not all of them are known yet.
+fn is_unsynced(context: &Context, crd: &StoredObject) -> bool {
+    let kind = kinds::served_by(crd.value()).filter(|_| kinds::is_established(crd.value()));
+    match kind.and_then(|kind| WorkloadKind::find(&kind.group, &kind.kind)) {
+        Some(kind @ (WorkloadKind::Target | WorkloadKind::ApplicationResource)) => {
+            !context.workload.cache(kind).is_some_and(|cache| cache.is_authoritative())
+        }
+        _ => false,
+    }
 }
 
 /// The existing kind whose objects are the instances of a definition: group and kind.

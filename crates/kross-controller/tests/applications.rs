@@ -11,6 +11,8 @@
     unreachable_pub
 )]
 
+#[path = "applications/connection_secrets.rs"]
+mod connection_secrets;
 #[path = "applications/deletion.rs"]
 mod deletion;
 #[path = "applications/fleet.rs"]
@@ -19,6 +21,8 @@ mod fleet;
 mod killable;
 #[path = "applications/kills.rs"]
 mod kills;
+#[path = "applications/outage.rs"]
+mod outage;
 #[path = "applications/remote_objects.rs"]
 mod remote_objects;
 #[path = "applications/scheduling.rs"]

@@ -3,13 +3,13 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kross_local::ControlPlane;
-use kross_testing::{FaultProxy, Verb, objects, shared, wait};
+use kross_testing::{Action, FaultProxy, Requests, Verb, objects, shared, wait};
 use kube::Api;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value as Json, json};
 
 use crate::killable::{Killable, Moment, Write, stop_at, until_stopped};
-use crate::setup::{condition, install_crds, until};
+use crate::setup::{Objects, condition, definition, install_crds, until};
 use crate::world::{api, has_state, template, value};
 
 const APPLICATIONS: &str = "kubernetesapplications.workload.crossplane.io";
@@ -53,6 +53,7 @@ struct Clusters {
     remote: FaultProxy,
     applications: Api<DynamicObject>,
     resources: Api<DynamicObject>,
+    secrets: Api<Secret>,
     maps: Api<ConfigMap>,
 }
 
@@ -80,6 +81,7 @@ impl Clusters {
             remote,
             applications: api(&client, "v1alpha2", "KubernetesApplication", name),
             resources: api(&client, "v1alpha1", "KubernetesApplicationResource", name),
+            secrets,
             maps: Api::namespaced(eu_client, name),
         }
     }
@@ -170,7 +172,8 @@ fn parts(name: &str) -> [String; 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_before_any_write_of_an_application_loses_nothing() {
-    kill_at_every_write("kills-before", Moment::BeforeTheWrite).await;
+    let clusters = kill_at_every_write("kills-before", Moment::BeforeTheWrite).await;
+    kill_while_a_protected_secret_is_deleted(&clusters).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,7 +181,7 @@ async fn a_kill_after_any_write_of_an_application_loses_nothing() {
     kill_at_every_write("kills-after", Moment::BeforeTheAnswer).await;
 }
 
-async fn kill_at_every_write(hub: &str, moment: Moment) {
+async fn kill_at_every_write(hub: &str, moment: Moment) -> Clusters {
     let clusters = Clusters::start(hub).await;
     let mut running = clusters.run().await;
     let mut deletions = DELETION.into_iter();
@@ -207,5 +210,34 @@ async fn kill_at_every_write(hub: &str, moment: Moment) {
         wait::until_deleted(&clusters.applications, name).await;
         assert_eq!(clusters.uids(name).await, [const { None }; 4], "something is left behind");
     }
+    running.kill().await;
+    clusters
+}
+
+/// The next controller keeps the Secret also while it does not know yet who uses the target of the Secret.
+async fn kill_while_a_protected_secret_is_deleted(clusters: &Clusters) {
+    let running = clusters.run().await;
+    let label = Patch::Merge(json!({"metadata": {"labels": {"kro.run/protect": "true"}}}));
+    clusters.secrets.patch("a-connection", &PatchParams::default(), &label).await.unwrap();
+    clusters.create("kept").await;
+    until(clusters.applications.clone(), "kept".to_owned(), |it| has_state(it, "Submitted")).await;
+    let is_kept =
+        |secret: &Secret| secret.metadata.finalizers.iter().flatten().any(|it| it == "kro.run/protect");
+    wait::until_object(&clusters.secrets, "a-connection", is_kept).await;
+    clusters.secrets.delete("a-connection", &DeleteParams::default()).await.unwrap();
+    running.kill().await;
+    let lists = Requests::any().verb(Verb::List).resource(RESOURCES);
+    let held = clusters.hub.on(lists, Action::Hold);
+    let running = clusters.run().await;
+    // Its queue is that of Secrets too.
+    let objects = Objects { client: clusters.plane.client().await.unwrap() };
+    objects.create(&definition("plain", "Plain")).await;
+    objects.until_ready("plain").await;
+    wait::until_object(&clusters.secrets, "a-connection", is_kept).await;
+    clusters.hub.remove(held);
+    clusters.applications.delete("kept", &DeleteParams::default()).await.unwrap();
+    wait::until_deleted(&clusters.applications, "kept").await;
+    assert_eq!(clusters.uids("kept").await, [const { None }; 4], "something is left behind");
+    wait::until_deleted(&clusters.secrets, "a-connection").await;
     running.kill().await;
 }
