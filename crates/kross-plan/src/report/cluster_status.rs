@@ -42,7 +42,8 @@ pub(super) fn entries(walk: &Walk<'_>, prune: &DeletionPlan) -> Vec<ClusterStatu
     let entries = walk.clusters.iter().map(|used| {
         let mut entry = entry(used, count(used));
         // A removed inventory is restored from the UIDs here. Nothing was ever applied in a cluster like this.
-        if used.deletions_only().is_some() && !recorded.contains(&used.key) {
+        let is_unusable = used.deletions_only().is_some() || used.unavailable().is_some();
+        if is_unusable && !recorded.contains(&used.key) {
             entry.uid = None;
         }
         (entry, used.former)
