@@ -62,14 +62,15 @@ pub(crate) fn user_changed(context: &Context, old: Option<&StoredObject>, new: O
     }
 }
 
-/// The targets whose connection Secret this is.
+/// The targets whose connection Secret this is. One that cannot be read may name any Secret of its namespace.
 pub(crate) fn with_secret(context: &Context, secret: &SecretName) -> Vec<WorkloadKey> {
     let Some(cache) = context.workload.cache(WorkloadKind::Target) else { return Vec::new() };
     let name = |target: &StoredObject| {
         target.value().at(&["spec", "connectionSecretRef", "name"]).and_then(Value::as_str).map(Text::from)
     };
     let is_named = |target: &&Arc<StoredObject>| {
-        target.namespace() == Some(&secret.namespace) && name(target).as_ref() == Some(&secret.name)
+        target.namespace() == Some(&secret.namespace)
+            && (name(target).as_ref() == Some(&secret.name) || target.unreadable().is_some())
     };
     let known = cache.known();
     known.iter().filter(is_named).filter_map(|it| WorkloadKey::of(WorkloadKind::Target, it)).collect()

@@ -15,6 +15,8 @@
 mod connection;
 #[path = "targets/deletion.rs"]
 mod deletion;
+#[path = "targets/kept_copies.rs"]
+mod kept_copies;
 #[path = "support/killable.rs"]
 mod killable;
 #[path = "targets/kills.rs"]
@@ -31,5 +33,7 @@ mod restart;
 mod seed_examples;
 #[path = "support/setup.rs"]
 mod setup;
+#[path = "targets/unreadable.rs"]
+mod unreadable;
 #[path = "targets/world.rs"]
 mod world;

@@ -42,18 +42,19 @@ pub(crate) async fn reconcile(context: &Context, namespace: &str, name: &str) ->
         }
     };
     // Once they have synced, all applications are requeued.
-    // A resource that cannot be read is an outline, which has its owner: it concerns its own application alone.
-    let (Some(targets), true) = (targets.list_readable(), resources.is_authoritative()) else {
+    // A resource that cannot be read is an outline, which has its owner: it concerns its own application alone. A target that
+    // cannot be read exists, and is not Ready.
+    if !targets.is_authoritative() || !resources.is_authoritative() {
         return Outcome::Done;
-    };
+    }
     let spec = application.value().get("spec").map(serde_json::Value::from).unwrap_or_default();
     let Ok(spec) = serde_json::from_value::<KubernetesApplicationSpec>(spec) else {
         // Its schema does not allow that.
         tracing::warn!(namespace, name, "cannot read the spec of the application");
         return Outcome::Done;
     };
-    let targets =
-        targets.into_iter().filter(|target| target.namespace() == application.namespace()).collect();
+    let mut targets = targets.known();
+    targets.retain(|target| target.namespace() == application.namespace());
     let kind = WorkloadKind::Application.api_kind();
     let mut pass = Pass { context, kind, application, spec, applications, targets, resources };
     let ended = match pass.application.deletion_timestamp() {

@@ -161,7 +161,10 @@ impl Targets<'_> {
             return TargetLookup::Unusable(self.refused(namespace, name, &authority));
         }
         let object = match cache.get(Some(namespace), name) {
-            Lookup::Unknown => return TargetLookup::Unknown,
+            Lookup::Unknown => {
+                let outline = cache.unreadable(Some(namespace), name);
+                return outline.map_or(TargetLookup::Unknown, |it| TargetLookup::Unusable(unreadable(&it)));
+            }
             Lookup::Absent => return TargetLookup::Unusable(self.refused(namespace, name, &authority)),
             Lookup::Found(object) => object,
         };
@@ -187,7 +190,11 @@ impl Targets<'_> {
             Err(failure) => return TargetChoice::None(failure),
         };
         let authority = self.authority(namespace, None);
-        let Some(targets) = cache.list_readable() else { return TargetChoice::Unknown };
+        if !cache.is_authoritative() {
+            return TargetChoice::Unknown;
+        }
+        // One that cannot be read exists, and is not ready.
+        let targets = cache.known();
         let in_namespace = |target: &&Arc<StoredObject>| {
             target.namespace().is_some_and(|own| **own == *namespace) && self.is_allowed(target, &authority)
         };
@@ -440,6 +447,16 @@ fn why_not_ready(target: &StoredObject) -> String {
     let namespace = target.namespace().map(|namespace| &**namespace).unwrap_or_default();
     let name = target.name();
     format!("{reason}: {message}; see `kubectl describe kubernetestarget {name} -n {namespace}`")
+}
+
+/// A target whose fields are not known. It exists, so whoever has objects there waits for it.
+fn unreadable(outline: &StoredObject) -> ConnectionFailure {
+    let error = outline.unreadable().map(ToString::to_string).unwrap_or_default();
+    let cause = format!(
+        "KubernetesTarget `{}` cannot be read: {error}; nest its fields less deeply",
+        display(outline)
+    );
+    failure(ConnectStep::TargetReady, cause, Timestamp::now())
 }
 
 fn without_secret(target: &StoredObject) -> ConnectionFailure {
