@@ -1,5 +1,6 @@
 //! Which managed resources a claim binds, and when it stays bound.
 
+use kross_testing::wait;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
@@ -126,4 +127,40 @@ async fn the_api_server_refuses_changes_that_would_lose_a_cluster() {
     let named = serde_json::from_value(named).unwrap();
     let error = world.claims().create(&kube::api::PostParams::default(), &named).await.unwrap_err();
     assert!(error.to_string().contains("must not end with `-kubeconfig`"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_whose_managed_resource_is_deleted_keeps_what_its_users_need() {
+    let world = World::new().await;
+    let managed = world.bound("dev", "Cloud", json!({})).await;
+    patch(&world.managed("Cloud"), &managed, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+    world.managed("Cloud").delete(&managed, &Default::default()).await.unwrap();
+    let claim = wait::woken(world.until_condition("dev", ("Ready", "False", "Deleting"))).await;
+    assert_eq!(claim["status"]["bindingPhase"], "Bound", "{claim:#}");
+    assert!(condition(&claim, "Ready")["message"].as_str().unwrap().contains(&managed), "{claim:#}");
+    // Another claim does not get it.
+    let reference = json!({"apiVersion": "cloud.example.com/v1", "kind": "Cloud", "name": managed});
+    world.claim("late", json!({"resourceRef": reference})).await;
+    world.until_condition("late", ("Ready", "False", "NotOffered")).await;
+    let kept = async || {
+        assert_eq!(world.secret_value("dev-conn", "kubeconfig").await.as_deref(), Some("first"));
+        let target = get(&world.targets(), "dev").await;
+        assert!(target["metadata"]["deletionTimestamp"].is_null(), "{target:#}");
+    };
+    kept().await;
+
+    patch(&world.managed("Cloud"), &managed, json!({"metadata": {"finalizers": null}})).await;
+    let claim =
+        wait::woken(world.until_condition("dev", ("Ready", "False", "ManagedResourceNotFound"))).await;
+    assert_eq!(claim["status"]["bindingPhase"], "Released", "{claim:#}");
+    let is_released = |target: &serde_json::Value| {
+        condition(target, "ConnectionSecretPropagated")["reason"] == "Released"
+            && condition(target, "Ready")["status"] == "False"
+    };
+    until(world.targets(), "dev".to_owned(), is_released).await;
+    kept().await;
+    world.delete_claim("dev").await;
+    world.until_deleted("dev").await;
+    assert!(world.targets().get_opt("dev").await.unwrap().is_none());
+    assert!(world.secrets().get_opt("dev-conn").await.unwrap().is_none());
 }
