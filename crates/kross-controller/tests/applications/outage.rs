@@ -57,7 +57,11 @@ async fn an_outage_while_applications_are_scheduled_concerns_those_of_its_target
     let hanging = eu.proxy.on(applies.clone(), Action::Hang);
     let names: Vec<String> = (0..APPLICATIONS).map(|at| format!("web-{at}")).collect();
     create_all(&world, &names).await;
-    wait::until_true("the third apply", || eu.proxy.count(&applies) >= 3).await;
+    wait::until_true("two objects and a third apply", || {
+        let sent = eu.proxy.requests(&applies);
+        sent.len() >= 3 && sent.iter().filter(|record| record.status().is_some()).count() == 2
+    })
+    .await;
     eu.proxy.set(Fault::Refuse);
     eu.proxy.remove(hanging);
     let before = objects(eu).await;
