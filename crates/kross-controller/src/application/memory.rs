@@ -8,9 +8,10 @@ use kross_value::Text;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// The first wait before progress is written. Each further wait is three times as long.
-const PROGRESS_WAIT: Duration = Duration::from_secs(1);
-const MAX_PROGRESS_WAIT: Duration = Duration::from_secs(60);
+/// The wait before progress is written for the first time, and the time between two such writes: the requests for an
+/// application must not grow with the time that it takes.
+const FIRST_PROGRESS_WAIT: Duration = Duration::from_secs(2);
+const PROGRESS_WAIT: Duration = Duration::from_secs(60);
 
 /// What is remembered of applications.
 ///
@@ -21,7 +22,8 @@ const MAX_PROGRESS_WAIT: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(crate) struct Applications {
     decisions: Mutex<Decisions>,
-    progress: Mutex<HashMap<Text, (Instant, Duration)>>,
+    /// When the progress of an application may be written next.
+    progress: Mutex<HashMap<Text, Instant>>,
 }
 
 /// The choices that are being written, by the UIDs of the applications.
@@ -62,13 +64,12 @@ impl Applications {
         let (mut progress, now) = (self.progress.lock(), Instant::now());
         match progress.get(application).copied() {
             None => {
-                progress.insert(application.clone(), (now + PROGRESS_WAIT, PROGRESS_WAIT));
-                Some(PROGRESS_WAIT)
+                progress.insert(application.clone(), now + FIRST_PROGRESS_WAIT);
+                Some(FIRST_PROGRESS_WAIT)
             }
-            Some((due, _)) if now < due => Some(due - now),
-            Some((_, last)) => {
-                let wait = (last * 3).min(MAX_PROGRESS_WAIT);
-                progress.insert(application.clone(), (now + wait, wait));
+            Some(due) if now < due => Some(due - now),
+            Some(_) => {
+                progress.insert(application.clone(), now + PROGRESS_WAIT);
                 None
             }
         }
@@ -77,5 +78,25 @@ impl Applications {
     /// Something else than progress is written, or the application was deleted.
     pub(super) fn forget_progress(&self, application: &Text) {
         self.progress.lock().remove(application);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_is_written_after_two_seconds_and_then_once_a_minute() {
+        let (applications, uid) = (Applications::default(), Text::from("uid"));
+        let (mut written, start) = (Vec::new(), Instant::now());
+        while written.len() < 3 {
+            match applications.progress_wait(&uid) {
+                Some(wait) => tokio::time::advance(wait).await,
+                None => written.push(start.elapsed().as_secs()),
+            }
+        }
+        assert_eq!(written, [2, 62, 122]);
+        applications.forget_progress(&uid);
+        assert_eq!(applications.progress_wait(&uid), Some(FIRST_PROGRESS_WAIT));
     }
 }

@@ -10,10 +10,10 @@ use kross_controller::Settings;
 use kross_testing::{FaultProxy, Requests, Verb, objects, shared, wait};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, PostParams};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
-use crate::setup::{Running, install_crds};
-use crate::world::{api, has_state, set_ready, template};
+use crate::setup::{Running, condition, install_crds, until};
+use crate::world::{api, has_state, template};
 
 const PLANE: &str = "fleet";
 const NAMESPACE: &str = "fleet";
@@ -50,7 +50,11 @@ async fn applications_are_spread_evenly_with_few_requests_and_nothing_is_sent_af
         let target = json!({"apiVersion": "workload.crossplane.io/v1alpha1", "kind": "KubernetesTarget",
             "metadata": {"name": name}, "spec": {"connectionSecretRef": {"name": secret.metadata.name}}});
         targets.create(&PostParams::default(), &serde_json::from_value(target).unwrap()).await.unwrap();
-        set_ready(&targets, &name, "True").await;
+    }
+    // An application that is created before all of them are Ready is scheduled to one that is.
+    for at in 0..TARGETS {
+        let is_ready = |target: &Json| condition(target, "Ready")["status"] == "True";
+        until(targets.clone(), format!("target-{at}"), is_ready).await;
     }
     hub_proxy.clear_requests();
     let applications = api(&client, "v1alpha2", "KubernetesApplication", NAMESPACE);

@@ -161,15 +161,6 @@ impl World {
     }
 }
 
-/// Sets the condition `Ready` of a target.
-pub async fn set_ready(targets: &Api<DynamicObject>, name: &str, status: &str) {
-    let ready = json!({"type": "Ready", "status": status, "reason": "Ready", "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let patch = json!({"status": {"conditions": [ready]}});
-    targets.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    until(targets.clone(), name.to_owned(), |target| condition(target, "Ready")["status"] == status).await;
-}
-
 pub fn has_state(object: &Json, state: &str) -> bool {
     let ready = condition(object, "Ready");
     object["status"]["state"] == state && ready["observedGeneration"] == object["metadata"]["generation"]
