@@ -28,9 +28,12 @@ mod breaker;
 mod changed_fields;
 mod credential;
 mod decompress;
+mod expected;
 mod history;
 mod identity;
+mod list;
 mod local;
+mod options;
 mod page;
 mod release;
 mod request_limit;
@@ -41,84 +44,25 @@ mod service;
 mod shared_list;
 
 pub use credential::Credential;
+pub use expected::unexpected_objects;
 pub use local::{LocalCluster, LocalError};
+pub use options::ClientOptions;
 pub use release::{OwnershipMarks, ReleaseOutcome};
 pub use rest::{Apply, Delete, Deleted, FieldValidation, Propagation};
 
 pub(crate) use audit_trail::{AuditTrail, PendingAudit};
 pub(crate) use breaker::{CircuitBreaker, Outage, RequestCounters};
+pub(crate) use expected::Expected;
 pub(crate) use identity::{ExpectedIdentity, IDENTITY_PATH, IdentityAnswer};
+pub(crate) use list::ListProgress;
 pub(crate) use page::{PageSize, Query};
 pub(crate) use request_limit::{RequestLimit, RequestPermit};
-pub(crate) use rest::{MAX_PAGES, Target, nameless};
+pub(crate) use rest::{Target, nameless};
 pub(crate) use route::Route;
 
 use decompress::decompress;
 use identity::IdentityRequest;
 use shared_list::SharedLists;
-
-/// Timeouts and limits of a client.
-#[derive(Clone, Debug)]
-pub struct ClientOptions {
-    /// The user agent, as the API server logs it.
-    pub user_agent: String,
-    /// How long a request may take, from the first byte sent to the last one received. Waiting for a permit does not
-    /// count.
-    pub request_timeout: Duration,
-    /// The same for a page of a list.
-    pub list_timeout: Duration,
-    /// How long the server may send nothing, before or within a response.
-    pub read_timeout: Duration,
-    /// The largest response that is read, after decompression, in bytes.
-    pub max_response: usize,
-    /// The transport of requests.
-    pub requests: TransportOptions,
-    /// The transport of watches.
-    pub watches: TransportOptions,
-}
-
-impl ClientOptions {
-    /// The default options, with the user agent of this kro version.
-    #[must_use]
-    pub fn for_version(version: &str) -> Self {
-        Self { user_agent: format!("kro/{version}"), ..Self::default() }
-    }
-
-    /// The same for remote clusters, with shorter timeouts: slow or unreachable remote clusters are common.
-    #[must_use]
-    pub fn for_remotes(version: &str) -> Self {
-        let requests = TransportOptions {
-            connect_timeout: Duration::from_secs(3),
-            tls_timeout: Duration::from_secs(3),
-            ping_interval: Duration::from_secs(10),
-            ping_timeout: Duration::from_secs(5),
-            max_streams: 128,
-            ..TransportOptions::default()
-        };
-        Self {
-            request_timeout: Duration::from_secs(15),
-            list_timeout: Duration::from_secs(30),
-            read_timeout: Duration::from_secs(10),
-            watches: TransportOptions { max_streams: 20_000, ..requests.clone() },
-            requests,
-            ..Self::for_version(version)
-        }
-    }
-}
-
-impl Default for ClientOptions {
-    fn default() -> Self {
-        Self {
-            user_agent: "kro/devel".to_owned(),
-            request_timeout: Duration::from_secs(30),
-            list_timeout: Duration::from_secs(60),
-            read_timeout: Duration::from_secs(30),
-            max_response: 256 << 20,
-            requests: TransportOptions::default(),
-            watches: TransportOptions { max_streams: 20_000, ..TransportOptions::default() },
-        }
-    }
-}
 
 /// The largest answer to the request for a cluster's identity, in bytes.
 const MAX_IDENTITY_ANSWER: usize = 1 << 20;
@@ -164,6 +108,8 @@ struct SharedClient {
     limit: Arc<RequestLimit>,
     /// Whether the credential now leads to another cluster, which has a client of its own.
     replaced: AtomicBool,
+    /// Objects that did not match a request.
+    unexpected: AtomicU64,
 }
 
 /// The transports of a client, and its credential.
@@ -337,6 +283,7 @@ impl ClusterClient {
                 breaker,
                 limit,
                 replaced: AtomicBool::new(false),
+                unexpected: AtomicU64::new(0),
             }),
             route: None,
             requester: None,
@@ -429,6 +376,11 @@ impl ClusterClient {
     #[must_use]
     pub fn discovery(&self) -> &Discovery {
         &self.shared.discovery
+    }
+
+    /// Timeouts and limits.
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.shared.options
     }
 
     /// Statistics of its transports.
@@ -534,7 +486,7 @@ impl SharedClient {
         transports.check_status(head.status);
         let body = body.read_all(options.max_response, read).await?;
         let body = if head.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
-            decompress(&body, options.max_response)?
+            decompress(body, options.max_response).await?
         } else {
             body
         };

@@ -54,7 +54,7 @@ struct ErrorDetails {
     code: Option<StatusCode>,
     retry_after: Option<Duration>,
     status: Status,
-    /// Whether the response exceeds the limit.
+    /// Whether the response, or all responses together, exceed a limit.
     too_large: bool,
     /// Whether nothing was sent because this process does not hold the Lease.
     fenced: bool,
@@ -178,6 +178,13 @@ impl ApiError {
         Self::new(attempt, FailureReason::ServerError, &error.to_string())
     }
 
+    /// A cluster sends more than a limit allows. That lasts until somebody deletes something or raises the limit.
+    pub(crate) fn over_limit(attempt: Attempt, problem: &str) -> Self {
+        let mut error = Self::new(attempt, FailureReason::ServerError, problem);
+        error.0.too_large = true;
+        error
+    }
+
     /// A failure that was found without a request.
     pub(crate) fn new(attempt: Attempt, reason: FailureReason, message: &str) -> Self {
         Self(Box::new(ErrorDetails {
@@ -238,6 +245,9 @@ impl ApiError {
         // Nothing has to change in the cluster before the API server answers again.
         if self.missing() == Some(&Missing::Unexplained) {
             return Retry::Backoff;
+        }
+        if self.0.too_large {
+            return Retry::WhenChanged;
         }
         match self.0.reason.retry() {
             RetryClass::Transient => Retry::Backoff,

@@ -45,6 +45,7 @@ mod fence;
 mod kubeconfig;
 mod leader_election;
 mod object;
+mod offload;
 mod registry;
 mod secrets;
 mod supervisor;
@@ -62,7 +63,7 @@ pub use cache::{
 pub use cidr::{Cidr, NotACidr};
 pub use client::{
     Apply, ClientOptions, ClientStats, ClusterClient, Credential, Delete, Deleted, FieldValidation,
-    LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome,
+    LocalCluster, LocalError, OwnershipMarks, Propagation, ReleaseOutcome, unexpected_objects,
 };
 pub use discovery::{ApiKind, Discovery};
 pub use error::{ApiError, FieldConflict, Missing, Retry};

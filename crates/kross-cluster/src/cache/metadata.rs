@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::store::NamespacedName;
+use crate::client::Expected;
 use crate::object::StoredObject;
 
 /// Requests a list that contains metadata only.
@@ -91,6 +92,12 @@ impl MetadataPage {
 impl ObjectVersion {
     pub(super) fn namespaced_name(&self) -> NamespacedName {
         (self.namespace.as_deref().unwrap_or_default().into(), self.name.as_str().into())
+    }
+
+    /// Whether the request asked for this object.
+    pub(super) fn matches(&self, expected: &Expected) -> bool {
+        let label = |name: &str| self.labels.get(name).map(String::as_str);
+        expected.matches_metadata(self.namespace.as_deref(), &self.name, label)
     }
 
     /// Whether an object is this one, in this version.

@@ -9,11 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 use super::metadata::{MetadataPage, ObjectVersion};
-use super::reflector::{Reflector, SHORT_DELAY};
+use super::reflector::Reflector;
 use super::store::{NamespacedName, Store};
 use super::sync_policy::PollInterval;
 use crate::audit::AuditVerb;
-use crate::client::{MAX_PAGES, PageSize};
+use crate::client::PageSize;
 use crate::error::ApiError;
 use crate::object::StoredObject;
 
@@ -53,7 +53,9 @@ pub(super) async fn poll(
                 }
             }
             // The list took so long that the API server has compacted the version of its first pages.
-            Err(error) if error.is_expired() => poller.reflector.pause(SHORT_DELAY).await,
+            Err(error) if error.is_expired() => {
+                poller.reflector.pause_interrupted(interval.next(1.0)).await;
+            }
             Err(error) => poller.reflector.back_off(&error).await,
         }
     }
@@ -104,8 +106,9 @@ impl Poller<'_> {
     async fn list_all(&self) -> Result<PollResult, ApiError> {
         let (mut changed, mut version, mut next, mut dropped) = (Vec::new(), None, None, 0);
         let mut size = PageSize::of(&self.reflector.kind);
-        for _ in 0..MAX_PAGES {
-            let page = self.reflector.page(next.as_deref(), &mut size).await?;
+        let mut progress = self.reflector.client.list_progress();
+        loop {
+            let page = self.reflector.page(next.as_deref(), &mut size, &mut progress).await?;
             changed.extend(page.items);
             dropped += page.dropped;
             let version = version.get_or_insert(page.resource_version);
@@ -115,7 +118,6 @@ impl Poller<'_> {
                 return Ok(PollResult { version, unchanged: Vec::new(), changed, dropped });
             }
         }
-        Err(self.reflector.endless())
     }
 
     async fn list_changed(&mut self) -> Result<PollResult, ApiError> {
@@ -151,15 +153,15 @@ impl Poller<'_> {
     /// All pages of the metadata list, as one.
     async fn metadata(&self) -> Result<MetadataPage, ApiError> {
         let mut size = PageSize::of(&self.reflector.kind);
-        let mut all = self.reflector.metadata_page(None, &mut size).await?;
-        for _ in 1..MAX_PAGES {
+        let mut progress = self.reflector.client.list_progress();
+        let mut all = self.reflector.metadata_page(None, &mut size, &mut progress).await?;
+        loop {
             let Some(next) = all.next.take() else { return Ok(all) };
-            let page = self.reflector.metadata_page(Some(&next), &mut size).await?;
+            let page = self.reflector.metadata_page(Some(&next), &mut size, &mut progress).await?;
             all.items.extend(page.items);
             all.dropped += page.dropped;
             all.next = page.next;
         }
-        Err(self.reflector.endless())
     }
 
     /// Reads the changed objects. One whose labels changed since the list was taken may no longer match the selector:

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::StatusCode;
 use kross_api::{FailureReason, Operation, SyncMode};
 use tokio::sync::Semaphore;
@@ -21,10 +22,11 @@ use super::{CacheKey, CacheOptions, Change, Selection};
 use super::{poll, rollback};
 use crate::audit::AuditVerb;
 use crate::client::{ApiResponse, ClusterClient, PendingAudit};
-use crate::client::{MAX_PAGES, PageSize, Query, Target};
+use crate::client::{Expected, ListProgress, PageSize, Query, Target};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Retry, Status};
 use crate::object::StoredObject;
+use crate::offload;
 use crate::supervisor::Panicked;
 use crate::transport::{ResponseBody, TransportError};
 use crate::workqueue::Backoff;
@@ -35,6 +37,8 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 const WATCH_TIMEOUT_GRACE: Duration = Duration::from_secs(30);
 /// A watch that was open for this long was healthy: the next failure counts as the first one.
 const HEALTHY_AFTER: Duration = Duration::from_secs(10);
+/// The longest delay before a watch is resumed that the server closes at once.
+const MAX_RESUME_DELAY: Duration = Duration::from_secs(1);
 /// The delay before a request that is expected to succeed.
 pub(super) const SHORT_DELAY: Duration = Duration::from_millis(100);
 
@@ -61,6 +65,8 @@ pub(super) struct Reflector {
     /// When the objects are listed again although nothing has failed.
     resync_at: Option<Instant>,
     failures: u32,
+    /// How often in a row a resource version has expired, or a watch was closed, at once.
+    interruptions: u32,
     /// Whether the last response was that the kind is not served.
     missing: bool,
     /// An object whose deletion the watch has to report.
@@ -86,6 +92,7 @@ impl Reflector {
             resync_period,
             resync_at: None,
             failures: 0,
+            interruptions: 0,
             missing: false,
             missing_object: None,
         }
@@ -111,7 +118,7 @@ impl Reflector {
                     self.watch_from(version).await;
                 }
                 // The list took so long that the API server has compacted the version of its first pages.
-                Err(error) if error.is_expired() => self.pause(SHORT_DELAY).await,
+                Err(error) if error.is_expired() => self.pause_interrupted(self.backoff.cap).await,
                 Err(error) => self.back_off(&error).await,
             }
         }
@@ -125,8 +132,9 @@ impl Reflector {
         let mut next: Option<String> = None;
         let mut version = String::new();
         let mut size = PageSize::of(&self.kind);
-        for _ in 0..MAX_PAGES {
-            let page = self.page(next.as_deref(), &mut size).await?;
+        let mut progress = self.client.list_progress();
+        loop {
+            let page = self.page(next.as_deref(), &mut size, &mut progress).await?;
             if next.is_none() {
                 version = page.resource_version;
                 self.writer.change(|store| {
@@ -145,29 +153,30 @@ impl Reflector {
                 return Ok(version);
             }
         }
-        Err(self.endless())
     }
 
     pub(super) async fn page(
         &self,
         next: Option<&str>,
         size: &mut PageSize,
+        progress: &mut ListProgress,
     ) -> Result<crate::ObjectList, ApiError> {
         let selection = &self.writer.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
-        self.client.list_page(&self.kind, selection.namespace(), &query, next, size).await
+        self.client.list_page(&self.kind, selection.namespace(), &query, next, size, progress).await
     }
 
     pub(super) async fn metadata_page(
         &self,
         next: Option<&str>,
         size: &mut PageSize,
+        progress: &mut ListProgress,
     ) -> Result<MetadataPage, ApiError> {
         let selection = &self.writer.key().selection;
         let (labels, fields) = (selection.labels(), selection.fields());
         let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
-        self.metadata_list(selection.namespace(), &query, next, size).await
+        self.metadata_list(selection.namespace(), &query, next, size, progress).await
     }
 
     /// A list of the metadata of one object.
@@ -176,7 +185,8 @@ impl Reflector {
         let labels = self.writer.key().selection.labels();
         let query = Query { labels: labels.as_deref(), fields: Some(&field) };
         let namespace = object.namespace().map(|namespace| &**namespace);
-        self.metadata_list(namespace, &query, None, &mut PageSize::ONE.clone()).await
+        let mut progress = self.client.list_progress();
+        self.metadata_list(namespace, &query, None, &mut PageSize::ONE.clone(), &mut progress).await
     }
 
     async fn metadata_list(
@@ -185,17 +195,23 @@ impl Reflector {
         query: &Query<'_>,
         next: Option<&str>,
         size: &mut PageSize,
+        progress: &mut ListProgress,
     ) -> Result<MetadataPage, ApiError> {
         let page =
             self.client.list_page_as(&self.kind, namespace, query, next, size, metadata::ACCEPT).await?;
-        MetadataPage::read(&page).map_err(|_| {
+        let bytes = page.len();
+        let unreadable = || {
             let problem = "cannot parse the metadata list";
             ApiError::new(self.attempt(), FailureReason::ServerError, problem)
-        })
-    }
-
-    pub(super) fn endless(&self) -> ApiError {
-        self.client.endless_list(&self.kind, self.writer.key().selection.namespace())
+        };
+        let page = offload::parse(page, MetadataPage::read).await.map_err(|_| unreadable())?;
+        let mut page = page.map_err(|_| unreadable())?;
+        let all = page.items.len();
+        self.client.add_page(&self.kind, namespace, progress, (bytes, all, page.next.as_deref()))?;
+        let expected = Expected::new(&self.kind, namespace, query);
+        page.items.retain(|item| item.matches(&expected));
+        self.client.count_unexpected(&self.kind, all - page.items.len());
+        Ok(page)
     }
 
     /// Whether it is time to list although nothing has failed.
@@ -229,7 +245,7 @@ impl Reflector {
             interrupted =
                 matches!(end, WatchEnd::Failed(_)) || rollback::is_interruption(timeout, started.elapsed());
             if started.elapsed() > HEALTHY_AFTER {
-                self.failures = 0;
+                (self.failures, self.interruptions) = (0, 0);
             }
             match end {
                 WatchEnd::Resume if self.writer.relist().is_due() => {
@@ -238,9 +254,15 @@ impl Reflector {
                 }
                 WatchEnd::Resume if self.is_resync_due() => return,
                 // Do not hammer a server that closes every watch at once.
-                WatchEnd::Resume if started.elapsed() < HEALTHY_AFTER => self.pause(SHORT_DELAY).await,
+                WatchEnd::Resume if started.elapsed() < HEALTHY_AFTER => {
+                    self.pause_interrupted(MAX_RESUME_DELAY).await;
+                }
                 WatchEnd::Resume => {}
-                WatchEnd::Expired => return,
+                // A server could let every version expire at once.
+                WatchEnd::Expired => {
+                    self.pause_interrupted(self.backoff.cap).await;
+                    return;
+                }
                 WatchEnd::Failed(error) => {
                     self.back_off(&error).await;
                     // Whether the kind is still served, the next list finds out.
@@ -282,6 +304,7 @@ impl Reflector {
 
     async fn read(&self, mut body: ResponseBody, deadline: Instant, version: &mut String) -> WatchEnd {
         let mut lines = Lines::default();
+        let expected = self.expected();
         loop {
             let chunk = tokio::select! {
                 chunk = timeout_at(deadline, body.chunk()) => chunk,
@@ -306,16 +329,31 @@ impl Reflector {
                 return WatchEnd::Failed(ApiError::new(self.attempt(), FailureReason::ServerError, problem));
             }
             while let Some(line) = lines.next() {
-                if let Some(end) = self.event(&line, version) {
+                if let Some(end) = self.event(line.freeze(), version, &expected).await {
                     return end;
                 }
             }
         }
     }
 
+    /// The objects that the requests of this cache ask for.
+    fn expected(&self) -> Expected {
+        let selection = &self.writer.key().selection;
+        let (labels, fields) = (selection.labels(), selection.fields());
+        let query = Query { labels: labels.as_deref(), fields: fields.as_deref() };
+        Expected::new(&self.kind, selection.namespace(), &query)
+    }
+
     /// Applies an event. Returns how the watch ended if this was its last one.
-    fn event(&self, line: &[u8], version: &mut String) -> Option<WatchEnd> {
-        match Event::read(line) {
+    async fn event(&self, line: Bytes, version: &mut String, expected: &Expected) -> Option<WatchEnd> {
+        // A line that cannot be parsed is skipped, for whatever reason.
+        match offload::parse(line, Event::read).await.ok().flatten() {
+            Some(Ok(Event::Applied(object))) if !expected.matches(&object) => {
+                self.client.count_unexpected(&self.kind, 1);
+            }
+            Some(Ok(Event::Deleted(object))) if !expected.is_within_reach(&object) => {
+                self.client.count_unexpected(&self.kind, 1);
+            }
             Some(Ok(Event::Applied(object))) => {
                 version.clear();
                 version.push_str(object.resource_version());
@@ -375,7 +413,7 @@ impl Reflector {
     /// Resets the backoff after a success.
     pub(super) fn recovered(&mut self) {
         self.missing = false;
-        self.failures = 0;
+        (self.failures, self.interruptions) = (0, 0);
     }
 
     /// Reports a failure and waits before the next attempt.
@@ -395,6 +433,13 @@ impl Reflector {
             Retry::WhenChanged => self.persistent_backoff.delay(self.failures, fastrand::f64()),
         };
         self.pause(wait).await;
+    }
+
+    /// Waits before the next attempt after an interruption that is no failure by itself, longer each time.
+    pub(super) async fn pause_interrupted(&mut self, longest: Duration) {
+        self.interruptions = self.interruptions.saturating_add(1);
+        let wait = self.backoff.delay(self.interruptions, fastrand::f64());
+        self.pause(wait.min(longest)).await;
     }
 
     pub(super) async fn pause(&self, wait: Duration) {

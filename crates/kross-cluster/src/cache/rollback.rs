@@ -96,7 +96,10 @@ impl Reflector {
         let known = self.writer.read(Known::of);
         let page = match &known.newest {
             Some(newest) => self.metadata_of(newest).await,
-            None => self.metadata_page(None, &mut PageSize::ONE.clone()).await,
+            None => {
+                let mut progress = self.client.list_progress();
+                self.metadata_page(None, &mut PageSize::ONE.clone(), &mut progress).await
+            }
         };
         let page = match page {
             Err(error) if error.code() == Some(NOT_ACCEPTABLE) => return Ok(false),

@@ -69,8 +69,9 @@ impl ClusterClient {
         // From the server: cached objects have no managed fields.
         let response = self.perform(&target, ApiRequest::get(target.path(self, None)?)).await?;
         // A response that is not the object does not prove that another one has its name.
-        self.object_or_outline(&target, &response)?;
-        let object: Json = serde_json::from_slice(&response.body).unwrap_or_default();
+        let bytes = response.body.clone();
+        self.object_or_outline(&target, response).await?;
+        let object: Json = serde_json::from_slice(&bytes).unwrap_or_default();
         let Some(metadata) =
             object.get("metadata").filter(|metadata| metadata.get("uid") == Some(&uid.into()))
         else {

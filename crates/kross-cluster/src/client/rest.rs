@@ -1,4 +1,4 @@
-//! The REST client: get, list, create, apply, patch, replace and delete. Each is one request (a list one per page); its
+//! The REST client: get, create, apply, patch, replace and delete. Each is one request; its
 //! response is returned as stored objects, or as a classified error.
 
 use bytes::Bytes;
@@ -8,17 +8,14 @@ use kross_value::Value;
 use serde_json::json;
 
 use crate::audit::AuditVerb;
-use crate::client::{ApiRequest, ApiResponse, ClusterClient, JSON, PageSize, Query};
+use crate::client::{ApiRequest, ApiResponse, ClusterClient, JSON};
 use crate::discovery::{ApiKind, push_encoded};
 use crate::error::{ApiError, Attempt, Missing, Status};
-use crate::object::{ObjectList, StoredObject, read_list, read_object_or_outline};
+use crate::object::{StoredObject, read_object_or_outline};
+use crate::offload;
 
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
-/// A list with more pages is given up.
-pub(crate) const MAX_PAGES: usize = 4000;
-/// How often a list is started again when it expires while it is read.
-const MAX_LIST_ATTEMPTS: u32 = 3;
 
 /// How the server treats unknown fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,86 +133,7 @@ impl ClusterClient {
         let pending = self.begin_audit(AuditVerb::Get, kind, namespace, name);
         let response = self.perform(&target, ApiRequest::get(path)).await;
         pending.finish(&response);
-        self.object_or_outline(&target, &response?)
-    }
-
-    /// Lists the objects that match a label selector, in one namespace or in all.
-    ///
-    /// # Errors
-    /// One of them cannot be read, or the cluster rejects the request or does not answer.
-    pub async fn list(
-        &self,
-        kind: &ApiKind,
-        namespace: Option<&str>,
-        selector: Option<&str>,
-    ) -> Result<Vec<StoredObject>, ApiError> {
-        let listed = self.list_with_outlines(kind, namespace, selector).await?;
-        listed.into_iter().map(|object| self.readable_item(kind, &object).map(|()| object)).collect()
-    }
-
-    /// Fails if an object of a list is an outline.
-    pub(super) fn readable_item(&self, kind: &ApiKind, object: &StoredObject) -> Result<(), ApiError> {
-        let Some(error) = object.unreadable() else { return Ok(()) };
-        let (namespace, name) = (object.namespace().map(|namespace| &**namespace), object.name());
-        let target = Target { kind, namespace, name, operation: Operation::Get };
-        Err(ApiError::unreadable(target.attempt(self), error))
-    }
-
-    /// Like [`ClusterClient::list`], with the outlines of objects that cannot be read ([`StoredObject::unreadable`]).
-    ///
-    /// # Errors
-    /// Not even the name of one of them can be read, or the cluster rejects the request or does not answer.
-    pub async fn list_with_outlines(
-        &self,
-        kind: &ApiKind,
-        namespace: Option<&str>,
-        selector: Option<&str>,
-    ) -> Result<Vec<StoredObject>, ApiError> {
-        let query = Query { labels: selector, ..Query::default() };
-        let pending = self.begin_audit(AuditVerb::List, kind, namespace, "");
-        let mut attempts = 1;
-        let listed = loop {
-            match self.list_pages(kind, namespace, &query).await {
-                // The list took so long that the API server has compacted the version of its first pages.
-                Err(error) if error.is_expired() && attempts < MAX_LIST_ATTEMPTS => attempts += 1,
-                listed => break listed,
-            }
-        };
-        pending.finish(&listed);
-        listed
-    }
-
-    async fn list_pages(
-        &self,
-        kind: &ApiKind,
-        namespace: Option<&str>,
-        query: &Query<'_>,
-    ) -> Result<Vec<StoredObject>, ApiError> {
-        let mut items = Vec::new();
-        let mut next = None;
-        let mut size = PageSize::of(kind);
-        for _ in 0..MAX_PAGES {
-            let page = self.list_page(kind, namespace, query, next.as_deref(), &mut size).await?;
-            // An object that is missing here may be one of them.
-            if page.dropped > 0 {
-                let target = Target { kind, namespace, name: "", operation: Operation::Get };
-                let problem = nameless(page.dropped);
-                return Err(ApiError::new(target.attempt(self), FailureReason::ServerError, &problem));
-            }
-            items.extend(page.items);
-            next = page.next;
-            if next.is_none() {
-                return Ok(items);
-            }
-        }
-        Err(self.endless_list(kind, namespace))
-    }
-
-    /// The error of a list that never ends.
-    pub(crate) fn endless_list(&self, kind: &ApiKind, namespace: Option<&str>) -> ApiError {
-        let target = Target { kind, namespace, name: "", operation: Operation::Get };
-        let problem = format!("the list has more than {MAX_PAGES} pages");
-        ApiError::new(target.attempt(self), FailureReason::ServerError, &problem)
+        self.object_or_outline(&target, response?).await
     }
 
     /// Applies an object (server-side apply). The object has its kind, its name and, if its kind is namespaced, its
@@ -242,7 +160,7 @@ impl ClusterClient {
         }
         let request = ApiRequest::write(Method::PATCH, path, APPLY_PATCH, body(object));
         let response = self.perform(&target, request).await?;
-        self.object(&target, &response)
+        self.object(&target, response).await
     }
 
     /// Changes an object with a JSON merge patch. With `metadata.resourceVersion` in the patch it applies only to that
@@ -263,7 +181,7 @@ impl ClusterClient {
         let path = with_manager(target.path(self, subresource)?, manager);
         let response =
             self.perform(&target, ApiRequest::write(Method::PATCH, path, MERGE_PATCH, body(patch))).await?;
-        self.object(&target, &response)
+        self.object(&target, response).await
     }
 
     /// Creates an object.
@@ -281,7 +199,7 @@ impl ClusterClient {
         let path = with_manager(kind.collection_path(namespace), manager);
         let response =
             self.perform(&target, ApiRequest::write(Method::POST, path, JSON, body(object))).await?;
-        self.object(&target, &response)
+        self.object(&target, response).await
     }
 
     /// Replaces an object, or a subresource such as `status`. With `metadata.resourceVersion` it replaces only that
@@ -301,7 +219,7 @@ impl ClusterClient {
         let path = with_manager(target.path(self, subresource)?, manager);
         let response =
             self.perform(&target, ApiRequest::write(Method::PUT, path, JSON, body(object))).await?;
-        self.object(&target, &response)
+        self.object(&target, response).await
     }
 
     /// Deletes an object.
@@ -344,7 +262,7 @@ impl ClusterClient {
         if Status::read(&response.body).is_some_and(|status| status.is_success()) {
             return Ok(Deleted::Removed);
         }
-        let object = self.object_or_outline(&target, &response)?;
+        let object = self.object_or_outline(&target, response).await?;
         Ok(match object.deletion_timestamp() {
             Some(_) => Deleted::Terminating(object),
             None => Deleted::Removed,
@@ -382,57 +300,6 @@ impl ClusterClient {
             Err(error) => Err(ApiError::from_transport(attempt, &error)),
             Ok(response) if response.status.is_success() => Ok(response.body),
             Ok(response) => Err(ApiError::from_response(attempt, &response)),
-        }
-    }
-
-    /// A page of a list.
-    pub(crate) async fn list_page(
-        &self,
-        kind: &ApiKind,
-        namespace: Option<&str>,
-        query: &Query<'_>,
-        next: Option<&str>,
-        size: &mut PageSize,
-    ) -> Result<ObjectList, ApiError> {
-        let body = self.list_page_as(kind, namespace, query, next, size, JSON).await?;
-        let target = Target { kind, namespace, name: "", operation: Operation::Get };
-        let page = read_list(&body, &kind.api_version(), &kind.kind)
-            .map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
-        // API servers always say as of which version nothing exists.
-        if page.items.is_empty() && page.resource_version.is_empty() {
-            let problem = "the list has neither objects nor a resource version";
-            return Err(ApiError::unexpected_response(target.attempt(self), problem));
-        }
-        Ok(page)
-    }
-
-    /// A page of a list in another representation, unparsed. A page that is too large is requested again in a smaller
-    /// size, which the caller keeps for the next page.
-    pub(crate) async fn list_page_as(
-        &self,
-        kind: &ApiKind,
-        namespace: Option<&str>,
-        query: &Query<'_>,
-        next: Option<&str>,
-        size: &mut PageSize,
-        accept: &'static str,
-    ) -> Result<Bytes, ApiError> {
-        let target = Target { kind, namespace, name: "", operation: Operation::Get };
-        loop {
-            let mut path = kind.collection_path(namespace);
-            path.push_str(&format!("?limit={}", size.objects()));
-            query.push(&mut path);
-            if let Some(next) = next {
-                path.push_str("&continue=");
-                push_encoded(&mut path, next);
-            }
-            match self.perform(&target, ApiRequest { accept, ..ApiRequest::list(path) }).await {
-                Ok(response) => return Ok(response.body),
-                Err(error) => match size.halved().filter(|_| error.is_too_large()) {
-                    Some(smaller) => *size = smaller,
-                    None => return Err(error),
-                },
-            }
         }
     }
 
@@ -496,8 +363,8 @@ impl ClusterClient {
     }
 
     /// Parses a response and checks that it is about the requested object.
-    fn object(&self, target: &Target<'_>, response: &ApiResponse) -> Result<StoredObject, ApiError> {
-        let object = self.object_or_outline(target, response)?;
+    async fn object(&self, target: &Target<'_>, response: ApiResponse) -> Result<StoredObject, ApiError> {
+        let object = self.object_or_outline(target, response).await?;
         self.readable(target, object)
     }
 
@@ -510,14 +377,17 @@ impl ClusterClient {
     }
 
     /// Parses a response and checks that it is about the requested object: a hostile server can answer anything.
-    pub(super) fn object_or_outline(
+    pub(super) async fn object_or_outline(
         &self,
         target: &Target<'_>,
-        response: &ApiResponse,
+        response: ApiResponse,
     ) -> Result<StoredObject, ApiError> {
-        let object = read_object_or_outline(&response.body)
-            .map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
+        let object = offload::parse(response.body, read_object_or_outline).await.map_err(|panicked| {
+            ApiError::new(target.attempt(self), FailureReason::ServerError, &panicked.to_string())
+        })?;
+        let object = object.map_err(|error| ApiError::unreadable(target.attempt(self), &error))?;
         let matches = object.kind() == target.kind.kind.as_str()
+            && object.api_version() == target.kind.api_version()
             && (target.name.is_empty() || object.name() == target.name)
             && (!target.kind.namespaced || object.namespace().map(|text| &**text) == target.namespace);
         if matches {

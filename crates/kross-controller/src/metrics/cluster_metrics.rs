@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use kross_api::FailureReason;
-use kross_cluster::{AuditStats, ClusterRegistry, ClusterState, ClusterTotals, ClusterView};
+use kross_cluster::{
+    AuditStats, ClusterRegistry, ClusterState, ClusterTotals, ClusterView, unexpected_objects,
+};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -37,6 +39,9 @@ const REQUEST_RESULTS: [&str; 3] = ["answered", "unanswered", "refused"];
 const AUDIT: &str = "kross_audit_records";
 const AUDIT_HELP: &str = "Audit records; `dropped` ones came faster than they could be written, `failed` ones could not be written to the file";
 const AUDIT_RESULTS: [&str; 3] = ["written", "dropped", "failed"];
+
+const UNEXPECTED: &str = "kross_unexpected_objects";
+const UNEXPECTED_HELP: &str = "Objects in lists and watches that did not match the request and were dropped; an API server sends none: the log names the cluster";
 
 /// A gauge of each cluster, and how it is read.
 struct PerCluster {
@@ -83,6 +88,7 @@ pub(super) fn descriptions() -> impl Iterator<Item = Description> {
         (FAILURES, MetricType::Counter, FAILURES_HELP, vec![("reason", reasons)]),
         (REQUESTS, MetricType::Counter, REQUESTS_HELP, vec![(RESULT, REQUEST_RESULTS.to_vec())]),
         (AUDIT, MetricType::Counter, AUDIT_HELP, vec![(RESULT, AUDIT_RESULTS.to_vec())]),
+        (UNEXPECTED, MetricType::Counter, UNEXPECTED_HELP, Vec::new()),
     ];
     let open = PER_CLUSTER
         .map(|PerCluster { name, help, .. }| (name, MetricType::Gauge, help, vec![("cluster", Vec::new())]));
@@ -92,6 +98,8 @@ pub(super) fn descriptions() -> impl Iterator<Item = Description> {
 pub(super) fn encode(encoder: &mut DescriptorEncoder, clusters: &ClusterRegistry) -> fmt::Result {
     totals(encoder, &clusters.totals())?;
     audit(encoder, clusters.audit())?;
+    let unexpected = encoder.encode_descriptor(UNEXPECTED, UNEXPECTED_HELP, None, MetricType::Counter)?;
+    ConstCounter::new(unexpected_objects()).encode(unexpected)?;
     views(encoder, &clusters.states())
 }
 

@@ -164,6 +164,9 @@ impl FlagValues {
         if let Some(most) = self.count("cluster-max-requests") {
             client.requests.max_streams = most;
         }
+        if let Some(mebibytes) = self.count("cluster-max-response-size") {
+            client.max_response = mebibytes.saturating_mul(1 << 20);
+        }
         client.request_timeout = self.duration("cluster-request-timeout");
         client.list_timeout = self.duration("cluster-list-timeout");
         client.read_timeout = self.duration("cluster-read-timeout");

@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> FlagDefault {
 }
 
 /// Every flag, in alphabetical order.
-pub(super) const FLAGS: [Flag; 60] = [
+pub(super) const FLAGS: [Flag; 61] = [
     flag(
         "admin-bind-address",
         FlagDefault::Text("127.0.0.1:8077"),
@@ -75,6 +75,11 @@ pub(super) const FLAGS: [Flag; 60] = [
         "cluster-max-requests",
         FlagDefault::Integer(128),
         "Maximum concurrent requests per remote cluster; excess requests queue",
+    ),
+    flag(
+        "cluster-max-response-size",
+        FlagDefault::Integer(32),
+        "Largest response of a remote cluster in MiB, after decompression; larger pages of lists are requested in smaller ones",
     ),
     flag("cluster-probe-interval", seconds(8), "Time between two probes of a remote cluster"),
     flag(
