@@ -23,6 +23,7 @@ use crate::workqueue::Backoff;
 
 pub(crate) mod decoder;
 mod key;
+mod load;
 mod metadata;
 mod poll;
 mod reflector;
@@ -37,6 +38,7 @@ pub use key::{CacheKey, Selection};
 pub use store::Lookup;
 pub use sync_policy::SyncPolicy;
 
+use self::load::{ClusterLoad, PendingEvent};
 use self::reflector::Reflector;
 use self::shared::{SharedCache, WriterToken};
 use self::sync_policy::{SyncMethod, WatchBudget};
@@ -52,6 +54,9 @@ pub struct CacheOptions {
     pub max_concurrent_lists: usize,
     /// How many watches may be open in remote clusters. A cache beyond that polls until a watch is available.
     pub budget: usize,
+    /// How many bytes of each remote cluster may be cached, as they were received; none for no limit. The caches of a cluster
+    /// that exceed it are not live.
+    pub max_cluster_bytes: Option<usize>,
     /// The interval of a poll that stands in for a watch.
     pub fallback_interval: Duration,
     /// The maximum random delay added to that interval.
@@ -72,6 +77,7 @@ impl Default for CacheOptions {
             indexed_labels: vec![kross_api::labels::INSTANCE_ID, kross_api::labels::APPLYSET_PART_OF],
             max_concurrent_lists: 16,
             budget: 20_000,
+            max_cluster_bytes: Some(256 << 20),
             fallback_interval: Duration::from_secs(30),
             fallback_jitter: Duration::from_secs(10),
             resync_period: Some(Duration::from_secs(10 * 60 * 60)),
@@ -88,6 +94,8 @@ pub struct CacheEvent {
     pub cache: Arc<CacheKey>,
     /// What changed.
     pub change: Change,
+    /// Counts as pending until the event is dropped.
+    _pending: PendingEvent,
 }
 
 /// What changed in a cache.
@@ -146,7 +154,7 @@ pub struct Caches {
 
 /// The caches by key.
 ///
-/// Lock order: `entries`, then either `lists` or the state of one [`SharedCache`], then `subscribers`. No lock is held across
+/// Lock order: `entries`, then either `lists`, `loads` or the state of one [`SharedCache`], then `subscribers`. No lock is held across
 /// an await or while something that locks is dropped, and nobody is called back under a lock, so callers may hold locks of
 /// their own.
 pub(crate) struct CacheRegistry {
@@ -155,6 +163,8 @@ pub(crate) struct CacheRegistry {
     budget: WatchBudget,
     /// Per cluster, so that lists in a cluster that does not respond do not delay others.
     lists: Mutex<HashMap<ClusterId, Weak<Semaphore>>>,
+    /// Per cluster, like `lists`.
+    loads: Mutex<HashMap<ClusterId, Weak<ClusterLoad>>>,
     entries: Mutex<HashMap<KindKey, Vec<CacheEntry>>>,
     subscribers: Arc<Subscribers>,
 }
@@ -190,6 +200,7 @@ impl Caches {
                 options,
                 runtime: Handle::current(),
                 lists: Mutex::default(),
+                loads: Mutex::default(),
                 entries: Mutex::default(),
                 subscribers: Arc::default(),
             }),
@@ -240,7 +251,8 @@ impl Caches {
         } else {
             let method = registry.budget.method(&key.cluster, sync);
             let all_subscribers = Arc::clone(&registry.subscribers);
-            let shared = Arc::new(SharedCache::new(key, &registry.options, all_subscribers));
+            let load = registry.load_of(&key.cluster);
+            let shared = Arc::new(SharedCache::new(key, &registry.options, all_subscribers, load));
             let task = registry.spawn(&shared, client, kind, method);
             of_kind.push(CacheEntry {
                 shared: Arc::clone(&shared),
@@ -392,6 +404,18 @@ impl CacheRegistry {
         lists.retain(|_, lists| lists.strong_count() > 0);
         let new = Arc::new(Semaphore::new(self.options.max_concurrent_lists.max(1)));
         lists.insert(cluster.clone(), Arc::downgrade(&new));
+        new
+    }
+
+    /// The load of a cluster. The bytes of the local one are not limited.
+    fn load_of(&self, cluster: &ClusterId) -> Arc<ClusterLoad> {
+        let mut loads = self.loads.lock();
+        if let Some(known) = loads.get(cluster).and_then(Weak::upgrade) {
+            return known;
+        }
+        loads.retain(|_, load| load.strong_count() > 0);
+        let new = ClusterLoad::new(self.options.max_cluster_bytes.filter(|_| !cluster.is_local()));
+        loads.insert(cluster.clone(), Arc::downgrade(&new));
         new
     }
 

@@ -40,6 +40,8 @@ pub struct StoredObject {
     deletion: Option<Text>,
     ownership: Option<Ownership>,
     unreadable: Option<Box<UnreadableObject>>,
+    /// How many bytes of a response it came from.
+    size: usize,
 }
 
 impl StoredObject {
@@ -47,6 +49,16 @@ impl StoredObject {
     #[must_use]
     pub fn unreadable(&self) -> Option<&UnreadableObject> {
         self.unreadable.as_deref()
+    }
+
+    /// How many bytes of a response it came from: of a list its average share. Zero if that is not known.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The same object, which came from this many bytes.
+    pub(crate) fn sized(self, size: usize) -> Self {
+        Self { size, ..self }
     }
 
     /// The object itself.

@@ -8,11 +8,15 @@
     unreachable_pub
 )]
 
+#[path = "misbehaving_servers/discovery.rs"]
+mod discovery;
 #[path = "misbehaving_servers/faults.rs"]
 mod faults;
 #[path = "misbehaving_servers/items.rs"]
 mod items;
 #[path = "misbehaving_servers/lists.rs"]
 mod lists;
+#[path = "misbehaving_servers/load.rs"]
+mod load;
 #[path = "misbehaving_servers/server.rs"]
 mod server;

@@ -99,7 +99,9 @@ impl Poller<'_> {
             self.list_changed().await?
         };
         let version = result.version.clone();
+        self.reflector.writer.load().wait_until_received().await;
         self.reflector.writer.polled(result);
+        self.reflector.check_load()?;
         Ok((started, version))
     }
 

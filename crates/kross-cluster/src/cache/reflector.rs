@@ -143,9 +143,11 @@ impl Reflector {
                 });
             }
             self.writer.dropped(page.dropped);
+            self.writer.load().wait_until_received().await;
             self.writer.change(|store| {
                 page.items.into_iter().filter_map(|object| store.listed(object)).collect::<Vec<_>>()
             });
+            self.check_load()?;
             next = page.next;
             if next.is_none() {
                 // A resync in which nothing changed concerns nobody.
@@ -267,7 +269,7 @@ impl Reflector {
                     self.back_off(&error).await;
                     // Whether the kind is still served, the next list finds out.
                     let is_list_due = self.writer.relist().is_due() || self.is_resync_due();
-                    if error.missing().is_some() || is_list_due {
+                    if error.missing().is_some() || error.is_too_large() || is_list_due {
                         return;
                     }
                 }
@@ -329,11 +331,26 @@ impl Reflector {
                 return WatchEnd::Failed(ApiError::new(self.attempt(), FailureReason::ServerError, problem));
             }
             while let Some(line) = lines.next() {
+                self.writer.load().admit(line.len()).await;
                 if let Some(end) = self.event(line.freeze(), version, &expected).await {
                     return end;
                 }
             }
         }
+    }
+
+    /// Drops the content of the cache if the caches of the cluster exceed their limit.
+    ///
+    /// # Errors
+    /// They do.
+    pub(super) fn check_load(&self) -> Result<(), ApiError> {
+        let Some(limit) = self.writer.load().exceeded() else { return Ok(()) };
+        self.writer.forget();
+        let problem = format!(
+            "the objects of the cluster exceed the {} MiB that may be cached of it (`--cluster-max-cache-size`)",
+            limit >> 20
+        );
+        Err(ApiError::over_limit(self.attempt(), &problem))
     }
 
     /// The objects that the requests of this cache ask for.
@@ -358,6 +375,9 @@ impl Reflector {
                 version.clear();
                 version.push_str(object.resource_version());
                 self.writer.change(|store| store.applied(*object));
+                if let Err(error) = self.check_load() {
+                    return Some(WatchEnd::Failed(error));
+                }
             }
             Some(Ok(Event::Deleted(object))) => {
                 version.clear();

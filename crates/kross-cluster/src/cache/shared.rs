@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
+use super::load::{ClusterLoad, PendingEvent};
 use super::metadata::ObjectVersion;
 use super::poll::PollResult;
 use super::relist::Relist;
@@ -54,6 +55,8 @@ pub struct CacheState {
     pub unreadable: usize,
     /// The number of users.
     pub users: usize,
+    /// The bytes of its objects, as they were received.
+    pub bytes: usize,
     /// The number of lists read; for a poll, the number of polls.
     pub lists: u64,
     /// The number of watches opened.
@@ -78,6 +81,8 @@ pub(super) struct SharedCache {
     inner: Mutex<Inner>,
     /// The subscribers to all caches.
     all_subscribers: Arc<Subscribers>,
+    /// The load of the cluster.
+    load: Arc<ClusterLoad>,
 }
 
 struct Inner {
@@ -92,12 +97,21 @@ struct Inner {
     failure: Option<ApiError>,
     lists: u64,
     opened: u64,
+    /// The bytes of the store that the load of the cluster includes.
+    bytes: usize,
+    /// Whether the content was dropped because the cluster exceeds its limit.
+    forgotten: bool,
     /// The subscribers to this cache.
     subscribers: Vec<mpsc::UnboundedSender<CacheEvent>>,
 }
 
 impl SharedCache {
-    pub(super) fn new(key: CacheKey, options: &CacheOptions, all_subscribers: Arc<Subscribers>) -> Self {
+    pub(super) fn new(
+        key: CacheKey,
+        options: &CacheOptions,
+        all_subscribers: Arc<Subscribers>,
+        load: Arc<ClusterLoad>,
+    ) -> Self {
         Self {
             key: Arc::new(key),
             retry: Notify::new(),
@@ -113,9 +127,12 @@ impl SharedCache {
                 failure: None,
                 lists: 0,
                 opened: 0,
+                bytes: 0,
+                forgotten: false,
                 subscribers: Vec::new(),
             }),
             all_subscribers,
+            load,
         }
     }
 
@@ -133,9 +150,21 @@ impl SharedCache {
         C: IntoIterator<Item = Change>,
     {
         let changes = change(&mut inner.store);
+        self.account(inner);
         for change in changes {
             self.emit(inner, change);
         }
+    }
+
+    /// Adds to the load of the cluster what the store has grown.
+    fn account(&self, inner: &mut Inner) {
+        let bytes = inner.store.bytes();
+        self.load.resize(inner.bytes, bytes);
+        inner.bytes = bytes;
+    }
+
+    fn event(&self, change: Change) -> CacheEvent {
+        CacheEvent { cache: Arc::clone(&self.key), change, _pending: PendingEvent::new(&self.load) }
     }
 
     fn emit(&self, inner: &mut Inner, change: Change) {
@@ -146,7 +175,7 @@ impl SharedCache {
             let (name, version) = (new.name(), new.resource_version());
             tracing::warn!(cache = %self.key, namespace, %name, %version, %error, "cannot read object");
         }
-        let event = CacheEvent { cache: Arc::clone(&self.key), change };
+        let event = self.event(change);
         inner.subscribers.retain(|subscriber| subscriber.send(event.clone()).is_ok());
         self.all_subscribers.send(&event);
     }
@@ -195,7 +224,7 @@ impl SharedCache {
         let failed = inner.failure.clone().map(|error| Change::Failed { error });
         for change in known.chain(synced).chain(failed) {
             // A subscriber that has hung up is removed by the next event.
-            let _ = subscriber.send(CacheEvent { cache: Arc::clone(&self.key), change });
+            let _ = subscriber.send(self.event(change));
         }
     }
 
@@ -221,6 +250,7 @@ impl SharedCache {
             objects: inner.store.len(),
             unreadable: inner.store.unreadable(),
             users,
+            bytes: inner.bytes,
             lists: inner.lists,
             opened: inner.opened,
         }
@@ -276,6 +306,20 @@ impl WriterToken {
         read(&self.shared.lock().store)
     }
 
+    /// The load of the cluster.
+    pub(super) fn load(&self) -> &ClusterLoad {
+        &self.shared.load
+    }
+
+    /// Drops the content of the cache. It is not live until a list fits.
+    pub(super) fn forget(&self) {
+        if let Some(mut inner) = self.lock() {
+            inner.store.forget();
+            inner.forgotten = true;
+            self.shared.account(&mut inner);
+        }
+    }
+
     /// Whether the objects have to be listed again.
     pub(super) fn relist(&self) -> &Relist {
         &self.shared.relist
@@ -306,10 +350,13 @@ impl WriterToken {
         if rolled_back {
             tracing::warn!(cache = %self.key(), "listed again: the cluster was restored from an older state");
         }
-        for change in inner.store.end_list() {
+        let changes = inner.store.end_list();
+        self.shared.account(inner);
+        for change in changes {
             self.shared.emit(inner, change);
         }
-        self.shared.relist.end() || rolled_back
+        let forgotten = std::mem::take(&mut inner.forgotten);
+        self.shared.relist.end() || rolled_back || forgotten
     }
 
     /// Called when the last page of a list has been stored. Emits `Synced`, unless the cache was in sync before.
@@ -406,6 +453,12 @@ impl WriterToken {
         if !known {
             self.shared.emit(&mut inner, Change::Failed { error: error.clone() });
         }
+    }
+}
+
+impl Drop for SharedCache {
+    fn drop(&mut self) {
+        self.load.resize(self.inner.get_mut().bytes, 0);
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Store {
     written_before_sync: HashMap<NamespacedName, StoredObject>,
     /// UIDs of objects that we deleted since the current poll began, which may still contain them.
     deleted_uids: HashSet<Text>,
+    /// The bytes of all objects.
+    bytes: usize,
     /// The number of objects that cannot be read.
     unreadable: usize,
     /// The number of objects of the last list whose names cannot be read either. They are not stored.
@@ -99,6 +101,17 @@ impl Store {
 
     pub(super) fn len(&self) -> usize {
         self.objects.len()
+    }
+
+    /// The bytes of all objects, as they were received.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Drops everything, because it is too much. Nothing was deleted, so nothing is reported.
+    pub(super) fn forget(&mut self) {
+        let Self { progress, written, known, .. } = *self;
+        *self = Self { progress, written, known, ..Self::new(std::mem::take(&mut self.indexed_labels)) };
     }
 
     /// The number of objects that cannot be read. They are stored as outlines, unless not even their names can be read.
@@ -321,6 +334,7 @@ impl Store {
         }
         let old = self.remove(&name);
         let new = Arc::new(object);
+        self.bytes += new.size();
         self.unreadable += usize::from(new.unreadable().is_some());
         for (label, index) in self.indexed_labels.iter().zip(&mut self.indexes) {
             if let Some(value) = new.label(label) {
@@ -333,6 +347,7 @@ impl Store {
 
     fn remove(&mut self, name: &NamespacedName) -> Option<Arc<StoredObject>> {
         let old = self.objects.remove(name)?;
+        self.bytes -= old.size();
         self.unreadable -= usize::from(old.unreadable().is_some());
         for (label, index) in self.indexed_labels.iter().zip(&mut self.indexes) {
             let Some(value) = old.label(label) else { continue };

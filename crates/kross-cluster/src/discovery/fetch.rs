@@ -1,17 +1,30 @@
 //! Reads what a cluster serves: two requests with aggregated discovery, otherwise one per group and version.
 
+use std::collections::HashSet;
+
 use http::StatusCode;
 use kross_api::Operation;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::kind::ApiKind;
 use super::{Table, add};
 use crate::client::{ApiRequest, ClusterClient, JSON};
 use crate::error::{ApiError, Attempt};
+use crate::offload;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
 application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+
+/// A cluster that serves more kinds, in all versions together, is not read. Large installations have about 5,000.
+const MAX_KINDS: usize = 50_000;
+/// The same for groups and versions of legacy discovery, each of which takes a request.
+const MAX_LEGACY_VERSIONS: usize = 1000;
+/// Legacy discovery may take this many times as long as one of its requests.
+const MAX_LEGACY_TIMES: u32 = 10;
+/// The longest name of a group, version, kind or plural.
+const MAX_NAME: usize = 253;
 
 /// The kind of an aggregated document.
 const AGGREGATED_KIND: &str = "APIGroupDiscoveryList";
@@ -115,10 +128,31 @@ pub(super) async fn table(client: &ClusterClient) -> Result<Table, ApiError> {
         if root.kind == AGGREGATED_KIND {
             root.items.into_iter().for_each(|group| add_group(&mut table, group));
         } else {
-            add_legacy_groups(client, &mut table, root).await;
+            add_legacy_groups(client, &mut table, root).await?;
         }
+        check_kinds(client, &table)?;
     }
     Ok(table)
+}
+
+/// Fails if the cluster serves too many kinds.
+fn check_kinds(client: &ClusterClient, table: &Table) -> Result<(), ApiError> {
+    let kinds: usize = table.kinds.values().chain(table.stale.values()).map(Vec::len).sum();
+    if kinds > MAX_KINDS {
+        return Err(too_many(client, &format!("the cluster serves more than {MAX_KINDS} kinds")));
+    }
+    Ok(())
+}
+
+fn too_many(client: &ClusterClient, problem: &str) -> ApiError {
+    ApiError::over_limit(attempt(client, "/apis"), problem)
+}
+
+/// Whether a name can be one of Kubernetes.
+fn is_name(name: &str) -> bool {
+    name.len() <= MAX_NAME
+        && !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
 }
 
 /// A document that lists nothing, or is of another kind, is not that of an API server: every one of them serves something.
@@ -141,6 +175,9 @@ async fn fetch_root(client: &ClusterClient, path: &str) -> Result<Root, ApiError
 
 fn add_group(table: &mut Table, group: Group) {
     let name = group.metadata.name;
+    if !(name.is_empty() || is_name(&name)) {
+        return;
+    }
     for version in group.versions {
         let is_stale = version.freshness == "Stale";
         if is_stale {
@@ -149,6 +186,9 @@ fn add_group(table: &mut Table, group: Group) {
         let kinds = if is_stale { &mut table.stale } else { &mut table.kinds };
         for resource in version.resources {
             let Some(kind) = resource.response_kind.filter(|kind| !kind.kind.is_empty()) else { continue };
+            if ![&version.version, &kind.kind, &resource.resource].into_iter().all(|name| is_name(name)) {
+                continue;
+            }
             let kind = ApiKind {
                 group: name.as_str().into(),
                 version: version.version.as_str().into(),
@@ -162,7 +202,7 @@ fn add_group(table: &mut Table, group: Group) {
     }
 }
 
-async fn add_legacy_groups(client: &ClusterClient, table: &mut Table, root: Root) {
+async fn add_legacy_groups(client: &ClusterClient, table: &mut Table, root: Root) -> Result<(), ApiError> {
     let core = root.versions.into_iter().map(|version| (String::new(), version));
     let others = root.groups.into_iter().flat_map(|group| {
         let LegacyGroup { name, mut versions, preferred } = group;
@@ -171,7 +211,23 @@ async fn add_legacy_groups(client: &ClusterClient, table: &mut Table, root: Root
             .sort_by_key(|one| preferred.as_ref().is_none_or(|preferred| preferred.version != one.version));
         versions.into_iter().map(move |one| (name.clone(), one.version))
     });
-    for (group, version) in core.chain(others) {
+    let versions: Vec<(String, String)> = core
+        .chain(others)
+        .filter(|(group, version)| (group.is_empty() || is_name(group)) && is_name(version))
+        .take(MAX_LEGACY_VERSIONS + 1)
+        .collect();
+    if versions.len() > MAX_LEGACY_VERSIONS {
+        let problem = format!("the cluster serves more than {MAX_LEGACY_VERSIONS} groups and versions");
+        return Err(too_many(client, &problem));
+    }
+    let longest = client.options().list_timeout.saturating_mul(MAX_LEGACY_TIMES);
+    let began = Instant::now();
+    for (group, version) in versions {
+        if began.elapsed() > longest {
+            let problem = format!("discovery takes longer than {}s", longest.as_secs());
+            return Err(too_many(client, &problem));
+        }
+        check_kinds(client, table)?;
         let path =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         match fetch::<LegacyResources>(client, &path).await {
@@ -181,16 +237,17 @@ async fn add_legacy_groups(client: &ClusterClient, table: &mut Table, root: Root
             Ok(_) | Err(_) => drop(table.unavailable.insert(group.into())),
         }
     }
+    Ok(())
 }
 
 fn add_legacy_resources(table: &mut Table, group: &str, version: &str, list: LegacyResources) {
-    let statuses: Vec<String> = list
+    let statuses: HashSet<String> = list
         .resources
         .iter()
         .filter_map(|resource| resource.name.strip_suffix("/status").map(str::to_owned))
         .collect();
     for resource in list.resources {
-        if resource.name.contains('/') {
+        if !is_name(&resource.name) || !is_name(&resource.kind) {
             continue;
         }
         let kind = ApiKind {
@@ -213,7 +270,10 @@ fn attempt(client: &ClusterClient, path: &str) -> Attempt {
     }
 }
 
-async fn fetch<T: DeserializeOwned>(client: &ClusterClient, path: &str) -> Result<T, ApiError> {
+async fn fetch<T: DeserializeOwned + Send + 'static>(
+    client: &ClusterClient,
+    path: &str,
+) -> Result<T, ApiError> {
     let accept = if matches!(path, "/api" | "/apis") { AGGREGATED } else { JSON };
     let request = ApiRequest { accept, ..ApiRequest::list(path.to_owned()) };
     let response = client
@@ -223,7 +283,8 @@ async fn fetch<T: DeserializeOwned>(client: &ClusterClient, path: &str) -> Resul
     if response.status != StatusCode::OK {
         return Err(ApiError::from_response(attempt(client, path), &response));
     }
-    serde_json::from_slice(&response.body).map_err(|_| {
+    let parsed = offload::parse(response.body, |bytes| serde_json::from_slice(bytes).ok()).await;
+    parsed.ok().flatten().ok_or_else(|| {
         ApiError::unexpected_response(attempt(client, path), "cannot parse the discovery document")
     })
 }

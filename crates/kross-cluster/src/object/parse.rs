@@ -82,7 +82,8 @@ pub fn read_object(bytes: &[u8]) -> Result<StoredObject, UnreadableObject> {
 /// # Errors
 /// It is not JSON, has no name, or is not a Kubernetes object for another reason.
 pub(crate) fn read_object_or_outline(bytes: &[u8]) -> Result<StoredObject, UnreadableObject> {
-    read_object(bytes).or_else(|error| outline(bytes, None, error))
+    let object = read_object(bytes).or_else(|error| outline(bytes, None, error))?;
+    Ok(object.sized(bytes.len()))
 }
 
 /// Parses a page of a list of a known kind. Of an item that cannot be read its outline is returned; one whose name cannot be
@@ -93,7 +94,10 @@ pub(crate) fn read_object_or_outline(bytes: &[u8]) -> Result<StoredObject, Unrea
 pub fn read_list(bytes: &[u8], api_version: &str, kind: &str) -> Result<ObjectList, UnreadableObject> {
     let kind = KindNames { api_version: api_version.into(), kind: kind.into() };
     // Almost all lists can be read in one go, which is faster than to find the end of each item first.
-    read(bytes, ListSeed { kind: &kind }).or_else(|_| read_items(bytes, &kind))
+    let mut list = read(bytes, ListSeed { kind: &kind }).or_else(|_| read_items(bytes, &kind))?;
+    let size = bytes.len() / list.items.len().max(1);
+    list.items = list.items.into_iter().map(|object| object.sized(size)).collect();
+    Ok(list)
 }
 
 /// A list whose items are not parsed yet.
@@ -245,6 +249,7 @@ fn stored(value: Value, managed: Option<Managed<'_>>) -> Option<StoredObject> {
         deletion: text("deletionTimestamp"),
         ownership,
         unreadable: None,
+        size: 0,
         value,
     })
 }

@@ -133,6 +133,12 @@ impl Server {
         self.connect_with(ClientOptions::default()).await
     }
 
+    /// As another cluster.
+    pub async fn connect_as(&self, name: &str) -> ClusterClient {
+        let config = kube::Config::new(self.url.parse().unwrap());
+        ClusterClient::trusted(ClusterId::new(name), config, ClientOptions::default()).await.unwrap()
+    }
+
     pub async fn connect_with(&self, options: ClientOptions) -> ClusterClient {
         let mut config = kube::Config::new(self.url.parse().unwrap());
         config.root_cert = self.authority.as_ref().map(|authority| vec![authority.to_vec()]);

@@ -12,7 +12,8 @@ fn shared() -> Arc<SharedCache> {
         selection: Selection::All,
         sync: SyncPolicy::Watch,
     };
-    Arc::new(SharedCache::new(key, &CacheOptions::default(), Arc::default()))
+    let load = ClusterLoad::new(None);
+    Arc::new(SharedCache::new(key, &CacheOptions::default(), Arc::default(), load))
 }
 
 fn list(writer: &WriterToken, version: u64, names: &[&str]) {

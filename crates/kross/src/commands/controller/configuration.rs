@@ -123,6 +123,9 @@ impl FlagValues {
             },
             caches: CacheOptions {
                 budget: self.count("watch-budget").unwrap_or(0),
+                max_cluster_bytes: self
+                    .count("cluster-max-cache-size")
+                    .map(|mebibytes| mebibytes.saturating_mul(1 << 20)),
                 resync_period: self.seconds("dynamic-controller-default-resync-period"),
                 ..defaults.caches
             },

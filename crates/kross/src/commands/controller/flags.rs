@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> FlagDefault {
 }
 
 /// Every flag, in alphabetical order.
-pub(super) const FLAGS: [Flag; 61] = [
+pub(super) const FLAGS: [Flag; 62] = [
     flag(
         "admin-bind-address",
         FlagDefault::Text("127.0.0.1:8077"),
@@ -71,6 +71,11 @@ pub(super) const FLAGS: [Flag; 61] = [
         "How long to keep the connection to a remote cluster that is no longer referenced",
     ),
     flag("cluster-list-timeout", seconds(30), "Timeout for one page of a list from a remote cluster"),
+    flag(
+        "cluster-max-cache-size",
+        FlagDefault::Integer(256),
+        "Largest size in MiB of the cached objects of a remote cluster, as they were received; the caches of a cluster that exceeds it are not used; 0 for no limit",
+    ),
     flag(
         "cluster-max-requests",
         FlagDefault::Integer(128),

@@ -1,0 +1,113 @@
+//! Servers that send more than others should pay for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::Response;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use http_body_util::combinators::UnsyncBoxBody;
+use kross_cluster::{CacheOptions, Caches, Change, Lookup, Retry, Selection, SyncPolicy};
+use serde_json::json;
+
+use crate::server::{Server, config_map, event, object, response, scripted};
+
+fn large(name: &str, version: u64) -> serde_json::Value {
+    let mut object = object(name, version);
+    object["data"] = json!({"text": "x".repeat(1 << 16)});
+    object
+}
+
+fn options() -> CacheOptions {
+    CacheOptions { max_cluster_bytes: Some(1 << 20), ..CacheOptions::default() }
+}
+
+#[tokio::test]
+async fn a_cluster_with_more_objects_than_may_be_cached_is_reported_and_not_live() {
+    let items = (0..40).map(|n| large(&format!("item-{n}"), 5)).collect();
+    let (handler, _) = scripted(vec![(10, items)], vec![]);
+    let server = Server::plain(handler).await;
+    let poll = SyncPolicy::Poll { interval: Duration::from_millis(50), jitter: Duration::ZERO };
+    for sync in [SyncPolicy::Watch, poll] {
+        let caches = Caches::new(options());
+        let cache = caches.cache_with(&server.connect().await, &Arc::new(config_map()), Selection::All, sync);
+        kross_testing::wait::until_true("the failure to be reported", || cache.failure().is_some()).await;
+        let error = cache.failure().unwrap();
+        assert!(error.message().contains("exceed the 1 MiB that may be cached"), "{error}");
+        assert_eq!(error.retry(), Retry::WhenChanged);
+        assert!(!cache.is_live() && !cache.has_synced() && !cache.is_authoritative());
+        assert_eq!(cache.get(Some("shop"), "item-1"), Lookup::Unknown);
+        assert_eq!(caches.states()[0].bytes, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_cache_that_grows_beyond_the_limit_is_dropped_without_deletions_and_recovers() {
+    let few = || vec![large("a", 5), large("b", 6)];
+    let flood = (0..40).map(|n| event("ADDED", &large(&format!("item-{n}"), 11 + n))).collect();
+    let (handler, _) = scripted(vec![(10, few()), (90, few())], vec![flood]);
+    let server = Server::plain(handler).await;
+    let caches = Caches::new(options());
+    let cache = caches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
+    let mut events = cache.subscribe();
+    let mut seen = Vec::new();
+    loop {
+        match events.recv().await.unwrap().change {
+            Change::Applied { .. } => {}
+            Change::Deleted { old } => panic!("{} was not deleted", old.name()),
+            Change::Failed { error } => {
+                assert!(error.message().contains("may be cached"), "{error}");
+                seen.push("failed");
+            }
+            Change::Synced => seen.push("synced"),
+            Change::Resumed => seen.push("resumed"),
+            Change::Relisted => {
+                seen.push("relisted");
+                break;
+            }
+        }
+    }
+    assert_eq!(seen, ["synced", "failed", "synced", "relisted"]);
+    assert_eq!(cache.list().unwrap().len(), 2);
+    assert!(caches.states()[0].bytes < 1 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_events_is_read_only_as_fast_as_it_is_received() {
+    let counter = Arc::new(AtomicU64::new(0));
+    let server = Server::plain(move |path| {
+        if !path.contains("watch=true") {
+            return response(200, &json!({"metadata": {"resourceVersion": "10"}, "items": []}).to_string());
+        }
+        let counter = Arc::clone(&counter);
+        let flood = stream::repeat(()).map(move |()| {
+            let web = object("web", counter.fetch_add(1, Ordering::Relaxed) + 11);
+            Ok(Frame::data(Bytes::from(format!("{}\n", event("MODIFIED", &web)))))
+        });
+        Response::new(UnsyncBoxBody::new(StreamBody::new(flood)))
+    })
+    .await;
+    let caches = Caches::new(CacheOptions::default());
+    // Receives nothing.
+    let mut events = caches.subscribe();
+    let cache = caches.watch(&server.connect().await, &Arc::new(config_map()), Selection::All);
+    let version = || match cache.get(Some("shop"), "web") {
+        Lookup::Found(web) => web.version().unwrap(),
+        Lookup::Absent | Lookup::Unknown => 0,
+    };
+    kross_testing::wait::until_true("many events", || version() >= 9_900).await;
+    // Another cluster is not affected.
+    let (handler, _) = scripted(vec![(10, vec![object("healthy", 5)])], vec![]);
+    let healthy = Server::plain(handler).await.connect_as("healthy").await;
+    let other = caches.watch(&healthy, &Arc::new(config_map()), Selection::All);
+    other.wait_for_sync().await;
+    kross_testing::wait::until_true("the healthy cluster", || other.is_live()).await;
+    assert!(version() <= 10_100, "{} events wait", version());
+    // It goes on as soon as they are received.
+    while version() < 10_200 {
+        events.recv().await.unwrap();
+    }
+}
