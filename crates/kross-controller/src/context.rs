@@ -267,6 +267,7 @@ fn planner_settings(settings: &Settings, hub_uid: &str) -> kross_plan::Settings 
         version: settings.kro_version.as_str().into(),
         hub_uid: hub_uid.into(),
         max_collection_size: settings.max_collection_size,
+        no_cross_namespace: settings.no_cross_namespace,
         ..kross_plan::Settings::default()
     }
 }

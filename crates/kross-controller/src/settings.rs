@@ -21,6 +21,8 @@ pub struct Settings {
     pub max_revisions: Option<usize>,
     /// How many items a collection may have.
     pub max_collection_size: usize,
+    /// Whether instances in a namespace may have objects and external references only in that namespace of the hub.
+    pub no_cross_namespace: bool,
     /// Options of the compiler.
     pub compile: kross_graph::Options,
     /// When a definition that waits for the hub is reconciled again without an event.
@@ -54,6 +56,7 @@ impl Default for Settings {
             allow_crd_deletion: false,
             max_revisions: Some(5),
             max_collection_size: 1000,
+            no_cross_namespace: false,
             compile: kross_graph::Options::default(),
             progress_delay: Duration::from_secs(3),
             instance_interval: Some(Duration::from_secs(3)),

@@ -19,6 +19,8 @@ pub struct Settings {
     pub budget: u64,
     /// Whether a kind of unknown scope counts as namespaced, for plans without a cluster.
     pub assume_namespaced: bool,
+    /// Whether instances in a namespace may have objects and external references only in that namespace of the hub.
+    pub no_cross_namespace: bool,
 }
 
 impl Default for Settings {
@@ -30,6 +32,7 @@ impl Default for Settings {
             listed_items: 20,
             budget: Budget::DEFAULT,
             assume_namespaced: false,
+            no_cross_namespace: false,
         }
     }
 }

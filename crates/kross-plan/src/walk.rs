@@ -27,6 +27,7 @@ use crate::tracked::TrackedSet;
 mod collection;
 mod external;
 mod hook;
+mod namespaces;
 mod object;
 mod placement;
 mod readiness;

@@ -14,6 +14,8 @@ mod externals;
 mod inventory;
 #[path = "plan/lifecycle.rs"]
 mod lifecycle;
+#[path = "plan/namespaces.rs"]
+mod namespaces;
 #[path = "plan/objects.rs"]
 mod objects;
 #[path = "plan/order.rs"]

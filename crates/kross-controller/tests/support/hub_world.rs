@@ -19,6 +19,9 @@ struct Shared {
     _running: Running,
 }
 
+/// The settings of the controller, if a suite does not use the defaults.
+pub static SETTINGS: std::sync::OnceLock<Settings> = std::sync::OnceLock::new();
+
 static SHARED: OnceCell<Shared> = OnceCell::const_new();
 
 /// A definition, and a namespace for its instances that only this test uses.
@@ -49,7 +52,7 @@ impl World {
                 let admin = fixture.hub.plane.admin();
                 let proxy = FaultProxy::start(admin).unwrap();
                 let config = proxy.kubeconfig(admin).unwrap().config().await.unwrap();
-                let running = Running::start_with(config, Settings::default()).await;
+                let running = Running::start_with(config, SETTINGS.get().cloned().unwrap_or_default()).await;
                 Shared { proxy, _running: running }
             })
             .await;

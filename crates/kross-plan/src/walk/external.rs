@@ -39,6 +39,9 @@ impl<'a> Walk<'a> {
             namespace,
             name,
         };
+        if obstacle.is_none() {
+            self.check_namespace(&key.cluster, &placement.describe(&key), key.namespace.as_deref())?;
+        }
         let read = ExternalRead::Object { key: key.clone(), version: node.kind.version.clone() };
         let known = self.input.observed.externals.get(&key);
         let failure = self.input.observed.unreadable.get(&read);
@@ -76,6 +79,9 @@ impl<'a> Walk<'a> {
         let namespaces = namespace_selector
             .map(|selector| label_selector(selector, scope, "externalRef.namespaceSelector"))
             .transpose()?;
+        // A selector of namespaces may select others.
+        let own = namespace.as_deref().filter(|_| namespaces.is_none());
+        self.check_namespace(&placement.cluster, &format!("objects of kind `{}`", node.kind.kind), own)?;
         let kind = (placement.cluster.clone(), &node.kind);
         let query = CollectionQuery::new(kind, namespace, &selector, namespaces.as_ref());
         let read = ExternalRead::Collection(query.clone());

@@ -54,6 +54,9 @@ impl<'a> Walk<'a> {
             namespace,
             name,
         };
+        if obstacle.is_none() {
+            self.check_namespace(&key.cluster, &placement.describe(&key), key.namespace.as_deref())?;
+        }
         let marks = ObjectMarks { node, cluster: &placement.cluster, item, lifecycle };
         let (desired, hash) = self.ownership.desired(object, metadata, &marks);
         let found = self.input.observed.objects.get(&key);

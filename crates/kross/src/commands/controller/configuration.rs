@@ -113,6 +113,7 @@ impl FlagValues {
             allow_crd_deletion: self.boolean("allow-crd-deletion"),
             max_revisions: self.count("rgd-max-graph-revisions"),
             max_collection_size: self.count("rgd-max-collection-size").unwrap_or(usize::MAX),
+            no_cross_namespace: self.boolean("no-cross-namespace"),
             compile,
             progress_delay: self.duration("rgd-progress-requeue-delay"),
             instance_interval: Some(self.duration("instance-requeue-interval"))
@@ -356,10 +357,11 @@ mod tests {
         let line = "--allow-crd-deletion=false -leader-elect=F --graceful-shutdown-timeout 1m30s \
              --instance-requeue-interval=250ms --rgd-progress-requeue-delay=1.5s \
              --dynamic-controller-rate-limiter-min-delay=1s --dynamic-controller-rate-limiter-max-delay=1000s \
-             --rgd-max-collection-size=7 --rgd-max-collection-dimension-size=2 \
+             --rgd-max-collection-size=7 --no-cross-namespace --rgd-max-collection-dimension-size=2 \
              --resource-graph-definition-concurrent-reconciles 4 --kro-version=v0.9.4 \
              --client-qps=0.5 --client-burst=1 --pprof-bind-address=:1 --enable-controller-warmup=false";
         let settings = configuration(line).unwrap().controller;
+        assert!(settings.no_cross_namespace && !configuration("").unwrap().controller.no_cross_namespace);
         assert!(!settings.allow_crd_deletion && settings.leader_election.is_none());
         assert_eq!(settings.shutdown_timeout, Duration::from_secs(90));
         assert_eq!(settings.instance_interval, Some(Duration::from_millis(250)));

@@ -18,7 +18,7 @@ const fn milliseconds(milliseconds: i64) -> FlagDefault {
 }
 
 /// Every flag, in alphabetical order.
-pub(super) const FLAGS: [Flag; 62] = [
+pub(super) const FLAGS: [Flag; 63] = [
     flag(
         "admin-bind-address",
         FlagDefault::Text("127.0.0.1:8077"),
@@ -210,6 +210,11 @@ pub(super) const FLAGS: [Flag; 62] = [
     ),
     flag("metrics-bind-address", FlagDefault::Text(":8078"), "Address of `/metrics`; `0` disables it"),
     flag("min-poll-interval", seconds(10), "Minimum `pollConfig.interval` in a definition"),
+    flag(
+        "no-cross-namespace",
+        FlagDefault::Bool(false),
+        "Refuse objects and external references in the local cluster outside the namespace of the instance",
+    ),
     flag("pprof-bind-address", FlagDefault::Text(":6060"), "Accepted for compatibility with kro but ignored"),
     flag(
         "require-allowed-namespaces",
