@@ -240,14 +240,20 @@ fn refuses_invalid_and_denied_addresses() {
         (Denied, "https://[fd00:ec2::254]"),
         (Denied, "https://[fe80::1]"),
         (Denied, "https://0.0.0.0:6443"),
+        (Denied, "https://100.100.100.200"),
+        (Denied, "https://168.63.129.16"),
+        (Denied, "https://[fd20:ce::254]"),
+        (Denied, "https://[2002:a9fe:a9fe::]"),
     ];
     for (expected, server) in cases {
         assert_eq!(reason(with_cluster(&secure(server))), expected, "{server}");
     }
     let policy =
         KubeconfigPolicy { denied: vec!["127.0.0.0/8".parse().unwrap()], ..KubeconfigPolicy::default() };
-    let refusal = accept(with_cluster(&secure("https://127.0.0.1:6443")).as_bytes(), &policy).unwrap_err();
-    assert_eq!(refusal.reason(), Denied);
+    for server in ["https://127.0.0.1:6443", "https://[::1]:6443"] {
+        let refusal = accept(with_cluster(&secure(server)).as_bytes(), &policy).unwrap_err();
+        assert_eq!(refusal.reason(), Denied, "{server}");
+    }
 }
 
 #[test]
@@ -425,10 +431,8 @@ async fn prepare_fails_with_the_name_of_an_expired_certificate() {
 
 #[tokio::test]
 async fn does_not_connect_to_a_host_name_that_resolves_to_a_denied_address() {
-    let policy = KubeconfigPolicy {
-        denied: vec!["127.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()],
-        ..KubeconfigPolicy::default()
-    };
+    let policy =
+        KubeconfigPolicy { denied: vec!["127.0.0.0/8".parse().unwrap()], ..KubeconfigPolicy::default() };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     // `0177.1` is 127.0.0.1 for the resolver of the system, and not an address otherwise.
