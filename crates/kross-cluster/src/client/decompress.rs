@@ -23,9 +23,10 @@ pub(super) async fn decompress(bytes: Bytes, limit: usize) -> Result<Bytes, Tran
 fn unpack(bytes: &Bytes, limit: usize) -> Result<Bytes, TransportError> {
     let mut decompressed = Vec::with_capacity(bytes.len().saturating_mul(4).min(limit));
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    flate2::read::GzDecoder::new(&**bytes).take(most).read_to_end(&mut decompressed).map_err(|error| {
-        TransportError::Broken { problem: format!("cannot decompress the response: {error}") }
-    })?;
+    flate2::read::GzDecoder::new(&**bytes)
+        .take(most)
+        .read_to_end(&mut decompressed)
+        .map_err(|_| TransportError::Broken { problem: "cannot decompress the response".to_owned() })?;
     if decompressed.len() > limit {
         return Err(TransportError::TooLarge { limit });
     }

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::error::describe;
+use super::error::{describe, describe_tls};
 use super::{TransportError, TransportOptions};
 use crate::cidr::{Cidr, is_denied};
 
@@ -97,7 +97,7 @@ impl Endpoint {
     }
 
     fn unreachable(&self, error: &io::Error) -> TransportError {
-        TransportError::Connect { authority: self.authority.to_string(), problem: describe(error) }
+        TransportError::Connect { authority: self.authority.to_string(), problem: describe(error).to_owned() }
     }
 }
 
@@ -176,16 +176,13 @@ async fn within<T>(
 }
 
 async fn connect(endpoint: &Endpoint) -> Result<TcpStream, TransportError> {
-    let addresses =
-        tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await.map_err(|error| {
-            TransportError::Resolve { host: endpoint.host.clone(), problem: describe(&error) }
-        })?;
+    let addresses = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await.map_err(|_| {
+        TransportError::Resolve { host: endpoint.host.clone(), problem: "no such host".to_owned() }
+    })?;
     let mut last = None;
     for address in addresses {
         if is_denied(address.ip(), &endpoint.denied) {
-            let denied =
-                TransportError::Denied { authority: endpoint.authority.to_string(), address: address.ip() };
-            last.get_or_insert(denied);
+            last.get_or_insert(TransportError::Denied { authority: endpoint.authority.to_string() });
             continue;
         }
         match TcpStream::connect(address).await {
@@ -239,22 +236,10 @@ async fn http2_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 const SETTINGS_PENDING: usize = 1_000_003;
 
 fn tls_error(endpoint: &Endpoint, error: &io::Error) -> TransportError {
-    let certificate =
-        error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some_and(|error| {
-            matches!(
-                error,
-                rustls::Error::InvalidCertificate(_)
-                    | rustls::Error::NoCertificatesPresented
-                    | rustls::Error::AlertReceived(
-                        rustls::AlertDescription::BadCertificate
-                            | rustls::AlertDescription::UnknownCA
-                            | rustls::AlertDescription::CertificateExpired
-                            | rustls::AlertDescription::CertificateRequired
-                            | rustls::AlertDescription::CertificateRevoked
-                            | rustls::AlertDescription::CertificateUnknown
-                            | rustls::AlertDescription::AccessDenied
-                    )
-            )
-        });
-    TransportError::Tls { authority: endpoint.authority.to_string(), problem: describe(error), certificate }
+    let (problem, certificate) = describe_tls(error);
+    TransportError::Tls {
+        authority: endpoint.authority.to_string(),
+        problem: problem.to_owned(),
+        certificate,
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::error::Error as _;
 use std::io;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use kross_api::FailureReason;
@@ -18,7 +17,7 @@ pub enum TransportError {
     Resolve {
         /// The host name.
         host: String,
-        /// The error of the resolver.
+        /// The cause, one of a closed set of words.
         problem: String,
     },
     /// The socket cannot be opened.
@@ -26,16 +25,15 @@ pub enum TransportError {
     Connect {
         /// The server.
         authority: String,
-        /// The error of the operating system.
+        /// The cause, one of a closed set of words.
         problem: String,
     },
-    /// The operator denies the address of the server.
-    #[error("cannot connect to `{authority}`: `{address}` is a denied address (`--kubeconfig-deny-cidr`)")]
+    /// The operator denies the address of the server. What the host name resolved to is not shown: names of the controller's
+    /// network could be looked up with it.
+    #[error("cannot connect to `{authority}`: it is a denied address (`--kubeconfig-deny-cidr`)")]
     Denied {
         /// The server.
         authority: String,
-        /// The address that the host name resolved to.
-        address: IpAddr,
     },
     /// The TLS handshake failed: the certificate of the server or of the client was not accepted.
     #[error("the TLS handshake with `{authority}` failed: {problem}")]
@@ -56,7 +54,7 @@ pub enum TransportError {
     /// The connection broke while a request was in flight.
     #[error("the connection broke: {problem}")]
     Broken {
-        /// The error of the protocol.
+        /// The cause, one of a closed set of words.
         problem: String,
     },
     /// The response is too large.
@@ -115,43 +113,89 @@ impl TransportError {
         )
     }
 
-    /// From an error of `hyper`, with its causes, which have the interesting part.
+    /// From an error of `hyper`. Its text can have bytes of the server, such as the debug data of a GOAWAY frame, so only its
+    /// class is shown.
     pub(super) fn broken(error: &hyper::Error) -> Self {
-        let mut problem = stable(&error.to_string());
         let mut source = error.source();
+        let mut system = None;
         while let Some(cause) = source {
-            let text = stable(&cause.to_string());
-            if !problem.contains(&text) {
-                problem = format!("{problem}: {text}");
-            }
+            system = system.or_else(|| cause.downcast_ref::<io::Error>().map(describe));
             source = cause.source();
         }
-        Self::Broken { problem }
+        let problem = if error.is_timeout() {
+            "keep-alive timed out"
+        } else if error.is_incomplete_message() {
+            "connection closed before the response was complete"
+        } else if error.is_parse() {
+            "the response is not valid HTTP"
+        } else if error.is_canceled() || error.is_closed() {
+            "connection closed"
+        } else {
+            system.unwrap_or("HTTP protocol error")
+        };
+        Self::Broken { problem: problem.to_owned() }
     }
 }
 
-/// An error of the operating system in words that do not depend on the C library. Authors match them in expressions.
-pub(super) fn describe(error: &io::Error) -> String {
+/// An error of the operating system as one of a closed set of words, which authors match in expressions.
+pub(super) fn describe(error: &io::Error) -> &'static str {
+    use io::ErrorKind;
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        io::ErrorKind::ConnectionReset => "connection reset by peer".to_owned(),
-        io::ErrorKind::HostUnreachable => "no route to host".to_owned(),
-        io::ErrorKind::NetworkUnreachable => "network is unreachable".to_owned(),
-        io::ErrorKind::TimedOut => "connection timed out".to_owned(),
-        _ => stable(&error.to_string()),
+        ErrorKind::ConnectionRefused => "connection refused",
+        ErrorKind::ConnectionReset => "connection reset by peer",
+        ErrorKind::ConnectionAborted => "connection aborted",
+        ErrorKind::BrokenPipe => "broken pipe",
+        ErrorKind::UnexpectedEof => "unexpected end of the connection",
+        ErrorKind::HostUnreachable => "no route to host",
+        ErrorKind::NetworkUnreachable => "network is unreachable",
+        ErrorKind::NetworkDown => "network is down",
+        ErrorKind::TimedOut => "connection timed out",
+        ErrorKind::PermissionDenied => "permission denied",
+        ErrorKind::AddrNotAvailable => "address not available",
+        ErrorKind::OutOfMemory => "out of memory",
+        // Of the process, and of the system; there is no stable kind for them.
+        _ if matches!(error.raw_os_error(), Some(23 | 24)) => "too many open files",
+        _ => "network error",
     }
 }
 
-/// The text of an error without the number of the system's error, and in lower case like all others.
-fn stable(text: &str) -> String {
-    let text = text.split_once(" (os error ").map_or(text, |(text, _)| text);
-    let mut characters = text.chars();
-    match (characters.next(), characters.next()) {
-        // An acronym stays as it is.
-        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
-            first.to_lowercase().chain([second]).chain(characters).collect()
+/// Why a TLS handshake failed, and whether a certificate is the cause. Names in the server's certificate are not shown.
+pub(super) fn describe_tls(error: &io::Error) -> (&'static str, bool) {
+    use rustls::{AlertDescription as Alert, CertificateError as Certificate, Error};
+    let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
+        return (describe(error), false);
+    };
+    match error {
+        Error::InvalidCertificate(certificate) => {
+            let problem = match certificate {
+                Certificate::Expired | Certificate::ExpiredContext { .. } => {
+                    "the server's certificate has expired"
+                }
+                Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
+                    "the server's certificate is not valid yet"
+                }
+                Certificate::UnknownIssuer => "the server's certificate is not signed by a trusted authority",
+                Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
+                    "the server's certificate is not valid for its name"
+                }
+                Certificate::Revoked => "the server's certificate was revoked",
+                _ => "the server's certificate is invalid",
+            };
+            (problem, true)
         }
-        _ => text.to_owned(),
+        Error::NoCertificatesPresented => ("the server has no certificate", true),
+        Error::AlertReceived(
+            Alert::BadCertificate
+            | Alert::UnknownCA
+            | Alert::CertificateExpired
+            | Alert::CertificateRequired
+            | Alert::CertificateRevoked
+            | Alert::CertificateUnknown
+            | Alert::AccessDenied,
+        ) => ("the server does not accept the client certificate", true),
+        Error::AlertReceived(_) => ("the server ended the handshake", false),
+        Error::PeerIncompatible(_) => ("the server supports no common version or cipher", false),
+        _ => ("the server's answer is not valid TLS", false),
     }
 }
 
@@ -160,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_the_operating_system_are_lower_case_and_have_no_number() {
+    fn errors_of_the_operating_system_are_a_closed_set_of_words() {
         for (code, expected) in [
             (111, "connection refused"),
             (104, "connection reset by peer"),
@@ -168,10 +212,24 @@ mod tests {
             (101, "network is unreachable"),
             (110, "connection timed out"),
             (24, "too many open files"),
+            (95, "network error"),
         ] {
             assert_eq!(describe(&io::Error::from_raw_os_error(code)), expected);
         }
-        assert_eq!(describe(&io::Error::other("TLS is not supported")), "TLS is not supported");
-        assert_eq!(stable("Connection reset by peer (os error 104)"), "connection reset by peer");
+        assert_eq!(describe(&io::Error::other("s3cret of a foreign server")), "network error");
+    }
+
+    #[test]
+    fn names_in_a_foreign_certificate_are_not_quoted() {
+        let name = rustls::pki_types::ServerName::try_from("api.example").unwrap();
+        let context = rustls::CertificateError::NotValidForNameContext {
+            expected: name,
+            presented: vec!["s3cret.internal".to_owned()],
+        };
+        let error = io::Error::other(rustls::Error::InvalidCertificate(context));
+        assert_eq!(describe_tls(&error), ("the server's certificate is not valid for its name", true));
+        let error = io::Error::other(rustls::Error::General("s3cret".to_owned()));
+        assert_eq!(describe_tls(&error), ("the server's answer is not valid TLS", false));
+        assert_eq!(describe_tls(&io::Error::from_raw_os_error(104)), ("connection reset by peer", false));
     }
 }

@@ -137,10 +137,9 @@ impl Pool {
         let request = call.await?.request(&self.endpoint, stream.is_multiplexed())?;
         let response = stream.send(request).await.map_err(|failed| TransportError::broken(&failed.error))?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, MAX_CHECK_ANSWER)
-            .collect()
-            .await
-            .map_err(|error| TransportError::Broken { problem: error.to_string() })?;
+        let body = Limited::new(body, MAX_CHECK_ANSWER).collect().await.map_err(|_| {
+            TransportError::Broken { problem: "the answer is too large or incomplete".to_owned() }
+        })?;
         (check.verdict)(head.status, &body.to_bytes())
     }
 
