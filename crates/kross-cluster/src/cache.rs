@@ -407,14 +407,18 @@ impl CacheRegistry {
         new
     }
 
-    /// The load of a cluster. The bytes of the local one are not limited.
+    /// The load of a cluster. The local one is neither limited nor paced.
     fn load_of(&self, cluster: &ClusterId) -> Arc<ClusterLoad> {
         let mut loads = self.loads.lock();
         if let Some(known) = loads.get(cluster).and_then(Weak::upgrade) {
             return known;
         }
         loads.retain(|_, load| load.strong_count() > 0);
-        let new = ClusterLoad::new(self.options.max_cluster_bytes.filter(|_| !cluster.is_local()));
+        let new = if cluster.is_local() {
+            ClusterLoad::local()
+        } else {
+            ClusterLoad::remote(self.options.max_cluster_bytes)
+        };
         loads.insert(cluster.clone(), Arc::downgrade(&new));
         new
     }

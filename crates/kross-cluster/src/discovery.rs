@@ -72,8 +72,13 @@ impl Table {
     }
 }
 
-/// Adds a kind.
+/// Adds a kind, unless its names cannot be those of an API.
 fn add(kinds: &mut Kinds, kind: ApiKind) {
+    let group_is_fine = kind.group.is_empty() || kind::is_path_name(&kind.group);
+    let path_is_fine = kind::is_path_name(&kind.version) && kind::is_path_name(&kind.plural);
+    if !group_is_fine || !path_is_fine || !kind::is_kind_name(&kind.kind) {
+        return;
+    }
     let versions = kinds.entry((kind.group.clone(), kind.kind.clone())).or_default();
     // Of several resources with the same kind, the first one is preferred by the API server.
     if versions.iter().all(|known| known.version != kind.version) {
@@ -289,5 +294,28 @@ impl ClusterClient {
             attempt,
             "the cluster does not serve it; is its CustomResourceDefinition installed?",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_with_names_that_lead_to_another_path_are_ignored() {
+        let mut kinds = Kinds::default();
+        for (group, version, plural) in [
+            ("..", "v1", "traps"),
+            ("example.com", "..", "traps"),
+            ("example.com", "v1", ".."),
+            ("example.com", "v1", "traps/../../secrets"),
+            ("example.com/v1", "v1", "traps"),
+        ] {
+            add(&mut kinds, ApiKind::custom(group, version, "Trap", plural, true));
+        }
+        assert!(kinds.is_empty());
+        add(&mut kinds, ApiKind::custom("example.com", "v1", "Trap", "traps", true));
+        add(&mut kinds, ApiKind::custom("", "v1", "Pod", "pods", true));
+        assert_eq!(kinds.len(), 2);
     }
 }

@@ -22,6 +22,8 @@ const BURST: Duration = Duration::from_secs(10);
 pub(super) struct ClusterLoad {
     /// The bytes that may be cached; none for no limit.
     max_bytes: Option<usize>,
+    /// Whether events beyond the burst wait. Those of the local cluster do not.
+    is_paced: bool,
     bytes: AtomicUsize,
     pending: AtomicUsize,
     received: Notify,
@@ -30,9 +32,19 @@ pub(super) struct ClusterLoad {
 }
 
 impl ClusterLoad {
-    pub(super) fn new(max_bytes: Option<usize>) -> Arc<Self> {
+    pub(super) fn remote(max_bytes: Option<usize>) -> Arc<Self> {
+        Self::new(max_bytes, true)
+    }
+
+    /// The load of the local cluster, which has no bounds but that of waiting events.
+    pub(super) fn local() -> Arc<Self> {
+        Self::new(None, false)
+    }
+
+    fn new(max_bytes: Option<usize>, is_paced: bool) -> Arc<Self> {
         Arc::new(Self {
             max_bytes,
+            is_paced,
             bytes: AtomicUsize::new(0),
             pending: AtomicUsize::new(0),
             received: Notify::new(),
@@ -57,6 +69,9 @@ impl ClusterLoad {
     /// Waits until the next event of a watch, of this length, may be read.
     pub(super) async fn admit(&self, length: usize) {
         self.wait_until_received().await;
+        if !self.is_paced {
+            return;
+        }
         if let Some(wait) = self.take(length, Instant::now()) {
             sleep_until(wait).await;
         }
@@ -116,7 +131,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn events_beyond_the_burst_are_admitted_at_a_fixed_rate() {
-        let load = ClusterLoad::new(None);
+        let load = ClusterLoad::remote(None);
         let began = Instant::now();
         for _ in 0..20_000 {
             load.admit(100).await;
@@ -137,8 +152,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn events_of_the_local_cluster_are_not_paced() {
+        let load = ClusterLoad::local();
+        let began = Instant::now();
+        for _ in 0..100_000 {
+            load.admit(UNIT).await;
+        }
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn no_event_is_admitted_while_too_many_wait_to_be_received() {
-        let load = ClusterLoad::new(None);
+        let load = ClusterLoad::remote(None);
         let mut pending: Vec<_> = (0..MAX_PENDING).map(|_| PendingEvent::new(&load)).collect();
         let admitted = tokio::time::timeout(Duration::from_secs(60), load.admit(1));
         assert!(admitted.await.is_err());
@@ -153,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_all_caches_of_a_cluster_count() {
-        let load = ClusterLoad::new(Some(100));
+        let load = ClusterLoad::remote(Some(100));
         load.resize(0, 60);
         assert_eq!(load.exceeded(), None);
         load.resize(0, 50);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::kind::ApiKind;
+use super::kind::{ApiKind, is_path_name, version_path};
 use super::{Table, add};
 use crate::client::{ApiRequest, ClusterClient, JSON};
 use crate::error::{ApiError, Attempt};
@@ -23,8 +23,6 @@ const MAX_KINDS: usize = 50_000;
 const MAX_LEGACY_VERSIONS: usize = 1000;
 /// Legacy discovery may take this many times as long as one of its requests.
 const MAX_LEGACY_TIMES: u32 = 10;
-/// The longest name of a group, version, kind or plural.
-const MAX_NAME: usize = 253;
 
 /// The kind of an aggregated document.
 const AGGREGATED_KIND: &str = "APIGroupDiscoveryList";
@@ -148,13 +146,6 @@ fn too_many(client: &ClusterClient, problem: &str) -> ApiError {
     ApiError::over_limit(attempt(client, "/apis"), problem)
 }
 
-/// Whether a name can be one of Kubernetes.
-fn is_name(name: &str) -> bool {
-    name.len() <= MAX_NAME
-        && !name.is_empty()
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
-}
-
 /// A document that lists nothing, or is of another kind, is not that of an API server: every one of them serves something.
 fn is_complete(root: &Root, path: &str) -> bool {
     match (root.kind.as_str(), path) {
@@ -175,7 +166,7 @@ async fn fetch_root(client: &ClusterClient, path: &str) -> Result<Root, ApiError
 
 fn add_group(table: &mut Table, group: Group) {
     let name = group.metadata.name;
-    if !(name.is_empty() || is_name(&name)) {
+    if !(name.is_empty() || is_path_name(&name)) {
         return;
     }
     for version in group.versions {
@@ -186,9 +177,6 @@ fn add_group(table: &mut Table, group: Group) {
         let kinds = if is_stale { &mut table.stale } else { &mut table.kinds };
         for resource in version.resources {
             let Some(kind) = resource.response_kind.filter(|kind| !kind.kind.is_empty()) else { continue };
-            if ![&version.version, &kind.kind, &resource.resource].into_iter().all(|name| is_name(name)) {
-                continue;
-            }
             let kind = ApiKind {
                 group: name.as_str().into(),
                 version: version.version.as_str().into(),
@@ -213,7 +201,7 @@ async fn add_legacy_groups(client: &ClusterClient, table: &mut Table, root: Root
     });
     let versions: Vec<(String, String)> = core
         .chain(others)
-        .filter(|(group, version)| (group.is_empty() || is_name(group)) && is_name(version))
+        .filter(|(group, version)| (group.is_empty() || is_path_name(group)) && is_path_name(version))
         .take(MAX_LEGACY_VERSIONS + 1)
         .collect();
     if versions.len() > MAX_LEGACY_VERSIONS {
@@ -228,8 +216,7 @@ async fn add_legacy_groups(client: &ClusterClient, table: &mut Table, root: Root
             return Err(too_many(client, &problem));
         }
         check_kinds(client, table)?;
-        let path =
-            if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        let path = version_path(&group, &version);
         match fetch::<LegacyResources>(client, &path).await {
             Ok(list) if list.kind == "APIResourceList" => {
                 add_legacy_resources(table, &group, &version, list);
@@ -247,9 +234,6 @@ fn add_legacy_resources(table: &mut Table, group: &str, version: &str, list: Leg
         .filter_map(|resource| resource.name.strip_suffix("/status").map(str::to_owned))
         .collect();
     for resource in list.resources {
-        if !is_name(&resource.name) || !is_name(&resource.kind) {
-            continue;
-        }
         let kind = ApiKind {
             group: group.into(),
             version: version.into(),

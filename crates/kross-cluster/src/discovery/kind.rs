@@ -47,17 +47,13 @@ impl ApiKind {
 
     /// The path of all objects, or of those in a namespace, which is ignored for cluster-scoped kinds.
     pub(crate) fn collection_path(&self, namespace: Option<&str>) -> String {
-        let mut path = if self.group.is_empty() {
-            format!("/api/{}", self.version)
-        } else {
-            format!("/apis/{}/{}", self.group, self.version)
-        };
+        let mut path = version_path(&self.group, &self.version);
         if let (true, Some(namespace)) = (self.namespaced, namespace) {
             path.push_str("/namespaces/");
             push_encoded(&mut path, namespace);
         }
         path.push('/');
-        path.push_str(&self.plural);
+        push_encoded(&mut path, &self.plural);
         path
     }
 
@@ -76,6 +72,32 @@ impl ApiKind {
             None => format!("{} `{name}`", self.kind),
         }
     }
+}
+
+/// The path of a version of a group.
+pub(super) fn version_path(group: &str, version: &str) -> String {
+    let mut path = String::from(if group.is_empty() { "/api/" } else { "/apis/" });
+    if !group.is_empty() {
+        push_encoded(&mut path, group);
+        path.push('/');
+    }
+    push_encoded(&mut path, version);
+    path
+}
+
+/// Whether a group, a version or a plural of a discovery document can be one. Others, such as `..`, would lead to another path.
+pub(super) fn is_path_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        (1..=63).contains(&label.len()) && label.bytes().all(fine)
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+/// Whether the name of a kind in a discovery document can be one.
+pub(super) fn is_kind_name(name: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(fine)
 }
 
 /// Appends a path segment or a query value, percent-encoded.
@@ -104,6 +126,18 @@ mod tests {
         assert_eq!(deployment.collection_path(None), "/apis/apps/v1/deployments");
         let namespace = ApiKind::custom("", "v1", "Namespace", "namespaces", false);
         assert_eq!(namespace.object_path(Some("ignored"), "shop"), "/api/v1/namespaces/shop");
+    }
+
+    #[test]
+    fn what_a_server_calls_its_kinds_stays_within_its_path_segment() {
+        let hostile = ApiKind::custom("a/../b", "v1?x", "Trap", "traps#/../secrets", true);
+        assert_eq!(hostile.collection_path(None), "/apis/a%2F..%2Fb/v1%3Fx/traps%23%2F..%2Fsecrets");
+        for name in ["..", ".", "", "a/b", "a..b", "A", "a b", "a%2f", "a?", "-\n"] {
+            assert!(!is_path_name(name), "{name}");
+        }
+        for name in ["apps", "v1beta1", "rbac.authorization.k8s.io", "x-y.example.com"] {
+            assert!(is_path_name(name), "{name}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn shared() -> Arc<SharedCache> {
         selection: Selection::All,
         sync: SyncPolicy::Watch,
     };
-    let load = ClusterLoad::new(None);
+    let load = ClusterLoad::remote(None);
     Arc::new(SharedCache::new(key, &CacheOptions::default(), Arc::default(), load))
 }
 
