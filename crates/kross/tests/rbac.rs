@@ -71,6 +71,62 @@ fn a_definition_with_errors_gets_diagnostics_and_no_roles() {
     assert_eq!((code, notes.as_str()), (2, "error: no ResourceGraphDefinition found\n"));
 }
 
+/// A definition whose instances choose what is read, with the fields of the first resource.
+fn chosen(resource: &str) -> String {
+    format!(
+        "apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {{name: web}}
+spec:
+  schema: {{kind: Web, apiVersion: v1alpha1, spec: {{name: string, namespace: string}}}}
+  resources:
+    - id: chosen
+{}",
+        resource.lines().map(|line| format!("      {line}\n")).collect::<String>()
+    )
+}
+
+/// The rules of a printed role: from its kind and name up to the next document.
+fn role<'r>(roles: &'r str, kind: &str, name: &str) -> Option<&'r str> {
+    let head = format!("kind: {kind}\nmetadata:\n  name: {name}\n");
+    roles.split("---\n").find(|document| document.contains(&head))
+}
+
+#[test]
+fn references_that_an_instance_chooses_grant_no_secrets_in_all_namespaces() {
+    let config = "template: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
+    for (reference, system) in [
+        ("externalRef: {apiVersion: v1, kind: Secret, metadata: {name: '${schema.spec.name}'}}".to_owned(), false),
+        (
+            "externalRef: {apiVersion: v1, kind: Secret, metadata: {name: '${schema.spec.name}', namespace: '${schema.metadata.namespace}'}}"
+                .to_owned(),
+            false,
+        ),
+        (format!("cluster: {{name: '${{schema.spec.name}}', namespace: '${{schema.spec.namespace}}'}}\n{config}"), true),
+    ] {
+        let (code, roles, errors) = rbac(&["--subject", "User:kross", "-"], &chosen(&reference));
+        assert_eq!(code, 0, "{errors}");
+        let everywhere = role(&roles, "ClusterRole", "kross-web").unwrap();
+        assert!(!everywhere.contains("secrets"), "{reference}\n{everywhere}");
+        let instances = role(&roles, "ClusterRole", "kross-web-instances").unwrap();
+        assert!(instances.contains("secrets") && instances.contains("kubectl create rolebinding"), "{roles}");
+        assert!(!roles.contains("kind: ClusterRole\n  name: kross-web-instances"), "it is not bound: {roles}");
+        let in_system = role(&roles, "Role", "kross-web\n  namespace: kro-system").unwrap();
+        assert_eq!(in_system.contains("secrets"), system, "{in_system}");
+    }
+}
+
+#[test]
+fn the_controller_may_hold_its_lease_and_read_the_uid_of_the_hub() {
+    let (_, roles, _) = rbac(&["examples/web-application.yaml"], "");
+    let lease = "    resources: [\"leases\"]\n    resourceNames: [\"controller.kro.run\"]\n    verbs: [\"get\", \"update\"]\n";
+    let in_system =
+        roles.split("---\n").find(|document| document.contains("  namespace: kro-system\n")).unwrap();
+    assert!(in_system.contains(lease) && in_system.contains("verbs: [\"create\"]"), "{in_system}");
+    let uid = "    resources: [\"namespaces\"]\n    resourceNames: [\"kube-system\"]\n    verbs: [\"get\"]\n";
+    assert!(roles.contains(uid), "{roles}");
+}
+
 #[test]
 fn a_published_cluster_needs_its_targets_and_their_secrets() {
     let definition = "apiVersion: kro.run/v1alpha1

@@ -10,7 +10,7 @@ use kross_graph::{
 };
 use kross_value::Value;
 
-use super::roles::{Need, Verb};
+use super::roles::{Need, Scope, Verb};
 
 const READ: &[Verb] = &[Verb::Get, Verb::List, Verb::Watch];
 /// A poll lists, and gets the objects that changed.
@@ -24,12 +24,31 @@ pub(super) fn on_the_hub(graph: &Graph) -> Vec<Need> {
     needs.extend(instance_needs(graph));
     for node in &graph.nodes {
         match &node.placement {
-            Placement::Local => needs.extend(object_needs(node, READ)),
+            Placement::Local => needs.extend(object_needs(node, READ, instances(graph))),
             Placement::Remote(remote) => needs.extend(secret_needs(node, remote, graph.instance.namespaced)),
         }
     }
     needs.push(Need::new("events.k8s.io", "events", &[Verb::Create, Verb::Patch], "record Events"));
+    needs.extend(process_needs());
     needs
+}
+
+/// Where a reference without a namespace leads: to the namespaces of the instances, unless they have none.
+fn instances(graph: &Graph) -> Option<Scope> {
+    graph.instance.namespaced.then_some(Scope::Instances)
+}
+
+/// What the controller needs whatever the graphs are.
+fn process_needs() -> Vec<Need> {
+    let why = "hold the Lease (in the namespace of `--leader-election-namespace`)";
+    let lease = |verbs: &[Verb], why: String| {
+        Need::new("coordination.k8s.io", "leases", verbs, why).within(Some(SYSTEM_NAMESPACE.to_owned()), true)
+    };
+    vec![
+        Need::new("", "namespaces", &[Verb::Get], "read the UID of the hub").named("kube-system"),
+        lease(&[Verb::Create], format!("{why} (`create` cannot be limited to a name)")),
+        lease(&[Verb::Get, Verb::Update], why.to_owned()).named("controller.kro.run"),
+    ]
 }
 
 /// What each kubeconfig needs in its cluster, by the Secret that holds it.
@@ -39,7 +58,7 @@ pub(super) fn in_remote_clusters(graph: &Graph) -> BTreeMap<String, Vec<Need>> {
         let Placement::Remote(remote) = &node.placement else { continue };
         let needs = clusters.entry(secret_text(remote)).or_insert_with(every_cluster_needs);
         let read = if remote.reference.poll.is_some() { POLL } else { READ };
-        needs.extend(object_needs(node, read));
+        needs.extend(object_needs(node, read, None));
     }
     clusters
 }
@@ -108,8 +127,8 @@ fn instance_needs(graph: &Graph) -> Vec<Need> {
     needs
 }
 
-/// What is needed for the objects of a node, in its cluster.
-fn object_needs(node: &Node, read: &[Verb]) -> Vec<Need> {
+/// What is needed for the objects of a node, in its cluster, where a reference without a namespace leads to `default`.
+fn object_needs(node: &Node, read: &[Verb], default: Option<Scope>) -> Vec<Need> {
     let id = &node.id;
     match &node.source {
         Source::Object(template) | Source::Collection { template, .. } => {
@@ -117,12 +136,21 @@ fn object_needs(node: &Node, read: &[Verb]) -> Vec<Need> {
         }
         Source::External { name, namespace } => {
             let need = need_of(&node.kind, read, format!("read `{id}`"));
-            let namespace = literal(namespace.as_ref());
-            vec![need.named_by(literal(Some(name))).within(namespace, is_namespaced(&node.kind))]
+            let namespaced = is_namespaced(&node.kind);
+            let need = need.named_by(literal(Some(name)));
+            let is_own = namespace.as_ref().is_none_or(is_namespace_of_instance);
+            match default.filter(|_| is_own && namespaced) {
+                Some(scope) => vec![need.scoped(scope)],
+                None => vec![need.within(literal(namespace.as_ref()), namespaced)],
+            }
         }
         Source::ExternalCollection { namespace, namespace_selector, .. } => {
             let need = need_of(&node.kind, read, format!("read `{id}`"));
-            let mut needs = vec![need.within(literal(namespace.as_ref()), is_namespaced(&node.kind))];
+            let is_own = namespace.as_ref().is_some_and(is_namespace_of_instance);
+            let mut needs = match default.filter(|_| is_own) {
+                Some(scope) => vec![need.scoped(scope)],
+                None => vec![need.within(literal(namespace.as_ref()), is_namespaced(&node.kind))],
+            };
             if namespace_selector.is_some() {
                 needs.push(Need::new(
                     "",
@@ -176,6 +204,11 @@ fn is_namespaced(kind: &ObjectKind) -> bool {
     kind.known.as_ref().is_none_or(|known| known.namespaced)
 }
 
+/// Whether a template is the namespace of the instance.
+fn is_namespace_of_instance(template: &Template) -> bool {
+    matches!(template, Template::Expression(expression) if expression.source.trim() == "schema.metadata.namespace")
+}
+
 fn literal(template: Option<&Template>) -> Option<String> {
     match template {
         Some(Template::Literal(Value::String(text))) => Some(text.to_string()),
@@ -183,46 +216,58 @@ fn literal(template: Option<&Template>) -> Option<String> {
     }
 }
 
-/// What is needed to read the kubeconfig of a node's cluster: by name, where the name does not depend on the instance.
+/// What is needed to read the kubeconfig of a node's cluster: by name, where the name does not depend on the instance, and in
+/// the namespaces that the reference can lead to.
 fn secret_needs(node: &Node, remote: &RemotePlacement, instance_is_namespaced: bool) -> Vec<Need> {
     let why = format!("read the kubeconfig of `{}`", node.id);
-    let open = |why: &str| format!("{why}: the name of the Secret depends on the instance");
+    let why_open = format!("{why}: the name of the Secret depends on the instance");
     let protect = "(add `patch` for the label `kro.run/protect`)";
-    let need = |why: String| Need::new("", "secrets", READ, format!("{why} {protect}"));
+    let need = |why: &str| Need::new("", "secrets", READ, format!("{why} {protect}"));
+    let system = || Scope::Namespace(SYSTEM_NAMESPACE.to_owned());
+    let default = || if instance_is_namespaced { Scope::Instances } else { system() };
+    // In other namespaces only Secrets that are offered to the instance's namespace can be used.
+    let computed = |need: &dyn Fn(&str) -> Need, why: &str| {
+        let elsewhere = format!(
+            "{why}; its namespace too: every other namespace with Secrets for other namespaces needs a RoleBinding as well"
+        );
+        let own = instance_is_namespaced.then(|| need(&elsewhere).scoped(Scope::Instances));
+        own.into_iter().chain([need(&elsewhere).scoped(system())]).collect::<Vec<Need>>()
+    };
     match &remote.reference.credentials {
         Credentials::Secret(SecretTemplate { name, namespace, .. }) => {
-            let namespace = match namespace {
-                SecretNamespace::Given(namespace) => namespace.literal(),
-                SecretNamespace::System => Some(SYSTEM_NAMESPACE),
-                SecretNamespace::Instance if instance_is_namespaced => None,
-                SecretNamespace::Instance => Some(SYSTEM_NAMESPACE),
-            };
-            let why = if name.literal().is_some() { why } else { open(&why) };
-            vec![
-                need(why)
-                    .named_by(name.literal().map(str::to_owned))
-                    .within(namespace.map(str::to_owned), true),
-            ]
+            let why = if name.literal().is_some() { &why } else { &why_open };
+            let named = |why: &str| need(why).named_by(name.literal().map(str::to_owned));
+            match namespace {
+                SecretNamespace::Given(namespace) => match namespace.literal() {
+                    Some(namespace) => vec![named(why).within(Some(namespace.to_owned()), true)],
+                    None => computed(&named, why),
+                },
+                SecretNamespace::System => vec![named(why).scoped(system())],
+                SecretNamespace::Instance => vec![named(why).scoped(default())],
+            }
         }
         Credentials::SecretByText(text) => match text
             .literal()
             .map(|text| text.split_once('/').unwrap_or(("", text)))
         {
-            Some(("", name)) => vec![need(why).named(name)],
-            Some((namespace, name)) => vec![need(why).named(name).within(Some(namespace.to_owned()), true)],
-            None => vec![need(open(&why))],
+            Some(("", name)) => vec![need(&why).named(name).scoped(default())],
+            Some((namespace, name)) => vec![need(&why).named(name).within(Some(namespace.to_owned()), true)],
+            None => computed(&need, &why_open),
         },
         Credentials::Published(Published { choice, namespace }) => {
-            let namespace = namespace.as_ref().and_then(|namespace| namespace.literal()).map(str::to_owned);
             let why_target = match choice {
                 TargetChoice::Name(_) => format!("read the KubernetesTarget of `{}`", node.id),
                 TargetChoice::Selector(_) => format!("choose the KubernetesTarget of `{}`", node.id),
             };
+            let why = format!("{why}: its KubernetesTarget names the Secret");
+            let secrets = match namespace.as_ref().map(|namespace| namespace.literal()) {
+                None => vec![need(&why).scoped(default())],
+                Some(Some(namespace)) => vec![need(&why).within(Some(namespace.to_owned()), true)],
+                Some(None) => computed(&need, &why),
+            };
             // The cache of targets is one for all namespaces.
-            vec![
-                Need::new(WORKLOAD_GROUP, "kubernetestargets", READ, why_target),
-                need(format!("{why}: its KubernetesTarget names the Secret")).within(namespace, true),
-            ]
+            let targets = Need::new(WORKLOAD_GROUP, "kubernetestargets", READ, why_target);
+            std::iter::once(targets).chain(secrets).collect()
         }
     }
 }

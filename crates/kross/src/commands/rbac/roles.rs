@@ -36,6 +36,8 @@ impl Verb {
 pub(super) enum Scope {
     /// All namespaces, or objects without one.
     Cluster,
+    /// The namespaces that have instances.
+    Instances,
     /// One namespace.
     Namespace(String),
 }
@@ -70,6 +72,12 @@ impl Need {
 
     pub(super) fn named_by(mut self, name: Option<String>) -> Self {
         self.target.name = name;
+        self
+    }
+
+    /// Limits the need to a scope.
+    pub(super) fn scoped(mut self, scope: Scope) -> Self {
+        self.scope = scope;
         self
     }
 
@@ -138,7 +146,8 @@ impl Roles {
         let mut documents = Vec::new();
         for (scope, rules) in &self.0 {
             documents.push(role(scope, name, rules));
-            documents.extend(subject.map(|subject| binding(scope, name, subject)));
+            let bound = subject.filter(|_| *scope != Scope::Instances);
+            documents.extend(bound.map(|subject| binding(scope, name, subject)));
         }
         format!("{header}{}", documents.join("---\n"))
     }
@@ -171,7 +180,16 @@ impl Roles {
 }
 
 fn role(scope: &Scope, name: &str, rules: &BTreeMap<Target, Rule>) -> String {
-    let mut text = head(if *scope == Scope::Cluster { "ClusterRole" } else { "Role" }, scope, name);
+    let mut text = match scope {
+        Scope::Cluster => head("ClusterRole", scope, name),
+        Scope::Instances => format!(
+            "# Bind it in each namespace that has instances:\n\
+             #   kubectl create rolebinding {name}-instances --clusterrole={name}-instances --namespace=NAMESPACE \
+             --serviceaccount=NAMESPACE:NAME\n{}",
+            head("ClusterRole", scope, &format!("{name}-instances"))
+        ),
+        Scope::Namespace(_) => head("Role", scope, name),
+    };
     text.push_str("rules:\n");
     for (Target { group, resource, name }, Rule { verbs, why }) in rules {
         // Writing to a string cannot fail.
@@ -190,7 +208,7 @@ fn role(scope: &Scope, name: &str, rules: &BTreeMap<Target, Rule>) -> String {
 
 fn binding(scope: &Scope, name: &str, subject: &Subject) -> String {
     let (kind, role) = match scope {
-        Scope::Cluster => ("ClusterRoleBinding", "ClusterRole"),
+        Scope::Cluster | Scope::Instances => ("ClusterRoleBinding", "ClusterRole"),
         Scope::Namespace(_) => ("RoleBinding", "Role"),
     };
     let mut text = head(kind, scope, name);
@@ -211,7 +229,7 @@ fn binding(scope: &Scope, name: &str, subject: &Subject) -> String {
 
 fn head(kind: &str, scope: &Scope, name: &str) -> String {
     let namespace = match scope {
-        Scope::Cluster => String::new(),
+        Scope::Cluster | Scope::Instances => String::new(),
         Scope::Namespace(namespace) => format!("  namespace: {namespace}\n"),
     };
     format!("apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n{namespace}")
