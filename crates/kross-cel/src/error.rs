@@ -64,8 +64,8 @@ impl Issue {
 pub enum Fault {
     /// A map has no such key. In an observed object it may still appear.
     NoSuchKey {
-        /// The key, as a literal.
-        key: String,
+        /// The key, as a literal; none if it must not be shown.
+        key: Option<String>,
         /// The first few existing keys.
         available: Vec<String>,
     },
@@ -78,8 +78,8 @@ pub enum Fault {
     },
     /// A list is too short. In an observed object the item may still appear.
     IndexOutOfBounds {
-        /// The index.
-        index: i64,
+        /// The index; none if it must not be shown.
+        index: Option<i64>,
         /// The length of the list.
         length: usize,
     },
@@ -111,8 +111,16 @@ pub enum Fault {
     Cancelled,
 }
 
+/// A string in a message: only its size, because a value may come from a Secret and messages reach status, Events and logs.
+pub(crate) fn sized(text: &str) -> String {
+    match text.chars().count() {
+        1 => "a string of 1 character".to_owned(),
+        count => format!("a string of {count} characters"),
+    }
+}
+
 impl Fault {
-    /// An invalid argument, with the reason.
+    /// An invalid argument, with the reason. The reason must not contain values: see [`sized`].
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self::InvalidArgument(reason.into())
     }
@@ -123,6 +131,18 @@ impl Fault {
         Self::NoSuchOverload {
             function: function.to_owned(),
             arguments: arguments.iter().map(|argument| argument.type_name().to_owned()).collect(),
+        }
+    }
+
+    /// The same fault without computed keys and the keys that exist, for an evaluation that reads a Secret. Field names stay:
+    /// they are part of the expression.
+    #[must_use]
+    pub fn without_keys(self) -> Self {
+        match self {
+            Self::NoSuchKey { .. } => Self::NoSuchKey { key: None, available: Vec::new() },
+            Self::NoSuchField { field, .. } => Self::NoSuchField { field, available: Vec::new() },
+            Self::IndexOutOfBounds { length, .. } => Self::IndexOutOfBounds { index: None, length },
+            other => other,
         }
     }
 
@@ -143,15 +163,21 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchKey { key, available } => {
-                write!(f, "no such key: {key}")?;
+                match key {
+                    Some(key) => write!(f, "no such key: {key}")?,
+                    None => f.write_str("no such key")?,
+                }
                 write_available(available, f)
             }
             Self::NoSuchField { field, available } => {
                 write!(f, "no such field: {field}")?;
                 write_available(available, f)
             }
-            Self::IndexOutOfBounds { index, length } => {
+            Self::IndexOutOfBounds { index: Some(index), length } => {
                 write!(f, "index out of bounds: {index} (list length: {length})")
+            }
+            Self::IndexOutOfBounds { index: None, length } => {
+                write!(f, "index out of bounds (list length: {length})")
             }
             Self::NoSuchVariable(name) => write!(f, "no such attribute: {name}"),
             Self::NoSuchOverload { function, arguments } => {

@@ -181,12 +181,12 @@ fn missing_data_is_pending_and_the_message_says_what_is_missing() {
 fn other_errors_have_a_position_and_a_message() {
     for (text, place, message) in [
         ("1 + 2 / (schema.spec.replicas - 3)", "2 / (schema.spec.replicas - 3)", "division by zero"),
-        ("[9223372036854775807].map(x, x + 1)", "x + 1", "int 9223372036854775807 + 1 overflows"),
-        ("int('x') == 1 && true", "int('x')", "\"x\" is not a valid int"),
+        ("[9223372036854775807].map(x, x + 1)", "x + 1", "int `+` overflows"),
+        ("int('x') == 1 && true", "int('x')", "a string of 1 character is not a valid int"),
         (
             "schema.spec.key.matches('(')",
             "schema.spec.key.matches('(')",
-            "`(` is not a valid regular expression: unclosed group",
+            "a string of 1 character is not a valid regular expression: unclosed group",
         ),
         ("schema.spec.key > 1", "schema.spec.key > 1", "no such overload: > for (string, int)"),
         (
@@ -197,7 +197,7 @@ fn other_errors_have_a_position_and_a_message() {
         (
             "{'a': 1, schema.metadata.name: 2, 'web': 3}",
             "{'a': 1, schema.metadata.name: 2, 'web': 3}",
-            "duplicate map key: \"web\"",
+            "duplicate map key",
         ),
     ] {
         assert_eq!(failure(text), (place, message.to_owned()), "{text}");

@@ -46,6 +46,8 @@ pub enum Outcome {
 pub struct Scope<'a> {
     below: Option<&'a Scope<'a>>,
     values: Vec<(Text, CelValue)>,
+    /// Variables whose keys and indexes errors must not name.
+    hidden: Vec<Text>,
     budget: Option<&'a RefCell<Budget>>,
 }
 
@@ -53,13 +55,13 @@ impl<'a> Scope<'a> {
     /// An empty scope; every evaluation in it uses `budget`.
     #[must_use]
     pub fn new(budget: &'a RefCell<Budget>) -> Self {
-        Self { below: None, values: Vec::new(), budget: Some(budget) }
+        Self { below: None, values: Vec::new(), hidden: Vec::new(), budget: Some(budget) }
     }
 
     /// A scope inside `below`.
     #[must_use]
     pub fn over(below: &'a Self) -> Self {
-        Self { below: Some(below), values: Vec::new(), budget: None }
+        Self { below: Some(below), values: Vec::new(), hidden: Vec::new(), budget: None }
     }
 
     /// Sets the value of a variable.
@@ -76,6 +78,18 @@ impl<'a> Scope<'a> {
     pub fn get(&self, name: &str) -> Option<&CelValue> {
         let own = self.values.iter().find(|(known, _)| *known == *name).map(|(_, value)| value);
         own.or_else(|| self.below.and_then(|below| below.get(name)))
+    }
+
+    /// Keeps the keys of a variable, and keys that are computed from it, out of errors: it was read from a Secret.
+    pub fn hide_keys(&mut self, name: impl Into<Text>) {
+        self.hidden.push(name.into());
+    }
+
+    /// Whether errors must not name the keys of a variable.
+    #[must_use]
+    pub fn hides_keys(&self, name: &str) -> bool {
+        self.hidden.iter().any(|hidden| *hidden == *name)
+            || self.below.is_some_and(|below| below.hides_keys(name))
     }
 
     fn budget(&self) -> Option<&'a RefCell<Budget>> {
@@ -120,10 +134,14 @@ impl Expression {
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<CelValue, EvalError> {
         let slots: Vec<Option<CelValue>> =
             self.program.variables().iter().map(|name| scope.get(name).cloned()).collect();
-        match scope.budget() {
+        let result = match scope.budget() {
             Some(budget) => self.program.evaluate(&slots, &mut budget.borrow_mut()),
             None => self.program.evaluate(&slots, &mut Budget::default()),
-        }
+        };
+        result.map_err(|error| {
+            let hides_keys = self.program.variables().iter().any(|name| scope.hides_keys(name));
+            if hides_keys { EvalError { fault: error.fault.without_keys(), ..error } } else { error }
+        })
     }
 
     /// Evaluates it to JSON.

@@ -54,6 +54,7 @@ mod progress;
 mod prune;
 mod recheck;
 mod report;
+mod secrets;
 mod settings;
 pub mod simulate;
 mod tracked;

@@ -21,6 +21,7 @@ use crate::lifecycle::{self, EvaluatedLifecycle};
 use crate::observed::{KindKey, Observed, ObservedObject, ReferenceKey};
 use crate::plan::{ExternalRead, MissingHook, NodePlan, PlannedObject, UsedCluster};
 use crate::progress::{Progress, ResourceFailure, Skip};
+use crate::secrets;
 use crate::settings::Settings;
 use crate::tracked::TrackedSet;
 
@@ -102,6 +103,7 @@ impl<'a> Walk<'a> {
         let schema = instance.schema(graph.instance.external);
         scope.set("schema", CelValue::from_data(&schema, Some(&graph.schema_type)));
         scope.set("resources", tracked.value(graph, now));
+        secrets::hide_keys(graph, &mut scope);
         let unvisited = |node: &Node| NodePlan {
             id: node.id.clone(),
             progress: Progress::Blocked { by: Vec::new() },

@@ -30,5 +30,7 @@ mod prune_successors;
 mod pruning;
 #[path = "plan/remote_clusters.rs"]
 mod remote_clusters;
+#[path = "plan/secrets.rs"]
+mod secrets;
 #[path = "plan/status.rs"]
 mod status;

@@ -32,7 +32,7 @@ fn single_group(call: &mut Call<'_>, arguments: &[Value]) -> Result<Arc<Regex>, 
     charge_search(call, subject, pattern)?;
     let regex = compile(call, pattern)?;
     if regex.captures_len() > 2 {
-        return Err(Fault::invalid(format!("`{pattern}` has more than one capturing group")));
+        return Err(Fault::invalid("the regular expression has more than one capturing group"));
     }
     Ok(regex)
 }
@@ -91,7 +91,7 @@ fn replace(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 }
 
 fn expand(out: &mut String, captures: &Captures<'_>, replacement: &str) -> Result<(), Fault> {
-    let invalid = |why: String| Fault::invalid(format!("the replacement `{replacement}` {why}"));
+    let invalid = |why: String| Fault::invalid(format!("the replacement {why}"));
     let mut characters = replacement.chars();
     while let Some(character) = characters.next() {
         if character != '\\' {
@@ -108,7 +108,7 @@ fn expand(out: &mut String, captures: &Captures<'_>, replacement: &str) -> Resul
                     })?;
                 if group >= captures.len() {
                     return Err(invalid(format!(
-                        "refers to group {group}, the pattern has {}",
+                        "refers to a group that does not exist, the pattern has {}",
                         captures.len() - 1
                     )));
                 }
@@ -145,7 +145,10 @@ mod tests {
     fn replacements_refer_to_groups() {
         assert_eq!(ok(replace, texts(["foo bar", "(fo)o (ba)r", r"\2 \1"])), r#""ba fo""#);
         assert_eq!(ok(replace, texts(["ab", "a", r"$1\\"])), r#""$1\\b""#);
-        assert!(err(replace, texts(["test", "(.)", r"\2"])).contains("group 2, the pattern has 1"));
+        assert!(
+            err(replace, texts(["test", "(.)", r"\2"]))
+                .contains("a group that does not exist, the pattern has 1")
+        );
         assert!(err(replace, texts(["id=1", r"id=(?P<v>\d)", r"\v"])).contains("not followed by a digit"));
         assert!(err(replace, texts(["a", "a", r"\"])).contains("ends with a backslash"));
         let limited = |limit| {

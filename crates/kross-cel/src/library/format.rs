@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Call;
 use super::arguments::{any, charge_bytes, grow, items, text};
-use crate::error::Fault;
+use crate::error::{Fault, sized};
 use crate::value::{List, Map, Value};
 
 /// The default precision of `%f` and `%e`.
@@ -139,7 +139,9 @@ pub(in crate::library) fn format(call: &mut Call<'_>, arguments: &[Value]) -> Re
     charge_bytes(call, text.len())?;
     let mut written = String::with_capacity(text.len());
     let mut next = 0;
-    for piece in pieces(text).map_err(Fault::InvalidArgument)? {
+    // The checker says what is wrong with a literal; a computed format string may contain values.
+    let invalid = |_| Fault::invalid(format!("{} is not a valid format string", sized(text)));
+    for piece in pieces(text).map_err(invalid)? {
         match piece {
             Piece::Literal(literal) => written.push_str(literal),
             Piece::Clause(clause) => {
@@ -393,11 +395,16 @@ mod tests {
         assert!(error("%x", Value::Double(0.5)).contains("found double"));
         assert!(error("%o", Value::string("x")).contains("found string"));
         assert!(error("%s", Value::Optional(None)).contains("found optional_type"));
-        assert!(error("%a", Value::Null).contains("unrecognized formatting clause `%a`"));
-        assert!(error("%", Value::Null).contains("ends within a clause"));
-        assert!(error("%.", Value::Null).contains("ends within a precision"));
-        assert!(error("%.f", Value::Double(1.0)).contains("is not a valid precision"));
-        assert!(error("%.101f", Value::Double(1.0)).contains("larger than"));
+        for (text, why) in [
+            ("%a", "unrecognized formatting clause `%a`"),
+            ("%", "ends within a clause"),
+            ("%.", "ends within a precision"),
+            ("%.f", "is not a valid precision"),
+            ("%.101f", "larger than"),
+        ] {
+            assert!(pieces(text).err().unwrap().contains(why), "{text}");
+            assert!(error(text, Value::Double(1.0)).ends_with("is not a valid format string"), "{text}");
+        }
         assert!(error("%s %s", Value::Null).contains("no argument for clause 1"));
     }
 

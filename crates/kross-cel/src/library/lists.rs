@@ -60,7 +60,7 @@ fn distinct(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 fn flatten(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let depth = if arguments.len() > 1 { int(arguments, 1)? } else { 1 };
     if depth < 0 {
-        return Err(Fault::invalid(format!("flatten: the depth must not be negative, got {depth}")));
+        return Err(Fault::invalid("flatten: the depth must not be negative"));
     }
     let mut flat = Vec::new();
     flatten_into(call, &mut flat, arguments.get(..1).unwrap_or_default(), depth.min(MAX_DEPTH))?;
@@ -102,7 +102,7 @@ fn reverse(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 fn slice(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let (start, end) = (int(arguments, 1)?, int(arguments, 2)?);
     let items = items(call, arguments, 0)?;
-    let invalid = |why: &str| Fault::invalid(format!("slice({start}, {end}): {why}"));
+    let invalid = |why: &str| Fault::invalid(format!("slice: {why}"));
     if start < 0 || end < 0 {
         return Err(invalid("indexes must not be negative"));
     }

@@ -11,7 +11,7 @@ use kross_value::Text;
 use regex::{Regex, RegexBuilder};
 
 use super::Call;
-use crate::error::Fault;
+use crate::error::{Fault, sized};
 
 /// The number of compiled patterns that a thread caches, because expressions use the same ones repeatedly. The cache is
 /// cleared when it is full.
@@ -52,8 +52,9 @@ fn build(pattern: &str) -> Result<Regex, Fault> {
     if pattern.len() > MAX_LENGTH {
         return Err(Fault::invalid(format!("the regular expression is longer than {MAX_LENGTH} bytes")));
     }
-    let invalid =
-        |reason: &str| Fault::invalid(format!("`{pattern}` is not a valid regular expression: {reason}"));
+    let invalid = |reason: &str| {
+        Fault::invalid(format!("{} is not a valid regular expression: {reason}", sized(pattern)))
+    };
     RegexBuilder::new(&translate(pattern).map_err(|reason| invalid(&reason))?)
         .size_limit(MAX_COMPILED_SIZE)
         .dfa_size_limit(MAX_COMPILED_SIZE)
@@ -121,7 +122,7 @@ fn group(out: &mut String, rest: &mut Peekable<Chars<'_>>) -> Result<(), String>
     while let Some(character) = rest.peek().copied() {
         match character {
             'i' | 'm' | 's' | 'U' | '-' => out.extend(rest.next()),
-            'x' | 'u' | 'R' => return Err(format!("the flag `{character}` of a group is not supported")),
+            'x' | 'u' | 'R' => return Err("a flag of a group is not supported".to_owned()),
             _ => break,
         }
     }
@@ -139,7 +140,7 @@ fn counted(out: &mut String, rest: &mut Peekable<Chars<'_>>) -> Result<bool, Str
         return Ok(false);
     }
     if [least, most].iter().any(|n| !n.is_empty() && !n.parse::<u32>().is_ok_and(|n| n <= MAX_REPEAT)) {
-        return Err(format!("`{{{body}}}` repeats more than {MAX_REPEAT} times"));
+        return Err(format!("a repetition of more than {MAX_REPEAT} times"));
     }
     out.push('{');
     out.push_str(&body);
@@ -177,7 +178,7 @@ fn escape(out: &mut String, rest: &mut Peekable<Chars<'_>>, in_class: bool) -> R
             return Ok(());
         }
         '<' | '>' | 'u' | 'U' | 'G' | 'K' | 'h' | 'R' | 'X' => {
-            return Err(format!("unknown escape `\\{character}`"));
+            return Err("unknown escape".to_owned());
         }
         other => {
             out.push('\\');

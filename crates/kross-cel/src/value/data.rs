@@ -46,10 +46,10 @@ fn convert(value: &Value, limit: &mut SizeLimit, depth: usize) -> Result<Option<
         Value::Int(value) => Data::Int(*value),
         Value::UInt(value) => i64::try_from(*value)
             .map(Data::Int)
-            .map_err(|_| Fault::Overflow(format!("the conversion of uint {value} to int")))?,
+            .map_err(|_| Fault::Overflow("the conversion of uint to int".into()))?,
         Value::Double(value) if value.is_finite() => number(*value),
-        Value::Double(value) => {
-            return Err(Fault::invalid(format!("`{value}` cannot be represented in JSON")));
+        Value::Double(_) => {
+            return Err(Fault::invalid("NaN and infinity cannot be represented in JSON"));
         }
         Value::String(text) => Data::String(text.clone()),
         Value::Bytes(_) => {
@@ -108,7 +108,7 @@ fn map_data(map: &Map, limit: &mut SizeLimit, depth: usize) -> Result<Data, Faul
     for (key, value) in built.entries() {
         let Value::String(name) = key else {
             return Err(Fault::invalid(format!(
-                "the key {key} has type `{}`, but the keys of an object must be strings",
+                "a key has type `{}`, but the keys of an object must be strings",
                 key.type_name()
             )));
         };

@@ -46,7 +46,7 @@ impl BuiltMap {
         }
         let map = Self::new(entries);
         match map.duplicate_key() {
-            Some(key) => Err(Fault::invalid(format!("duplicate map key: {key}"))),
+            Some(_) => Err(Fault::invalid("duplicate map key")),
             None => Ok(map),
         }
     }

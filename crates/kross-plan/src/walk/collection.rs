@@ -27,6 +27,9 @@ impl<'a> Walk<'a> {
         for index in 0..size {
             let mut item = Scope::over(scope);
             for (axis, value) in axes.iter().zip(combination(&lists, index)) {
+                if scope.hides_keys(&node.id) {
+                    item.hide_keys(axis.variable.clone());
+                }
                 item.set(axis.variable.clone(), value);
             }
             let at = |progress: Progress| item_progress(progress, index);

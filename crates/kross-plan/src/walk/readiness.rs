@@ -40,6 +40,9 @@ impl Walk<'_> {
             return Progress::Ready;
         }
         let mut own = Scope::over(scope);
+        if scope.hides_keys(&node.id) {
+            own.hide_keys("each");
+        }
         own.set("each", CelValue::from_data(&item.value, Some(&node.object_type)));
         readiness(&node.ready_when, &own)
     }

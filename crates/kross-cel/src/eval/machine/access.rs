@@ -111,7 +111,7 @@ fn optional_element(value: &Value, key: &Value, strict: bool) -> Result<Value, F
 fn missing_field(map: &Map, name: &str) -> Fault {
     let available = operators::some_keys(map);
     match map {
-        Map::Built(_) => Fault::NoSuchKey { key: name.to_owned(), available },
+        Map::Built(_) => Fault::NoSuchKey { key: Some(name.to_owned()), available },
         Map::Data(_) | Map::Typed(_) => Fault::NoSuchField { field: name.to_owned(), available },
     }
 }

@@ -33,7 +33,7 @@ fn list_and_index(
     let at = usize::try_from(index).ok().filter(|at| *at < limit);
     let at = at.ok_or_else(|| {
         // Not `IndexOutOfBounds`, which means that data is only missing so far.
-        Fault::invalid(format!("{function}: the index {index} must be at least 0 and less than {limit}"))
+        Fault::invalid(format!("{function}: the index must be at least 0 and less than {limit}"))
     })?;
     Ok((items, at))
 }

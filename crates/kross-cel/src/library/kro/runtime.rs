@@ -7,7 +7,7 @@ use kross_value::Text;
 
 use super::super::arguments::{any, entries, functions, text};
 use super::super::{Call, Library};
-use crate::error::Fault;
+use crate::error::{Fault, sized};
 use crate::types::Type;
 use crate::value::{Map, Opaque, Value};
 
@@ -144,7 +144,7 @@ fn new_condition(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Faul
         let Value::String(given) = &value else {
             let found = value.type_name();
             return Err(Fault::invalid(format!(
-                "runtime.newCondition: `{key}` must be a string, found {found}"
+                "runtime.newCondition: every field must be a string, found {found}"
             )));
         };
         match &*key {
@@ -153,7 +153,8 @@ fn new_condition(call: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Faul
             }
             "status" if !is_status(given) => {
                 return Err(Fault::invalid(format!(
-                    "runtime.newCondition: `status` must be `True`, `False` or `Unknown`, found `{given}`"
+                    "runtime.newCondition: `status` must be `True`, `False` or `Unknown`, found {}",
+                    sized(given)
                 )));
             }
             field => {

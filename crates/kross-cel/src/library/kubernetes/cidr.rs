@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::super::arguments::{any, charge_bytes, functions, opaque, succeeds, text};
 use super::super::{Call, Library};
 use super::ip::{self, Ip};
-use crate::error::Fault;
+use crate::error::{Fault, sized};
 use crate::value::{Opaque, Value};
 
 /// CIDR ranges.
@@ -54,7 +54,7 @@ pub struct Cidr {
 
 impl Cidr {
     fn parse(text: &str) -> Result<Self, Fault> {
-        let invalid = || Fault::invalid(format!("`{text}` is not a CIDR range such as `10.0.0.0/8`"));
+        let invalid = || Fault::invalid(format!("{} is not a CIDR range such as `10.0.0.0/8`", sized(text)));
         let (address, bits) = text.rsplit_once('/').ok_or_else(invalid)?;
         let address = ip::parse(address)?;
         let digits = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());

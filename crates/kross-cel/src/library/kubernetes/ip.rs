@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::super::arguments::{charge_bytes, functions, opaque, succeeds, text};
 use super::super::{Call, Library};
-use crate::error::Fault;
+use crate::error::{Fault, sized};
 use crate::value::{Opaque, Value};
 
 /// IP addresses.
@@ -74,14 +74,14 @@ fn address(arguments: &[Value]) -> Result<IpAddr, Fault> {
 /// Parses an address.
 pub(super) fn parse(text: &str) -> Result<IpAddr, Fault> {
     if text.contains('%') {
-        return Err(Fault::invalid(format!("the IP address `{text}` must not have a zone")));
+        return Err(Fault::invalid("an IP address must not have a zone"));
     }
     let address: IpAddr =
-        text.parse().map_err(|_| Fault::invalid(format!("`{text}` is not an IP address")))?;
+        text.parse().map_err(|_| Fault::invalid(format!("{} is not an IP address", sized(text))))?;
     if let IpAddr::V6(six) = address
         && six.to_ipv4_mapped().is_some()
     {
-        return Err(Fault::invalid(format!("`{text}` is an IPv4-mapped IPv6 address, which is not allowed")));
+        return Err(Fault::invalid("an IPv4-mapped IPv6 address is not allowed"));
     }
     Ok(address)
 }

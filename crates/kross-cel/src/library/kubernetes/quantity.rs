@@ -96,9 +96,8 @@ fn parsed(call: &mut Call<'_>, arguments: &[Value]) -> Result<Quantity, Fault> {
 
 fn as_integer(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     let quantity = quantity_of(arguments)?;
-    quantity.as_int().map(Value::Int).ok_or_else(|| {
-        Fault::invalid(format!("the quantity {} cannot be converted to an int", quantity.shown()))
-    })
+    let fault = || Fault::invalid("the quantity cannot be converted to an int");
+    quantity.as_int().map(Value::Int).ok_or_else(fault)
 }
 
 fn operand(arguments: &[Value]) -> Result<Quantity, Fault> {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::super::arguments::{boolean, charge_bytes, functions, opaque, succeeds, text};
 use super::super::{Call, Library};
-use crate::error::Fault;
+use crate::error::{Fault, sized};
 use crate::value::{Opaque, Value};
 
 /// Semantic versions.
@@ -60,7 +60,7 @@ enum Identifier {
 
 impl Semver {
     fn parse(text: &str) -> Result<Self, Fault> {
-        let invalid = |why: &str| Fault::invalid(format!("`{text}` is not a semantic version: {why}"));
+        let invalid = |why: &str| Fault::invalid(format!("{} is not a semantic version: {why}", sized(text)));
         let mut parts = text.splitn(3, '.');
         let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(invalid("it needs three numbers"));
@@ -121,9 +121,7 @@ fn normalized(text: &str) -> Result<String, Fault> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text.splitn(3, '.').map(without_leading_zeros).collect();
     if parts.len() < 3 && parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-        return Err(Fault::invalid(format!(
-            "the version `{text}` needs three numbers to have a prerelease or build metadata"
-        )));
+        return Err(Fault::invalid("a version needs three numbers to have a prerelease or build metadata"));
     }
     parts.resize(3, "0".to_owned());
     Ok(parts.join("."))

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use super::super::arguments::{charge_bytes, functions, opaque, succeeds, text};
 use super::super::{Call, Library};
-use crate::error::Fault;
+use crate::error::{Fault, sized};
 use crate::value::{Opaque, Value};
 
 mod escape;
@@ -74,7 +74,7 @@ fn url_of(arguments: &[Value]) -> Result<&Url, Fault> {
 fn parsed(call: &mut Call<'_>, arguments: &[Value]) -> Result<Url, Fault> {
     let text = text(arguments, 0)?;
     charge_bytes(call, text.len())?;
-    let invalid = |why| Fault::invalid(format!("`{text}` is not a URL: {why}"));
+    let invalid = |why| Fault::invalid(format!("{} is not a URL: {why}", sized(text)));
     check_request(text).map_err(invalid)?;
     Url::parse(text).map_err(invalid)
 }

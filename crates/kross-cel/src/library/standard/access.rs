@@ -42,7 +42,7 @@ fn list_index(list: &List, key: &Value) -> Result<Value, Fault> {
         Value::Int(position) => *position,
         Value::UInt(_) | Value::Double(_) => numeric_as_int(key)
             .and_then(|position| i64::try_from(position).ok())
-            .ok_or_else(|| Fault::invalid(format!("{key} is not a valid list index")))?,
+            .ok_or_else(|| Fault::invalid(format!("a {} is not a valid list index", key.type_name())))?,
         other => {
             return Err(Fault::WrongType {
                 expected: "an int as list index".into(),
@@ -53,7 +53,7 @@ fn list_index(list: &List, key: &Value) -> Result<Value, Fault> {
     usize::try_from(position)
         .ok()
         .and_then(|at| list.get(at))
-        .ok_or_else(|| Fault::IndexOutOfBounds { index: position, length: list.len() })
+        .ok_or_else(|| Fault::IndexOutOfBounds { index: Some(position), length: list.len() })
 }
 
 /// The error of a missing key in any value.
@@ -62,7 +62,7 @@ pub(crate) fn missing(value: &Value, key: &Value) -> Fault {
     match value {
         Value::Map(map) => missing_key(map, key),
         // A value without keys is reported as a missing key, as in cel-go: null often means that a map is not set yet.
-        _ => Fault::NoSuchKey { key: shown(key), available: Vec::new() },
+        _ => Fault::NoSuchKey { key: Some(shown(key)), available: Vec::new() },
     }
 }
 
@@ -77,7 +77,7 @@ fn missing_key(map: &Map, key: &Value) -> Fault {
             }
         }
     }
-    Fault::NoSuchKey { key: shown(key), available: some_keys(map) }
+    Fault::NoSuchKey { key: Some(shown(key)), available: some_keys(map) }
 }
 
 /// The first keys of a map, for messages.

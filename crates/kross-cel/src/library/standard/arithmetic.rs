@@ -17,13 +17,8 @@ fn no_overload(function: &str, left: &Value, right: &Value) -> Fault {
 }
 
 #[cold]
-fn overflow(
-    kind: &str,
-    left: impl std::fmt::Display,
-    operator: &str,
-    right: impl std::fmt::Display,
-) -> Fault {
-    Fault::Overflow(format!("{kind} {left} {operator} {right}"))
+fn overflow(kind: &str, operator: &str) -> Fault {
+    Fault::Overflow(format!("{kind} `{operator}`"))
 }
 
 /// `left + right`
@@ -31,7 +26,7 @@ fn overflow(
 pub(crate) fn add(call: &mut Call<'_>, left: &Value, right: &Value) -> Result<Value, Fault> {
     match (left, right) {
         (Value::Int(a), Value::Int(b)) => {
-            a.checked_add(*b).map(Value::Int).ok_or_else(|| overflow("int", a, "+", b))
+            a.checked_add(*b).map(Value::Int).ok_or_else(|| overflow("int", "+"))
         }
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a + b)),
         _ => add_other(call, left, right),
@@ -42,7 +37,7 @@ fn add_other(call: &mut Call<'_>, left: &Value, right: &Value) -> Result<Value, 
     match (left, right) {
         (Value::String(a), Value::String(b)) => join_text(call, a, b),
         (Value::UInt(a), Value::UInt(b)) => {
-            a.checked_add(*b).map(Value::UInt).ok_or_else(|| overflow("uint", a, "+", b))
+            a.checked_add(*b).map(Value::UInt).ok_or_else(|| overflow("uint", "+"))
         }
         (Value::Bytes(a), Value::Bytes(b)) => {
             call.charge((a.len() + b.len()) / 10)?;
@@ -103,10 +98,10 @@ pub(crate) fn check_length(length: usize) -> Result<(), Fault> {
 pub(crate) fn subtract(left: &Value, right: &Value) -> Result<Value, Fault> {
     match (left, right) {
         (Value::Int(a), Value::Int(b)) => {
-            a.checked_sub(*b).map(Value::Int).ok_or_else(|| overflow("int", a, "-", b))
+            a.checked_sub(*b).map(Value::Int).ok_or_else(|| overflow("int", "-"))
         }
         (Value::UInt(a), Value::UInt(b)) => {
-            a.checked_sub(*b).map(Value::UInt).ok_or_else(|| overflow("uint", a, "-", b))
+            a.checked_sub(*b).map(Value::UInt).ok_or_else(|| overflow("uint", "-"))
         }
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a - b)),
         (Value::Timestamp(a), Value::Timestamp(b)) => a.since(*b).map(Value::Duration),
@@ -121,10 +116,10 @@ pub(crate) fn subtract(left: &Value, right: &Value) -> Result<Value, Fault> {
 pub(crate) fn multiply(left: &Value, right: &Value) -> Result<Value, Fault> {
     match (left, right) {
         (Value::Int(a), Value::Int(b)) => {
-            a.checked_mul(*b).map(Value::Int).ok_or_else(|| overflow("int", a, "*", b))
+            a.checked_mul(*b).map(Value::Int).ok_or_else(|| overflow("int", "*"))
         }
         (Value::UInt(a), Value::UInt(b)) => {
-            a.checked_mul(*b).map(Value::UInt).ok_or_else(|| overflow("uint", a, "*", b))
+            a.checked_mul(*b).map(Value::UInt).ok_or_else(|| overflow("uint", "*"))
         }
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a * b)),
         _ => Err(no_overload("*", left, right)),
@@ -137,7 +132,7 @@ pub(crate) fn divide(left: &Value, right: &Value) -> Result<Value, Fault> {
     match (left, right) {
         (Value::Int(_), Value::Int(0)) | (Value::UInt(_), Value::UInt(0)) => Err(Fault::DivisionByZero),
         (Value::Int(a), Value::Int(b)) => {
-            a.checked_div(*b).map(Value::Int).ok_or_else(|| overflow("int", a, "/", b))
+            a.checked_div(*b).map(Value::Int).ok_or_else(|| overflow("int", "/"))
         }
         (Value::UInt(a), Value::UInt(b)) => a.checked_div(*b).map(Value::UInt).ok_or(Fault::DivisionByZero),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a / b)),
@@ -151,7 +146,7 @@ pub(crate) fn modulo(left: &Value, right: &Value) -> Result<Value, Fault> {
     match (left, right) {
         (Value::Int(_), Value::Int(0)) | (Value::UInt(_), Value::UInt(0)) => Err(Fault::DivisionByZero),
         (Value::Int(a), Value::Int(b)) => {
-            a.checked_rem(*b).map(Value::Int).ok_or_else(|| overflow("int", a, "%", b))
+            a.checked_rem(*b).map(Value::Int).ok_or_else(|| overflow("int", "%"))
         }
         (Value::UInt(a), Value::UInt(b)) => a.checked_rem(*b).map(Value::UInt).ok_or(Fault::DivisionByZero),
         _ => Err(no_overload("%", left, right)),
@@ -161,9 +156,10 @@ pub(crate) fn modulo(left: &Value, right: &Value) -> Result<Value, Fault> {
 /// `-value`
 pub(crate) fn negate(value: &Value) -> Result<Value, Fault> {
     match value {
-        Value::Int(number) => {
-            number.checked_neg().map(Value::Int).ok_or_else(|| Fault::Overflow(format!("int -({number})")))
-        }
+        Value::Int(number) => number
+            .checked_neg()
+            .map(Value::Int)
+            .ok_or_else(|| Fault::Overflow("the negation of an int".into())),
         Value::Double(number) => Ok(Value::Double(-number)),
         Value::Duration(length) => length
             .nanoseconds

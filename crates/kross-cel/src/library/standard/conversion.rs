@@ -5,7 +5,7 @@ use std::fmt::Write;
 use kross_value::Text;
 
 use super::{functions, identity, one};
-use crate::error::Fault;
+use crate::error::{Fault, sized};
 use crate::library::{Call, Function};
 use crate::value::{Duration, Timestamp, Value};
 
@@ -38,8 +38,7 @@ fn type_of(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 
 #[cold]
 fn invalid(what: &str, text: &str) -> Fault {
-    let value = Value::string(text);
-    Fault::invalid(format!("{value} is not a valid {what}"))
+    Fault::invalid(format!("{} is not a valid {what}", sized(text)))
 }
 
 fn to_bool(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
@@ -104,9 +103,9 @@ fn to_duration(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 fn to_int(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     match arguments {
         [Value::Int(value)] => Ok(Value::Int(*value)),
-        [Value::UInt(value)] => {
-            i64::try_from(*value).map(Value::Int).map_err(|_| Fault::Overflow(format!("int({value}u)")))
-        }
+        [Value::UInt(value)] => i64::try_from(*value)
+            .map(Value::Int)
+            .map_err(|_| Fault::Overflow("the conversion of uint to int".into())),
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the range was just checked; the fraction is dropped"
@@ -114,7 +113,7 @@ fn to_int(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
         [Value::Double(value)] if *value > i64::MIN as f64 && *value < i64::MAX as f64 => {
             Ok(Value::Int(*value as i64))
         }
-        [Value::Double(value)] => Err(Fault::Overflow(format!("int({value:?})"))),
+        [Value::Double(_)] => Err(Fault::Overflow("the conversion of double to int".into())),
         [Value::String(text)] => text.parse().map(Value::Int).map_err(|_| invalid("int", text)),
         [Value::Timestamp(time)] => Ok(Value::Int(time.seconds)),
         [Value::Duration(length)] => Ok(Value::Int(length.nanoseconds)),
@@ -125,16 +124,16 @@ fn to_int(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
 fn to_uint(_: &mut Call<'_>, arguments: &[Value]) -> Result<Value, Fault> {
     match arguments {
         [Value::UInt(value)] => Ok(Value::UInt(*value)),
-        [Value::Int(value)] => {
-            u64::try_from(*value).map(Value::UInt).map_err(|_| Fault::Overflow(format!("uint({value})")))
-        }
+        [Value::Int(value)] => u64::try_from(*value)
+            .map(Value::UInt)
+            .map_err(|_| Fault::Overflow("the conversion of int to uint".into())),
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "the range was just checked"
         )]
         [Value::Double(value)] if *value >= 0.0 && *value < u64::MAX as f64 => Ok(Value::UInt(*value as u64)),
-        [Value::Double(value)] => Err(Fault::Overflow(format!("uint({value:?})"))),
+        [Value::Double(_)] => Err(Fault::Overflow("the conversion of double to uint".into())),
         [Value::String(text)] if !text.starts_with('+') => {
             text.parse().map(Value::UInt).map_err(|_| invalid("uint", text))
         }

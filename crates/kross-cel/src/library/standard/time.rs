@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use jiff::tz::TimeZoneDatabase;
 
 use super::functions;
-use crate::error::Fault;
+use crate::error::{Fault, sized};
 use crate::library::{Call, Function};
 use crate::value::{Timestamp, Value, civil};
 
@@ -109,7 +109,7 @@ fn local(seconds: i64) -> Local {
 /// Seconds east of UTC of a zone given as `Europe/Berlin`, `+01:00` or `01:00`.
 fn offset_of(time: Timestamp, zone: &str) -> Result<i64, Fault> {
     let unknown =
-        || Fault::invalid(format!("`{zone}` is not a time zone such as `Europe/Berlin` or `+01:00`"));
+        || Fault::invalid(format!("{} is not a time zone such as `Europe/Berlin` or `+01:00`", sized(zone)));
     if let Some((hours, minutes)) = zone.split_once(':') {
         let (hours, minutes): (i64, i64) =
             (hours.parse().map_err(|_| unknown())?, minutes.parse().map_err(|_| unknown())?);

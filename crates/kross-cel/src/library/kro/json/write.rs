@@ -91,7 +91,7 @@ fn write_map(call: &mut Call<'_>, out: &mut String, map: &Map, depth: usize) -> 
 
 fn write_double(out: &mut String, number: f64) -> Result<(), Fault> {
     if !number.is_finite() {
-        return Err(Fault::invalid(format!("json.marshal: {number} cannot be represented in JSON")));
+        return Err(Fault::invalid("json.marshal: NaN and infinity cannot be represented in JSON"));
     }
     let size = number.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {

@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 
 use super::decimal::Decimal;
+use crate::error::sized;
 
 /// The smallest power of ten of an amount.
 const NANO: i64 = -9;
@@ -99,7 +100,7 @@ fn interpret(suffix: &str) -> Option<(Notation, i32)> {
 impl Quantity {
     /// Parses a quantity.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let invalid = |why: &str| format!("`{text}` is not a quantity: {why}");
+        let invalid = |why: &str| format!("{} is not a quantity: {why}", sized(text));
         if text.is_empty() {
             return Err(invalid("it is empty"));
         }

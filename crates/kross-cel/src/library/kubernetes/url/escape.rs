@@ -55,7 +55,7 @@ pub(super) fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
             }
             b'+' if part == Part::Query => out.push(b' '),
             byte if matches!(part, Part::Host | Part::Zone) && byte.is_ascii() && !part.is_plain(*byte) => {
-                return Err(format!("invalid character {:?} in host name", char::from(*byte).to_string()));
+                return Err("invalid character in host name".to_owned());
             }
             byte => out.push(*byte),
         }
@@ -65,19 +65,19 @@ pub(super) fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
 
 /// The byte of an escape's two digits. Hosts may only have escapes of non-ASCII bytes and of `%`.
 fn escaped(rest: &[u8], part: Part) -> Result<(u8, &[u8]), String> {
-    let wrong = |shown: &[u8]| format!("invalid URL escape \"%{}\"", String::from_utf8_lossy(shown));
-    let (Some(digits), Some(tail)) = (rest.get(..2), rest.get(2..)) else { return Err(wrong(rest)) };
+    let wrong = || "invalid URL escape".to_owned();
+    let (Some(digits), Some(tail)) = (rest.get(..2), rest.get(2..)) else { return Err(wrong()) };
     let value = std::str::from_utf8(digits)
         .ok()
         .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
         .and_then(|digits| u8::from_str_radix(digits, 16).ok())
-        .ok_or_else(|| wrong(digits))?;
+        .ok_or_else(wrong)?;
     let allowed = match part {
         Part::Host => !value.is_ascii() || digits == b"25",
         Part::Zone => digits == b"25" || value == b' ' || Part::Host.is_plain(value),
         _ => true,
     };
-    if allowed { Ok((value, tail)) } else { Err(wrong(digits)) }
+    if allowed { Ok((value, tail)) } else { Err(wrong()) }
 }
 
 /// Whether text is a valid encoding.

@@ -246,14 +246,14 @@ fn parse_host(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
     if is_optional_port(port) {
         unescape(host, Part::Host)
     } else {
-        Err(format!("invalid port {port:?} after host"))
+        Err("invalid port after host".to_owned())
     }
 }
 
 fn parse_bracketed(host: &str) -> Result<Vec<u8>, String> {
     let (address, port) = host.rsplit_once(']').ok_or("missing ']' in host")?;
     if !is_optional_port(port) {
-        return Err(format!("invalid port {port:?} after host"));
+        return Err("invalid port after host".to_owned());
     }
     let address = address.strip_prefix('[').unwrap_or(address);
     let address = match address.find("%25").and_then(|zone| address.split_at_checked(zone)) {
