@@ -5,7 +5,6 @@
 //! field; nothing else of the text reaches TLS, HTTP or a process.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ mod refusal;
 mod tests;
 
 pub use connection_fields::accept_connection;
-pub use exec::ExecError;
+pub use exec::{ExecError, ExecRule, InvalidExecRule};
 pub use prepare::PrepareError;
 pub use refusal::{Refusal, RefusalReason};
 
@@ -46,9 +45,9 @@ use exec::{ClusterInfo, ExecCommand, ExecSource};
 pub struct KubeconfigPolicy {
     /// Whether servers of kubeconfigs without a certificate authority are verified with those of the system.
     pub system_roots: bool,
-    /// Commands that `exec` may run, by absolute path.
-    pub exec_allow: Vec<PathBuf>,
-    /// Environment variables that such a command inherits from the controller, and that a kubeconfig may set.
+    /// Commands that `exec` may run, and what for.
+    pub exec_allow: Vec<ExecRule>,
+    /// Environment variables that such a command inherits from the controller.
     pub exec_env: Vec<String>,
     /// The timeout of such a command.
     pub exec_timeout: Duration,
@@ -158,7 +157,7 @@ enum AuthInfo {
     Exec(Arc<ExecCommand>, Arc<OnceCell<Arc<ExecSource>>>),
 }
 
-/// Parses a kubeconfig and refuses everything that is not listed.
+/// Parses the kubeconfig in a Secret of a namespace, and refuses everything that is not listed.
 ///
 /// ```
 /// use kross_cluster::{KubeconfigPolicy, RefusalReason, accept};
@@ -171,20 +170,23 @@ enum AuthInfo {
 /// clusters: [{name: a, cluster: {server: 'https://10.0.0.1:6443', certificate-authority: /etc/hosts}}]
 /// users: [{name: a, user: {token: t}}]
 /// ";
-/// let refusal = accept(hostile, &KubeconfigPolicy::default()).unwrap_err();
+/// let refusal = accept(hostile, "shop", &KubeconfigPolicy::default()).unwrap_err();
 /// assert_eq!(refusal.reason(), RefusalReason::FilePath);
 /// assert_eq!(refusal.path(), "clusters[0].cluster.certificate-authority");
 /// ```
 ///
 /// # Errors
 /// The first rule that the kubeconfig breaks.
-pub fn accept(text: &[u8], policy: &KubeconfigPolicy) -> Result<Accepted, Refusal> {
+pub fn accept(text: &[u8], namespace: &str, policy: &KubeconfigPolicy) -> Result<Accepted, Refusal> {
     let document = document::read(text)?;
-    let current = config::read(document, |exec| exec::check(exec, policy))?;
+    let current = config::read(document, |exec| exec::check(exec, policy, namespace))?;
     let Cluster { path, line, server, server_name, authority } = current.cluster;
     let missing = |field: &str, reason| Refusal::new(reason, format!("{path}.{field}"), Some(line));
     let server = server.ok_or_else(|| missing("server", RefusalReason::Server))?;
     let uri = address::server(&server, &policy.denied)?;
+    if let Some(exec) = &current.user.exec {
+        exec::check_server(exec, policy, namespace, &server, &uri)?;
+    }
     let server_name = server_name.as_ref().map(address::server_name).transpose()?;
     let authorities = match &authority {
         Some(field) => Some(certificate::authorities(field)?),

@@ -70,8 +70,8 @@ pub use error::{ApiError, FieldConflict, Missing, Retry};
 pub use events::{EventStats, Events, Regarding, Report, Severity};
 pub use fence::Fence;
 pub use kubeconfig::{
-    Accepted, AuthMethod, ExecError, KubeconfigPolicy, PrepareError, Refusal, RefusalReason, Warning, accept,
-    accept_connection,
+    Accepted, AuthMethod, ExecError, ExecRule, InvalidExecRule, KubeconfigPolicy, PrepareError, Refusal,
+    RefusalReason, Warning, accept, accept_connection,
 };
 pub use leader_election::{LeaderElection, Leadership, LeaseOptions};
 pub use object::{

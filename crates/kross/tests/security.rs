@@ -173,6 +173,9 @@ async fn every_kind_of_credential_is_used_or_rejected(world: &World) -> BTreeMap
         ),
         ("somebody", user("{token: zqasonezq, as: zqsomebodyzq}")),
         ("command", bad_exec),
+        // The token of an allowed command must not be sent anywhere else.
+        ("own-server", exec("interactiveMode: Never").replace("127.0.0.1", "localhost")),
+        ("own-arguments", exec("interactiveMode: Never").replace("zqargumentzq", "zqotherzq")),
         ("provider", user("auth-provider: {name: oidc, config: {id-token: zqprovidertokenzq}}")),
     ];
     for (name, kubeconfig) in good.iter().chain(&bad) {
@@ -213,6 +216,7 @@ async fn every_kind_of_credential_is_used_or_rejected(world: &World) -> BTreeMap
         "zqsomebodyzq",
         "zqprovidertokenzq",
         "zqargumentzq",
+        "zqotherzq",
         "zqenvironmentzq",
         "zqannotationzq",
     ];

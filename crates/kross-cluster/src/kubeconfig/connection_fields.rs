@@ -14,17 +14,18 @@ use crate::kubeconfig::exec::ClusterInfo;
 /// Separates the fields in what the fingerprint is derived from.
 const SEPARATOR: [u8; 2] = [0, 0xff];
 
-/// Parses the data of a connection Secret, which `field` reads by key. A kubeconfig takes precedence over the fields.
+/// Parses the data of a connection Secret of a namespace, which `field` reads by key. A kubeconfig takes precedence over the fields.
 ///
 /// # Errors
 /// The first rule that it breaks.
 pub fn accept_connection(
     field: impl Fn(&str) -> Option<Zeroizing<Vec<u8>>>,
+    namespace: &str,
     policy: &KubeconfigPolicy,
 ) -> Result<Accepted, Refusal> {
     let value = |key: &str| field(key).filter(|value| !value.is_empty());
     match value(connection_keys::KUBECONFIG) {
-        Some(text) => accept(&text, policy),
+        Some(text) => accept(&text, namespace, policy),
         None => accept_fields(&value, policy).map_err(Refusal::of_connection_fields),
     }
 }

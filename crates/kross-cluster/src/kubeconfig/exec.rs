@@ -3,19 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http::Uri;
 use zeroize::Zeroizing;
 
 mod protocol;
+mod rule;
 mod run;
 mod source;
 #[cfg(test)]
 mod tests;
 
+pub use rule::{ExecRule, InvalidExecRule};
 pub(crate) use source::ExecSource;
 
 use super::KubeconfigPolicy;
 use super::config::Exec;
+use super::fields::LocatedText;
 use super::refusal::{Refusal, RefusalReason};
+use rule::RuleMatch;
 
 /// A command that the operator allows, with the arguments and environment variables of the kubeconfig.
 pub(crate) struct ExecCommand {
@@ -56,22 +61,21 @@ impl ExecCommand {
 
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
-/// Refuses a command that is not allowed.
-pub(super) fn check(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusal> {
+/// Refuses a command that is not allowed for the Secrets of a namespace, whatever its server.
+pub(super) fn check(exec: &Exec, policy: &KubeconfigPolicy, namespace: &str) -> Result<(), Refusal> {
     let at = |field: &str, reason| Refusal::new(reason, format!("{}.{field}", exec.path), Some(exec.line));
     let Some(command) = &exec.command else { return Err(at("command", RefusalReason::ExecNotAllowed)) };
-    let path = Path::new(command.text.as_str());
-    let client_certificate = |reason| command.refuse(reason).detail(quoted(&command.text));
-    if !policy
-        .exec_allow
-        .iter()
-        .any(|allowed| allowed.is_absolute() && allowed.as_os_str() == path.as_os_str())
-    {
-        let reason =
-            if path.is_absolute() { RefusalReason::ExecNotAllowed } else { RefusalReason::ExecRelative };
+    let refuse = |reason| Err(command.refuse(reason).detail(quoted(&command.text)));
+    let is_relative = !Path::new(command.text.as_str()).is_absolute();
+    match best_match(exec, policy, namespace, None) {
         // If no command is allowed, the form of the path does not matter.
-        let reason = if policy.exec_allow.is_empty() { RefusalReason::ExecNotAllowed } else { reason };
-        return Err(client_certificate(reason));
+        RuleMatch::OtherCommand if is_relative && !policy.exec_allow.is_empty() => {
+            return refuse(RefusalReason::ExecRelative);
+        }
+        RuleMatch::OtherCommand => return refuse(RefusalReason::ExecNotAllowed),
+        RuleMatch::OtherNamespace => return refuse(RefusalReason::ExecNamespace),
+        RuleMatch::OtherArguments => return Err(at("args", RefusalReason::ExecArguments)),
+        RuleMatch::OtherServer | RuleMatch::Matches => {}
     }
     match &exec.version {
         Some(version) if VERSIONS.contains(&version.text.as_str()) => {}
@@ -87,15 +91,56 @@ pub(super) fn check(exec: &Exec, policy: &KubeconfigPolicy) -> Result<(), Refusa
     if exec.arguments.iter().any(|argument| argument.contains('\0')) {
         return Err(at("args", RefusalReason::Type));
     }
-    for (name, value) in &exec.environment {
-        if !policy.exec_env.iter().any(|allowed| *allowed == *name.text) {
-            return Err(name.refuse(RefusalReason::ExecEnv));
+    if let Some((name, _)) = exec.environment.iter().find(|(_, value)| value.contains('\0')) {
+        return Err(name.refuse(RefusalReason::Type));
+    }
+    check_environment(exec, policy, namespace, None)
+}
+
+/// Refuses a server that the credential of the command may not be sent to. One and the same rule must allow everything.
+pub(super) fn check_server(
+    exec: &Exec,
+    policy: &KubeconfigPolicy,
+    namespace: &str,
+    server: &LocatedText,
+    uri: &Uri,
+) -> Result<(), Refusal> {
+    match best_match(exec, policy, namespace, Some(uri)) {
+        RuleMatch::Matches => check_environment(exec, policy, namespace, Some(uri)),
+        _ => Err(server.refuse(RefusalReason::ExecServer)),
+    }
+}
+
+/// Refuses a variable that no rule allows which the rest of the `exec` meets.
+fn check_environment(
+    exec: &Exec,
+    policy: &KubeconfigPolicy,
+    namespace: &str,
+    server: Option<&Uri>,
+) -> Result<(), Refusal> {
+    let mut refused = None;
+    for rule in &policy.exec_allow {
+        if match_rule(rule, exec, namespace, server) != RuleMatch::Matches {
+            continue;
         }
-        if value.contains('\0') {
-            return Err(name.refuse(RefusalReason::Type));
+        let mut names = exec.environment.iter().map(|(name, _)| name);
+        match names.find(|name| !rule.allows_variable(&name.text, &policy.exec_env)) {
+            Some(name) => refused = Some(name),
+            None => return Ok(()),
         }
     }
-    Ok(())
+    refused.map_or(Ok(()), |name| Err(name.refuse(RefusalReason::ExecEnv)))
+}
+
+/// How far an `exec` meets the rule that it meets best.
+fn best_match(exec: &Exec, policy: &KubeconfigPolicy, namespace: &str, server: Option<&Uri>) -> RuleMatch {
+    let matches = policy.exec_allow.iter().map(|rule| match_rule(rule, exec, namespace, server));
+    matches.max().unwrap_or(RuleMatch::OtherCommand)
+}
+
+fn match_rule(rule: &ExecRule, exec: &Exec, namespace: &str, server: Option<&Uri>) -> RuleMatch {
+    let command = exec.command.as_ref().map(|command| command.text.as_str()).unwrap_or_default();
+    rule.matches(Path::new(command), namespace, &exec.arguments, server)
 }
 
 /// The command of an `exec` that was checked.

@@ -8,7 +8,7 @@ use std::fmt;
 /// ```
 /// use kross_cluster::{KubeconfigPolicy, RefusalReason, accept};
 ///
-/// let refusal = accept(b"apiVersion: v2", &KubeconfigPolicy::default()).unwrap_err();
+/// let refusal = accept(b"apiVersion: v2", "shop", &KubeconfigPolicy::default()).unwrap_err();
 /// assert_eq!(refusal.reason(), RefusalReason::NotAConfig);
 /// assert_eq!(
 ///     refusal.to_string(),
@@ -205,6 +205,12 @@ reasons! {
     Denied: "is a denied address", "use another address, or change `--kubeconfig-deny-cidr`";
     /// The command is not allowed.
     ExecNotAllowed: "runs a command that is not allowed", "start the controller with `--kubeconfig-exec-allow=/absolute/path/of/the/command`";
+    /// The command is not allowed for the namespace of the Secret.
+    ExecNamespace: "runs a command that is not allowed for Secrets of this namespace", "store the Secret in `kro-system`, or add the namespace to `--kubeconfig-exec-allow` with `args=` and `server=`";
+    /// The arguments are not those that are allowed.
+    ExecArguments: "are not the arguments that are allowed for the command", "write them as `args=` in `--kubeconfig-exec-allow` says";
+    /// The credential of the command may not be sent to the server.
+    ExecServer: "is not a server that the command of the kubeconfig may be used for", "add it to `--kubeconfig-exec-allow` as `server=`";
     /// The command is not an absolute path.
     ExecRelative: "is not an absolute path", "write the absolute path of the command, as in `--kubeconfig-exec-allow`";
     /// The command is interactive.
@@ -212,5 +218,5 @@ reasons! {
     /// The version of the exec protocol is not supported.
     ExecVersion: "is not supported", "use `client.authentication.k8s.io/v1` or `client.authentication.k8s.io/v1beta1`";
     /// The environment variable is not allowed.
-    ExecEnv: "sets a variable that is not allowed", "start the controller with `--kubeconfig-exec-env=NAME`";
+    ExecEnv: "sets a variable that is not allowed", "add `env=NAME` to the command in `--kubeconfig-exec-allow`";
 }

@@ -80,16 +80,22 @@ fn with_exec(exec: &str) -> String {
     with_user(&format!("exec: {{apiVersion: client.authentication.k8s.io/v1, {exec}}}"))
 }
 
+/// One command for administrators, and one for the Secrets of `shop`.
+const EXEC_RULES: &str = "/opt/plugin,/opt/cloud,args=token *,server=.clouds.example,server=10.0.0.1:6443,namespace=shop,env=REGION";
+
 fn exec_policy() -> KubeconfigPolicy {
     KubeconfigPolicy {
-        exec_allow: vec!["/opt/plugin".into(), "relative".into()],
+        exec_allow: ExecRule::parse_list(EXEC_RULES).unwrap(),
         exec_env: vec!["AWS_PROFILE".to_owned()],
         ..KubeconfigPolicy::default()
     }
 }
 
 fn reason(text: impl AsRef<[u8]>) -> RefusalReason {
-    accept(text.as_ref(), &KubeconfigPolicy::default()).map(|_| "accepted").unwrap_err().reason()
+    accept(text.as_ref(), "kro-system", &KubeconfigPolicy::default())
+        .map(|_| "accepted")
+        .unwrap_err()
+        .reason()
 }
 
 #[test]
@@ -109,7 +115,7 @@ fn accepts_every_authentication_method() {
         ),
     ];
     for (method, text) in cases {
-        let accepted = accept(text.as_bytes(), &exec_policy()).unwrap();
+        let accepted = accept(text.as_bytes(), "kro-system", &exec_policy()).unwrap();
         assert_eq!(accepted.method(), method);
         assert_eq!(accepted.server(), "https://10.0.0.1:6443/");
         assert_eq!(accepted.warnings().contains(&Warning::Basic), method == AuthMethod::Basic);
@@ -133,7 +139,7 @@ users:
 - {name: admin, user: {token: \"12345\", client-key-data: null, password: ''}}
 "
     .replace("AUTHORITY", &material().authority);
-    let accepted = accept(text.as_bytes(), &KubeconfigPolicy::default()).unwrap();
+    let accepted = accept(text.as_bytes(), "kro-system", &KubeconfigPolicy::default()).unwrap();
     assert_eq!(accepted.warnings(), [Warning::ServerName { name: "api.eu".to_owned() }]);
     assert_eq!(accepted.server().path(), "/k8s/clusters/c-1");
 }
@@ -143,7 +149,7 @@ fn accepts_a_kubeconfig_in_json() {
     let text = with_user("\"token\": \"s3cret\"");
     let document = as_json(&text);
     assert_eq!(
-        accept(document.as_bytes(), &KubeconfigPolicy::default()).unwrap().method(),
+        accept(document.as_bytes(), "kro-system", &KubeconfigPolicy::default()).unwrap().method(),
         AuthMethod::Token
     );
 }
@@ -251,7 +257,7 @@ fn refuses_invalid_and_denied_addresses() {
     let policy =
         KubeconfigPolicy { denied: vec!["127.0.0.0/8".parse().unwrap()], ..KubeconfigPolicy::default() };
     for server in ["https://127.0.0.1:6443", "https://[::1]:6443"] {
-        let refusal = accept(with_cluster(&secure(server)).as_bytes(), &policy).unwrap_err();
+        let refusal = accept(with_cluster(&secure(server)).as_bytes(), "kro-system", &policy).unwrap_err();
         assert_eq!(refusal.reason(), Denied, "{server}");
     }
 }
@@ -284,7 +290,7 @@ fn refuses_a_server_that_cannot_be_verified() {
         assert_eq!(reason(with_cluster(&cluster)), expected, "{cluster}");
     }
     let policy = KubeconfigPolicy { system_roots: true, ..KubeconfigPolicy::default() };
-    accept(with_cluster(server).as_bytes(), &policy).unwrap();
+    accept(with_cluster(server).as_bytes(), "kro-system", &policy).unwrap();
 }
 
 #[test]
@@ -370,16 +376,52 @@ fn refuses_commands_that_are_not_allowed() {
         (ExecNotAllowed, with_user("token: s3cret, exec: {command: /bin/sh}")),
     ];
     for (expected, text) in cases {
-        let refusal = accept(text.as_bytes(), &exec_policy()).map(|_| text.clone()).unwrap_err();
+        let refusal =
+            accept(text.as_bytes(), "kro-system", &exec_policy()).map(|_| text.clone()).unwrap_err();
         assert_eq!(refusal.reason(), expected, "{text}");
         assert!(!refusal.to_string().contains("s3cret"), "{refusal}");
     }
     assert_eq!(reason(with_exec("command: relative")), ExecNotAllowed);
 }
 
+/// A cloud signs the credential of a command for the controller, so a Secret of a tenant must not have it sent anywhere.
+#[test]
+fn a_command_of_tenants_is_bound_to_namespace_arguments_and_server() {
+    use RefusalReason::*;
+    let read = |namespace: &str, server: &str, exec: &str| {
+        let exec = format!("exec: {{apiVersion: client.authentication.k8s.io/v1, {exec}}}");
+        let refusal = accept(config(&secure(server), &exec).as_bytes(), namespace, &exec_policy()).err();
+        refusal.map(|refusal| (refusal.reason(), refusal.path().to_owned()))
+    };
+    let cloud = "command: /opt/cloud, args: [token, eu]";
+    let (eu, own) = ("https://eu.clouds.example", "https://tenant.example");
+    let refused = |reason, path: &str| Some((reason, path.to_owned()));
+    let (command, arguments, server) =
+        ("users[0].user.exec.command", "users[0].user.exec.args", "clusters[0].cluster.server");
+    assert_eq!(read("shop", eu, cloud), None);
+    assert_eq!(
+        read("shop", "https://10.0.0.1:6443", &format!("{cloud}, env: [{{name: REGION, value: eu}}]")),
+        None
+    );
+    assert_eq!(read("shop", own, cloud), refused(ExecServer, server));
+    assert_eq!(read("shop", "https://10.0.0.1:443", cloud), refused(ExecServer, server));
+    assert_eq!(read("bank", eu, cloud), refused(ExecNamespace, command));
+    assert_eq!(
+        read("shop", eu, "command: /opt/cloud, args: [token, --endpoint=x]"),
+        refused(ExecArguments, arguments)
+    );
+    assert_eq!(read("shop", eu, "command: /opt/cloud"), refused(ExecArguments, arguments));
+    let variable = format!("{cloud}, env: [{{name: AWS_PROFILE, value: a}}]");
+    assert_eq!(read("shop", eu, &variable), refused(ExecEnv, "users[0].user.exec.env[0].name"));
+    // A command without namespaces is for administrators, who choose the server themselves.
+    let plugin = "command: /opt/plugin, args: [anything]";
+    assert_eq!(read("kro-system", own, plugin), None);
+    assert_eq!(read("shop", eu, plugin), refused(ExecNamespace, command));
+}
+
 #[test]
 fn refusals_have_advice() {
-    let shown = |text: String| accept(text.as_bytes(), &exec_policy()).unwrap_err().to_string();
+    let shown = |text: String| accept(text.as_bytes(), "kro-system", &exec_policy()).unwrap_err().to_string();
     let texts = [
         shown(with_user("tokenFile: /var/run/token")),
         shown(with_exec("command: aws")),
@@ -411,7 +453,7 @@ fn every_reason_has_a_problem_and_advice() {
 async fn prepare_fails_with_the_name_of_an_expired_certificate() {
     let Material { expired_authority, expired_certificate, expired_key, certificate, key, .. } = material();
     let prepared = async |text: String| {
-        let accepted = accept(text.as_bytes(), &KubeconfigPolicy::default()).unwrap();
+        let accepted = accept(text.as_bytes(), "kro-system", &KubeconfigPolicy::default()).unwrap();
         accepted.prepare().await.map(|(endpoint, credential)| format!("{endpoint:?} {credential:?}"))
     };
     let old =
@@ -438,7 +480,7 @@ async fn does_not_connect_to_a_host_name_that_resolves_to_a_denied_address() {
     // `0177.1` is 127.0.0.1 for the resolver of the system, and not an address otherwise.
     for host in ["localhost", "0177.1"] {
         let text = with_cluster(&secure(&format!("https://{host}:{port}")));
-        let Ok(accepted) = accept(text.as_bytes(), &policy) else { continue };
+        let Ok(accepted) = accept(text.as_bytes(), "kro-system", &policy) else { continue };
         let (endpoint, credential) = accepted.prepare().await.unwrap();
         let client = crate::ClusterClient::new(
             crate::ClusterId::local(),
@@ -456,8 +498,9 @@ async fn does_not_connect_to_a_host_name_that_resolves_to_a_denied_address() {
 
 #[test]
 fn fingerprints_distinguish_kubeconfigs() {
-    let fingerprint =
-        |text: String| accept(text.as_bytes(), &KubeconfigPolicy::default()).unwrap().fingerprint();
+    let fingerprint = |text: String| {
+        accept(text.as_bytes(), "kro-system", &KubeconfigPolicy::default()).unwrap().fingerprint()
+    };
     let one = fingerprint(with_user("token: one"));
     assert_eq!(one, fingerprint(with_user("token: one")));
     assert_ne!(one, fingerprint(with_user("token: two")));
@@ -469,7 +512,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let _ = accept(&bytes, &exec_policy());
+        let _ = accept(&bytes, "kro-system", &exec_policy());
     }
 
     #[test]
@@ -486,7 +529,7 @@ proptest! {
             let end = text.floor_char_boundary((start + length).min(text.len()));
             text.replace_range(start..end, &inserted);
         }
-        let shown = match accept(text.as_bytes(), &exec_policy()) {
+        let shown = match accept(text.as_bytes(), "kro-system", &exec_policy()) {
             Ok(accepted) => format!("{accepted:?}"),
             Err(refusal) => format!("{refusal} {refusal:?}"),
         };

@@ -68,8 +68,9 @@ impl SecretContent {
     ) -> Self {
         let accepted = match secret_use {
             SecretUse::Kubeconfig => Self::read_kubeconfig(secret, address, options),
-            SecretUse::Connection => check_connection(secret, address)
-                .map(|()| accept_connection(|key| read_value(secret, key), &options.kubeconfigs)),
+            SecretUse::Connection => check_connection(secret, address).map(|()| {
+                accept_connection(|key| read_value(secret, key), &address.namespace, &options.kubeconfigs)
+            }),
         };
         match accepted {
             Ok(Ok(accepted)) => Self::Usable(accepted.fingerprint(), Arc::new(accepted)),
@@ -85,7 +86,7 @@ impl SecretContent {
         options: &ClusterOptions,
     ) -> Result<Result<Accepted, Refusal>, SecretRefusal> {
         let bytes = read_kubeconfig(secret, address, SecretConsumer::Definition, &options.secrets)?;
-        Ok(accept(&bytes, &options.kubeconfigs))
+        Ok(accept(&bytes, &address.namespace, &options.kubeconfigs))
     }
 
     /// The failure that a consumer sees, if there is no usable kubeconfig.

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::setup::Setup;
 
 async fn connect(text: &str, policy: &KubeconfigPolicy) -> (AuthMethod, ClusterClient) {
-    let accepted = accept(text.as_bytes(), policy).unwrap();
+    let accepted = accept(text.as_bytes(), "kro-system", policy).unwrap();
     let (endpoint, credential) = accepted.prepare().await.unwrap();
     let options = ClientOptions::default();
     (accepted.method(), ClusterClient::new(ClusterId::new("remote"), &endpoint, credential, options).unwrap())
@@ -34,7 +34,10 @@ fn plugin(directory: &Path) -> KubeconfigPolicy {
     std::os::unix::fs::symlink(plugin_script, &command).unwrap();
     let script = format!("/bin/cat {}\n", directory.join("credential").display());
     std::fs::write(directory.join("plugin.script"), script).unwrap();
-    KubeconfigPolicy { exec_allow: vec![command], ..KubeconfigPolicy::default() }
+    KubeconfigPolicy {
+        exec_allow: vec![command.display().to_string().parse().unwrap()],
+        ..KubeconfigPolicy::default()
+    }
 }
 
 fn print(directory: &Path, status: &serde_json::Value) {

@@ -46,8 +46,11 @@ impl World {
             objects.apply(&serde_json::to_value(crd).unwrap()).await;
         }
         let flags = [
-            format!("--kubeconfig-exec-allow={}", plugin.display()),
-            "--kubeconfig-exec-env=CANARY".to_owned(),
+            format!(
+                "--kubeconfig-exec-allow={},args=zqargument*,server=127.0.0.1,namespace={},env=CANARY",
+                plugin.display(),
+                fixture.namespace
+            ),
             format!("--audit-log-path={}", folder.path().join("audit.log").display()),
         ];
         let process = Process::start("hub", &flags).await;

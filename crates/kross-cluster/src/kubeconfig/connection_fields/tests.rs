@@ -33,7 +33,7 @@ fn read(fields: &[(&str, &str)]) -> Result<Accepted, Refusal> {
         };
         Some(Zeroizing::new(value.as_bytes().to_vec()))
     };
-    accept_connection(field, &KubeconfigPolicy::default())
+    accept_connection(field, "shop", &KubeconfigPolicy::default())
 }
 
 /// A connection Secret with a token, and with these fields in addition or instead.

@@ -1,12 +1,13 @@
 //! Runs an allowed command and returns its output: without a shell, with listed environment variables only, with a
 //! timeout and a size limit. Its stderr is discarded, because it may have a part of a credential.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use zeroize::Zeroizing;
 
 use super::{ExecCommand, ExecError};
@@ -16,26 +17,30 @@ const MAX_BYTES: u64 = 256 << 10;
 /// How often to check whether a command that closed its output has exited.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Runs the command. Blocks until it has exited or the timeout has passed.
+/// Runs the command. Blocks until it has exited or the timeout has passed. No process of its group is left.
 pub(super) fn run(exec: &ExecCommand, info: &str) -> Result<Zeroizing<Vec<u8>>, ExecError> {
     let deadline = Instant::now() + exec.timeout;
-    let mut child = Running(start(exec, info)?);
-    let output = output(&mut child, exec, deadline)?;
+    let mut running = Running { child: start(exec, info)?, reaped: false };
+    let output = output(&mut running, exec, deadline)?;
     loop {
-        match child.0.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(output),
-            Ok(Some(status)) => return Err(exec.error(ExecFailure::Status(status.code()))),
-            Ok(None) if Instant::now() >= deadline => return Err(exec.error(ExecFailure::Timeout)),
-            Ok(None) => std::thread::sleep(EXIT_POLL_INTERVAL),
+        match running.has_exited() {
+            Ok(true) => break,
+            Ok(false) if Instant::now() >= deadline => return Err(exec.error(ExecFailure::Timeout)),
+            Ok(false) => std::thread::sleep(EXIT_POLL_INTERVAL),
             Err(error) => return Err(exec.error(ExecFailure::Start(error.kind()))),
         }
+    }
+    match running.end() {
+        Ok(status) if status.success() => Ok(output),
+        Ok(status) => Err(exec.error(ExecFailure::Status(status.code()))),
+        Err(error) => Err(exec.error(ExecFailure::Start(error.kind()))),
     }
 }
 
 /// Why a command failed.
 #[derive(Clone, Copy)]
 pub(super) enum ExecFailure {
-    Start(std::io::ErrorKind),
+    Start(io::ErrorKind),
     Timeout,
     TooLarge,
     Status(Option<i32>),
@@ -74,11 +79,11 @@ fn start(exec: &ExecCommand, info: &str) -> Result<Child, ExecError> {
 
 /// Reads the output in a thread that ends when the command closes it.
 fn output(
-    child: &mut Running,
+    running: &mut Running,
     exec: &ExecCommand,
     deadline: Instant,
 ) -> Result<Zeroizing<Vec<u8>>, ExecError> {
-    let Some(stdout) = child.0.stdout.take() else { return Ok(Zeroizing::default()) };
+    let Some(stdout) = running.child.stdout.take() else { return Ok(Zeroizing::default()) };
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         // With capacity from the start, so that growing leaves no copies in memory.
@@ -97,18 +102,33 @@ fn output(
     }
 }
 
-/// A running command. It is killed with its children when dropped.
-struct Running(Child);
+/// A running command. It is killed with its process group when dropped.
+struct Running {
+    child: Child,
+    /// Whether it was ended: its id may be that of another process.
+    reaped: bool,
+}
+
+impl Running {
+    /// Whether the command has exited. It is not reaped: its process group has its id, which must not be used again
+    /// before the group is killed.
+    fn has_exited(&self) -> io::Result<bool> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(Pid::from_child(&self.child)), options)?.is_some())
+    }
+
+    /// Kills what is left of the process group, also after the command itself has exited, and reaps the command.
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        self.reaped = true;
+        self.child.wait()
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if matches!(self.0.try_wait(), Ok(None)) {
-            let _ = rustix::process::kill_process_group(
-                rustix::process::Pid::from_child(&self.0),
-                rustix::process::Signal::KILL,
-            );
-            let _ = self.0.kill();
-            let _ = self.0.wait();
+        if !self.reaped {
+            let _ = self.end();
         }
     }
 }

@@ -48,6 +48,17 @@ impl Plugin {
         }
     }
 
+    /// Waits until the process in the file `child` has ended.
+    async fn until_child_is_killed(&self) {
+        let child = std::fs::read_to_string(self.path("child")).unwrap();
+        let stat = format!("/proc/{}/stat", child.trim());
+        let ended = async || match std::fs::read_to_string(&stat) {
+            Ok(stat) if !stat.contains(" Z ") => Err(stat),
+            _ => Ok(()),
+        };
+        kross_testing::wait::until("the child of the command to be killed", ended).await;
+    }
+
     async fn start(&self) -> Result<Arc<ExecSource>, ExecError> {
         ExecSource::start(Arc::new(self.command())).await
     }
@@ -186,16 +197,27 @@ async fn a_command_that_does_not_exit_is_killed_with_its_children() {
     let command = ExecCommand { timeout: Duration::from_secs(3), ..plugin.command() };
     let error = ExecSource::start(Arc::new(command)).await.map(|_| ()).unwrap_err().to_string();
     assert!(error.ends_with("did not exit within 3.0s"), "{error}");
-    let child = std::fs::read_to_string(plugin.path("child")).unwrap();
-    let stat = format!("/proc/{}/stat", child.trim());
-    kross_testing::wait::until(
-        "the child of the command to be killed",
-        async || match std::fs::read_to_string(&stat) {
-            Ok(stat) if !stat.contains(" Z ") => Err(stat),
-            _ => Ok(()),
-        },
-    )
-    .await;
+    plugin.until_child_is_killed().await;
+}
+
+#[tokio::test]
+async fn children_that_outlive_the_command_are_killed() {
+    let child = "/bin/sleep 300 > /dev/null 2>&1 & echo $! > DIR/child";
+    let plugin = Plugin::new(&format!("{child}\n{}", credential(r#""token":"s3cret""#)));
+    assert!(plugin.start().await.unwrap().header().await.unwrap().is_some());
+    plugin.until_child_is_killed().await;
+
+    let failing = Plugin::new(&format!("{child}\nexit 3"));
+    let error = failing.start().await.map(|_| ()).unwrap_err().to_string();
+    assert!(error.ends_with("exited with status 3"), "{error}");
+    failing.until_child_is_killed().await;
+
+    // The child keeps the output open after the command has exited.
+    let holding = Plugin::new("/bin/sleep 300 & echo $! > DIR/child");
+    let command = ExecCommand { timeout: Duration::from_secs(3), ..holding.command() };
+    let error = ExecSource::start(Arc::new(command)).await.map(|_| ()).unwrap_err().to_string();
+    assert!(error.ends_with("did not exit within 3.0s"), "{error}");
+    holding.until_child_is_killed().await;
 }
 
 #[tokio::test]

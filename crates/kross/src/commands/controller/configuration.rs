@@ -216,11 +216,14 @@ impl FlagValues {
 
     /// The values of a flag that may be repeated, each split at commas.
     pub(super) fn texts(&self, name: &str) -> Vec<String> {
-        let given = self.given.iter().filter(|(flag, _)| *flag == name);
-        let texts =
-            given.filter_map(|(_, value)| if let Value::Text(text) = value { Some(text) } else { None });
-        let parts = texts.flat_map(|text| text.split(',')).map(str::trim);
+        let parts = self.given_texts(name).flat_map(|text| text.split(',')).map(str::trim);
         parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// The values of a flag, each as it was given.
+    pub(super) fn given_texts<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let given = self.given.iter().filter(move |(flag, _)| *flag == name);
+        given.filter_map(|(_, value)| if let Value::Text(text) = value { Some(text.as_str()) } else { None })
     }
 
     pub(super) fn boolean(&self, name: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use kross_cluster::{Audit, AuditFile, Cidr, KubeconfigPolicy, SecretPolicy};
+use kross_cluster::{Audit, AuditFile, Cidr, ExecRule, KubeconfigPolicy, SecretPolicy};
 
 use super::configuration::FlagValues;
 
@@ -30,10 +30,12 @@ impl FlagValues {
                 text.parse::<Cidr>().with_context(|| format!("`{text}` in `--kubeconfig-deny-cidr`"))?;
             denied.push(range);
         }
-        let exec_allow: Vec<PathBuf> =
-            self.texts("kubeconfig-exec-allow").into_iter().map(PathBuf::from).collect();
-        if let Some(path) = exec_allow.iter().find(|path| !path.is_absolute()) {
-            bail!("`{}` in `--kubeconfig-exec-allow` is not an absolute path", path.display());
+        let mut exec_allow = Vec::new();
+        for text in self.given_texts("kubeconfig-exec-allow") {
+            let rules = ExecRule::parse_list(text);
+            exec_allow.extend(
+                rules.with_context(|| format!("invalid value `{text}` for `--kubeconfig-exec-allow`"))?,
+            );
         }
         let exec_timeout = self.duration("kubeconfig-exec-timeout");
         if exec_timeout.is_zero() {
@@ -87,13 +89,14 @@ mod tests {
     #[test]
     fn values_of_repeated_flags_add_up() {
         let values = values(
-            "--kubeconfig-exec-allow=/bin/a --kubeconfig-exec-allow /bin/b,/bin/c --kubeconfig-exec-env=PATH,HOME \
+            "--kubeconfig-exec-allow=/bin/a --kubeconfig-exec-allow /bin/b,args=x,/bin/c --kubeconfig-exec-env=PATH,HOME \
              --kubeconfig-deny-cidr=127.0.0.0/8 --kubeconfig-deny-cidr=::1 --kubeconfig-system-roots \
              --kubeconfig-exec-timeout=5s --require-allowed-namespaces --audit-log=false \
              --audit-log-path=/var/log/kross/audit.log --audit-log-maxsize=2 --audit-log-maxbackup=0",
         );
         let policy = values.kubeconfigs().unwrap();
-        assert_eq!(policy.exec_allow, ["/bin/a", "/bin/b", "/bin/c"].map(PathBuf::from));
+        let rules = ["/bin/a", "/bin/b,args=x", "/bin/c"].map(|text| text.parse::<ExecRule>().unwrap());
+        assert_eq!(policy.exec_allow, rules);
         assert_eq!(policy.exec_env, ["PATH", "HOME"]);
         assert_eq!(policy.exec_timeout.as_secs(), 5);
         assert!(policy.system_roots && policy.denied.contains(&"127.0.0.0/8".parse().unwrap()));
@@ -106,7 +109,14 @@ mod tests {
     #[test]
     fn errors_say_what_to_use() {
         for (line, error) in [
-            ("--kubeconfig-exec-allow=aws", "`aws` in `--kubeconfig-exec-allow` is not an absolute path"),
+            (
+                "--kubeconfig-exec-allow=aws",
+                "invalid value `aws` for `--kubeconfig-exec-allow`: `aws` is not an absolute path",
+            ),
+            (
+                "--kubeconfig-exec-allow=/bin/a --kubeconfig-exec-allow=args=x",
+                "invalid value `args=x` for `--kubeconfig-exec-allow`: `args=x` has no command before it; write it as `/absolute/path,args=x`",
+            ),
             (
                 "--kubeconfig-exec-timeout=0",
                 "`--kubeconfig-exec-timeout` must be greater than 0, such as `30s`",

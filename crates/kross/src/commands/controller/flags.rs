@@ -170,12 +170,12 @@ pub(super) const FLAGS: [Flag; 63] = [
     flag(
         "kubeconfig-exec-allow",
         FlagDefault::Text(""),
-        "Absolute path of a credential plugin that kubeconfigs of remote clusters may run; repeatable",
+        "Credential plugin that kubeconfigs of remote clusters may run: its absolute path, for Secrets in `kro-system`; or `PATH,args=ARGUMENTS,server=HOST,namespace=NAMESPACE`, with `*` in arguments for any text and `.example.com` for all hosts in a domain; `env=NAME` for a variable that the kubeconfig may set; repeatable",
     ),
     flag(
         "kubeconfig-exec-env",
         FlagDefault::Text(""),
-        "Environment variable that credential plugins inherit and that kubeconfigs may set; repeatable",
+        "Environment variable that credential plugins inherit and that kubeconfigs in `kro-system` may set; repeatable",
     ),
     flag("kubeconfig-exec-timeout", seconds(30), "Timeout for a credential plugin"),
     flag(
