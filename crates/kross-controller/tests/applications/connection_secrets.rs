@@ -32,7 +32,7 @@ async fn a_target_on_another_cluster_stops_its_applications_until_that_is_confir
     assert!(text.contains(&command), "{text}");
     // At first because the target is not ready, then because of the resource.
     let has_failed = |it: &Json| has_state(it, "Failed") && message(it, "Ready").contains("`web`");
-    until(world.applications.clone(), "web".to_owned(), has_failed).await;
+    world.until("web", has_failed).await;
     // Nothing is applied there, and nothing is deleted in the first cluster, also by a change or by another application.
     world.patch("web", json!({"spec": {"resourceTemplates": [template("web", "2")]}})).await;
     world.until_state("web", "Failed").await;
